@@ -1,0 +1,130 @@
+//! One error type: a stable code, what is wrong, where, and what to do instead.
+
+use std::fmt;
+
+/// Stable identifiers of everything that can go wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// A size, count or rate is malformed, zero, negative or out of range.
+    BadSize,
+    /// A name (fabric, algorithm, system, option, ...) is not known.
+    UnknownName,
+    /// A specification string or option does not parse.
+    BadSpec,
+    /// A file's content is malformed.
+    BadFile,
+    /// An algorithm does not apply to a fabric or collective.
+    NotApplicable,
+    /// A schedule failed verification.
+    NotProven,
+    /// A simulation stopped making progress.
+    Stalled,
+    /// The request would need more memory or time than allowed.
+    TooLarge,
+    /// The user interrupted a run.
+    Interrupted,
+}
+
+impl Code {
+    /// The code as it is printed and documented.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::BadSize => "bad-size",
+            Code::UnknownName => "unknown-name",
+            Code::BadSpec => "bad-spec",
+            Code::BadFile => "bad-file",
+            Code::NotApplicable => "not-applicable",
+            Code::NotProven => "not-proven",
+            Code::Stalled => "stalled",
+            Code::TooLarge => "too-large",
+            Code::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// An error a user can act on; displays as one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// Stable code.
+    pub code: Code,
+    /// What is wrong, where, and what to do instead, on one line.
+    pub message: String,
+}
+
+impl Error {
+    /// An error with `code`; line breaks and control characters in `message` are flattened.
+    pub fn new(code: Code, message: impl AsRef<str>) -> Self {
+        let message = message
+            .as_ref()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        Error { code, message }
+    }
+
+    /// The same error with the place it happened put in front.
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.message = Error::new(self.code, format!("{place}: {}", self.message)).message;
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.message, self.code.as_str())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Result with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The known name nearest to `given` by edit distance, phrased as a hint; empty if nothing is near.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let given: Vec<char> = given.chars().take(64).collect();
+    let best = known
+        .into_iter()
+        .map(|name| (edit_distance(&given, &name.chars().collect::<Vec<_>>()), name))
+        .min();
+    match best {
+        Some((distance, name)) if distance <= 1 + name.len() / 3 => {
+            format!("; did you mean '{name}'?")
+        }
+        _ => String::new(),
+    }
+}
+
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_stay_on_one_line() {
+        let error = Error::new(Code::BadSpec, "a\nb\x1b[31m").at("x\ny");
+        assert_eq!(error.to_string(), "x y: a b [31m [bad-spec]");
+    }
+
+    #[test]
+    fn nearest_names() {
+        assert_eq!(
+            nearest("multitre", ["ring", "multitree"]),
+            "; did you mean 'multitree'?"
+        );
+        assert_eq!(nearest("zzzz", ["ring", "multitree"]), "");
+    }
+}

@@ -1,0 +1,306 @@
+//! Fabrics: directed multigraphs of ranks and switches.
+
+pub mod grid;
+pub mod route;
+
+use crate::error::{Code, Error, Result};
+use crate::units::{Picos, Rate};
+use serde::{Deserialize, Serialize};
+
+pub use grid::{Grid, GridKind};
+pub use route::Router;
+
+/// Index of a node in [`Fabric::nodes`].
+pub type NodeId = u32;
+/// Index of a link in [`Fabric::links`].
+pub type LinkId = u32;
+
+/// Most ranks a fabric may have; larger ones are refused before memory is taken.
+pub const MAX_RANKS: usize = 4096;
+/// Most directed links a fabric may have.
+pub const MAX_LINKS: usize = 1 << 21;
+
+/// A rank (endpoint) or a switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Name for people, e.g. `3` or `switch-0`.
+    pub name: String,
+    /// The rank that lives here; `None` for switches and excluded ranks, which only forward.
+    pub rank: Option<u32>,
+    /// Position, one number a dimension; used for drawing and by grid algorithms.
+    pub coords: Vec<f64>,
+}
+
+/// A directed link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Sending node.
+    pub from: NodeId,
+    /// Receiving node.
+    pub to: NodeId,
+    /// Own rate; the system's link rate if `None`.
+    pub rate: Option<Rate>,
+    /// Own propagation latency; the system's link latency if `None`.
+    pub latency: Option<Picos>,
+    /// The rate is multiplied by this many thousandths (1000 = full speed; less on a slowed link).
+    pub speed_permille: u32,
+    /// Dimension label, e.g. `x`.
+    pub dimension: String,
+}
+
+/// What a fabric is, beyond its graph. Algorithms that need structure look here; a degraded or
+/// user-given fabric is a plain [`Shape::Graph`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shape {
+    /// A mesh, torus or flattened butterfly (ring, fully connected and hypercube are cases of it).
+    Grid(Grid),
+    /// All ranks on one switch.
+    Switch,
+    /// Two layers of `switches` switches, all-to-all between the layers, `hosts` ranks on each.
+    BiGraph {
+        /// Switches in each layer.
+        switches: u32,
+        /// Ranks on each switch.
+        hosts: u32,
+    },
+    /// The hybrid cube mesh of a DGX-1.
+    HybridCubeMesh,
+    /// Anything else.
+    Graph,
+}
+
+/// A directed multigraph of ranks and switches.
+///
+/// Ranks are numbered `0..ranks()` in node order. Neighbours are visited in the order in which
+/// links were added; presets add them by dimension, lower neighbour first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fabric {
+    /// The specification it was made from, e.g. `mesh:8x8`.
+    pub name: String,
+    /// Structure beyond the graph.
+    pub shape: Shape,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Directed links.
+    pub links: Vec<Link>,
+    out: Vec<Vec<LinkId>>,
+    rank_nodes: Vec<NodeId>,
+}
+
+impl Fabric {
+    /// A fabric from its parts; ranks must be numbered 0, 1, 2, ... over the nodes that have one.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] if an end of a link does not exist, a link is a loop, or ranks are not
+    /// dense; [`Code::TooLarge`] past [`MAX_RANKS`] or [`MAX_LINKS`].
+    pub fn new(name: impl Into<String>, shape: Shape, nodes: Vec<Node>, links: Vec<Link>) -> Result<Fabric> {
+        let name = name.into();
+        if links.len() > MAX_LINKS || nodes.len() > MAX_LINKS {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("fabric has more than {MAX_LINKS} links or nodes"),
+            ));
+        }
+        let mut out = vec![Vec::new(); nodes.len()];
+        for (id, link) in links.iter().enumerate() {
+            for end in [link.from, link.to] {
+                if end as usize >= nodes.len() {
+                    return Err(Error::new(
+                        Code::BadFile,
+                        format!("link {id} names node {end}, but there are only {} nodes", nodes.len()),
+                    ));
+                }
+            }
+            if link.from == link.to {
+                return Err(Error::new(
+                    Code::BadFile,
+                    format!("link {id} joins node {} to itself", link.from),
+                ));
+            }
+            if link.speed_permille == 0 || link.rate == Some(Rate(0)) {
+                return Err(Error::new(
+                    Code::BadFile,
+                    format!("link {id} has rate zero; drop it instead"),
+                ));
+            }
+            out[link.from as usize].push(id as LinkId);
+        }
+        let count = nodes.iter().filter(|node| node.rank.is_some()).count();
+        if count > MAX_RANKS {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("fabric has {count} ranks; at most {MAX_RANKS} are supported"),
+            ));
+        }
+        let mut rank_nodes = vec![NodeId::MAX; count];
+        for (id, node) in nodes.iter().enumerate() {
+            if let Some(rank) = node.rank {
+                match rank_nodes.get_mut(rank as usize) {
+                    Some(slot) if *slot == NodeId::MAX => *slot = id as NodeId,
+                    _ => {
+                        return Err(Error::new(
+                            Code::BadFile,
+                            format!("rank {rank} is out of order or given twice; ranks are 0..{count}, each once"),
+                        ));
+                    }
+                }
+            }
+        }
+        if count < 2 {
+            return Err(Error::new(
+                Code::BadSpec,
+                format!("fabric '{name}' has {count} rank(s); a collective needs at least 2"),
+            ));
+        }
+        let fabric = Fabric {
+            name,
+            shape,
+            nodes,
+            links,
+            out,
+            rank_nodes,
+        };
+        fabric.check_connected()?;
+        Ok(fabric)
+    }
+
+    fn check_connected(&self) -> Result<()> {
+        let mut reverse = vec![Vec::new(); self.nodes.len()];
+        for link in &self.links {
+            reverse[link.to as usize].push(link.from);
+        }
+        let start = self.rank_nodes[0];
+        for forward in [true, false] {
+            let mut seen = vec![false; self.nodes.len()];
+            let mut stack = vec![start];
+            seen[start as usize] = true;
+            while let Some(node) = stack.pop() {
+                let visit = |next: NodeId, seen: &mut Vec<bool>, stack: &mut Vec<NodeId>| {
+                    if !std::mem::replace(&mut seen[next as usize], true) {
+                        stack.push(next);
+                    }
+                };
+                if forward {
+                    for &link in &self.out[node as usize] {
+                        visit(self.links[link as usize].to, &mut seen, &mut stack);
+                    }
+                } else {
+                    for &next in &reverse[node as usize] {
+                        visit(next, &mut seen, &mut stack);
+                    }
+                }
+            }
+            if let Some(&lost) = self.rank_nodes.iter().find(|&&node| !seen[node as usize]) {
+                let (a, b) = if forward {
+                    (0, self.rank_of(lost))
+                } else {
+                    (self.rank_of(lost), 0)
+                };
+                return Err(Error::new(
+                    Code::BadSpec,
+                    format!(
+                        "fabric '{}' is disconnected: no path from rank {a} to rank {b}",
+                        self.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn rank_of(&self, node: NodeId) -> u32 {
+        self.nodes[node as usize].rank.unwrap_or(0)
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> usize {
+        self.rank_nodes.len()
+    }
+
+    /// The node `rank` lives on.
+    pub fn node_of_rank(&self, rank: u32) -> NodeId {
+        self.rank_nodes[rank as usize]
+    }
+
+    /// Links that leave `node`, in insertion order.
+    pub fn out_links(&self, node: NodeId) -> &[LinkId] {
+        &self.out[node as usize]
+    }
+
+    /// The link with an id.
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[id as usize]
+    }
+
+    /// The first link from `from` to `to`, if they are neighbours.
+    pub fn link_between(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
+        self.out_links(from).iter().copied().find(|&id| self.link(id).to == to)
+    }
+
+    /// Whether some nodes are no ranks (switches, excluded ranks).
+    pub fn has_switches(&self) -> bool {
+        self.rank_nodes.len() < self.nodes.len()
+    }
+
+    /// The grid this fabric is, if it is an intact one.
+    pub fn grid(&self) -> Option<&Grid> {
+        match &self.shape {
+            Shape::Grid(grid) => Some(grid),
+            _ => None,
+        }
+    }
+
+    /// Neighbours of `node`, each once, in link order.
+    pub fn neighbours(&self, node: NodeId) -> Vec<NodeId> {
+        let mut list = Vec::new();
+        for &id in self.out_links(node) {
+            let to = self.link(id).to;
+            if !list.contains(&to) {
+                list.push(to);
+            }
+        }
+        list
+    }
+}
+
+impl Link {
+    /// A link with the system's rate and latency.
+    pub fn new(from: NodeId, to: NodeId, dimension: impl Into<String>) -> Link {
+        Link {
+            from,
+            to,
+            rate: None,
+            latency: None,
+            speed_permille: 1000,
+            dimension: dimension.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(rank: u32) -> Node {
+        Node {
+            name: rank.to_string(),
+            rank: Some(rank),
+            coords: vec![],
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_fabric() {
+        let build = |nodes: Vec<Node>, links| Fabric::new("t", Shape::Graph, nodes, links);
+        assert_eq!(build(vec![node(0)], vec![]).unwrap_err().code, Code::BadSpec);
+        assert_eq!(build(vec![node(0), node(0)], vec![]).unwrap_err().code, Code::BadFile);
+        assert_eq!(
+            build(vec![node(0), node(1)], vec![Link::new(0, 2, "x")])
+                .unwrap_err()
+                .code,
+            Code::BadFile
+        );
+        let one_way = build(vec![node(0), node(1)], vec![Link::new(0, 1, "x")]).unwrap_err();
+        assert!(one_way.message.contains("no path from rank 1 to rank 0"), "{one_way}");
+    }
+}

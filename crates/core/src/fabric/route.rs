@@ -1,0 +1,91 @@
+//! Minimal routing: fewest links, ties to the neighbour with the lowest id.
+//!
+//! On a mesh this goes along the row first towards larger rows and along the column first towards
+//! smaller ones, as the tables of the TTO artifact do (reference: TTO section 1, routing).
+
+use super::{Fabric, LinkId, NodeId};
+use std::collections::VecDeque;
+
+/// Minimal routes of one fabric, computed per destination on first use.
+pub struct Router<'a> {
+    fabric: &'a Fabric,
+    reverse: Vec<Vec<NodeId>>,
+    towards: Vec<Option<Vec<u32>>>,
+}
+
+impl<'a> Router<'a> {
+    /// A router for `fabric`.
+    pub fn new(fabric: &'a Fabric) -> Self {
+        let mut reverse = vec![Vec::new(); fabric.nodes.len()];
+        for link in &fabric.links {
+            reverse[link.to as usize].push(link.from);
+        }
+        Router {
+            fabric,
+            reverse,
+            towards: vec![None; fabric.nodes.len()],
+        }
+    }
+
+    /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links) once
+    /// per destination.
+    pub fn distances(&mut self, to: NodeId) -> &[u32] {
+        let slot = &mut self.towards[to as usize];
+        slot.get_or_insert_with(|| {
+            let mut distance = vec![u32::MAX; self.reverse.len()];
+            distance[to as usize] = 0;
+            let mut queue = VecDeque::from([to]);
+            while let Some(node) = queue.pop_front() {
+                for &previous in &self.reverse[node as usize] {
+                    if distance[previous as usize] == u32::MAX {
+                        distance[previous as usize] = distance[node as usize] + 1;
+                        queue.push_back(previous);
+                    }
+                }
+            }
+            distance
+        })
+    }
+
+    /// Links of the route between two nodes; empty if they are the same.
+    ///
+    /// # Panics
+    /// If there is no path; [`Fabric::new`] guarantees one between ranks.
+    pub fn route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
+        let fabric = self.fabric;
+        let distance = self.distances(to);
+        let mut links = Vec::with_capacity(distance[from as usize] as usize);
+        let mut at = from;
+        while at != to {
+            let next = fabric
+                .out_links(at)
+                .iter()
+                .copied()
+                .filter(|&id| {
+                    let after = distance[fabric.link(id).to as usize];
+                    after != u32::MAX && after + 1 == distance[at as usize]
+                })
+                .min_by_key(|&id| (fabric.link(id).to, id))
+                .expect("ranks of a fabric are connected");
+            links.push(next);
+            at = fabric.link(next).to;
+        }
+        links
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{GridKind, grid::grid};
+
+    #[test]
+    fn larger_rows_x_first_smaller_rows_y_first() {
+        let fabric = grid("t", GridKind::Mesh, &[3, 3]).unwrap();
+        let mut router = Router::new(&fabric);
+        let mut path = |from, to| -> Vec<_> { router.route(from, to).iter().map(|&l| fabric.link(l).to).collect() };
+        assert_eq!(path(0, 8), [1, 2, 5, 8]);
+        assert_eq!(path(8, 0), [5, 2, 1, 0]);
+        assert!(path(4, 4).is_empty());
+    }
+}

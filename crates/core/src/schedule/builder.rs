@@ -1,0 +1,182 @@
+//! Builds schedules: transfers are added with a step, routes and dependencies are derived.
+
+use super::{Issue, Lane, LaneId, MAX_LANE_TRANSFERS, Op, Pacing, Phase, Schedule, Transfer, TransferId};
+use crate::collective::Collective;
+use crate::error::{Code, Error, Result};
+use crate::fabric::{Fabric, LinkId, NodeId, Router};
+use crate::units::Bytes;
+
+/// Adds transfers step by step. A transfer sees everything its sender received in earlier steps
+/// (and earlier phases) and nothing from its own step; the dependencies that follow from this are
+/// derived by [`Builder::finish`].
+pub struct Builder<'a> {
+    fabric: &'a Fabric,
+    router: Router<'a>,
+    lane_transfers: usize,
+    /// The schedule under construction; its attributes may be set directly.
+    pub schedule: Schedule,
+}
+
+impl<'a> Builder<'a> {
+    /// An empty schedule for `collective` over `bytes` on `fabric`, without phases.
+    pub fn new(algorithm: impl Into<String>, fabric: &'a Fabric, collective: Collective, bytes: Bytes) -> Self {
+        Builder {
+            fabric,
+            router: Router::new(fabric),
+            lane_transfers: 0,
+            schedule: Schedule {
+                schema: Schedule::SCHEMA.into(),
+                algorithm: algorithm.into(),
+                fabric: fabric.name.clone(),
+                collective,
+                bytes,
+                ranks: fabric.ranks() as u32,
+                excluded: vec![],
+                placement: vec![],
+                lanes: vec![],
+                phases: vec![],
+                transfers: vec![],
+                issue: Issue::Links,
+                pacing: Pacing::Pipelined,
+                serial_reductions: true,
+                conflict_free: false,
+                known_gaps: vec![],
+            },
+        }
+    }
+
+    /// Adds a lane and returns its id.
+    pub fn lane(&mut self, lane: Lane) -> LaneId {
+        self.schedule.lanes.push(lane);
+        self.schedule.lanes.len() as LaneId - 1
+    }
+
+    /// Adds a lane of one chunk over `range` (start, length), at least `wire` bytes on the wire.
+    pub fn block(&mut self, range: (Bytes, Bytes), wire: Bytes) -> LaneId {
+        let (offset, bytes) = range;
+        self.lane(Lane {
+            offset,
+            bytes,
+            chunks: 1,
+            chunk_bytes: wire.max(bytes).max(1),
+            stride: 1,
+            source: 0,
+            owner: 0,
+        })
+    }
+
+    /// Starts a phase; transfers added from now on belong to it.
+    pub fn phase(&mut self, name: &str, barrier: bool) {
+        self.schedule.phases.push(Phase {
+            name: name.into(),
+            barrier,
+        });
+    }
+
+    /// Adds a transfer of `lanes` adjacent lanes along a minimal route.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] for ranks that do not exist, [`Code::TooLarge`] for schedules past
+    /// [`MAX_LANE_TRANSFERS`].
+    pub fn send(&mut self, op: Op, from: u32, to: u32, lane: LaneId, lanes: u32, step: u32) -> Result<()> {
+        let ranks = self.schedule.ranks;
+        if from >= ranks || to >= ranks {
+            return Err(Error::new(
+                Code::BadFile,
+                format!("transfer from rank {from} to rank {to}: ranks are 0..{ranks}"),
+            ));
+        }
+        let node = |rank| self.schedule.node_of(self.fabric, rank);
+        let route = self.minimal_route(node(from), node(to));
+        self.send_via(op, from, to, lane, lanes, step, route)
+    }
+
+    /// Adds a transfer along a given route.
+    ///
+    /// # Errors
+    /// As [`Builder::send`].
+    #[allow(clippy::too_many_arguments)]
+    pub fn send_via(
+        &mut self,
+        op: Op,
+        from: u32,
+        to: u32,
+        lane: LaneId,
+        lanes: u32,
+        step: u32,
+        route: Vec<LinkId>,
+    ) -> Result<()> {
+        if self.schedule.phases.is_empty() {
+            self.phase("main", false);
+        }
+        self.lane_transfers += lanes as usize;
+        if self.lane_transfers > MAX_LANE_TRANSFERS {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("schedule has more than {MAX_LANE_TRANSFERS} lane transfers"),
+            ));
+        }
+        let phase = self.schedule.phases.len() as u32 - 1;
+        self.schedule.transfers.push(Transfer {
+            from,
+            to,
+            op,
+            lane,
+            lanes,
+            phase,
+            step,
+            route,
+            after: vec![],
+        });
+        Ok(())
+    }
+
+    fn minimal_route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
+        match self.fabric.link_between(from, to) {
+            Some(link) => vec![link],
+            None => self.router.route(from, to),
+        }
+    }
+
+    /// Sorts transfers into schedule order, derives dependencies and checks ranges.
+    ///
+    /// Complexity: O(lane transfers * mean fan-in).
+    ///
+    /// # Errors
+    /// As [`Schedule::check`].
+    pub fn finish(mut self) -> Result<Schedule> {
+        let schedule = &mut self.schedule;
+        schedule.transfers.sort_by_key(|t| (t.phase, t.step));
+        schedule.check(self.fabric)?;
+        let by_lane = schedule.transfers_by_lane();
+        // Writes each rank has received of the current lane since it was last overwritten.
+        let mut writes: Vec<Vec<TransferId>> = vec![Vec::new(); schedule.ranks as usize];
+        for list in by_lane {
+            let moment = |id: TransferId| {
+                let t = &schedule.transfers[id as usize];
+                (t.phase, t.step)
+            };
+            let groups: Vec<&[TransferId]> = list.chunk_by(|&a, &b| moment(a) == moment(b)).collect();
+            for group in groups {
+                for &id in group {
+                    let from = schedule.transfers[id as usize].from as usize;
+                    for &write in &writes[from] {
+                        if !schedule.transfers[id as usize].after.contains(&write) {
+                            schedule.transfers[id as usize].after.push(write);
+                        }
+                    }
+                }
+                for &id in group {
+                    let transfer = &schedule.transfers[id as usize];
+                    let received = &mut writes[transfer.to as usize];
+                    if transfer.op == Op::Copy {
+                        received.clear();
+                    }
+                    received.push(id);
+                }
+            }
+            writes.iter_mut().for_each(Vec::clear);
+        }
+        Ok(self.schedule)
+    }
+}

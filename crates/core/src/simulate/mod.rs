@@ -1,0 +1,74 @@
+//! Simulation: one schedule, several fidelities, one result.
+
+mod result;
+
+pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
+
+use crate::error::{Code, Error, Result, nearest};
+use crate::fabric::Fabric;
+use crate::schedule::Schedule;
+use crate::system::System;
+use crate::units::clip;
+use serde::{Deserialize, Serialize};
+
+/// How closely the network is modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// Whole messages: latency plus size over rate, in schedule order.
+    AlphaBeta,
+    /// Packets with headers, FIFO links, network interfaces of finite depth.
+    Packet,
+}
+
+impl Fidelity {
+    /// All fidelities, cheapest first.
+    pub const ALL: [Fidelity; 2] = [Fidelity::AlphaBeta, Fidelity::Packet];
+
+    /// The command-line name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fidelity::AlphaBeta => "alpha-beta",
+            Fidelity::Packet => "packet",
+        }
+    }
+
+    /// The fidelity with a command-line name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] with the nearest known name.
+    pub fn parse(text: &str) -> Result<Fidelity> {
+        Fidelity::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
+            let names = Fidelity::ALL.map(Fidelity::name);
+            Error::new(
+                Code::UnknownName,
+                format!(
+                    "no fidelity '{}'{}; known: {}",
+                    clip(text),
+                    nearest(text, names),
+                    names.join(", ")
+                ),
+            )
+        })
+    }
+}
+
+/// Called now and then during a run with the share of messages done (0 to 1); returning `false`
+/// ends the run with [`Code::Interrupted`].
+pub type Progress<'a> = dyn FnMut(f64) -> bool + 'a;
+
+/// Times a schedule on a fabric. The schedule should have been verified.
+///
+/// # Errors
+/// [`Code::Stalled`] with the chain of waits if it stops making progress, [`Code::TooLarge`] if
+/// the run would need too many events, [`Code::Interrupted`].
+pub fn simulate(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    fidelity: Fidelity,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    let _ = (fabric, schedule, system, fidelity, progress);
+    Err(Error::new(Code::Stalled, "not written yet"))
+}

@@ -1,0 +1,86 @@
+//! What a simulation returns: tables per link, rank and chunk, and utilization over time.
+
+use super::Fidelity;
+use crate::units::{Bytes, Picos};
+use serde::Serialize;
+
+/// Totals of one directed link; row `i` is link `i` of the fabric.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LinkRow {
+    /// Time the link was transmitting.
+    pub busy_ps: Picos,
+    /// Wire bytes carried, without headers.
+    pub bytes: Bytes,
+    /// Packets carried (messages at alpha-beta fidelity).
+    pub packets: u64,
+}
+
+/// Totals of one rank; row `i` is rank `i`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RankRow {
+    /// When the rank had received (and added) the last message addressed to it.
+    pub finish_ps: Picos,
+    /// Wire bytes sent.
+    pub sent_bytes: Bytes,
+    /// Wire bytes received.
+    pub received_bytes: Bytes,
+    /// Time spent adding received data.
+    pub reduce_ps: Picos,
+}
+
+/// When one chunk of one lane was complete at every rank that needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ChunkRow {
+    /// Lane.
+    pub lane: u32,
+    /// Chunk of the lane.
+    pub chunk: u64,
+    /// Completion time: its last transfer was received and added.
+    pub complete_ps: Picos,
+}
+
+/// Mean link utilization over time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Length of a window.
+    pub window_ps: Picos,
+    /// Share of link time in use in each window, 0 to 1.
+    pub utilization: Vec<f64>,
+}
+
+/// The outcome of one simulated collective.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SimulationResult {
+    /// Fidelity it was obtained at.
+    pub fidelity: Fidelity,
+    /// From start to the last rank's finish.
+    pub time_ps: Picos,
+    /// Per link.
+    pub links: Vec<LinkRow>,
+    /// Per rank.
+    pub ranks: Vec<RankRow>,
+    /// Per lane and chunk, ordered by lane then chunk; only the first chunk of each lane and the
+    /// last where a lane has so many that the table would pass 2^20 rows.
+    pub chunks: Vec<ChunkRow>,
+    /// Completion of the first complete chunk.
+    pub first_chunk_ps: Picos,
+    /// Completion of the last chunk.
+    pub last_chunk_ps: Picos,
+    /// Mean utilization of all links over time.
+    pub timeline: Timeline,
+    /// Packets times links they crossed.
+    pub packet_hops: u64,
+    /// Flits (headers included) times links they crossed.
+    pub flit_hops: u64,
+    /// Events the engine processed.
+    pub events: u64,
+}
+
+impl SimulationResult {
+    /// Share of link time in use over the whole run, 0 to 1.
+    pub fn link_utilization_mean(&self) -> f64 {
+        let busy: u128 = self.links.iter().map(|row| row.busy_ps as u128).sum();
+        let total = self.time_ps as u128 * self.links.len() as u128;
+        if total == 0 { 0.0 } else { busy as f64 / total as f64 }
+    }
+}

@@ -1,0 +1,184 @@
+//! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
+
+use crate::error::{Code, Error, Result, nearest};
+use crate::fabric::Link;
+use crate::units::{Bytes, Picos, Rate, clip};
+use serde::{Deserialize, Serialize};
+
+/// How data is cut into packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketFormat {
+    /// Most payload bytes in a packet.
+    pub payload_bytes: Bytes,
+    /// Bytes in a flit; a packet is a whole number of flits.
+    pub flit_bytes: Bytes,
+    /// Flits of header in front of the payload.
+    pub header_flits: u64,
+    /// Whether short packets are padded to full payload.
+    pub fixed_size: bool,
+}
+
+/// Network interfaces of one rank, used by schedules that are issued in step order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkInterface {
+    /// Interfaces of a rank; a send takes the lowest free one.
+    pub count: u32,
+    /// Packets that queue in one interface before it pushes back.
+    pub depth_packets: u64,
+    /// Time to hand one packet to an interface.
+    pub issue_ps: Picos,
+}
+
+/// The parameters of a platform. Times in picoseconds, rates in bytes per second.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct System {
+    /// Preset name.
+    pub name: String,
+    /// What it models and where its numbers are from.
+    pub description: String,
+    /// Rate of links that give none.
+    pub link_rate: Rate,
+    /// Propagation latency of links that give none.
+    pub link_latency_ps: Picos,
+    /// If set, the time of one flit on a link is rounded up to whole periods of this clock.
+    pub clock_ps: Option<Picos>,
+    /// Packet format.
+    pub packet: PacketFormat,
+    /// Network interfaces.
+    pub interface: NetworkInterface,
+    /// From the arrival of a message's last packet to the start of what waited for it.
+    pub hand_off_ps: Picos,
+    /// Rate at which a rank adds received data to its own, one message at a time; `None` is free.
+    pub reduce_rate: Option<Rate>,
+}
+
+/// Packets of one message: how many, and flits in each (header included).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packets {
+    /// Number of packets, at least 1.
+    pub count: u64,
+    /// Flits in each packet, header included.
+    pub flits: u64,
+}
+
+impl System {
+    /// Names of the presets.
+    pub const PRESETS: [&'static str; 2] = ["generic", "tto"];
+
+    /// A preset by name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] with the nearest known name.
+    pub fn preset(name: &str) -> Result<System> {
+        match name {
+            "generic" => Ok(System {
+                name: "generic".into(),
+                description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free".into(),
+                link_rate: Rate::gb_per_s(25),
+                link_latency_ps: 20_000,
+                clock_ps: None,
+                packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 1, fixed_size: false },
+                interface: NetworkInterface { count: 4, depth_packets: 64, issue_ps: 1_000 },
+                hand_off_ps: 10_000,
+                reduce_rate: None,
+            }),
+            // reference/tto.md section 1; Table II of the paper.
+            "tto" => Ok(System {
+                name: "tto".into(),
+                description: "TTO (HPCA 2024) Table II: 25 GB/s chiplet links, 512 B flits at 21 ns, 8192 B packets with a head flit, 4 network interfaces, 16 PEs of 256x256 MACs".into(),
+                link_rate: Rate::gb_per_s(25),
+                link_latency_ps: 0,
+                clock_ps: Some(1_000),
+                packet: PacketFormat { payload_bytes: 8192, flit_bytes: 512, header_flits: 1, fixed_size: true },
+                // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
+                interface: NetworkInterface { count: 4, depth_packets: 52, issue_ps: 1_000 },
+                hand_off_ps: 12_000,
+                // 16 PEs x 256 four-byte sums a cycle (reference section 1.3).
+                reduce_rate: Some(Rate(16 * 256 * 4 * 1_000_000_000)),
+            }),
+            _ => Err(Error::new(
+                Code::UnknownName,
+                format!("no system '{}'{}; known: {}", clip(name), nearest(name, System::PRESETS), System::PRESETS.join(", ")),
+            )),
+        }
+    }
+
+    /// Effective rate of a link.
+    pub fn rate_of(&self, link: &Link) -> Rate {
+        let rate = link.rate.unwrap_or(self.link_rate).0;
+        Rate(((rate as u128 * link.speed_permille as u128 / 1000) as u64).max(1))
+    }
+
+    /// Propagation latency of a link.
+    pub fn latency_of(&self, link: &Link) -> Picos {
+        link.latency.unwrap_or(self.link_latency_ps)
+    }
+
+    /// Time one flit occupies a link.
+    pub fn flit_time(&self, link: &Link) -> Picos {
+        let time = self.rate_of(link).time_for(self.packet.flit_bytes);
+        match self.clock_ps {
+            Some(clock) => time.div_ceil(clock).saturating_mul(clock),
+            None => time,
+        }
+    }
+
+    /// Packets of a message of `bytes`: all of equal size, as few as possible.
+    pub fn packets(&self, bytes: Bytes) -> Packets {
+        let format = &self.packet;
+        let count = bytes.div_ceil(format.payload_bytes).max(1);
+        let payload = if format.fixed_size {
+            format.payload_bytes
+        } else {
+            bytes.div_ceil(count)
+        };
+        Packets {
+            count,
+            flits: payload.div_ceil(format.flit_bytes).max(1) + format.header_flits,
+        }
+    }
+
+    /// Fastest payload rate of a link in bytes per second, as the exact fraction
+    /// `numerator / denominator`: full packets back to back, header flits not counted as payload.
+    pub fn payload_rate(&self, link: &Link) -> (u128, u128) {
+        let full = self.packets(self.packet.payload_bytes);
+        let picos = self.flit_time(link) as u128 * full.flits as u128;
+        (self.packet.payload_bytes as u128 * 1_000_000_000_000, picos.max(1))
+    }
+
+    /// Time a rank takes to add `bytes` of received data to its own.
+    pub fn reduce_time(&self, bytes: Bytes) -> Picos {
+        let Some(rate) = self.reduce_rate else { return 0 };
+        let time = rate.time_for(bytes);
+        match self.clock_ps {
+            Some(clock) => time.div_ceil(clock).saturating_mul(clock),
+            None => time,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tto_packet_takes_357_ns() {
+        let system = System::preset("tto").unwrap();
+        let link = Link::new(0, 1, "x");
+        let packets = system.packets(1);
+        assert_eq!(packets, Packets { count: 1, flits: 17 });
+        assert_eq!(packets.flits * system.flit_time(&link), 357_000);
+        assert_eq!(system.payload_rate(&link), (8192 * 1_000_000_000_000, 357_000));
+        assert_eq!(system.reduce_time(4 * 8192), 2_000);
+    }
+
+    #[test]
+    fn unknown_system_names_the_nearest() {
+        assert!(
+            System::preset("ttoo")
+                .unwrap_err()
+                .message
+                .contains("did you mean 'tto'")
+        );
+    }
+}
