@@ -63,9 +63,9 @@ build: .venv/extension.stamp ## .venv with the locked tools and the extension in
 wheel: .venv/requirements.stamp ## a wheel for this machine, in dist/
 	$(BIN)/python -m maturin build --release --locked --out dist
 
-lock: ## remake requirements-dev.txt from pyproject.toml (needs uv)
+lock: ## remake requirements-dev.txt from its .in and pyproject.toml (needs uv)
 	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: 'pip install uv', or UV=/path/to/uv"; exit 1; }
-	$(UV) pip compile pyproject.toml --group dev --extra all --universal --python-version 3.10 --generate-hashes \
+	$(UV) pip compile pyproject.toml requirements-dev.in --extra all --universal --python-version 3.10 --generate-hashes \
 	    --no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements-dev.txt
 
 clean: ## remove everything the other targets made
@@ -87,7 +87,7 @@ clean: ## remove everything the other targets made
 	@touch $@
 
 .venv/extension.stamp: .venv/requirements.stamp pyproject.toml $(RUST_SOURCES) $(MISSING_EXTENSION)
-	$(BIN)/python -m maturin develop --release --locked
+	PIP_QUIET=1 $(BIN)/python -m maturin develop --release --locked
 	@touch $@
 
 missing-extension:
