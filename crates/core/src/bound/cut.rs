@@ -34,7 +34,7 @@ pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, collective: Collecti
 /// links that leave the set (that enter it, if `reversed`: bytes that *start* outside and are wanted inside).
 ///
 /// Newton's iteration on the ratio, with maximum flows as the test: as ForestColl's optimality test (Zhao et al.,
-/// "ForestColl", 2024, section 4), but from each rank towards the ranks before it. Sets whose lowest rank is `v` are
+/// "ForestColl", 2024), but from each rank towards the ranks before it. Sets whose lowest rank is `v` are
 /// tested together; all ranks below `v` are then outside, and flows to them are short.
 fn worst_cut(fabric: &Fabric, capacities: &Capacities, reversed: bool, wanted: &[u128]) -> Load {
     let nodes = fabric.nodes.len();
@@ -168,7 +168,7 @@ fn below(
         if from < to {
             sides[from].leaving += capacity;
             closed[to].leaving += capacity;
-        } else {
+        } else if to < from {
             sides[to].entering += capacity;
             closed[from].entering += capacity;
         }

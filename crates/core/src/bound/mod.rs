@@ -41,7 +41,8 @@ pub struct Bound {
 
 /// Computes all lower bounds. Rates are payload rates of full packets, so headers do not count.
 ///
-/// O(ranks) maximum flows and breadth-first searches: milliseconds for hundreds of ranks, seconds at most for thousands.
+/// O(ranks) maximum flows and searches: milliseconds for hundreds of ranks, up to a few seconds for thousands; longer
+/// only for cliques of many hundreds, which have a million links.
 ///
 /// # Errors
 /// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank.
