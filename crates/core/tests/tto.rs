@@ -32,7 +32,9 @@ fn table(name: &str) -> Vec<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    lines.map(|line| header.iter().zip(line.split(',')).map(|(k, v)| (k.to_string(), v.to_string())).collect()).collect()
+    lines
+        .map(|line| header.iter().zip(line.split(',')).map(|(k, v)| (k.to_string(), v.to_string())).collect())
+        .collect()
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> u64 {
@@ -63,7 +65,8 @@ fn points() -> Vec<Point> {
                 "TTO" => "tto",
                 other => panic!("{other}"),
             };
-            let (side, bytes, cycles) = (number(row, "nodes").isqrt(), number(row, "data_bytes"), number(row, "cycles"));
+            let (side, bytes, cycles) =
+                (number(row, "nodes").isqrt(), number(row, "data_bytes"), number(row, "cycles"));
             let fabric = square(side);
             let result = run(&fabric, &build(&fabric, bytes, spec));
             assert_eq!(result.flit_hops, number(row, "flit_hops"), "flit hops of {spec} on {side}x{side}, {bytes} B");
