@@ -1,7 +1,9 @@
 //! Ring-2D: rings along rows and columns; half the data goes rows first, half columns first.
 //!
 //! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
-//! store-and-forward step each (reference: TTO section 2.6).
+//! store-and-forward step each (reference: TTO section 2.6). The artifact starts the second
+//! dimension when one neighbour's part has arrived, which the verifier would call a race; here a
+//! barrier stands between the two.
 
 use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
@@ -64,7 +66,9 @@ impl Algorithm for Ring2d {
         }
         // A phase is one dimension of both halves: whole parts along the first, blocks along the second.
         let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
-            builder.phase(name, false);
+            // On a line a part passes some chiplets twice, so the dimension that comes second must
+            // not touch it before the first is done with it.
+            builder.phase(name, !wraps && reduce != along_first);
             for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                     // Along the first dimension `second` is the line, along the second `first` is.
