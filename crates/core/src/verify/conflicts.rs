@@ -128,11 +128,7 @@ mod tests {
         ring.transfers[t].step = 2;
         assert_has(
             &check(&fabric, &ring).unwrap_err().message,
-            &[
-                "carries two messages in slot 2",
-                &format!("transfer {t} ("),
-                "conflict free",
-            ],
+            &["carries two messages in slot 2", &format!("transfer {t} ("), "conflict free"],
         );
     }
 
@@ -143,10 +139,7 @@ mod tests {
         let mut late = tree.transfers[0].clone();
         late.step += 3;
         tree.transfers.push(late);
-        assert_has(
-            &check(&fabric, &tree).unwrap_err().message,
-            &["in slot 3", "transfer 0 (", "transfer 6 ("],
-        );
+        assert_has(&check(&fabric, &tree).unwrap_err().message, &["in slot 3", "transfer 0 (", "transfer 6 ("]);
         tree.transfers[6].step += 1;
         assert_eq!(check(&fabric, &tree), Ok(()));
     }

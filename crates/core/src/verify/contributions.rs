@@ -10,7 +10,16 @@ use crate::error::Result;
 use crate::schedule::{LaneId, Op, Schedule, TransferId};
 use std::collections::BTreeSet;
 
-/// Follows every lane with data. Returns the known gaps in one line; empty if there are none.
+/// What following the contributions showed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The known gaps in one line; empty if there are none.
+    pub gaps: String,
+    /// For every lane, the copies that bring a rank what it has already, in schedule order.
+    pub repeats: Vec<Vec<TransferId>>,
+}
+
+/// Follows every lane with data.
 ///
 /// Complexity: O(lane transfers * ranks / 64) for reducing collectives, O(lane transfers)
 /// otherwise, and O(lanes * ranks that need them).
@@ -18,9 +27,10 @@ use std::collections::BTreeSet;
 /// # Errors
 /// [`crate::error::Code::NotProven`] with the first contribution missing or counted twice, the
 /// first rank that sends what it does not have, or a declared gap that is none.
-pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<String> {
+pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<Followed> {
     let gaps: BTreeSet<(LaneId, u32)> = schedule.known_gaps.iter().map(|&(rank, lane)| (lane, rank)).collect();
     let mut holdings = Holdings::new(schedule);
+    let mut repeats = vec![Vec::new(); by_lane.len()];
     let mut first_gap = None;
     let mut count = 0;
     for (lane, list) in by_lane.iter().enumerate() {
@@ -29,7 +39,9 @@ pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<String>
         }
         holdings.start(lane);
         for &id in list {
-            holdings.apply(lane, id)?;
+            if holdings.apply(lane, id)? {
+                repeats[lane].push(id);
+            }
         }
         for rank in holdings.needing(lane) {
             if holdings.complete(rank) || gaps.contains(&(lane as LaneId, rank)) {
@@ -50,11 +62,12 @@ pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<String>
         }
         holdings.reset();
     }
-    Ok(match (first_gap, count) {
+    let gaps = match (first_gap, count) {
         (None, _) => String::new(),
         (Some(first), 1) => first,
         (Some(first), _) => format!("{first}; and {} more known gaps", count - 1),
-    })
+    };
+    Ok(Followed { gaps, repeats })
 }
 
 /// What every rank holds of the lane being followed.
@@ -148,15 +161,14 @@ impl<'a> Holdings<'a> {
         range.filter(|&rank| self.takes_part[rank as usize])
     }
 
-    fn apply(&mut self, lane: usize, id: TransferId) -> Result<()> {
+    /// Applies a transfer; whether it is a copy that brings nothing new.
+    fn apply(&mut self, lane: usize, id: TransferId) -> Result<bool> {
         let schedule = self.schedule;
         let transfer = &schedule.transfers[id as usize];
         let (from, to) = (transfer.from as usize * self.words, transfer.to as usize * self.words);
         let fail = |rank: u32, what: String, other: String| {
             let (lane, moment) = (text::lane(schedule, lane), text::moment(schedule, id));
-            text::not_proven(format!(
-                "rank {rank} {lane}: {what} in {moment} (transfer {id} {other})"
-            ))
+            text::not_proven(format!("rank {rank} {lane}: {what} in {moment} (transfer {id} {other})"))
         };
         if !self.reduces && transfer.op == Op::Reduce {
             let kind = schedule.collective.kind.name();
@@ -164,17 +176,14 @@ impl<'a> Holdings<'a> {
             return fail(transfer.to, what, format!("from rank {}", transfer.from));
         }
         if !self.reduces && self.sets[from] == 0 {
-            return fail(
-                transfer.from,
-                "sends data it does not have".into(),
-                format!("to rank {}", transfer.to),
-            );
+            return fail(transfer.from, "sends data it does not have".into(), format!("to rank {}", transfer.to));
         }
         self.written_by[transfer.to as usize] = Some(id);
         self.touched.push(transfer.to);
         if transfer.op == Op::Copy {
+            let repeats = self.set(transfer.from) == self.set(transfer.to);
             self.sets.copy_within(from..from + self.words, to);
-            return Ok(());
+            return Ok(repeats);
         }
         for word in 0..self.words {
             let doubled = self.sets[from + word] & self.sets[to + word];
@@ -185,7 +194,7 @@ impl<'a> Holdings<'a> {
             }
             self.sets[to + word] |= self.sets[from + word];
         }
-        Ok(())
+        Ok(false)
     }
 
     /// What an incomplete rank ends without.
@@ -194,8 +203,7 @@ impl<'a> Holdings<'a> {
         let missing: Vec<u32> = if self.reduces {
             let holds = |other: u32| set[other as usize / 64] >> (other % 64) & 1 == 1;
             let all = 0..self.schedule.ranks;
-            all.filter(|&other| self.takes_part[other as usize] && !holds(other))
-                .collect()
+            all.filter(|&other| self.takes_part[other as usize] && !holds(other)).collect()
         } else {
             vec![self.origin(lane)]
         };
@@ -215,7 +223,7 @@ mod tests {
     use super::*;
 
     fn run(schedule: &Schedule) -> Result<String> {
-        check(schedule, &schedule.transfers_by_lane())
+        check(schedule, &schedule.transfers_by_lane()).map(|followed| followed.gaps)
     }
 
     fn broken(schedule: &Schedule, change: impl Fn(&mut Schedule)) -> String {
@@ -234,11 +242,7 @@ mod tests {
         assert_has(
             &broken(&ring, |s| s.transfers[id].op = Op::Reduce),
             &[
-                &format!(
-                    "rank {to} lane {lane} (bytes {}..{}): contribution of rank",
-                    lane * 16,
-                    lane * 16 + 16
-                ),
+                &format!("rank {to} lane {lane} (bytes {}..{}): contribution of rank", lane * 16, lane * 16 + 16),
                 &format!("is counted twice in phase 'all-gather' step 0 (transfer {id} from rank {from})"),
             ],
         );
@@ -247,11 +251,7 @@ mod tests {
     #[test]
     fn missing_contribution() {
         let (_, tree) = tree_all_reduce(4, 64, 2);
-        let id = tree
-            .transfers
-            .iter()
-            .position(|t| t.op == Op::Copy && t.to == 3)
-            .unwrap();
+        let id = tree.transfers.iter().position(|t| t.op == Op::Copy && t.to == 3).unwrap();
         assert_has(
             &broken(&tree, |s| drop(s.transfers.remove(id))),
             &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0 (bytes 0..64), never written"],
@@ -259,10 +259,7 @@ mod tests {
         let id = tree.transfers.iter().position(|t| t.from == 3).unwrap();
         assert_has(
             &broken(&tree, |s| drop(s.transfers.remove(id))),
-            &[
-                "rank 0 ends without the contribution of rank 3 in lane 0",
-                "last written in phase 'reduce' step",
-            ],
+            &["rank 0 ends without the contribution of rank 3 in lane 0", "last written in phase 'reduce' step"],
         );
     }
 
@@ -284,16 +281,10 @@ mod tests {
         );
         assert_has(
             &broken(&broadcast, |s| s.transfers[last].to = from),
-            &[&format!(
-                "rank {to} ends without the data of rank {}",
-                broadcast.collective.root
-            )],
+            &[&format!("rank {to} ends without the data of rank {}", broadcast.collective.root)],
         );
         let (_, gather) = ring_all_gather(4, 64);
-        assert_has(
-            &broken(&gather, |s| s.lanes[2].source = 1),
-            &["rank 2 lane 2", "does not have"],
-        );
+        assert_has(&broken(&gather, |s| s.lanes[2].source = 1), &["rank 2 lane 2", "does not have"]);
         let (_, direct) = direct_all_to_all(3, 60);
         let id = direct.lanes.iter().position(|l| (l.source, l.owner) == (1, 2)).unwrap();
         let id = direct.transfers.iter().position(|t| t.lane == id as u32).unwrap();
@@ -322,20 +313,11 @@ mod tests {
             run(&schedule)
         };
         assert_has(&with(&[]).unwrap_err().message, &["rank 3 ends without"]);
-        assert_has(
-            &with(&[(3, 0)]).unwrap(),
-            &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0"],
-        );
-        assert_has(
-            &with(&[(3, 0), (2, 0)]).unwrap_err().message,
-            &["declared gap: rank 2 ends complete in lane 0"],
-        );
+        assert_has(&with(&[(3, 0)]).unwrap(), &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0"]);
+        assert_has(&with(&[(3, 0), (2, 0)]).unwrap_err().message, &["declared gap: rank 2 ends complete in lane 0"]);
         let (_, mut scatter) = ring_reduce_scatter(4, 64);
         scatter.known_gaps = vec![(1, 0)];
-        assert_has(
-            &run(&scatter).unwrap_err().message,
-            &["declared gap: rank 1 needs no lane 0"],
-        );
+        assert_has(&run(&scatter).unwrap_err().message, &["declared gap: rank 1 needs no lane 0"]);
     }
 
     #[test]

@@ -32,10 +32,7 @@ pub fn check(schedule: &Schedule) -> Result<()> {
     for (id, lane) in schedule.lanes.iter().enumerate().filter(|(_, lane)| lane.bytes > 0) {
         let buffer = if kind == Kind::AllToAll { lane.source } else { 0 };
         if kind == Kind::AllToAll && !takes_part[buffer as usize] {
-            return text::not_proven(format!(
-                "{}: its source rank {buffer} is excluded",
-                text::lane(schedule, id)
-            ));
+            return text::not_proven(format!("{}: its source rank {buffer} is excluded", text::lane(schedule, id)));
         }
         let holder = match kind {
             Kind::ReduceScatter | Kind::AllToAll => Some(lane.owner),
@@ -48,20 +45,14 @@ pub fn check(schedule: &Schedule) -> Result<()> {
             };
             if lane.offset < range.start || lane.offset + lane.bytes > range.end {
                 let lane = text::lane(schedule, id);
-                return text::not_proven(format!(
-                    "{lane} is not within the shard of rank {rank} (bytes {range:?})"
-                ));
+                return text::not_proven(format!("{lane} is not within the shard of rank {rank} (bytes {range:?})"));
             }
         }
         tiles.push((buffer, lane.offset, id));
     }
     tiles.sort_unstable();
     let mut tiles = tiles.into_iter().peekable();
-    let buffers = if kind == Kind::AllToAll {
-        &participants[..]
-    } else {
-        &[0]
-    };
+    let buffers = if kind == Kind::AllToAll { &participants[..] } else { &[0] };
     for &buffer in buffers {
         let whose = match kind {
             Kind::AllToAll => format!(" of rank {buffer}'s buffer"),
@@ -103,22 +94,10 @@ mod tests {
     #[test]
     fn lanes_partition_the_buffer() {
         let (_, ring) = ring_all_reduce(4, 64, 1);
-        assert_has(
-            &broken(&ring, |s| s.lanes[1].bytes = 12),
-            &["bytes 28..32 are in no lane"],
-        );
-        assert_has(
-            &broken(&ring, |s| s.lanes[1].bytes = 20),
-            &["lane 2 (bytes 32..48) overlaps", "up to 36"],
-        );
-        assert_has(
-            &broken(&ring, |s| s.lanes[3].bytes = 0),
-            &["bytes 48..64 are in no lane"],
-        );
-        assert_has(
-            &broken(&ring, |s| s.excluded = vec![0, 1, 2, 3]),
-            &["every rank is excluded"],
-        );
+        assert_has(&broken(&ring, |s| s.lanes[1].bytes = 12), &["bytes 28..32 are in no lane"]);
+        assert_has(&broken(&ring, |s| s.lanes[1].bytes = 20), &["lane 2 (bytes 32..48) overlaps", "up to 36"]);
+        assert_has(&broken(&ring, |s| s.lanes[3].bytes = 0), &["bytes 48..64 are in no lane"]);
+        assert_has(&broken(&ring, |s| s.excluded = vec![0, 1, 2, 3]), &["every rank is excluded"]);
     }
 
     #[test]
@@ -128,25 +107,16 @@ mod tests {
             &broken(&scatter, |s| s.lanes[1].owner = 2),
             &["lane 1 (bytes 16..32)", "shard of rank 2 (bytes 32..48)"],
         );
-        assert_has(
-            &broken(&scatter, |s| s.excluded = vec![1]),
-            &["lane 1 (bytes 16..32): its rank 1 is excluded"],
-        );
+        assert_has(&broken(&scatter, |s| s.excluded = vec![1]), &["lane 1 (bytes 16..32): its rank 1 is excluded"]);
         let (_, gather) = ring_all_gather(4, 64);
-        assert_has(
-            &broken(&gather, |s| s.lanes[3].source = 0),
-            &["shard of rank 0 (bytes 0..16)"],
-        );
+        assert_has(&broken(&gather, |s| s.lanes[3].source = 0), &["shard of rank 0 (bytes 0..16)"]);
     }
 
     #[test]
     fn every_source_of_an_all_to_all_has_all_bytes() {
         let (_, direct) = direct_all_to_all(3, 60);
         let id = direct.lanes.iter().position(|l| (l.source, l.owner) == (1, 2)).unwrap();
-        assert_has(
-            &broken(&direct, |s| s.lanes[id].bytes = 0),
-            &["bytes 40..60 of rank 1's buffer are in no lane"],
-        );
+        assert_has(&broken(&direct, |s| s.lanes[id].bytes = 0), &["bytes 40..60 of rank 1's buffer are in no lane"]);
         assert_has(
             &broken(&direct, |s| s.excluded = vec![2]),
             &["lane 1 (bytes 20..40)", "shard of rank 1 (bytes 28..60)"],

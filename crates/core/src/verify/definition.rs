@@ -24,10 +24,7 @@ const MAX_DATA_BYTES: u64 = 1 << 31;
 /// all ranks do not fit 2 GiB, and as [`execute`].
 pub fn check_by_execution(schedule: &Schedule, seed: Option<u64>) -> Result<()> {
     let parts = parts(schedule) as u64;
-    let bytes = schedule
-        .bytes
-        .saturating_mul(schedule.ranks as u64)
-        .saturating_mul(parts);
+    let bytes = schedule.bytes.saturating_mul(schedule.ranks as u64).saturating_mul(parts);
     if bytes > MAX_DATA_BYTES {
         let what = format!(
             "execution would take {bytes} bytes of data, at most {MAX_DATA_BYTES} are supported; verify with fewer bytes"
@@ -61,23 +58,13 @@ where
     };
     let ranks = 0..schedule.ranks as usize;
     // Places where a rank has no input hold numbers of its own, too: they must not matter.
-    let mut data: Vec<Vec<T>> = ranks
-        .clone()
-        .map(|rank| (0..length * parts(schedule)).map(|at| initial(rank, at)).collect())
-        .collect();
+    let mut data: Vec<Vec<T>> =
+        ranks.clone().map(|rank| (0..length * parts(schedule)).map(|at| initial(rank, at)).collect()).collect();
     execute(schedule, &mut data, seed)?;
 
     let participants: Vec<usize> = ranks.filter(|&rank| takes_part[rank]).collect();
-    let sum = |at: usize| {
-        participants
-            .iter()
-            .fold(T::default(), |sum, &rank| sum + initial(rank, at))
-    };
-    let sums: Vec<T> = if schedule.collective.kind.reduces() {
-        (0..length).map(sum).collect()
-    } else {
-        vec![]
-    };
+    let sum = |at: usize| participants.iter().fold(T::default(), |sum, &rank| sum + initial(rank, at));
+    let sums: Vec<T> = if schedule.collective.kind.reduces() { (0..length).map(sum).collect() } else { vec![] };
     let shard_of = |index: usize| -> Range<usize> {
         let (start, bytes) = shard(schedule.bytes, participants.len(), index);
         // Only the end of the buffer is not a multiple of 4, and then elements are bytes.
@@ -142,18 +129,11 @@ mod tests {
     #[test]
     fn differences_are_named() {
         let (_, mut tree) = tree_all_reduce(4, 640, 2);
-        let id = tree
-            .transfers
-            .iter()
-            .position(|t| t.op == Op::Copy && t.to == 3)
-            .unwrap();
+        let id = tree.transfers.iter().position(|t| t.op == Op::Copy && t.to == 3).unwrap();
         tree.transfers.remove(id);
         let error = check_by_execution(&tree, None).unwrap_err();
         assert_eq!(error.code, Code::NotProven);
-        assert_has(
-            &error.message,
-            &["executed (seed none): rank 3 byte 0: expected ", ", got "],
-        );
+        assert_has(&error.message, &["executed (seed none): rank 3 byte 0: expected ", ", got "]);
         tree.known_gaps = vec![(3, 0)];
         assert_eq!(check_by_execution(&tree, Some(3)), Ok(()));
         let (_, mut direct) = direct_all_to_all(3, 60);

@@ -28,16 +28,9 @@ const MAX_FLYING: usize = 64;
 pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: Option<u64>) -> Result<()> {
     let size = size_of::<T>() as u64;
     if let Some(what) = misaligned(schedule, size) {
-        return Err(Error::new(
-            Code::BadSize,
-            format!("{what} is no whole number of {size}-byte elements"),
-        ));
+        return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
     }
-    let parts = if schedule.collective.kind == Kind::AllToAll {
-        schedule.ranks as u64
-    } else {
-        1
-    };
+    let parts = if schedule.collective.kind == Kind::AllToAll { schedule.ranks as u64 } else { 1 };
     let elements = (schedule.bytes / size).saturating_mul(parts);
     if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.len() as u64 != elements) {
         let ranks = schedule.ranks;
@@ -46,15 +39,9 @@ pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T
             format!("expected {ranks} buffers of {elements} elements of {size} bytes"),
         ));
     }
-    let messages = schedule
-        .transfers
-        .iter()
-        .fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
+    let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
     if messages > MAX_MESSAGES {
-        return Err(Error::new(
-            Code::TooLarge,
-            format!("{messages} messages; execution takes at most {MAX_MESSAGES}"),
-        ));
+        return Err(Error::new(Code::TooLarge, format!("{messages} messages; execution takes at most {MAX_MESSAGES}")));
     }
     order::check(schedule)?;
     let mut run = Run { schedule, data };
@@ -113,24 +100,13 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     /// Where the message's data is, lane by lane.
     fn ranges(&self, message: Message) -> Vec<Range<usize>> {
         let (schedule, size) = (self.schedule, size_of::<T>() as u64);
-        let range = |lane| {
-            elements(
-                schedule,
-                lane,
-                schedule.chunk_range(lane as LaneId, message.chunk),
-                size,
-            )
-        };
+        let range = |lane| elements(schedule, lane, schedule.chunk_range(lane as LaneId, message.chunk), size);
         self.transfer(message).lane_range().map(range).collect()
     }
 
     fn read(&self, rank: u32, message: Message) -> Vec<T> {
         let buffer = &self.data[rank as usize];
-        self.ranges(message)
-            .into_iter()
-            .flat_map(|range| &buffer[range])
-            .copied()
-            .collect()
+        self.ranges(message).into_iter().flat_map(|range| &buffer[range]).copied().collect()
     }
 
     fn write(&mut self, message: Message, op: Op, payload: &[T]) {
@@ -169,10 +145,7 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
                 let (mut op, mut payload) = (transfer.op, self.read(transfer.from, message));
                 if op == Op::Reduce && !self.schedule.serial_reductions {
                     let own = self.read(transfer.to, message);
-                    payload
-                        .iter_mut()
-                        .zip(own)
-                        .for_each(|(value, own)| *value = own + *value);
+                    payload.iter_mut().zip(own).for_each(|(value, own)| *value = own + *value);
                     op = Op::Copy;
                 }
                 flying.push((message, op, payload));
@@ -241,10 +214,7 @@ impl<'a> Progress<'a> {
         }
         for (id, transfer) in transfers.iter().enumerate().filter(|(_, t)| t.after.is_empty()) {
             for chunk in 0..schedule.chunks(transfer) {
-                progress.release(Message {
-                    transfer: id as TransferId,
-                    chunk,
-                });
+                progress.release(Message { transfer: id as TransferId, chunk });
             }
         }
         progress.open_phases();
@@ -263,10 +233,7 @@ impl<'a> Progress<'a> {
     fn applied(&mut self, message: Message) {
         let id = message.transfer as usize;
         for at in self.starts[id]..self.starts[id + 1] {
-            let dependent = Message {
-                transfer: self.dependents[at],
-                ..message
-            };
+            let dependent = Message { transfer: self.dependents[at], ..message };
             let waits = &mut self.waits[self.first[dependent.transfer as usize] + message.chunk as usize];
             *waits -= 1;
             if *waits == 0 {
@@ -328,20 +295,11 @@ mod tests {
         assert_has(&error.message, &["expected 4 buffers of 16 elements of 4 bytes"]);
         let (_, odd) = ring_all_reduce(3, 50, 1);
         let error = execute(&odd, &mut vec![vec![0u32; 12]; 3], None).unwrap_err();
-        assert_has(
-            &error.message,
-            &["the buffer of 50 bytes is no whole number of 4-byte elements"],
-        );
+        assert_has(&error.message, &["the buffer of 50 bytes is no whole number of 4-byte elements"]);
         let (_, tree) = tree_all_reduce(4, 64, 3);
         let error = execute(&tree, &mut vec![vec![0u32; 16]; 4], None).unwrap_err();
-        assert_has(
-            &error.message,
-            &["lane 0 (bytes 0..64): a chunk of 22 bytes is no whole number"],
-        );
-        assert_eq!(
-            execute(&odd, &mut vec![vec![std::num::Wrapping(0u8); 50]; 3], None),
-            Ok(())
-        );
+        assert_has(&error.message, &["lane 0 (bytes 0..64): a chunk of 22 bytes is no whole number"]);
+        assert_eq!(execute(&odd, &mut vec![vec![std::num::Wrapping(0u8); 50]; 3], None), Ok(()));
     }
 
     #[test]

@@ -41,15 +41,7 @@ fn shards(builder: &mut Builder, chunks: u64) {
 /// One lane of everything.
 fn whole(builder: &mut Builder, chunks: u64, stride: u32) {
     let bytes = builder.schedule.bytes;
-    builder.lane(Lane {
-        offset: 0,
-        bytes,
-        chunks,
-        chunk_bytes: bytes.div_ceil(chunks),
-        stride,
-        source: 0,
-        owner: 0,
-    });
+    builder.lane(Lane { offset: 0, bytes, chunks, chunk_bytes: bytes.div_ceil(chunks), stride, source: 0, owner: 0 });
 }
 
 fn ring_phase(builder: &mut Builder, name: &str, op: Op) {
@@ -98,9 +90,7 @@ pub fn tree_all_reduce(ranks: u32, bytes: u64, chunks: u64) -> Case {
     whole(&mut builder, chunks, 1);
     builder.phase("reduce", false);
     for child in (1..ranks).rev() {
-        builder
-            .send(Op::Reduce, child, child - 1, 0, 1, ranks - 1 - child)
-            .unwrap();
+        builder.send(Op::Reduce, child, child - 1, 0, 1, ranks - 1 - child).unwrap();
     }
     builder.phase("broadcast", true);
     for child in 1..ranks {
@@ -187,9 +177,7 @@ pub fn direct_all_to_all(ranks: u32, bytes: u64) -> Case {
         let entry = &mut builder.schedule.lanes[lane as usize];
         (entry.source, entry.owner) = (source, owner);
         if source != owner {
-            builder
-                .send(Op::Copy, source, owner, lane, 1, (owner + ranks - source) % ranks - 1)
-                .unwrap();
+            builder.send(Op::Copy, source, owner, lane, 1, (owner + ranks - source) % ranks - 1).unwrap();
         }
     }
     let schedule = builder.finish().unwrap();

@@ -25,6 +25,7 @@ pub use execute::execute;
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
+use contributions::Followed;
 use serde::Serialize;
 
 /// What was proven.
@@ -56,8 +57,8 @@ pub fn verify(fabric: &Fabric, schedule: &Schedule) -> Result<Proof> {
     order::check(schedule)?;
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();
-    let gaps = contributions::check(schedule, &by_lane)?;
-    races::check(schedule, &by_lane)?;
+    let Followed { gaps, repeats } = contributions::check(schedule, &by_lane)?;
+    races::check(schedule, &by_lane, &repeats)?;
     if schedule.conflict_free {
         conflicts::check(fabric, schedule)?;
     }

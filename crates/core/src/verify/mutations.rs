@@ -59,11 +59,7 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             transfers.remove(gone as usize);
             for transfer in transfers {
                 transfer.after.retain(|&other| other != gone);
-                transfer
-                    .after
-                    .iter_mut()
-                    .filter(|other| **other > gone)
-                    .for_each(|other| *other -= 1);
+                transfer.after.iter_mut().filter(|other| **other > gone).for_each(|other| *other -= 1);
             }
         }
         Mutation::Duplicate(index, step) => {

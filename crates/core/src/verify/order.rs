@@ -113,10 +113,7 @@ mod tests {
         assert_eq!(schedule.transfers[2].after, [0]);
         schedule.transfers[0].after = vec![2];
         let error = check(&schedule).unwrap_err().message;
-        assert_has(
-            &error,
-            &["deadlock: transfer 0 -> 2 -> 0;", "from transfer 0 (rank 1 to 0"],
-        );
+        assert_has(&error, &["deadlock: transfer 0 -> 2 -> 0;", "from transfer 0 (rank 1 to 0"]);
     }
 
     #[test]
@@ -127,12 +124,7 @@ mod tests {
         let error = check(&schedule).unwrap_err().message;
         assert_has(
             &error,
-            &[
-                &format!("transfer {id} ("),
-                "waits for transfer 0 (",
-                "step 9",
-                "order of service puts later",
-            ],
+            &[&format!("transfer {id} ("), "waits for transfer 0 (", "step 9", "order of service puts later"],
         );
     }
 

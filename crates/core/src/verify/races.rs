@@ -3,7 +3,8 @@
 //! A transfer reads (sender, lane) and writes (receiver, lane) from its start until it is applied.
 //! `a` comes before `b` if `a` is applied before `b` starts, for certain: through a barrier or
 //! through dependencies. Two accesses to one place, one of them a write, must be ordered so; only
-//! reductions into one place need not be, where ranks do them one at a time.
+//! reductions into one place need not be, where ranks do them one at a time. A copy that brings a rank
+//! what it has already changes nothing; it counts as a read of what it brings again.
 //!
 //! Order is transitive, so it is enough to compare each access with its nearest conflicting
 //! predecessors: accesses to a place fall into alternating groups of writes and of reads, and each
@@ -17,7 +18,8 @@ use crate::schedule::{Op, Schedule, TransferId};
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
 const BLOCK_WORDS: usize = 8;
 
-/// Checks every lane with data. Expects a schedule that `order` accepts.
+/// Checks every lane with data, knowing the copies in each that repeat what the receiver has. Expects
+/// a schedule that `order` accepts.
 ///
 /// Complexity: O(lane dependencies + pairs of accesses in neighbouring groups); for lanes with
 /// pairs that no single dependency orders, O(dependencies * transfers / 64) time and O(transfers)
@@ -25,7 +27,7 @@ const BLOCK_WORDS: usize = 8;
 ///
 /// # Errors
 /// [`crate::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
-pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<()> {
+pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>], repeats: &[Vec<TransferId>]) -> Result<()> {
     let gates = gates(schedule);
     let mut places = Places::new(schedule);
     let mut closure = Closure::new(schedule);
@@ -33,7 +35,7 @@ pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<()> {
         if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
             continue;
         }
-        places.follow(list, &gates);
+        places.follow(list, &repeats[lane], &gates);
         if let Some(race) = closure.an_unordered(list, &mut places.open) {
             return text::not_proven(describe(schedule, lane, list, race));
         }
@@ -47,11 +49,7 @@ fn gates(schedule: &Schedule) -> Vec<u32> {
     let mut gates = vec![0; schedule.transfers.len()];
     for id in schedule.order() {
         let transfer = &schedule.transfers[id as usize];
-        let own = if schedule.phases[transfer.phase as usize].barrier {
-            transfer.phase
-        } else {
-            0
-        };
+        let own = if schedule.phases[transfer.phase as usize].barrier { transfer.phase } else { 0 };
         let inherited = transfer.after.iter().map(|&other| gates[other as usize]).max();
         gates[id as usize] = own.max(inherited.unwrap_or(0));
     }
@@ -96,11 +94,13 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Follows one lane and leaves in `open` the pairs that are still to be shown ordered.
-    fn follow(&mut self, list: &[TransferId], gates: &[u32]) {
+    /// Follows one lane and leaves in `open` the pairs that are still to be shown ordered. `repeats`
+    /// is a part of `list`, in the same order.
+    fn follow(&mut self, list: &[TransferId], repeats: &[TransferId], gates: &[u32]) {
         let transfers = &self.schedule.transfers;
         let (needed_by, open) = (&mut self.needed_by, &mut self.open);
         open.clear();
+        let mut repeats = repeats.iter().peekable();
         for &id in list {
             for rank in [transfers[id as usize].from, transfers[id as usize].to] {
                 let place = &mut self.places[rank as usize];
@@ -119,26 +119,25 @@ impl<'a> Places<'a> {
             let mut compare = |group: &[u32], rank: u32| {
                 let phase = |&first: &u32| transfers[list[first as usize] as usize].phase;
                 let behind = group.partition_point(|first| phase(first) < gates[id as usize]);
-                let pairs = group[behind..]
-                    .iter()
-                    .filter(|&&first| needed_by[list[first as usize] as usize] != id);
+                let pairs = group[behind..].iter().filter(|&&first| needed_by[list[first as usize] as usize] != id);
                 open.extend(pairs.map(|&first| Pair { first, second, rank }));
             };
             let place = &mut self.places[transfer.from as usize];
             compare(&place.writes, transfer.from);
             place.reads.push(second);
             let place = &mut self.places[transfer.to as usize];
+            if repeats.next_if_eq(&&id).is_some() {
+                compare(&place.writes, transfer.to);
+                place.reads.push(second);
+                continue;
+            }
             let commutes = |&first: &u32| transfers[list[first as usize] as usize].op == Op::Reduce;
             let joins = transfer.op == Op::Reduce
                 && self.schedule.serial_reductions
                 && place.reads.is_empty()
                 && place.writes.first().is_some_and(commutes);
             if !joins {
-                let last = if place.reads.is_empty() {
-                    &mut place.writes
-                } else {
-                    &mut place.reads
-                };
+                let last = if place.reads.is_empty() { &mut place.writes } else { &mut place.reads };
                 std::mem::swap(&mut place.before, last);
                 place.writes.clear();
                 place.reads.clear();
@@ -163,13 +162,7 @@ struct Closure<'a> {
 
 impl<'a> Closure<'a> {
     fn new(schedule: &'a Schedule) -> Self {
-        Closure {
-            schedule,
-            position: vec![0; schedule.transfers.len()],
-            starts: vec![],
-            needs: vec![],
-            rows: vec![],
-        }
+        Closure { schedule, position: vec![0; schedule.transfers.len()], starts: vec![], needs: vec![], rows: vec![] }
     }
 
     /// A pair whose first member does not come before its second, if there is one. Sorts `pairs`.
@@ -255,7 +248,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn run(schedule: &Schedule) -> Result<()> {
-        check(schedule, &schedule.transfers_by_lane())
+        let by_lane = schedule.transfers_by_lane();
+        check(schedule, &by_lane, &vec![Vec::new(); by_lane.len()])
     }
 
     #[test]
@@ -284,10 +278,7 @@ mod tests {
         tree.transfers[copies[0]].after.clear();
         assert_eq!(run(&tree), Ok(()), "the barrier is enough");
         tree.phases[1].barrier = false;
-        assert_has(
-            &run(&tree).unwrap_err().message,
-            &["race: rank 0 lane 0", "transfer 2 (", "transfer 3 ("],
-        );
+        assert_has(&run(&tree).unwrap_err().message, &["race: rank 0 lane 0", "transfer 2 (", "transfer 3 ("]);
     }
 
     #[test]
@@ -295,10 +286,7 @@ mod tests {
         let (_, mut star) = star_reduce(4, 64);
         assert_eq!(run(&star), Ok(()));
         star.serial_reductions = false;
-        assert_has(
-            &run(&star).unwrap_err().message,
-            &["race: rank 2 lane 0", "transfer 0 (", "transfer 1 ("],
-        );
+        assert_has(&run(&star).unwrap_err().message, &["race: rank 2 lane 0", "transfer 0 (", "transfer 1 ("]);
     }
 
     #[test]
@@ -308,6 +296,20 @@ mod tests {
         ring.transfers.truncate(2);
         ring.transfers.iter_mut().for_each(|t| (t.lane, t.lanes) = (0, 2));
         assert_has(&run(&ring).unwrap_err().message, &["reads it", "writes it"]);
+    }
+
+    #[test]
+    fn a_copy_that_brings_nothing_new_may_meet_readers() {
+        // Rank 1 sends to 2 and to 0; 2 sends it back to 1 meanwhile.
+        let (fabric, mut line) = tree_broadcast(4, 64, 1);
+        let there = line.transfers.iter().position(|t| (t.from, t.to) == (1, 2)).unwrap();
+        let mut back = line.transfers[there].clone();
+        (back.from, back.to, back.step, back.after) = (2, 1, 1, vec![there as u32]);
+        back.route = vec![fabric.link_between(2, 1).unwrap()];
+        line.transfers.push(back);
+        assert_has(&run(&line).unwrap_err().message, &["race: rank 1 lane 0"]);
+        assert!(super::super::verify(&fabric, &line).is_ok());
+        assert_eq!(super::super::check_by_execution(&line, Some(1)), Ok(()));
     }
 
     #[test]
@@ -321,10 +323,7 @@ mod tests {
             for transfer in &turn {
                 let mut transfer = transfer.clone();
                 transfer.phase += 2 * round;
-                transfer
-                    .after
-                    .iter_mut()
-                    .for_each(|other| *other += round * turn.len() as u32);
+                transfer.after.iter_mut().for_each(|other| *other += round * turn.len() as u32);
                 // The far end starts its turn when the last one has reached it.
                 if transfer.from == 1999 {
                     transfer.after.push(last);
@@ -339,7 +338,7 @@ mod tests {
     }
 
     /// The definition: all pairs, whole closure.
-    fn races_by_definition(schedule: &Schedule) -> bool {
+    fn races_by_definition(schedule: &Schedule, repeats: &[u32]) -> bool {
         let n = schedule.transfers.len();
         // Row `b`: what comes before `b`.
         let mut before = vec![vec![false; n]; n];
@@ -351,10 +350,7 @@ mod tests {
                 let barrier = schedule.phases[later.phase as usize].barrier && earlier.phase < later.phase;
                 if barrier || later.after.contains(&a) {
                     let inherited = before[a as usize].clone();
-                    before[b as usize]
-                        .iter_mut()
-                        .zip(inherited)
-                        .for_each(|(own, more)| *own |= more);
+                    before[b as usize].iter_mut().zip(inherited).for_each(|(own, more)| *own |= more);
                     before[b as usize][a as usize] = true;
                 }
             }
@@ -362,9 +358,10 @@ mod tests {
         (0..n).any(|a| {
             (0..n).any(|b| {
                 let (x, y) = (&schedule.transfers[a], &schedule.transfers[b]);
-                let both_write =
-                    x.to == y.to && !(x.op == Op::Reduce && y.op == Op::Reduce && schedule.serial_reductions);
-                let conflict = a != b && (both_write || x.from == y.to);
+                let [x_writes, y_writes] = [a, b].map(|id| !repeats.contains(&(id as u32)));
+                let commute = x.op == Op::Reduce && y.op == Op::Reduce && schedule.serial_reductions;
+                let meet = x.to == y.to && (x_writes || y_writes) && !commute;
+                let conflict = a != b && (meet || (x.from == y.to && y_writes));
                 conflict && !before[a][b] && !before[b][a]
             })
         })
@@ -373,7 +370,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_the_definition(
-            picks in prop::collection::vec((0u32..4, 1u32..4, any::<bool>(), any::<u16>(), 0u32..3), 1..14),
+            picks in prop::collection::vec((0u32..4, 1u32..4, any::<bool>(), any::<u16>(), 0u32..6), 1..14),
             serial in any::<bool>(),
             barriers in any::<[bool; 3]>(),
         ) {
@@ -385,17 +382,21 @@ mod tests {
             }
             let template = schedule.transfers[0].clone();
             schedule.transfers.clear();
-            let mut phase = 0;
-            for (id, &(from, hop, reduce, needs, jump)) in picks.iter().enumerate() {
-                phase = (phase + u32::from(jump == 2)).min(2);
+            let (mut phase, mut repeats) = (0, vec![]);
+            for (id, &(from, hop, reduce, needs, kind)) in picks.iter().enumerate() {
+                phase = (phase + u32::from(kind == 2)).min(2);
                 let mut transfer = template.clone();
                 (transfer.from, transfer.to) = (from, (from + hop) % 4);
                 (transfer.phase, transfer.step) = (phase, id as u32);
                 transfer.op = if reduce { Op::Reduce } else { Op::Copy };
                 transfer.after = (0..id as u32).filter(|&a| needs >> a & 1 == 1).collect();
                 schedule.transfers.push(transfer);
+                if kind > 3 && !reduce {
+                    repeats.push(id as u32);
+                }
             }
-            prop_assert_eq!(run(&schedule).is_err(), races_by_definition(&schedule));
+            let raced = check(&schedule, &schedule.transfers_by_lane(), std::slice::from_ref(&repeats)).is_err();
+            prop_assert_eq!(raced, races_by_definition(&schedule, &repeats));
         }
     }
 }

@@ -33,10 +33,7 @@ pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
             }
         }
         if at != end {
-            return fail(format!(
-                "its route ends at node {at}, rank {} is at node {end}",
-                transfer.to
-            ));
+            return fail(format!("its route ends at node {at}, rank {} is at node {end}", transfer.to));
         }
     }
     Ok(())
@@ -72,10 +69,7 @@ mod tests {
     fn ranks_on_one_node_need_no_links() {
         let (fabric, mut schedule) = ring_all_reduce(2, 64, 1);
         schedule.placement = vec![0, 0];
-        assert_has(
-            &check(&fabric, &schedule).unwrap_err().message,
-            &["at node 0, but link"],
-        );
+        assert_has(&check(&fabric, &schedule).unwrap_err().message, &["at node 0, but link"]);
         schedule.transfers.iter_mut().for_each(|t| t.route.clear());
         assert_eq!(check(&fabric, &schedule), Ok(()));
     }

@@ -25,12 +25,7 @@ pub fn moment(schedule: &Schedule, id: TransferId) -> String {
 /// `transfer 17 (rank 4 to 5, phase 'reduce-scatter' step 4)`.
 pub fn transfer(schedule: &Schedule, id: TransferId) -> String {
     let transfer = &schedule.transfers[id as usize];
-    format!(
-        "transfer {id} (rank {} to {}, {})",
-        transfer.from,
-        transfer.to,
-        moment(schedule, id)
-    )
+    format!("transfer {id} (rank {} to {}, {})", transfer.from, transfer.to, moment(schedule, id))
 }
 
 /// `rank 2`, `ranks 2, 3`, or `ranks 0, 1, 2, 3 and 60 more`.
