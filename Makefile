@@ -1,0 +1,100 @@
+# Everything a checkout needs beyond Python 3.10+, Rust and make is put in .venv by the targets below.
+# All paths are relative, so the checkout may lie in a folder whose name has spaces.
+
+PYTHON ?= python3
+UV     ?= uv
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+BIN := .venv/bin
+# The same interpreter for every build of the extension, so that cargo does not rebuild it.
+export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
+# PyO3's test harness would need a shared libpython; the bindings are tested from Python.
+CARGO_TEST := cargo test --workspace --exclude antiphon-py --release --locked
+
+RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
+ifeq ($(wildcard python/antiphon/_core*.so),)
+MISSING_EXTENSION := missing-extension
+endif
+
+.PHONY: help demo test test-all bench lint docs build wheel lock clean browser tools missing-extension
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out/demo.html
+	@mkdir -p out
+	$(BIN)/antiphon compare mesh:8x8 --bytes 64MiB --system tto --report out/demo.html
+
+test: lint browser ## lint, Rust tests, Python tests (what .ci/run does)
+	$(CARGO_TEST)
+	$(BIN)/python -m pytest
+
+test-all: lint browser ## test, with the longer sweeps
+	$(CARGO_TEST)
+	$(CARGO_TEST) --lib --tests -- --ignored
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+bench: build ## time the core (cargo bench) and whatever benches/ holds
+	cargo bench -p antiphon-core --locked
+	@for script in benches/*.py; do \
+	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
+	done
+
+lint: tools build ## formatting, clippy, ruff, mypy, type stubs against the extension; warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy.stubtest antiphon._core
+
+docs: build ## build the Rust documentation; run every snippet of the Markdown pages
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	$(CARGO_TEST) --doc
+	$(BIN)/python -m pytest tests/test_docs.py
+
+build: .venv/extension.stamp ## .venv with the locked tools and the extension in it
+
+wheel: .venv/requirements.stamp ## a wheel for this machine, in dist/
+	$(BIN)/python -m maturin build --release --locked --out dist
+
+lock: ## remake requirements-dev.txt from its .in and pyproject.toml (needs uv)
+	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: 'pip install uv', or UV=/path/to/uv"; exit 1; }
+	$(UV) pip compile pyproject.toml requirements-dev.in --extra all --universal --python-version 3.10 --generate-hashes \
+	    --no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements-dev.txt
+
+clean: ## remove everything the other targets made
+	cargo clean
+	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f python/antiphon/_core*.so
+	find python tests benches scripts -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/python.stamp:
+	@command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust (rustup)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	    || { echo "Antiphon needs Python 3.10 or newer; choose one with 'make PYTHON=python3.12 ...'"; exit 1; }
+	@rm -rf .venv
+	$(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make virtual environments (Debian: install python3-venv)"; exit 1; }
+	@touch $@
+
+.venv/requirements.stamp: requirements-dev.txt .venv/python.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@
+
+.venv/extension.stamp: .venv/requirements.stamp pyproject.toml $(RUST_SOURCES) $(MISSING_EXTENSION)
+	PIP_QUIET=1 $(BIN)/python -m maturin develop --release --locked
+	@touch $@
+
+missing-extension:
+
+tools:
+	@cargo fmt --version >/dev/null 2>&1 || { echo "cargo fmt is missing: rustup component add rustfmt"; exit 1; }
+	@cargo clippy --version >/dev/null 2>&1 || { echo "cargo clippy is missing: rustup component add clippy"; exit 1; }
+
+browser:
+	@scripts/ensure-browser

@@ -1,0 +1,74 @@
+"""Shared fixtures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+# A shared machine is slow now and then, so no deadlines; on CI the same examples every time.
+hypothesis.settings.register_profile("antiphon", deadline=None, derandomize=ON_CI, print_blob=True)
+hypothesis.settings.load_profile("antiphon")
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A headless Chromium. Each call runs it once with a fresh profile and no network habits of its own."""
+
+    executable: str
+    scratch: Path
+
+    def dump_dom(self, page: Path, budget_ms: int = 5000) -> str:
+        """The document after its scripts ran for `budget_ms` of virtual time."""
+        return self._run("--dump-dom", f"--virtual-time-budget={budget_ms}", page.resolve().as_uri()).stdout
+
+    def screenshot(self, page: Path, image: Path, width: int = 1280, height: int = 1600) -> Path:
+        """Writes the page as it looks to `image` (PNG)."""
+        self._run(f"--screenshot={image.resolve()}", f"--window-size={width},{height}", page.resolve().as_uri())
+        assert image.is_file(), f"{self.executable} wrote no screenshot of {page}"
+        return image
+
+    def console(self, page: Path, budget_ms: int = 5000) -> list[str]:
+        """What the page's scripts said to the console, errors included."""
+        flags = ("--enable-logging=stderr", "--dump-dom", f"--virtual-time-budget={budget_ms}")
+        stderr = self._run(*flags, page.resolve().as_uri()).stderr
+        return [line for line in stderr.splitlines() if "CONSOLE" in line]
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        profile = self.scratch / f"profile-{len(list(self.scratch.iterdir()))}"
+        profile.mkdir()
+        command = [
+            self.executable,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            f"--user-data-dir={profile}",
+            *arguments,
+        ]
+        return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    """A headless browser; where none is installed, the test skips, and on CI it fails."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if executable := shutil.which(name):
+            return Browser(executable, tmp_path_factory.mktemp("browser"))
+    reason = "no chromium or google-chrome on PATH"
+    if ON_CI:
+        pytest.fail(f"{reason}, and CI must look at the report in one")
+    pytest.skip(reason)

@@ -1,0 +1,197 @@
+"""Guards the direction of imports that ARCHITECTURE.md draws."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "crates" / "core" / "src"
+PACKAGE = ROOT / "python" / "antiphon"
+
+# What each module of the core may import. Everything not listed is forbidden.
+FABRIC = {"error", "units"}
+COLLECTIVE = FABRIC | {"fabric", "system"}
+SCHEDULE = COLLECTIVE | {"collective"}
+ABOVE = SCHEDULE | {"schedule"}
+ALLOWED: dict[str, set[str]] = {
+    "error": set(),
+    "units": {"error"},
+    "fabric": FABRIC,
+    "system": FABRIC | {"fabric"},
+    "collective": COLLECTIVE,
+    "schedule": SCHEDULE,
+    "algorithm": ABOVE,
+    "verify": ABOVE,
+    "bound": ABOVE,
+    "endpoint": ABOVE,
+    "export": ABOVE,
+    "simulate": ABOVE | {"endpoint"},
+    "rails": ABOVE,
+    "compute": FABRIC | {"system"},
+    "energy": ABOVE | {"simulate"},
+    "training": ABOVE | {"simulate", "endpoint", "compute", "energy"},
+}
+
+# Comments (block comments do not nest here), and string, raw string and character literals.
+NOT_CODE = re.compile(
+    r"""
+      //[^\n]*
+    | /\*.*?\*/
+    | \bb?r(?P<hashes>\#*)".*?"(?P=hashes)
+    | \bb?"(?:\\.|[^"\\])*" | "(?:\\.|[^"\\])*"
+    | b?'(?:\\(?:u\{[^}]*\}|x..|.)|[^'\\\n])'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+TEST_ITEM = re.compile(r"#\[cfg\(test\)\]")
+PATH = re.compile(r"\b(?:crate|super(?:\s*::\s*super)*)\s*::\s*(?:\{|\w+)")
+
+
+def rust_code(text: str) -> str:
+    """The text without comments, literals and items under `#[cfg(test)]`; the lines keep their numbers."""
+    text = NOT_CODE.sub(lambda found: "_" + "\n" * found[0].count("\n"), text)
+    while found := TEST_ITEM.search(text):
+        end = end_of_item(text, found.end())
+        text = text[: found.start()] + "\n" * text.count("\n", found.start(), end) + text[end:]
+    return text
+
+
+def end_of_item(text: str, start: int) -> int:
+    """Where the item from `start` on ends: after its first `;` or `{...}` outside other brackets."""
+    depth = 0
+    for at in range(start, len(text)):
+        letter = text[at]
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+            if depth == 0 and letter == "}" and not text[at + 1 :].lstrip().startswith(";"):
+                return at + 1
+        elif letter == ";" and depth == 0:
+            return at + 1
+    return len(text)
+
+
+def group_heads(text: str, start: int) -> Iterator[str]:
+    """The first names inside the `{...}` that begins at `start`: `{a, b::{c, d}}` gives a and b."""
+    depth, fresh = 0, False
+    for found in re.finditer(r"[{},]|\w+", text[start:]):
+        token = found[0]
+        if token == "{":
+            depth += 1
+            fresh = depth == 1
+        elif token == "}":
+            depth -= 1
+            if depth == 0:
+                return
+        elif token == ",":
+            fresh = depth == 1
+        elif fresh:
+            yield token
+            fresh = False
+
+
+def rust_imports(text: str, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """Line and first name of every path from the crate's root in `text`, the code of `module`."""
+    code = rust_code(text)
+    for found in PATH.finditer(code):
+        supers = found[0].count("super")
+        if supers and supers < len(module):
+            continue  # stays inside the top-level module
+        line = code.count("\n", 0, found.start()) + 1
+        if found[0].endswith("{"):
+            yield from ((line, name) for name in group_heads(code, found.end() - 1))
+        else:
+            yield line, re.split(r"\W+", found[0])[-1]
+
+
+def module_of(file: Path) -> tuple[str, ...]:
+    """`simulate/packet.rs` is `("simulate", "packet")`; `simulate/mod.rs` is `("simulate",)`."""
+    parts = file.relative_to(CORE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "mod" else parts
+
+
+def core_files() -> list[Path]:
+    """Every source file of the core but its root and test-only files."""
+    return [
+        file
+        for file in sorted(CORE.rglob("*.rs"))
+        if file.parent != CORE or file.name not in {"lib.rs", "main.rs"}
+        if "tests" not in module_of(file)
+    ]
+
+
+def test_every_core_module_has_its_place() -> None:
+    unplaced = {module_of(file)[0] for file in core_files()} - ALLOWED.keys()
+    assert not unplaced, f"say in ALLOWED and in ARCHITECTURE.md what these may import: {sorted(unplaced)}"
+
+
+def test_the_allowed_directions_have_no_cycle() -> None:
+    rest = {name: set(imports) for name, imports in ALLOWED.items()}
+    while ready := {name for name, imports in rest.items() if not imports}:
+        rest = {name: imports - ready for name, imports in rest.items() if name not in ready}
+    assert not rest
+
+
+@pytest.mark.parametrize("file", core_files(), ids=lambda file: str(file.relative_to(CORE)))
+def test_core_imports_point_down(file: Path) -> None:
+    module = module_of(file)
+    allowed = ALLOWED.get(module[0], set()) | {module[0]}
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {module[0]} must not import {name}"
+        for line, name in rust_imports(file.read_text("utf-8"), module)
+        if name in ALLOWED and name not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_scanner_sees_imports_and_skips_tests_comments_and_strings() -> None:
+    text = r"""
+    //! crate::simulate
+    use crate::units::Bytes; /* crate::bound */
+    use crate::{error::{Code, verify}, fabric};
+    use super::system;
+    fn f<'a>(x: &'a str) -> char { g("crate::rails // \" "); r#"crate::energy"#; crate::collective::g(); '"' }
+    #[cfg(test)]
+    use crate::training::{A, B};
+    #[cfg(test)]
+    mod tests { use crate::algorithm; fn g() { {} } }
+    fn h() { crate::schedule::h() }
+    """
+    assert list(rust_imports(text, ("export",))) == [
+        (3, "units"),
+        (4, "error"),
+        (4, "fabric"),
+        (5, "system"),
+        (6, "collective"),
+        (11, "schedule"),
+    ]
+    assert "system" not in dict(map(reversed, rust_imports(text, ("export", "json"))))
+
+
+def python_imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything of the package that a Python file imports, relative imports resolved."""
+    package = ["antiphon", *file.relative_to(PACKAGE).parts[:-1]]
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{name.name}") for name in node.names)
+
+
+def test_nothing_imports_the_command_line() -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: imports {name}"
+        for file in sorted(PACKAGE.rglob("*.py"))
+        if file.relative_to(PACKAGE).with_suffix("").parts[0] not in {"cli", "__main__"}
+        for line, name in python_imports(file)
+        if name == "antiphon.cli" or name.startswith("antiphon.cli.")
+    ]
+    assert not wrong, "\n".join(wrong)

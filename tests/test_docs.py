@@ -1,0 +1,71 @@
+"""Runs the snippets of the Markdown pages, so that what they show works.
+
+Of each page, in order and in one empty folder: fenced `python` blocks, which share their names, and the lines
+`$ antiphon ...` of `console` blocks. A block after a line `<!-- not run: REASON -->` is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+BLOCK = re.compile(
+    r"^(?P<skip><!-- not run: .+ -->\n)?```(?P<language>python|console)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+class Snippet(NamedTuple):
+    line: int
+    language: str
+    text: str
+
+
+def snippets(page: str) -> list[Snippet]:
+    """The snippets of a page that are to run; `line` is the first line inside the fence."""
+    return [
+        Snippet(page.count("\n", 0, found.start("text")) + 1, found["language"], found["text"])
+        for found in BLOCK.finditer(page)
+        if not found["skip"]
+    ]
+
+
+def commands(text: str) -> list[str]:
+    """The `$ antiphon ...` commands of a console block, lines that end in a backslash joined."""
+    joined = text.replace("\\\n", " ")
+    return [line[2:] for line in joined.splitlines() if line.startswith("$ antiphon ")]
+
+
+RUNNABLE = [page for page in PAGES if snippets(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for snippet in snippets(page.read_text("utf-8")):
+        where = f"{page.relative_to(ROOT)}:{snippet.line}"
+        if snippet.language == "python":
+            # The blank lines make tracebacks name the page's own lines.
+            exec(compile("\n" * (snippet.line - 1) + snippet.text, str(page), "exec"), names)
+            continue
+        for command in commands(snippet.text):
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+
+
+def test_finds_what_to_run() -> None:
+    page = "# T\n```python\nx = 1\n```\n<!-- not run: needs a GPU -->\n```python\ny\n```\n```console\n$ antiphon a \\\n  b\nout\n$ ls\n```\n"
+    assert snippets(page) == [
+        Snippet(3, "python", "x = 1\n"),
+        Snippet(10, "console", "$ antiphon a \\\n  b\nout\n$ ls\n"),
+    ]
+    assert commands(snippets(page)[1].text) == ["antiphon a    b"]
