@@ -45,8 +45,8 @@ class Run:
 
     @property
     def time_ns(self) -> float:
-        """From the start to the last rank's finish."""
-        return self.result.time_ns
+        """From the start to the last rank's finish; at least a picosecond, the resolution."""
+        return max(self.result.time_ns, 1e-3)
 
     @property
     def efficiency(self) -> float:

@@ -1,6 +1,6 @@
 //! `antiphon.Fabric`.
 
-use crate::convert::{Table, nanos, raise};
+use crate::convert::{Table, nanos, run};
 use antiphon_core::fabric;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -14,13 +14,16 @@ pub struct Fabric(pub Arc<fabric::Fabric>);
 impl Fabric {
     /// Calls a Python function that turns a foreign graph into fabric JSON and reads that.
     fn from_graph(module_function: &str, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
-        let converted = graph.py().import("antiphon.graphs")?.call_method1(module_function, (graph, name))?;
+        let converted = graph
+            .py()
+            .import("antiphon.graphs")?
+            .call_method1(module_function, (graph, name))?;
         let (name, text): (String, String) = converted.extract()?;
-        Fabric::read_json(&name, &text)
+        Fabric::read_json(graph.py(), &name, &text)
     }
 
-    fn read_json(name: &str, text: &str) -> PyResult<Self> {
-        let fabric = fabric::Fabric::from_json(name, text).map_err(raise)?;
+    fn read_json(py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
+        let fabric = run(py, || fabric::Fabric::from_json(name, text))?;
         Ok(Fabric(Arc::new(fabric)))
     }
 }
@@ -28,15 +31,15 @@ impl Fabric {
 #[pymethods]
 impl Fabric {
     #[new]
-    fn new(spec: &str) -> PyResult<Self> {
-        let fabric = fabric::Fabric::parse(spec).map_err(raise)?;
+    fn new(py: Python<'_>, spec: &str) -> PyResult<Self> {
+        let fabric = run(py, || fabric::Fabric::parse(spec))?;
         Ok(Fabric(Arc::new(fabric)))
     }
 
     #[classmethod]
     #[pyo3(signature = (text, name = "json"))]
-    fn from_json(_class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
-        Fabric::read_json(name, text)
+    fn from_json(class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
+        Fabric::read_json(class.py(), name, text)
     }
 
     #[classmethod]
@@ -74,7 +77,9 @@ impl Fabric {
             .0;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {
-            let values = nodes.iter().map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
+            let values = nodes
+                .iter()
+                .map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
             Table(table.clone()).column(&format!("coord_{dimension}"), values)?;
         }
         Ok(table)
@@ -87,19 +92,38 @@ impl Fabric {
             .column("from", links.iter().map(|link| i64::from(link.from)))?
             .column("to", links.iter().map(|link| i64::from(link.to)))?
             .text("dimension", links.iter().map(|link| link.dimension.clone()))?
-            .column("rate_gb_per_s", links.iter().map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())))?
-            .column("latency_ns", links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)))?
-            .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?;
+            .column(
+                "rate_gb_per_s",
+                links
+                    .iter()
+                    .map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())),
+            )?
+            .column(
+                "latency_ns",
+                links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)),
+            )?
+            .column(
+                "speed",
+                links.iter().map(|link| f64::from(link.speed_permille) / 1000.0),
+            )?;
         Ok(table.0)
     }
 
     fn __repr__(&self) -> String {
         let fabric = &self.0;
-        format!("<Fabric {}: {} ranks, {} links>", fabric.name, fabric.ranks(), fabric.links.len())
+        format!(
+            "<Fabric {}: {} ranks, {} links>",
+            fabric.name,
+            fabric.ranks(),
+            fabric.links.len()
+        )
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, String))> {
         let fabric = &slf.get().0;
-        Ok((slf.get_type().getattr("from_json")?, (fabric.to_json(), fabric.name.clone())))
+        Ok((
+            slf.get_type().getattr("from_json")?,
+            (fabric.to_json(), fabric.name.clone()),
+        ))
     }
 }

@@ -1,6 +1,6 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{Size, Table, fields, nanos, raise, record};
+use crate::convert::{Size, Table, fields, nanos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use crate::system::System;
@@ -23,7 +23,10 @@ pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Co
         let text = format!("root {root} does not exist; ranks are 0..{}", fabric.ranks());
         return Err(raise(Error::new(Code::BadSpec, text)));
     }
-    Ok(Collective { kind, root: if kind.rooted() { root } else { 0 } })
+    Ok(Collective {
+        kind,
+        root: if kind.rooted() { root } else { 0 },
+    })
 }
 
 /// A system given by preset name or as an object.
@@ -60,14 +63,13 @@ pub fn build(
 ) -> PyResult<Schedule> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let collective = self::collective(collective, root, fabric)?;
-    py.detach(|| algorithm::build(fabric, &system, collective, bytes.0, algorithm))
-        .map(Schedule)
-        .map_err(raise)
+    let schedule = run(py, || algorithm::build(fabric, &system, collective, bytes.0, algorithm))?;
+    Ok(Schedule(schedule))
 }
 
 #[pyfunction]
 pub fn verify<'py>(py: Python<'py>, fabric: &Fabric, schedule: &Schedule) -> PyResult<Bound<'py, PyAny>> {
-    let proof = py.detach(|| prove(&fabric.0, &schedule.0)).map_err(raise)?;
+    let proof = run(py, || prove(&fabric.0, &schedule.0))?;
     proof_record(py, &proof)
 }
 
@@ -102,9 +104,7 @@ pub fn lower_bound<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let collective = self::collective(collective, root, fabric)?;
-    let bound = py
-        .detach(|| bound::lower_bound(fabric, &system, collective, bytes.0))
-        .map_err(raise)?;
+    let bound = run(py, || bound::lower_bound(fabric, &system, collective, bytes.0))?;
     record(
         "Bound",
         &fields!(py, {
@@ -140,18 +140,20 @@ pub fn simulate<'py>(
         last = Instant::now();
         stopped = Python::attach(|py| {
             py.check_signals()?;
-            progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
+            progress
+                .as_ref()
+                .map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
         })
         .err();
         stopped.is_none()
     };
-    let outcome = py.detach(|| {
+    let outcome = run(py, || {
         let proof = prove(fabric, schedule)?;
         simulation::simulate(fabric, schedule, &system, fidelity, &mut heartbeat).map(|result| (proof, result))
     });
     match (stopped, outcome) {
         (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(raise(error)),
+        (None, Err(error)) => Err(error),
         (None, Ok((proof, result))) => result_record(py, fabric, &proof, &result),
     }
 }
@@ -162,7 +164,13 @@ fn result_record<'py>(
     proof: &Proof,
     result: &SimulationResult,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let share = |busy: u64| if result.time_ps == 0 { 0.0 } else { busy as f64 / result.time_ps as f64 };
+    let share = |busy: u64| {
+        if result.time_ps == 0 {
+            0.0
+        } else {
+            busy as f64 / result.time_ps as f64
+        }
+    };
     let (rows, timeline) = (&result.links, &result.timeline);
     let links = Table::new(py)
         .column("from", fabric.links.iter().map(|link| i64::from(link.from)))?

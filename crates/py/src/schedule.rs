@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Table, fields, raise, record};
+use crate::convert::{Table, fields, record, run};
 use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::error::{Code, Error};
@@ -17,12 +17,13 @@ pub struct Schedule(pub schedule::Schedule);
 impl Schedule {
     #[classmethod]
     #[pyo3(signature = (text, fabric = None))]
-    fn from_json(_class: &Bound<'_, PyType>, text: &str, fabric: Option<&Fabric>) -> PyResult<Self> {
-        let schedule = match fabric {
-            Some(fabric) => schedule::Schedule::from_json(text, &fabric.0),
+    fn from_json(class: &Bound<'_, PyType>, text: &str, fabric: Option<&Fabric>) -> PyResult<Self> {
+        let fabric = fabric.map(|fabric| &fabric.0);
+        let schedule = run(class.py(), || match fabric {
+            Some(fabric) => schedule::Schedule::from_json(text, fabric),
             None => serde_json::from_str(text).map_err(|e| Error::new(Code::BadFile, format!("schedule: {e}"))),
-        };
-        schedule.map(Schedule).map_err(raise)
+        })?;
+        Ok(Schedule(schedule))
     }
 
     fn to_json(&self) -> String {
@@ -31,14 +32,16 @@ impl Schedule {
 
     fn stats<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
         let (schedule, fabric) = (&self.0, &fabric.0);
-        let stats = py
-            .detach(|| schedule.check(fabric).map(|()| schedule.stats(fabric)))
-            .map_err(raise)?;
+        let stats = run(py, || schedule.check(fabric).map(|()| schedule.stats(fabric)))?;
         let lanes = Table::new(py)
             .column("reduce_height", stats.reduce_heights.into_iter().map(i64::from))?
             .column("copy_height", stats.copy_heights.into_iter().map(i64::from))?;
         let links = Table::new(py).column("bytes", stats.link_bytes.into_iter())?;
-        let phases: Vec<(String, u64)> = stats.phases.into_iter().map(|phase| (phase.name, phase.steps)).collect();
+        let phases: Vec<(String, u64)> = stats
+            .phases
+            .into_iter()
+            .map(|phase| (phase.name, phase.steps))
+            .collect();
         record(
             "Stats",
             &fields!(py, {
