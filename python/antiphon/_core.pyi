@@ -307,8 +307,8 @@ def simulate(
 def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""
 
-def fabrics() -> list[tuple[str, str]]:
-    """(form of the specification, meaning) of every fabric preset."""
+def fabrics() -> list[tuple[str, str, str]]:
+    """(kind, example of a specification, meaning) of every kind of fabric."""
 
 def systems() -> list[str]:
     """Names of the system presets."""

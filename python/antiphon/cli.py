@@ -23,7 +23,7 @@ import antiphon
 from antiphon.comparison import bound_dict, known_names, split_algorithms
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.text import digits, format_bandwidth, format_time
+from antiphon.text import format_bandwidth, format_time
 
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
@@ -91,11 +91,11 @@ def _complete(*known: Callable[[], Sequence[str]]) -> Callable[[Any, Any, str], 
     return complete
 
 
-def _fabric_heads() -> list[str]:
-    return [form.split(":")[0] for form, _ in antiphon.fabrics()]
+def _fabric_kinds() -> list[str]:
+    return [kind for kind, _example, _summary in antiphon.fabrics()]
 
 
-FABRIC = click.argument("fabric", shell_complete=_complete(_fabric_heads))
+FABRIC = click.argument("fabric", shell_complete=_complete(_fabric_kinds))
 ALGORITHM = click.argument("algorithm", shell_complete=_complete(known_names))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 FIDELITY = click.option(
@@ -349,8 +349,8 @@ def show(
 @main.command()
 @JSON
 def fabrics(as_json: bool) -> None:
-    """List the forms of fabric specifications."""
-    rows = [{"spec": form, "summary": summary} for form, summary in antiphon.fabrics()]
+    """List the kinds of fabrics, each with an example of a specification."""
+    rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
     _print_list("fabrics", rows, as_json)
 
 
@@ -468,7 +468,7 @@ def _print_comparison(comparison: antiphon.Comparison) -> None:
         _right("Steps"),
         "Proof",
         title=f"{comparison.collective} of {size} on {comparison.fabric}"
-        f" (system {comparison.system}, {comparison.fidelity})",
+        f" (system {comparison.system.name}, {comparison.fidelity})",
     )
     for place, run in enumerate(comparison.runs):
         table.add_row(
@@ -498,7 +498,7 @@ def _print_run(run: antiphon.Run) -> None:
     size = antiphon.format_bytes(run.bytes)
     table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
     for label, value in (
-        ("Collective", f"{run.collective} of {size} (system {run.system}, {result.fidelity})"),
+        ("Collective", f"{run.collective} of {size} (system {run.system.name}, {result.fidelity})"),
         ("Proof", _proof_mark(run)),
         ("Time", format_time(run.time_ns)),
         ("Lower bound", f"{format_time(run.bound.time_ns)} ({run.bound.binding}); reached to {run.efficiency:.1%}"),

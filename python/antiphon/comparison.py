@@ -36,7 +36,7 @@ class Run:
     collective: str
     root: int | None
     bytes: int
-    system: str
+    system: System
     ranks: int
     excluded_ranks: list[int]
     bound: Bound
@@ -73,7 +73,7 @@ class Run:
             "collective": self.collective,
             "root": self.root,
             "bytes": self.bytes,
-            "system": self.system,
+            "system": self.system.name,
             "fidelity": result.fidelity,
             "ranks": self.ranks,
             "excluded_ranks": self.excluded_ranks,
@@ -113,7 +113,7 @@ class Comparison:
     fabric: str
     collective: str
     bytes: int
-    system: str
+    system: System
     fidelity: str
     bound: Bound
     runs: list[Run]
@@ -125,7 +125,7 @@ class Comparison:
             "fabric": self.fabric,
             "collective": self.collective,
             "bytes": self.bytes,
-            "system": self.system,
+            "system": self.system.name,
             "fidelity": self.fidelity,
             "lower_bound_ns": self.bound.time_ns,
             "bound": bound_dict(self.bound),
@@ -168,7 +168,7 @@ def run(
         collective=schedule.collective,
         root=schedule.root,
         bytes=schedule.bytes,
-        system=system.name,
+        system=system,
         ranks=fabric.ranks,
         excluded_ranks=schedule.excluded,
         bound=bound,
@@ -212,7 +212,7 @@ def compare(
         except AntiphonError as error:
             refused.append(_refusal(spec, error))
     runs.sort(key=lambda run: run.time_ns)
-    return Comparison(fabric.name, collective, size, system.name, fidelity, bound, runs, refused)
+    return Comparison(fabric.name, collective, size, system, fidelity, bound, runs, refused)
 
 
 def known_names() -> list[str]:

@@ -3,7 +3,7 @@
 use crate::convert::{Table, nanos, run};
 use antiphon_core::fabric;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use std::sync::Arc;
 
 /// A directed multigraph of ranks and switches.
@@ -119,11 +119,14 @@ impl Fabric {
         )
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, String))> {
-        let fabric = &slf.get().0;
-        Ok((
-            slf.get_type().getattr("from_json")?,
-            (fabric.to_json(), fabric.name.clone()),
-        ))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (class, fabric) = (slf.get_type(), &slf.get().0);
+        match fabric.shape {
+            fabric::Shape::Graph => {
+                let arguments = PyTuple::new(slf.py(), [fabric.to_json(), fabric.name.clone()])?;
+                Ok((class.getattr("from_json")?, arguments))
+            }
+            _ => Ok((class.into_any(), PyTuple::new(slf.py(), [&fabric.name])?)),
+        }
     }
 }

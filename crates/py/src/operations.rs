@@ -232,8 +232,11 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 }
 
 #[pyfunction]
-pub fn fabrics() -> Vec<(&'static str, &'static str)> {
-    fabric::spec::PRESETS.to_vec()
+pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {
+    fabric::spec::PRESETS
+        .iter()
+        .map(|preset| (preset.kind, preset.example, preset.description))
+        .collect()
 }
 
 #[pyfunction]
