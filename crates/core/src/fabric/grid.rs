@@ -53,6 +53,17 @@ impl Grid {
         }
     }
 
+    /// Directed links of the grid; `nodes` is the product of its extents.
+    fn link_count(&self, nodes: u64) -> u64 {
+        let in_line = |extent: u64| match self.kind {
+            GridKind::Flat => extent * (extent - 1),
+            GridKind::Torus if extent > 2 => 2 * extent,
+            _ => 2 * (extent - 1),
+        };
+        let counts = self.dims.iter().map(|&extent| extent as u64);
+        counts.map(|extent| nodes / extent * in_line(extent)).sum()
+    }
+
     /// Positions along a dimension of extent `extent` that `at` is joined to, lower first.
     fn joined(&self, at: u32, extent: u32) -> Vec<u32> {
         let mut list: Vec<u32> = match self.kind {
@@ -82,7 +93,8 @@ fn label(index: usize, count: usize) -> String {
 /// A grid fabric; every node is a rank. Two-wide torus dimensions have one link a direction.
 ///
 /// # Errors
-/// [`Code::BadSpec`] without dimensions or with an empty one, [`Code::TooLarge`] past [`MAX_RANKS`].
+/// [`Code::BadSpec`] without dimensions or with an empty one, [`Code::TooLarge`] past [`MAX_RANKS`]
+/// or [`MAX_LINKS`].
 pub fn grid(name: &str, kind: GridKind, dims: &[u32]) -> Result<Fabric> {
     if dims.is_empty() || dims.contains(&0) || dims.len() > 16 {
         return Err(Error::new(
@@ -103,8 +115,14 @@ pub fn grid(name: &str, kind: GridKind, dims: &[u32]) -> Result<Fabric> {
         kind,
         dims: dims.to_vec(),
     };
-    let mut nodes = Vec::new();
-    let mut links = Vec::new();
+    if grid.link_count(count) > MAX_LINKS as u64 {
+        return Err(Error::new(
+            Code::TooLarge,
+            format!("fabric '{name}' has more than {MAX_LINKS} links"),
+        ));
+    }
+    let mut nodes = Vec::with_capacity(count as usize);
+    let mut links = Vec::with_capacity(grid.link_count(count) as usize);
     for id in 0..count as u32 {
         let coords = grid.coords(id);
         for (dimension, &extent) in dims.iter().enumerate() {
@@ -114,17 +132,7 @@ pub fn grid(name: &str, kind: GridKind, dims: &[u32]) -> Result<Fabric> {
                 links.push(Link::new(id, grid.node(&to), label(dimension, dims.len())));
             }
         }
-        nodes.push(Node {
-            name: id.to_string(),
-            rank: Some(id),
-            coords: coords.iter().map(|&c| c as f64).collect(),
-        });
-        if links.len() > MAX_LINKS {
-            return Err(Error::new(
-                Code::TooLarge,
-                format!("fabric '{name}' has more than {MAX_LINKS} links"),
-            ));
-        }
+        nodes.push(Node::rank(id, coords.iter().map(|&c| c as f64).collect::<Vec<_>>()));
     }
     Fabric::new(name, Shape::Grid(grid), nodes, links)
 }
@@ -141,11 +149,14 @@ mod tests {
             (GridKind::Mesh, vec![2, 2, 2], 24),
             (GridKind::Torus, vec![4, 4], 64),
             (GridKind::Torus, vec![2, 4], 24),
+            (GridKind::Torus, vec![1, 3], 6),
             (GridKind::Flat, vec![4, 4], 96),
             (GridKind::Flat, vec![5], 20),
         ] {
             let fabric = grid("t", kind, &dims).unwrap();
             assert_eq!(fabric.links.len(), links, "{kind:?} {dims:?}");
+            let count = fabric.grid().unwrap().link_count(fabric.ranks() as u64);
+            assert_eq!(count, links as u64, "{kind:?} {dims:?}");
         }
     }
 

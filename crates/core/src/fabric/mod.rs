@@ -1,14 +1,24 @@
 //! Fabrics: directed multigraphs of ranks and switches.
 
+pub mod bigraph;
+mod degrade;
+pub mod dgx1v;
+pub mod file;
 pub mod grid;
+pub mod link;
 pub mod route;
+pub mod spec;
+mod summary;
+pub mod switch;
 
 use crate::error::{Code, Error, Result};
-use crate::units::{Picos, Rate};
+use crate::units::Rate;
 use serde::{Deserialize, Serialize};
 
 pub use grid::{Grid, GridKind};
+pub use link::Link;
 pub use route::Router;
+pub use spec::{PRESETS, Preset};
 
 /// Index of a node in [`Fabric::nodes`].
 pub type NodeId = u32;
@@ -17,6 +27,8 @@ pub type LinkId = u32;
 
 /// Most ranks a fabric may have; larger ones are refused before memory is taken.
 pub const MAX_RANKS: usize = 4096;
+/// Most nodes (ranks and switches) a fabric may have.
+pub const MAX_NODES: usize = 4 * MAX_RANKS;
 /// Most directed links a fabric may have.
 pub const MAX_LINKS: usize = 1 << 21;
 
@@ -31,21 +43,24 @@ pub struct Node {
     pub coords: Vec<f64>,
 }
 
-/// A directed link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// Sending node.
-    pub from: NodeId,
-    /// Receiving node.
-    pub to: NodeId,
-    /// Own rate; the system's link rate if `None`.
-    pub rate: Option<Rate>,
-    /// Own propagation latency; the system's link latency if `None`.
-    pub latency: Option<Picos>,
-    /// The rate is multiplied by this many thousandths (1000 = full speed; less on a slowed link).
-    pub speed_permille: u32,
-    /// Dimension label, e.g. `x`.
-    pub dimension: String,
+impl Node {
+    /// The node of `rank`, named after it.
+    pub fn rank(rank: u32, coords: impl Into<Vec<f64>>) -> Node {
+        Node {
+            name: rank.to_string(),
+            rank: Some(rank),
+            coords: coords.into(),
+        }
+    }
+
+    /// A switch.
+    pub fn switch(name: impl Into<String>, coords: impl Into<Vec<f64>>) -> Node {
+        Node {
+            name: name.into(),
+            rank: None,
+            coords: coords.into(),
+        }
+    }
 }
 
 /// What a fabric is, beyond its graph. Algorithms that need structure look here; a degraded or
@@ -91,66 +106,58 @@ impl Fabric {
     /// A fabric from its parts; ranks must be numbered 0, 1, 2, ... over the nodes that have one.
     ///
     /// # Errors
-    /// [`Code::BadFile`] if an end of a link does not exist, a link is a loop, or ranks are not
-    /// dense; [`Code::TooLarge`] past [`MAX_RANKS`] or [`MAX_LINKS`].
+    /// [`Code::BadFile`] if an end of a link does not exist, a link is a loop or has rate zero, a
+    /// coordinate is not finite, or ranks are not in order; [`Code::TooLarge`] past [`MAX_RANKS`],
+    /// [`MAX_NODES`] or [`MAX_LINKS`]; [`Code::BadSpec`] below two ranks or if some rank cannot
+    /// reach another.
     pub fn new(name: impl Into<String>, shape: Shape, nodes: Vec<Node>, links: Vec<Link>) -> Result<Fabric> {
         let name = name.into();
-        if links.len() > MAX_LINKS || nodes.len() > MAX_LINKS {
-            return Err(Error::new(
+        let wrong = |code, why: String| Err(Error::new(code, format!("fabric '{name}': {why}")));
+        if links.len() > MAX_LINKS || nodes.len() > MAX_NODES {
+            let (n, l) = (nodes.len(), links.len());
+            let why = format!("{n} nodes and {l} links; at most {MAX_NODES} and {MAX_LINKS}");
+            return wrong(Code::TooLarge, why);
+        }
+        let mut rank_nodes = Vec::new();
+        for (id, node) in nodes.iter().enumerate() {
+            if node.coords.iter().any(|x| !x.is_finite()) {
+                return wrong(Code::BadFile, format!("node {id} has a coordinate that is not finite"));
+            }
+            match node.rank {
+                Some(rank) if rank as usize == rank_nodes.len() => rank_nodes.push(id as NodeId),
+                Some(rank) => {
+                    let why = format!("node {id} has rank {rank}, not {}, the next in order", rank_nodes.len());
+                    return wrong(Code::BadFile, why);
+                }
+                None => {}
+            }
+        }
+        let count = rank_nodes.len();
+        if count > MAX_RANKS {
+            return wrong(
                 Code::TooLarge,
-                format!("fabric has more than {MAX_LINKS} links or nodes"),
-            ));
+                format!("{count} ranks; at most {MAX_RANKS} are supported"),
+            );
+        }
+        if count < 2 {
+            return wrong(Code::BadSpec, format!("{count} rank(s); a collective needs at least 2"));
         }
         let mut out = vec![Vec::new(); nodes.len()];
         for (id, link) in links.iter().enumerate() {
-            for end in [link.from, link.to] {
-                if end as usize >= nodes.len() {
-                    return Err(Error::new(
-                        Code::BadFile,
-                        format!("link {id} names node {end}, but there are only {} nodes", nodes.len()),
-                    ));
-                }
-            }
-            if link.from == link.to {
-                return Err(Error::new(
-                    Code::BadFile,
-                    format!("link {id} joins node {} to itself", link.from),
-                ));
-            }
-            if link.speed_permille == 0 || link.rate == Some(Rate(0)) {
-                return Err(Error::new(
-                    Code::BadFile,
-                    format!("link {id} has rate zero; drop it instead"),
-                ));
-            }
-            out[link.from as usize].push(id as LinkId);
-        }
-        let count = nodes.iter().filter(|node| node.rank.is_some()).count();
-        if count > MAX_RANKS {
-            return Err(Error::new(
-                Code::TooLarge,
-                format!("fabric has {count} ranks; at most {MAX_RANKS} are supported"),
-            ));
-        }
-        let mut rank_nodes = vec![NodeId::MAX; count];
-        for (id, node) in nodes.iter().enumerate() {
-            if let Some(rank) = node.rank {
-                match rank_nodes.get_mut(rank as usize) {
-                    Some(slot) if *slot == NodeId::MAX => *slot = id as NodeId,
-                    _ => {
-                        return Err(Error::new(
-                            Code::BadFile,
-                            format!("rank {rank} is out of order or given twice; ranks are 0..{count}, each once"),
-                        ));
-                    }
-                }
-            }
-        }
-        if count < 2 {
-            return Err(Error::new(
-                Code::BadSpec,
-                format!("fabric '{name}' has {count} rank(s); a collective needs at least 2"),
-            ));
+            let why = if let Some(end) = [link.from, link.to]
+                .into_iter()
+                .find(|&end| end as usize >= nodes.len())
+            {
+                format!("names node {end}, but there are only {} nodes", nodes.len())
+            } else if link.from == link.to {
+                format!("joins node {} to itself", link.from)
+            } else if link.speed_permille == 0 || link.rate == Some(Rate(0)) {
+                "has rate zero; drop it instead".to_string()
+            } else {
+                out[link.from as usize].push(id as LinkId);
+                continue;
+            };
+            return wrong(Code::BadFile, format!("link {id} {why}"));
         }
         let fabric = Fabric {
             name,
@@ -199,7 +206,7 @@ impl Fabric {
                 return Err(Error::new(
                     Code::BadSpec,
                     format!(
-                        "fabric '{}' is disconnected: no path from rank {a} to rank {b}",
+                        "fabric '{}': disconnected: no path from rank {a} to rank {b}",
                         self.name
                     ),
                 ));
@@ -263,39 +270,25 @@ impl Fabric {
     }
 }
 
-impl Link {
-    /// A link with the system's rate and latency.
-    pub fn new(from: NodeId, to: NodeId, dimension: impl Into<String>) -> Link {
-        Link {
-            from,
-            to,
-            rate: None,
-            latency: None,
-            speed_permille: 1000,
-            dimension: dimension.into(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn node(rank: u32) -> Node {
-        Node {
-            name: rank.to_string(),
-            rank: Some(rank),
-            coords: vec![],
-        }
-    }
-
     #[test]
     fn refuses_what_is_not_a_fabric() {
+        let node = |rank| Node::rank(rank, []);
         let build = |nodes: Vec<Node>, links| Fabric::new("t", Shape::Graph, nodes, links);
         assert_eq!(build(vec![node(0)], vec![]).unwrap_err().code, Code::BadSpec);
         assert_eq!(build(vec![node(0), node(0)], vec![]).unwrap_err().code, Code::BadFile);
         assert_eq!(
             build(vec![node(0), node(1)], vec![Link::new(0, 2, "x")])
+                .unwrap_err()
+                .code,
+            Code::BadFile
+        );
+        assert_eq!(build(vec![node(1), node(0)], vec![]).unwrap_err().code, Code::BadFile);
+        assert_eq!(
+            build(vec![node(0), Node::rank(1, [f64::NAN])], vec![])
                 .unwrap_err()
                 .code,
             Code::BadFile

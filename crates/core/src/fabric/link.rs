@@ -1,0 +1,104 @@
+//! One directed link, and the ranges of its parameters.
+
+use super::NodeId;
+use crate::error::{Code, Error, Result};
+use crate::units::{PICOS_PER_NANO, Picos, Rate};
+use serde::{Deserialize, Serialize};
+
+/// Largest link rate in units of 1e9 bytes per second: 1 PB/s.
+pub const MAX_GB_PER_S: f64 = 1e6;
+/// Largest link latency in nanoseconds: 1000 s.
+pub const MAX_LATENCY_NS: f64 = 1e12;
+
+/// A directed link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Sending node.
+    pub from: NodeId,
+    /// Receiving node.
+    pub to: NodeId,
+    /// Own rate; the system's link rate if `None`.
+    pub rate: Option<Rate>,
+    /// Own propagation latency; the system's link latency if `None`.
+    pub latency: Option<Picos>,
+    /// The rate is multiplied by this many thousandths (1000 = full speed; less on a slowed link).
+    pub speed_permille: u32,
+    /// Dimension label, e.g. `x`.
+    pub dimension: String,
+}
+
+impl Link {
+    /// A link with the system's rate and latency.
+    pub fn new(from: NodeId, to: NodeId, dimension: impl Into<String>) -> Link {
+        Link {
+            from,
+            to,
+            rate: None,
+            latency: None,
+            speed_permille: 1000,
+            dimension: dimension.into(),
+        }
+    }
+
+    /// The same link in the other direction.
+    pub fn reversed(&self) -> Link {
+        Link {
+            from: self.to,
+            to: self.from,
+            ..self.clone()
+        }
+    }
+}
+
+/// A link rate from units of 1e9 bytes per second.
+pub(super) fn rate(gb_per_s: f64) -> Result<Rate> {
+    let rate = Rate((gb_per_s * 1e9).round() as u64);
+    if rate.0 == 0 || gb_per_s.is_nan() || gb_per_s > MAX_GB_PER_S {
+        return Err(Error::new(
+            Code::BadSize,
+            format!("link rate {gb_per_s} GB/s is not between 1e-9 and {MAX_GB_PER_S}"),
+        ));
+    }
+    Ok(rate)
+}
+
+/// A link latency from nanoseconds.
+pub(super) fn latency(ns: f64) -> Result<Picos> {
+    if !(0.0..=MAX_LATENCY_NS).contains(&ns) {
+        return Err(Error::new(
+            Code::BadSize,
+            format!("link latency {ns} ns is not between 0 and {MAX_LATENCY_NS}"),
+        ));
+    }
+    Ok((ns * PICOS_PER_NANO as f64).round() as Picos)
+}
+
+/// A link speed in thousandths from a factor.
+pub(super) fn permille(factor: f64) -> Result<u32> {
+    let permille = (factor * 1000.0).round();
+    if !(1.0..=1000.0).contains(&permille) || (factor * 1000.0 - permille).abs() > 1e-9 {
+        return Err(Error::new(
+            Code::BadSize,
+            format!("speed factor {factor} is not a multiple of 0.001 above 0 and at most 1"),
+        ));
+    }
+    Ok(permille as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        assert_eq!(rate(12.5), Ok(Rate(12_500_000_000)));
+        assert_eq!(latency(0.5), Ok(500));
+        assert_eq!((permille(0.07), permille(1.0)), (Ok(70), Ok(1000)));
+        for bad in [0.0, -1.0, 1e-10, 2e6, f64::NAN, f64::INFINITY] {
+            assert_eq!(rate(bad).unwrap_err().code, Code::BadSize, "{bad}");
+            assert!(permille(bad).is_err(), "{bad}");
+        }
+        assert!(latency(-1.0).is_err() && latency(f64::NAN).is_err() && latency(1e13).is_err());
+        assert!(permille(0.1234).is_err() && permille(1.001).is_err());
+    }
+}

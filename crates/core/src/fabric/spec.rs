@@ -1,0 +1,276 @@
+//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY]][,DEGRADATION...]`.
+
+use super::bigraph::bigraph;
+use super::degrade::degrade;
+use super::dgx1v::dgx1v;
+use super::file;
+use super::grid::{GridKind, grid};
+use super::switch::switch;
+use super::{Fabric, MAX_RANKS, link};
+use crate::error::{Code, Error, Result, nearest};
+use crate::units::{Picos, Rate, clip, parse_decimal, parse_time};
+
+/// Most characters in a specification.
+const MAX_SPEC: usize = 8192;
+
+/// One kind of fabric that [`Fabric::parse`] knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    /// Name in front of the colon.
+    pub kind: &'static str,
+    /// A complete specification.
+    pub example: &'static str,
+    /// What it is, in one line.
+    pub description: &'static str,
+}
+
+/// Every kind of fabric, in documentation order.
+pub const PRESETS: [Preset; 10] = [
+    preset(
+        "mesh",
+        "mesh:8x8",
+        "mesh of any dimension, slowest first (rows x columns)",
+    ),
+    preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
+    preset("ring", "ring:16", "one-dimensional torus"),
+    preset("fc", "fc:8", "every rank joined to every other"),
+    preset(
+        "fbfly",
+        "fbfly:8x8",
+        "flattened butterfly: rows and columns fully joined",
+    ),
+    preset("hypercube", "hypercube:4", "two ranks in each of so many dimensions"),
+    preset("switch", "switch:16", "ranks around one switch"),
+    preset(
+        "bigraph",
+        "bigraph:4x4",
+        "EFLOPS: switches a layer x hosts a switch, two fully joined layers",
+    ),
+    preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
+    preset("file", "file:fabric.json", "any graph, schema antiphon-fabric/1"),
+];
+
+const fn preset(kind: &'static str, example: &'static str, description: &'static str) -> Preset {
+    Preset {
+        kind,
+        example,
+        description,
+    }
+}
+
+impl Fabric {
+    /// The fabric of a specification, which becomes its name: `mesh:8x8`, `dgx1v@25`,
+    /// `torus:4x4@100/20ns,slow=0-1:0.5,exclude=5`.
+    ///
+    /// Kinds are in [`PRESETS`]. `@RATE[/LATENCY]` (GB/s = 1e9 bytes per second, and a time with
+    /// unit) is for links without their own. Degradations: `drop=A-B` (both directions, all parallel
+    /// links), `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of a
+    /// link counts), `exclude=A` (only forwards; other ranks are renumbered), `dead=A` (loses its
+    /// links too); numbers are node ids of the intact fabric. All but `slow` leave a
+    /// [`super::Shape::Graph`].
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] for an unknown kind, [`Code::BadSpec`] or [`Code::BadSize`] for what does
+    /// not parse, does not exist or is disconnected, [`Code::TooLarge`] past the limits of a fabric,
+    /// and the errors of [`Fabric::from_file`].
+    pub fn parse(spec: &str) -> Result<Fabric> {
+        if spec.len() > MAX_SPEC {
+            let message = format!("fabric '{}' has more than {MAX_SPEC} characters", clip(spec));
+            return Err(Error::new(Code::BadSpec, format!("{message}; use file:PATH instead")));
+        }
+        let mut items = spec.split(',');
+        let head = items.next().unwrap_or_default();
+        let (base, parameters) = split_parameters(head).map_err(|error| error.at(format_args!("fabric '{spec}'")))?;
+        let mut fabric = intact(spec, base)?;
+        if let Some((rate, latency)) = parameters {
+            for link in &mut fabric.links {
+                link.rate.get_or_insert(rate);
+                link.latency = link.latency.or(latency);
+            }
+        }
+        degrade(fabric, items)
+    }
+}
+
+type Parameters = (Rate, Option<Picos>);
+
+/// Splits `KIND:SIZE@RATE/LATENCY` at the last `@`. A path may hold one: what does not start as a
+/// rate then belongs to the path.
+fn split_parameters(head: &str) -> Result<(&str, Option<Parameters>)> {
+    match head.rsplit_once('@') {
+        None => Ok((head, None)),
+        Some((base, text)) => match link_parameters(text) {
+            Err(_) if head.starts_with("file:") => Ok((head, None)),
+            parameters => Ok((base, Some(parameters?))),
+        },
+    }
+}
+
+fn link_parameters(text: &str) -> Result<Parameters> {
+    let (rate, latency) = match text.split_once('/') {
+        Some((rate, latency)) => (rate, Some(parse_time(latency)?)),
+        None => (text, None),
+    };
+    let gb_per_s = parse_decimal(rate).ok_or_else(|| {
+        Error::new(
+            Code::BadSpec,
+            format!("'@{}' is not @RATE[/LATENCY]; write for example @100/20ns", clip(text)),
+        )
+    })?;
+    Ok((link::rate(gb_per_s)?, latency))
+}
+
+/// The fabric of `KIND[:SIZE]`, named `spec`.
+fn intact(spec: &str, base: &str) -> Result<Fabric> {
+    let (kind, size) = base
+        .split_once(':')
+        .map_or((base, None), |(kind, size)| (kind, Some(size)));
+    let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
+        let kinds = PRESETS.map(|preset| preset.kind);
+        return Err(Error::new(
+            Code::UnknownName,
+            format!(
+                "no fabric '{}'{}; known: {}",
+                clip(kind),
+                nearest(kind, kinds),
+                kinds.join(", ")
+            ),
+        ));
+    };
+    let wrong = || {
+        let message = format!("fabric '{spec}': wrong size; write for example {}", preset.example);
+        Error::new(Code::BadSpec, message)
+    };
+    if kind == "file" {
+        let path = size.filter(|path| !path.is_empty()).ok_or_else(wrong)?;
+        return file::read(spec, path);
+    }
+    let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
+    match (kind, &dims[..]) {
+        ("mesh", [_, ..]) => grid(spec, GridKind::Mesh, &dims),
+        ("torus", [_, ..]) => grid(spec, GridKind::Torus, &dims),
+        ("fbfly", [_, ..]) => grid(spec, GridKind::Flat, &dims),
+        ("ring", [_]) => grid(spec, GridKind::Torus, &dims),
+        ("fc", [_]) => grid(spec, GridKind::Flat, &dims),
+        ("hypercube", &[count]) => {
+            let most = MAX_RANKS.ilog2();
+            if count > most {
+                let message = format!("fabric '{spec}': a hypercube has at most {most} dimensions");
+                return Err(Error::new(Code::TooLarge, message));
+            }
+            grid(spec, GridKind::Mesh, &vec![2; count as usize])
+        }
+        ("switch", &[ranks]) => switch(spec, ranks),
+        ("bigraph", &[both]) => bigraph(spec, both, both),
+        ("bigraph", &[switches, hosts]) => bigraph(spec, switches, hosts),
+        ("dgx1v", []) => dgx1v(spec),
+        _ => Err(wrong()),
+    }
+}
+
+/// The numbers of `8x8`; `None` if it is anything else. Numbers past `u32` saturate, for the presets
+/// to refuse.
+fn dimensions(size: &str) -> Option<Vec<u32>> {
+    size.split('x')
+        .map(|text| {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            digits.then(|| text.parse().unwrap_or(u32::MAX))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Shape;
+
+    #[test]
+    fn every_example_is_a_fabric() {
+        for preset in PRESETS.iter().filter(|preset| preset.kind != "file") {
+            let fabric = Fabric::parse(preset.example).unwrap();
+            assert_eq!(fabric.name, preset.example);
+            assert!(fabric.is_symmetric() && fabric.shape != Shape::Graph);
+            let coords = fabric.nodes[0].coords.len();
+            assert!(fabric.nodes.iter().all(|node| node.coords.len() == coords));
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (spec, ranks, links) in [
+            ("mesh:4x4x4", 64, 288),
+            ("torus:4x4x4", 64, 384),
+            ("torus:2x2", 4, 8),
+            ("ring:2", 2, 2),
+            ("ring:16", 16, 32),
+            ("fc:8", 8, 56),
+            ("fbfly:8x8", 64, 896),
+            ("hypercube:4", 16, 64),
+            ("hypercube:12", 4096, 12 * 4096),
+            ("switch:16", 16, 32),
+            ("bigraph:4", 32, 96),
+            ("bigraph:4x4", 32, 96),
+            ("dgx1v", 8, 48),
+        ] {
+            let fabric = Fabric::parse(spec).unwrap();
+            assert_eq!((fabric.ranks(), fabric.links.len()), (ranks, links), "{spec}");
+        }
+    }
+
+    #[test]
+    fn link_parameters_reach_every_link() {
+        let fabric = Fabric::parse("mesh:2x2@12.5/20ns").unwrap();
+        assert!(
+            fabric
+                .links
+                .iter()
+                .all(|link| (link.rate, link.latency) == (Some(Rate(12_500_000_000)), Some(20_000)))
+        );
+        assert!(fabric.grid().is_some());
+        assert_eq!(Fabric::parse("dgx1v@25").unwrap().links[0].latency, None);
+    }
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        for (spec, code, why) in [
+            ("mseh:8x8", Code::UnknownName, "did you mean 'mesh'?"),
+            ("", Code::UnknownName, "known: mesh, torus"),
+            ("mesh", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:8x", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:8x+8", Code::BadSpec, "for example mesh:8x8"),
+            ("mesh:8x٣", Code::BadSpec, "for example mesh:8x8"),
+            ("ring:4x4", Code::BadSpec, "for example ring:16"),
+            ("bigraph:2x2x2", Code::BadSpec, "for example bigraph:4x4"),
+            ("dgx1v:8", Code::BadSpec, "for example dgx1v"),
+            ("file:", Code::BadSpec, "for example file:fabric.json"),
+            ("mesh:1x1", Code::BadSpec, "1 rank(s)"),
+            ("ring:1", Code::BadSpec, "1 rank(s)"),
+            ("switch:1", Code::BadSpec, "1 rank(s)"),
+            ("hypercube:0", Code::BadSpec, "dimension"),
+            ("mesh:0x4", Code::BadSpec, "at least 1"),
+            ("mesh:99999999999x2", Code::TooLarge, "4096"),
+            ("mesh:65536x65536", Code::TooLarge, "4096"),
+            ("hypercube:4000000000", Code::TooLarge, "12"),
+            ("fc:4096", Code::TooLarge, "links"),
+            ("switch:99999999999", Code::TooLarge, "4096"),
+            ("mesh:2x2@", Code::BadSpec, "@100/20ns"),
+            ("mesh:2x2@fast", Code::BadSpec, "@100/20ns"),
+            ("mesh:2x2@-1", Code::BadSpec, "@100/20ns"),
+            ("mesh:2x2@0", Code::BadSize, "link rate 0"),
+            ("mesh:2x2@99999999999", Code::BadSize, "link rate"),
+            ("mesh:2x2@1/20", Code::BadSize, "time '20'"),
+        ] {
+            let error = Fabric::parse(spec).unwrap_err();
+            assert_eq!(error.code, code, "{spec}: {error}");
+            assert!(error.message.contains(why), "{spec}: {error}");
+        }
+        assert!(
+            Fabric::parse(&format!("mesh:{}", "1x".repeat(9000)))
+                .unwrap_err()
+                .message
+                .len()
+                < 200
+        );
+    }
+}
