@@ -1,10 +1,24 @@
 //! Lower bounds: how fast anything could be.
+//!
+//! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes. All are
+//! computed exactly, in integers, and rounded down to a picosecond.
 
-use crate::collective::Collective;
-use crate::error::Result;
+mod capacity;
+mod cut;
+mod latency;
+mod maxflow;
+mod paths;
+mod strength;
+mod volume;
+
+pub use strength::{Strength, strength};
+
+use crate::collective::{Collective, Kind};
+use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::system::System;
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, MAX_BYTES, Picos};
+use capacity::Capacities;
 use serde::Serialize;
 
 /// Lower bounds on the time of a collective; each holds for every schedule.
@@ -14,22 +28,57 @@ pub struct Bound {
     pub volume_ps: Picos,
     /// The most loaded cut between two groups of ranks.
     pub cut_ps: Picos,
-    /// Farthest ranks.
+    /// The smallest packet between the farthest ranks that must communicate.
     pub latency_ps: Picos,
     /// AllReduce on symmetric fabrics without switches: bytes over rate times strength, exact for
     /// schedules that ship sums or copies.
     pub strength_ps: Option<Picos>,
     /// The largest of all.
     pub time_ps: Picos,
-    /// Name of the bound that is largest.
+    /// Name of the bound that is largest: `strength`, `cut`, `volume` or `latency`; the first of them if some are equal.
     pub binding: &'static str,
 }
 
 /// Computes all lower bounds. Rates are payload rates of full packets, so headers do not count.
 ///
+/// O(ranks) maximum flows and searches: milliseconds for hundreds of ranks, up to a few seconds for thousands; longer
+/// only for cliques of many hundreds, which have a million links.
+///
 /// # Errors
-/// [`crate::error::Code::BadSize`] for sizes out of range.
+/// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank.
 pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> Result<Bound> {
-    let _ = (fabric, system, collective, bytes);
-    todo!()
+    if bytes == 0 || bytes > MAX_BYTES {
+        let message = format!("size {bytes} is out of range; give 1 byte to 1 PiB");
+        return Err(Error::new(Code::BadSize, message));
+    }
+    if collective.root as usize >= fabric.ranks() {
+        let message = format!("root {} is no rank; ranks are 0..{}", collective.root, fabric.ranks());
+        return Err(Error::new(Code::BadSpec, message));
+    }
+    let capacities = Capacities::new(fabric, system);
+    let strength = match collective.kind {
+        Kind::AllReduce => strength::with_capacities(fabric, &capacities),
+        _ => None,
+    };
+    let strength_ps = strength.map(|strength| capacities.time(strength.load(bytes)));
+    let cut_ps = capacities.time(cut::cut(fabric, &capacities, collective, bytes));
+    let volume_ps = capacities.time(volume::volume(fabric, &capacities, collective, bytes));
+    let latency_ps = latency::latency(fabric, system, collective, bytes);
+    let mut largest = (strength_ps.unwrap_or(0), "strength");
+    for next in [(cut_ps, "cut"), (volume_ps, "volume"), (latency_ps, "latency")] {
+        if next.0 > largest.0 {
+            largest = next;
+        }
+    }
+    Ok(Bound {
+        volume_ps,
+        cut_ps,
+        latency_ps,
+        strength_ps,
+        time_ps: largest.0,
+        binding: largest.1,
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,477 @@
+//! The bounds against the published table, brute force and naive schedules.
+
+use super::capacity::{Capacities, Load, shards};
+use super::*;
+use crate::fabric::{GridKind, Link, Node, NodeId, Shape, grid::grid};
+use crate::units::Rate;
+use proptest::prelude::*;
+use std::time::Instant;
+
+/// One byte per nanosecond and link, no latency, no header: 1 GB takes 1e12 ps.
+fn unit_system() -> System {
+    let mut system = System::preset("generic").unwrap();
+    system.link_rate = Rate(1_000_000_000);
+    system.link_latency_ps = 0;
+    system.packet.header_flits = 0;
+    system
+}
+
+fn graph(ranks: &[bool], links: Vec<Link>) -> Result<Fabric> {
+    let mut next = 0..;
+    let node = |(id, &has): (usize, &bool)| Node {
+        name: id.to_string(),
+        rank: if has { next.next() } else { None },
+        coords: vec![],
+    };
+    let nodes = ranks.iter().enumerate().map(node).collect();
+    Fabric::new("t", Shape::Graph, nodes, links)
+}
+
+fn both_ways(edges: &[(u32, u32)]) -> Vec<Link> {
+    edges
+        .iter()
+        .flat_map(|&(a, b)| [Link::new(a, b, ""), Link::new(b, a, "")])
+        .collect()
+}
+
+/// AllReduce time in units of D / B.
+fn all_reduce(fabric: &Fabric) -> f64 {
+    let bytes = 1_000_000_000;
+    let bound = lower_bound(fabric, &unit_system(), Collective::new(Kind::AllReduce), bytes).unwrap();
+    assert_eq!(bound.binding, "strength");
+    assert_eq!(bound.strength_ps, Some(bound.time_ps));
+    bound.time_ps as f64 / 1e12
+}
+
+/// reference/mesh-optimum.md section 1.
+#[test]
+fn published_table() {
+    use GridKind::{Flat, Mesh, Torus};
+    let rows: [(GridKind, &[u32], f64); 15] = [
+        (Mesh, &[4, 4], 0.625),
+        (Mesh, &[5, 5], 0.6),
+        (Mesh, &[8, 8], 0.5625),
+        (Mesh, &[9, 9], 0.5556),
+        (Mesh, &[16, 16], 0.53125),
+        (Mesh, &[3, 5], 0.6364),
+        (Mesh, &[4, 8], 0.5962),
+        (Mesh, &[8, 9], 0.5591),
+        (Mesh, &[4, 4, 4], 0.4375),
+        (Torus, &[4, 4], 0.46875),
+        (Torus, &[8, 8], 0.4922),
+        (Flat, &[4, 4], 0.3125),
+        (Flat, &[8, 8], 0.1406),
+        (Mesh, &[2], 1.0),
+        (Flat, &[8], 0.25),
+    ];
+    for (kind, dims, expected) in rows {
+        let fabric = grid("t", kind, dims).unwrap();
+        let time = all_reduce(&fabric);
+        assert!((time - expected).abs() < 5e-5, "{kind:?} {dims:?}: {time}");
+        let found = strength(&fabric, &unit_system()).unwrap();
+        assert_eq!(found.parts as usize, fabric.ranks(), "{kind:?} {dims:?}");
+        assert_eq!(found.crossing as usize, fabric.links.len() / 2, "{kind:?} {dims:?}");
+    }
+    let mesh = strength(&grid("t", Mesh, &[8, 8]).unwrap(), &unit_system()).unwrap();
+    assert_eq!((mesh.crossing, mesh.parts - 1), (112, 63));
+}
+
+/// reference/ccube.md section 2.
+#[test]
+fn hybrid_cube_mesh() {
+    let doubled = [(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)];
+    let single = [(0, 1), (0, 2), (1, 3), (4, 5), (4, 6), (5, 7), (2, 6), (3, 7)];
+    let p100 = graph(&[true; 8], both_ways(&[doubled, single].concat())).unwrap();
+    let v100 = graph(&[true; 8], both_ways(&[doubled, doubled, single].concat())).unwrap();
+    assert_eq!(all_reduce(&p100), 0.4375);
+    assert!((all_reduce(&v100) - 7.0 / 24.0).abs() < 1e-9);
+}
+
+#[test]
+fn strength_finds_the_weak_seam_and_refuses_what_it_does_not_cover() {
+    // Two cliques of four joined by one link: two parts.
+    let mut edges = vec![(3, 4)];
+    for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        edges.extend([(a, b), (a + 4, b + 4)]);
+    }
+    let seam = graph(&[true; 8], both_ways(&edges)).unwrap();
+    let found = strength(&seam, &unit_system()).unwrap();
+    assert_eq!((found.crossing, found.parts), (1, 2));
+    assert_eq!(found.part_of, [0, 0, 0, 0, 1, 1, 1, 1]);
+
+    let star = graph(&[false, true, true, true], both_ways(&[(0, 1), (0, 2), (0, 3)])).unwrap();
+    assert_eq!(strength(&star, &unit_system()), None);
+    let one_way_ring: Vec<_> = (0..3).map(|i| Link::new(i, (i + 1) % 3, "")).collect();
+    assert_eq!(
+        strength(&graph(&[true; 3], one_way_ring).unwrap(), &unit_system()),
+        None
+    );
+}
+
+#[test]
+fn a_star_of_ranks_around_a_switch() {
+    let star = graph(
+        &[false, true, true, true, true],
+        both_ways(&[(0, 1), (0, 2), (0, 3), (0, 4)]),
+    )
+    .unwrap();
+    let bytes = 4_000;
+    for (kind, cut, volume) in [
+        (Kind::AllReduce, 4_000_000, 3_000_000),
+        (Kind::Broadcast, 4_000_000, 1_500_000),
+        (Kind::Reduce, 4_000_000, 1_500_000),
+        (Kind::AllGather, 3_000_000, 1_500_000),
+        (Kind::ReduceScatter, 3_000_000, 1_500_000),
+        (Kind::AllToAll, 3_000_000, 3_000_000),
+    ] {
+        let bound = lower_bound(&star, &unit_system(), Collective::new(kind), bytes).unwrap();
+        assert_eq!((bound.cut_ps, bound.volume_ps), (cut, volume), "{kind:?}");
+        assert_eq!((bound.time_ps, bound.binding), (cut, "cut"), "{kind:?}");
+        // Two hops of one flit of 64 B.
+        assert_eq!(bound.latency_ps, 128_000);
+    }
+}
+
+#[test]
+fn meshes_by_hand() {
+    let mesh = grid("t", GridKind::Mesh, &[4, 8]).unwrap();
+    let of = |kind| lower_bound(&mesh, &unit_system(), Collective::new(kind), 32_000).unwrap();
+    // A corner: 31/32 of the data over two links.
+    assert_eq!(of(Kind::AllGather).cut_ps, 15_500_000);
+    // The middle of the long side: 16 * 16 pairs of 1000 B over 4 links.
+    assert_eq!(of(Kind::AllToAll).cut_ps, 64_000_000);
+    assert_eq!(of(Kind::Broadcast).cut_ps, 16_000_000);
+    // 10 hops of one flit.
+    assert_eq!(of(Kind::AllReduce).latency_ps, 640_000);
+    assert_eq!(
+        lower_bound(
+            &mesh,
+            &unit_system(),
+            Collective {
+                kind: Kind::Reduce,
+                root: 9
+            },
+            1
+        )
+        .unwrap()
+        .latency_ps,
+        512_000
+    );
+}
+
+#[test]
+fn packets_cost_their_tail_once() {
+    let line = grid("t", GridKind::Mesh, &[4]).unwrap();
+    let system = System::preset("tto").unwrap();
+    let bound = lower_bound(&line, &system, Collective::new(Kind::AllReduce), 1).unwrap();
+    assert_eq!((bound.latency_ps, bound.binding), ((3 + 16) * 21_000, "latency"));
+}
+
+#[test]
+fn sizes_and_roots_out_of_range_are_refused() {
+    let line = grid("t", GridKind::Mesh, &[4]).unwrap();
+    let of = |collective, bytes| lower_bound(&line, &unit_system(), collective, bytes);
+    for bytes in [0, MAX_BYTES + 1] {
+        assert_eq!(
+            of(Collective::new(Kind::AllReduce), bytes).unwrap_err().code,
+            Code::BadSize
+        );
+    }
+    let collective = Collective {
+        kind: Kind::Reduce,
+        root: 4,
+    };
+    assert_eq!(of(collective, 1).unwrap_err().code, Code::BadSpec);
+}
+
+#[test]
+fn the_smallest_and_largest_sizes_do_not_overflow() {
+    for system in [
+        System::preset("generic").unwrap(),
+        System::preset("tto").unwrap(),
+        unit_system(),
+    ] {
+        for kind in Kind::ALL {
+            let mut fabric = grid("t", GridKind::Mesh, &[3, 40]).unwrap();
+            for rates in [
+                &[None][..],
+                &[Some(Rate(1))],
+                &[Some(Rate(1)), None, Some(Rate(u64::MAX))],
+            ] {
+                for (id, link) in fabric.links.iter_mut().enumerate() {
+                    link.rate = rates[id % rates.len()];
+                }
+                let of = |bytes| lower_bound(&fabric, &system, Collective::new(kind), bytes).unwrap();
+                assert!(of(1).time_ps <= of(MAX_BYTES).time_ps, "{kind:?}");
+            }
+        }
+    }
+}
+
+/// Not a test of speed on a shared machine; `cargo test --release -- --ignored --nocapture bound_timings` prints it.
+#[test]
+#[ignore]
+fn bound_timings() {
+    use GridKind::{Flat, Mesh, Torus};
+    for (kind, dims) in [
+        (Mesh, &[8u32, 8][..]),
+        (Mesh, &[16, 16]),
+        (Flat, &[16, 16]),
+        (Torus, &[8, 8, 8]),
+        (Mesh, &[64, 64]),
+        (Torus, &[16, 16, 16]),
+        (Mesh, &[4096]),
+        (Flat, &[64, 64]),
+        (Flat, &[1024]),
+    ] {
+        for mixed in [false, true] {
+            let mut fabric = grid("t", kind, dims).unwrap();
+            if mixed {
+                // A slow seam along the diagonal makes Newton work.
+                fabric
+                    .links
+                    .iter_mut()
+                    .for_each(|link| link.speed_permille = 1000 - 100 * ((link.from + link.to) % 7));
+            }
+            let start = Instant::now();
+            let found = strength(&fabric, &unit_system()).unwrap();
+            print!(
+                "{kind:?} {dims:?} mixed {mixed}: {} parts, strength {:.0?};",
+                found.parts,
+                start.elapsed()
+            );
+            for collective in Kind::ALL {
+                let start = Instant::now();
+                lower_bound(&fabric, &unit_system(), Collective::new(collective), 1 << 26).unwrap();
+                print!(" {} {:.0?}", collective.name(), start.elapsed());
+            }
+            println!();
+        }
+    }
+}
+
+/// Random connected fabrics of 2 to 7 nodes: some switches, parallel and one-way links, several rates.
+fn fabrics(switches: bool, symmetric: bool) -> impl Strategy<Value = Fabric> {
+    let rates = prop::sample::select(vec![
+        1_000_000_000u64,
+        2_000_000_000,
+        3_000_000_000,
+        12_500_000_000,
+        777_777_777,
+    ]);
+    let links = prop::collection::vec((0u32..7, 0u32..7, rates, 0u64..50_000), 1..30);
+    let ranks = prop::collection::vec(prop::bool::weighted(if switches { 0.8 } else { 1.0 }), 2..=7);
+    let build = move |(ranks, links): (Vec<bool>, Vec<_>)| {
+        let count = ranks.len() as u32;
+        let mut list = Vec::new();
+        for (from, to, rate, latency) in links {
+            let (from, to) = (from % count, to % count);
+            for (from, to) in [(from, to), (to, from)].into_iter().take(if symmetric { 2 } else { 1 }) {
+                let mut link = Link::new(from, to, "");
+                link.rate = Some(Rate(rate));
+                link.latency = Some(latency);
+                if from != to {
+                    list.push(link);
+                }
+            }
+        }
+        graph(&ranks, list).ok()
+    };
+    (ranks, links).prop_filter_map("disconnected", build)
+}
+
+/// Random grids of at most 12 nodes whose links differ.
+fn grids() -> impl Strategy<Value = Fabric> {
+    let kind = prop::sample::select(vec![GridKind::Mesh, GridKind::Torus, GridKind::Flat]);
+    let dims = prop::sample::select(vec![vec![5], vec![2, 3], vec![3, 4], vec![2, 1, 4], vec![2, 2, 3]]);
+    (kind, dims, prop::collection::vec(1u32..5, 7)).prop_map(|(kind, dims, speeds)| {
+        let mut fabric = grid("t", kind, &dims).unwrap();
+        for (id, link) in fabric.links.iter_mut().enumerate() {
+            link.speed_permille = 250 * speeds[id % speeds.len()];
+        }
+        fabric
+    })
+}
+
+/// Whether a node set is everything up to a position along some dimension of a grid.
+fn is_slab(fabric: &Fabric, set: u32) -> bool {
+    let Some(grid) = fabric.grid() else { return false };
+    let below = |dimension: usize, end: u32| -> u32 {
+        let nodes = 0..fabric.nodes.len() as u32;
+        nodes
+            .filter(|&node| grid.coords(node)[dimension] < end)
+            .map(|node| 1 << node)
+            .sum()
+    };
+    (0..grid.dims.len()).any(|dimension| (1..grid.dims[dimension]).any(|end| below(dimension, end) == set))
+}
+
+/// The strength by trying every partition.
+fn strength_by_force(fabric: &Fabric, capacities: &Capacities) -> Load {
+    fn extend(part_of: &mut Vec<u32>, parts: u32, nodes: usize, visit: &mut impl FnMut(&[u32], u32)) {
+        if part_of.len() == nodes {
+            return visit(part_of, parts);
+        }
+        for part in 0..=parts {
+            part_of.push(part);
+            extend(part_of, parts.max(part + 1), nodes, visit);
+            part_of.pop();
+        }
+    }
+    let mut worst = Load::NONE;
+    extend(&mut Vec::new(), 0, fabric.nodes.len(), &mut |part_of, parts| {
+        let apart = |(link, _): &(&Link, &u128)| part_of[link.from as usize] < part_of[link.to as usize];
+        let capacity = fabric
+            .links
+            .iter()
+            .zip(&capacities.links)
+            .filter(apart)
+            .map(|(_, c)| c)
+            .sum();
+        if parts > 1 {
+            worst = worst.max(Load {
+                bytes: parts as u128 - 1,
+                capacity,
+            });
+        }
+    });
+    worst
+}
+
+/// Whether the AllToAll bound looks at the cut between a set that holds `ranks` ranks and the rest.
+fn examined(fabric: &Fabric, set: u32, ranks: usize) -> bool {
+    let rest = (1 << fabric.nodes.len()) - 1 - set;
+    ranks == 1 || ranks == fabric.ranks() - 1 || is_slab(fabric, set) || is_slab(fabric, rest)
+}
+
+/// The worst cut by trying every node set.
+fn cut_by_force(fabric: &Fabric, capacities: &Capacities, collective: Collective, bytes: Bytes) -> Load {
+    let shards = shards(fabric.ranks(), bytes);
+    let mut worst = Load::NONE;
+    for set in 0u32..1 << fabric.nodes.len() {
+        let has = |node: NodeId| set >> node & 1 == 1;
+        let inside = |rank: &usize| has(fabric.node_of_rank(*rank as u32));
+        let within = (0..fabric.ranks()).filter(inside).count();
+        if within == 0 || within == fabric.ranks() {
+            continue;
+        }
+        let share: u128 = (0..fabric.ranks()).filter(inside).map(|rank| shards[rank]).sum();
+        let rest = bytes as u128 - share;
+        let root_within = inside(&(collective.root as usize));
+        let leaving = match collective.kind {
+            Kind::AllReduce => bytes as u128,
+            Kind::Broadcast => bytes as u128 * u128::from(root_within),
+            Kind::Reduce => bytes as u128 * u128::from(!root_within),
+            Kind::AllGather => share,
+            Kind::ReduceScatter => rest,
+            Kind::AllToAll => within as u128 * rest * u128::from(examined(fabric, set, within)),
+        };
+        let crosses = |(link, _): &(&Link, &u128)| has(link.from) && !has(link.to);
+        let capacity = fabric
+            .links
+            .iter()
+            .zip(&capacities.links)
+            .filter(crosses)
+            .map(|(_, c)| c)
+            .sum();
+        worst = worst.max(Load {
+            bytes: leaving,
+            capacity,
+        });
+    }
+    worst
+}
+
+/// Time of a schedule that sends one message after the other, each store-and-forward along its quickest path.
+fn naive(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> u128 {
+    let ranks = 0..fabric.ranks() as u32;
+    let message = |from: u32, to: u32, bytes: Bytes| -> u128 {
+        let packets = system.packets(bytes);
+        let flits = packets.count * packets.flits;
+        let hop = |link: &Link| system.latency_of(link) + flits * system.flit_time(link);
+        let path = paths::Paths::new(fabric, false, hop).from(fabric.node_of_rank(from));
+        if bytes == 0 {
+            0
+        } else {
+            path[fabric.node_of_rank(to) as usize] as u128
+        }
+    };
+    let shard = |rank: u32| crate::collective::shard(bytes, fabric.ranks(), rank as usize).1;
+    let gather = |root| ranks.clone().map(|rank| message(rank, root, bytes)).sum::<u128>();
+    let spread = |root| ranks.clone().map(|rank| message(root, rank, bytes)).sum::<u128>();
+    let pairs = |size: &dyn Fn(u32, u32) -> Bytes| -> u128 {
+        let all = ranks.clone().flat_map(|from| ranks.clone().map(move |to| (from, to)));
+        all.map(|(from, to)| message(from, to, size(from, to))).sum()
+    };
+    match collective.kind {
+        Kind::AllReduce => ranks.clone().map(|root| gather(root) + spread(root)).min().unwrap(),
+        Kind::Broadcast => spread(collective.root),
+        Kind::Reduce => gather(collective.root),
+        Kind::AllGather => pairs(&|from, _| shard(from)),
+        Kind::ReduceScatter | Kind::AllToAll => pairs(&|_, to| shard(to)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_local_rejects: 1 << 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn strength_is_the_least_over_all_partitions(fabric in fabrics(false, true)) {
+        let capacities = Capacities::new(&fabric, &unit_system());
+        let found = strength(&fabric, &unit_system()).unwrap();
+        prop_assert_eq!(found.load(1).reduced(), strength_by_force(&fabric, &capacities).reduced());
+        // The partition is what it claims to be.
+        let apart = |link: &Link| found.part_of[link.from as usize] < found.part_of[link.to as usize];
+        let crossing = fabric.links.iter().zip(&capacities.links).filter(|(link, _)| apart(link)).map(|(_, c)| c);
+        prop_assert_eq!(found.crossing, crossing.sum());
+        prop_assert_eq!(found.parts, found.part_of.iter().max().unwrap() + 1);
+    }
+
+    #[test]
+    fn cuts_are_the_worst_over_all_sets(
+        fabric in prop_oneof![4 => fabrics(true, false), 1 => grids()],
+        bytes in 1u64..200,
+        root in 0u32..7,
+    ) {
+        let capacities = Capacities::new(&fabric, &unit_system());
+        for kind in Kind::ALL {
+            let collective = Collective { kind, root: root % fabric.ranks() as u32 };
+            let found = cut::cut(&fabric, &capacities, collective, bytes);
+            let expected = cut_by_force(&fabric, &capacities, collective, bytes);
+            if kind == Kind::AllToAll && fabric.has_switches() {
+                // Brute force may also put switches with the rank.
+                prop_assert!(!found.exceeds(expected));
+            } else {
+                prop_assert_eq!(found.reduced(), expected.reduced(), "{:?}", kind);
+            }
+        }
+    }
+
+    #[test]
+    fn no_bound_exceeds_a_naive_schedule(
+        fabric in fabrics(true, false),
+        bytes in prop_oneof![1u64..100, 1u64..1 << 20],
+        root in 0u32..7,
+        tto in any::<bool>(),
+    ) {
+        let system = System::preset(if tto { "tto" } else { "generic" }).unwrap();
+        for kind in Kind::ALL {
+            let collective = Collective { kind, root: root % fabric.ranks() as u32 };
+            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
+            let time = naive(&fabric, &system, collective, bytes);
+            prop_assert!(bound.time_ps as u128 <= time, "{:?}: {:?} against {}", kind, bound, time);
+        }
+    }
+
+    /// A two-rank exchange of full packets reaches the bound exactly.
+    #[test]
+    fn two_ranks_are_tight(packets in 1u64..1000) {
+        let line = grid("t", GridKind::Mesh, &[2]).unwrap();
+        let system = unit_system();
+        let bytes = packets * system.packet.payload_bytes;
+        for kind in [Kind::AllReduce, Kind::Broadcast, Kind::Reduce] {
+            let bound = lower_bound(&line, &system, Collective::new(kind), bytes).unwrap();
+            prop_assert_eq!(bound.time_ps, bytes * 1_000);
+        }
+    }
+}
