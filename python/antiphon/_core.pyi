@@ -9,6 +9,27 @@ from antiphon.results import Algorithm, Bound, Proof, SimulationResult, Stats, T
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
 
+__all__ = [
+    "Fabric",
+    "Schedule",
+    "ScheduleBuilder",
+    "System",
+    "__version__",
+    "algorithms",
+    "build",
+    "bus_factor",
+    "collectives",
+    "fabrics",
+    "fidelities",
+    "format_bytes",
+    "lower_bound",
+    "parse_bytes",
+    "shard",
+    "simulate",
+    "systems",
+    "verify",
+]
+
 __version__: Final[str]
 
 @final

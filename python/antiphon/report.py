@@ -25,6 +25,8 @@ Points = NDArray[np.float64]
 MAX_DRAWN_NODES = 1024
 """Larger fabrics are not drawn: single links would be thinner than a pixel."""
 MAX_LABELLED_NODES = 256
+FLATTEST = 0.3
+"""Fabrics that are flatter are stretched to this ratio of height to width."""
 LEVELS = 10
 """Steps of the colour scale, besides idle."""
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c")
@@ -95,7 +97,7 @@ def _data(runs: list[Run]) -> list[dict[str, Any]]:
 
 def _levels(run: Run) -> NDArray[np.int64]:
     """Step of the colour scale of every link: 0 is idle, 1 is up to 10 %, 10 is over 90 %."""
-    utilization = run.result.links["utilization"]
+    utilization = np.asarray(run.result.links["utilization"], dtype=np.float64)
     return np.clip(np.ceil(utilization * LEVELS), 0, LEVELS).astype(np.int64)
 
 
@@ -169,7 +171,8 @@ def _picture(fabric: Fabric) -> dict[str, Any] | None:
     paths = []
     for start, end in zip(links["from"].tolist(), links["to"].tolist(), strict=True):
         copy = seen[start, end] = seen.get((start, end), -1) + 1
-        paths.append(_arrow(points[start], points[end], radius, scale, copy, on_grid))
+        bend = on_grid and _something_between(points, points[start], points[end], 1.2 * radius)
+        paths.append(_arrow(points[start], points[end], radius, scale, copy, bend))
     return {
         "width": float(extent[0] * scale + 2 * margin),
         "height": float(extent[1] * scale + 2 * margin),
@@ -209,7 +212,18 @@ def _positions(fabric: Fabric) -> tuple[Points, bool]:
     distinct = len(np.unique(points, axis=0)) == len(points)
     if not np.isfinite(points).all() or not distinct or (flat and lengths.max() > 1.01 * lengths.min()):
         return _circle(len(points)), False
-    return points / max(_spacing(points), 1e-9), True
+    points /= max(_spacing(points), 1e-9)
+    if 0 < np.ptp(points[:, 1]) < FLATTEST * np.ptp(points[:, 0]):
+        points[:, 1] *= min(3.0, FLATTEST * np.ptp(points[:, 0]) / np.ptp(points[:, 1]))
+    return points, True
+
+
+def _something_between(points: Points, start: Points, end: Points, distance: float) -> bool:
+    """Whether a third point lies within a distance of the line between two points."""
+    along = end - start
+    share = np.clip((points - start) @ along / (along @ along), 0, 1)
+    off = points - start - share[:, None] * along
+    return int((np.hypot(off[:, 0], off[:, 1]) < distance).sum()) > 2
 
 
 def _spacing(points: Points) -> float:
@@ -235,7 +249,7 @@ def _arrow(start: Points, end: Points, radius: float, scale: float, copy: int, b
     along = along / length
     right = np.array([-along[1], along[0]])
     gap = min(4.5, 0.085 * scale) * (1 + 1.6 * copy)
-    sag = scale * min(0.4, 0.16 + 0.04 * length / scale) if bend and length > 1.45 * scale else 0.0
+    sag = scale * min(0.4, 0.16 + 0.04 * length / scale) if bend else 0.0
     control = (start + end) / 2 + right * (gap + 2 * sag)
     tail = start + _unit(control - start) * radius + right * gap * (sag == 0)
     tip = end + _unit(control - end) * (radius + 1.5) + right * gap * (sag == 0)

@@ -183,6 +183,6 @@ def _frame(table: Table, index: str | None) -> pd.DataFrame:
     except ImportError:
         message = "tables as DataFrames need pandas; install it, or use the dict of numpy arrays"
         raise AntiphonError(message, "not-applicable") from None
-    frame = pd.DataFrame(table)
+    frame: pd.DataFrame = pd.DataFrame(table)
     frame.index.name = index
     return frame

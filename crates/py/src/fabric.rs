@@ -110,13 +110,7 @@ impl Fabric {
     }
 
     fn __repr__(&self) -> String {
-        let fabric = &self.0;
-        format!(
-            "<Fabric {}: {} ranks, {} links>",
-            fabric.name,
-            fabric.ranks(),
-            fabric.links.len()
-        )
+        format!("<Fabric {}: {}>", self.0.name, self.0.describe())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
