@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -43,7 +43,7 @@ class Cli(click.Group):
         extra["standalone_mode"] = False
         try:
             _check_text(arguments)
-            super().main(arguments, prog_name or "antiphon", **extra)
+            status = super().main(arguments, prog_name or "antiphon", **extra)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help() if error.ctx else "", err=True)
@@ -52,22 +52,26 @@ class Cli(click.Group):
             _fail(error.format_message(), debug)
         except AntiphonError as error:
             _fail(error.message, debug)
-        except (KeyboardInterrupt, click.Abort):
-            click.echo("interrupted", err=True)
-            sys.exit(130)
         except BrokenPipeError:
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(141)
+            sys.exit(1)
         except MemoryError:
             _fail("out of memory; use a smaller fabric or size", debug)
         except Exception as error:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             _fail(f"internal error: {what}; please report it with the output of the same command and --debug", debug)
-        sys.exit(0)
+        sys.exit(status or 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
 
 
-def _fail(message: str, debug: bool) -> None:
+def _fail(message: str, debug: bool) -> NoReturn:
     if debug:
         traceback.print_exc()
     click.echo(f"error: {' '.join(message.split())}", err=True)

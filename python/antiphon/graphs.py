@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -82,6 +83,9 @@ def _link(place: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _number(place: str, key: str, value: Any) -> float:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        raise AntiphonError(f"{place}: attribute '{key}' is not a number: {value!r}", "bad-file") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise AntiphonError(f"{place}: attribute '{key}' is not a number: {value!r}", "bad-file")
+    return number
