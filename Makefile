@@ -72,7 +72,7 @@ clean: ## remove everything the other targets made
 	cargo clean
 	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f python/antiphon/_core*.so
-	find python tests benches scripts -name __pycache__ -prune -exec rm -rf {} +
+	find $(wildcard python tests benches scripts examples) -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/python.stamp:
 	@command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust (rustup)"; exit 1; }

@@ -63,7 +63,10 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_finds_what_to_run() -> None:
-    page = "# T\n```python\nx = 1\n```\n<!-- not run: needs a GPU -->\n```python\ny\n```\n```console\n$ antiphon a \\\n  b\nout\n$ ls\n```\n"
+    page = (
+        "# T\n```python\nx = 1\n```\n<!-- not run: needs a GPU -->\n```python\ny\n```\n"
+        "```console\n$ antiphon a \\\n  b\nout\n$ ls\n```\n"
+    )
     assert snippets(page) == [
         Snippet(3, "python", "x = 1\n"),
         Snippet(10, "console", "$ antiphon a \\\n  b\nout\n$ ls\n"),

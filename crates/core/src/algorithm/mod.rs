@@ -1,37 +1,166 @@
-//! Collective algorithms, one per file.
+//! Collective algorithms, one per file, behind one trait.
 
-use crate::collective::Collective;
-use crate::error::Result;
+mod cycle;
+mod dbtree;
+mod direct;
+mod halving_doubling;
+mod multitree;
+mod options;
+mod path;
+mod ring;
+mod ring_2d;
+mod ring_bi;
+mod ring_bi_odd;
+mod tto;
+
+use crate::collective::{Collective, Kind, shard};
+use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Fabric;
-use crate::schedule::Schedule;
+use crate::schedule::{Builder, Schedule};
 use crate::system::System;
-use crate::units::Bytes;
+use crate::units::{Bytes, MAX_BYTES, clip};
+use options::Options;
 
-/// One row of [`list`].
+/// What an algorithm is, for people and for option checking.
 #[derive(Debug, Clone, Copy)]
 pub struct Info {
     /// Command-line name.
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// `key: meaning` of each option.
+    /// (key, meaning) of each option.
     pub options: &'static [(&'static str, &'static str)],
     /// Paper or origin.
     pub source: &'static str,
     /// Collectives it can do.
-    pub collectives: &'static [crate::collective::Kind],
+    pub collectives: &'static [Kind],
+}
+
+/// Turns a fabric and a collective into a schedule.
+pub trait Algorithm: Sync {
+    /// What it is.
+    fn info(&self) -> &'static Info;
+
+    /// The schedule for a request whose collective is among [`Info::collectives`].
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] with the reason in one line, [`Code::BadSpec`] for option values.
+    fn build(&self, request: &Request) -> Result<Schedule>;
 }
 
 /// All algorithms in documentation order.
-pub fn list() -> &'static [Info] {
-    &[]
+pub const ALL: [&dyn Algorithm; 9] = [
+    &ring::Ring,
+    &ring_bi::RingBi,
+    &ring_bi_odd::RingBiOdd,
+    &ring_2d::Ring2d,
+    &dbtree::DbTree,
+    &multitree::MultiTree,
+    &tto::Tto,
+    &halving_doubling::HalvingDoubling,
+    &direct::Direct,
+];
+
+/// What a schedule is wanted for.
+pub struct Request<'a> {
+    /// Fabric to run on.
+    pub fabric: &'a Fabric,
+    /// Its packet format decides how blocks are padded.
+    pub system: &'a System,
+    /// What to compute.
+    pub collective: Collective,
+    /// Full buffer size.
+    pub bytes: Bytes,
+    spec: &'a str,
+    options: Options<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// Number of ranks.
+    fn ranks(&self) -> u32 {
+        self.fabric.ranks() as u32
+    }
+
+    /// A schedule builder for this request.
+    fn builder(&self) -> Builder<'a> {
+        Builder::new(self.spec, self.fabric, self.collective, self.bytes)
+    }
+
+    /// Bytes on the wire of one of `parts` equal parts of the buffer, in whole packets where the
+    /// system's packets have a fixed size.
+    fn block_bytes(&self, parts: u32) -> Bytes {
+        let format = &self.system.packet;
+        let unit = if format.fixed_size { format.payload_bytes } else { 1 };
+        self.bytes.div_ceil(parts as u64).div_ceil(unit) * unit
+    }
+
+    /// The part of the buffer that rank `rank` owns after ReduceScatter: start and length.
+    fn shard(&self, rank: u32) -> (Bytes, Bytes) {
+        shard(self.bytes, self.fabric.ranks(), rank as usize)
+    }
+
+    /// Whether the collective starts with (or is) a ReduceScatter.
+    fn scatters(&self) -> bool {
+        matches!(self.collective.kind, Kind::AllReduce | Kind::ReduceScatter)
+    }
+
+    /// Whether the collective ends with (or is) an AllGather.
+    fn gathers(&self) -> bool {
+        matches!(self.collective.kind, Kind::AllReduce | Kind::AllGather)
+    }
+
+    /// The algorithm does not apply, because of `reason`.
+    fn refuse<T>(&self, reason: impl std::fmt::Display) -> Result<T> {
+        Err(Error::new(
+            Code::NotApplicable,
+            format!("{} does not apply to {}: {reason}", self.spec, self.fabric.name),
+        ))
+    }
+}
+
+/// Half `half` (0 or 1) of a region, cut at a multiple of 4 bytes.
+fn half(region: (Bytes, Bytes), half: usize) -> (Bytes, Bytes) {
+    let (start, length) = shard(region.1, 2, half);
+    (region.0 + start, length)
 }
 
 /// Builds the schedule of `spec`, i.e. `name[:key=value,...]`.
 ///
 /// # Errors
-/// `UnknownName`, `BadSpec`, or `NotApplicable` with the reason in one line.
+/// [`Code::UnknownName`] for an unknown algorithm or option, [`Code::BadSpec`] for a bad value,
+/// [`Code::NotApplicable`] with the reason, [`Code::BadSize`] and [`Code::TooLarge`].
 pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes, spec: &str) -> Result<Schedule> {
-    let _ = (fabric, system, collective, bytes, spec);
-    todo!()
+    if bytes == 0 || bytes > MAX_BYTES {
+        return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
+    }
+    if collective.root as usize >= fabric.ranks() {
+        let what = format!(
+            "root {} does not exist; ranks are 0..{}",
+            collective.root,
+            fabric.ranks()
+        );
+        return Err(Error::new(Code::BadSpec, what));
+    }
+    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let Some(algorithm) = ALL.iter().find(|a| a.info().name == name) else {
+        let names = ALL.map(|a| a.info().name);
+        let hint = nearest(name, names);
+        let what = format!("no algorithm '{}'{hint}; known: {}", clip(name), names.join(", "));
+        return Err(Error::new(Code::UnknownName, what));
+    };
+    let info = algorithm.info();
+    let options = Options::parse(rest, info)?;
+    let request = Request {
+        fabric,
+        system,
+        collective,
+        bytes,
+        spec,
+        options,
+    };
+    if !info.collectives.contains(&collective.kind) {
+        let names: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
+        return request.refuse(format!("it does {}, not {}", names.join(", "), collective.kind.name()));
+    }
+    algorithm.build(&request)
 }

@@ -97,19 +97,12 @@ fn exact(rates: &[(u128, u128)]) -> Option<Capacities> {
         }
     }
     let scaled = rates.iter().map(|&(bytes, picos)| bytes.checked_mul(scale / picos));
-    let mut links: Vec<u128> = scaled.collect::<Option<_>>()?;
-    let common = links.iter().fold(0, |divisor, &link| gcd(divisor, link));
-    links.iter_mut().for_each(|link| *link /= common);
-    links
-        .iter()
-        .all(|&link| link <= MAX_EXACT_CAPACITY)
-        .then_some(Capacities {
-            links,
-            unit: (common, scale),
-        })
+    let capacities = in_largest_unit(scaled.collect::<Option<_>>()?, scale);
+    let small = capacities.links.iter().all(|&link| link <= MAX_EXACT_CAPACITY);
+    small.then_some(capacities)
 }
 
-/// Capacities in units of a power of two bytes per picosecond, rounded up.
+/// Capacities rounded up to multiples of a power of two bytes per picosecond.
 fn rounded_up(rates: &[(u128, u128)]) -> Capacities {
     // floor(log2(rate)) is at least this for some link.
     let log2 = |x: u128| x.max(1).ilog2() as i64;
@@ -118,9 +111,16 @@ fn rounded_up(rates: &[(u128, u128)]) -> Capacities {
     let links = rates
         .iter()
         .map(|&(bytes, picos)| (bytes << shift).div_ceil(picos).max(1));
+    in_largest_unit(links.collect(), 1 << shift)
+}
+
+/// Capacities from rates in bytes per `picos` picoseconds.
+fn in_largest_unit(mut links: Vec<u128>, picos: u128) -> Capacities {
+    let common = links.iter().fold(0, |divisor, &link| gcd(divisor, link));
+    links.iter_mut().for_each(|link| *link /= common);
     Capacities {
-        links: links.collect(),
-        unit: (1, 1 << shift),
+        links,
+        unit: (common, picos),
     }
 }
 

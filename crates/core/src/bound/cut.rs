@@ -6,8 +6,8 @@ use crate::collective::{Collective, Kind};
 use crate::fabric::{Fabric, NodeId};
 use crate::units::Bytes;
 
-/// Load of the worst cut. Exact over all cuts, except for AllToAll: single ranks, and for grids every
-/// position along every dimension.
+/// Load of the worst cut. Exact over all cuts, except for AllToAll: single ranks, and for grids every position along
+/// every dimension.
 ///
 /// AllReduce must bring every rank's data to every other, so it is bounded by Reduce and Broadcast at any one root.
 /// O(ranks) maximum flows at worst, most of them local.
@@ -137,11 +137,9 @@ fn all_to_all(fabric: &Fabric, capacities: &Capacities, shards: &[u128]) -> Load
             .map(|node| grid.coords(node as NodeId))
             .collect();
         for (dimension, &extent) in grid.dims.iter().enumerate() {
-            for side in below(fabric, capacities, &sides, extent, |node| {
-                coords[node as usize][dimension]
-            }) {
-                worst = worst.max(load(side));
-            }
+            let position = |node: NodeId| coords[node as usize][dimension] as usize;
+            let slabs = below(fabric, capacities, &sides, extent as usize, position);
+            worst = slabs.into_iter().map(load).fold(worst, Load::max);
         }
     }
     worst
@@ -152,19 +150,19 @@ fn below(
     fabric: &Fabric,
     capacities: &Capacities,
     nodes: &[Side],
-    extent: u32,
-    position: impl Fn(NodeId) -> u32,
+    extent: usize,
+    position: impl Fn(NodeId) -> usize,
 ) -> Vec<Side> {
-    let mut sides = vec![Side::default(); extent as usize];
+    let mut sides = vec![Side::default(); extent];
     for (node, side) in nodes.iter().enumerate() {
-        let at = &mut sides[position(node as NodeId) as usize];
+        let at = &mut sides[position(node as NodeId)];
         at.ranks += side.ranks;
         at.shards += side.shards;
     }
     // A link is open from its lower to its upper end; the ends are counted apart, as capacities are unsigned.
-    let mut closed = vec![Side::default(); extent as usize];
+    let mut closed = vec![Side::default(); extent];
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
-        let (from, to) = (position(link.from) as usize, position(link.to) as usize);
+        let (from, to) = (position(link.from), position(link.to));
         if from < to {
             sides[from].leaving += capacity;
             closed[to].leaving += capacity;
@@ -173,7 +171,7 @@ fn below(
             closed[from].entering += capacity;
         }
     }
-    for at in 1..extent as usize {
+    for at in 1..extent {
         let previous = sides[at - 1];
         let side = &mut sides[at];
         side.ranks += previous.ranks;

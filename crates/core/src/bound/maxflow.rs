@@ -113,8 +113,8 @@ impl FlowNetwork {
         pushed
     }
 
-    /// Whether the last [`augment`](Self::augment) that stopped below its limit found `node` on the source's side of the
-    /// minimum cut; the smallest such side.
+    /// Whether `node` is on the source's side of the minimum cut (the smallest such side) that stopped the last
+    /// [`augment`](Self::augment) below its limit.
     pub fn on_source_side(&self, node: u32) -> bool {
         self.level[node as usize] != UNSEEN
     }

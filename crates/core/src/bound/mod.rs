@@ -1,7 +1,7 @@
 //! Lower bounds: how fast anything could be.
 //!
-//! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes. All are
-//! computed exactly, in integers, and rounded down to a picosecond.
+//! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes, on
+//! switches that only forward. All are computed exactly, in integers, and rounded down to a picosecond.
 
 mod capacity;
 mod cut;
@@ -35,7 +35,7 @@ pub struct Bound {
     pub strength_ps: Option<Picos>,
     /// The largest of all.
     pub time_ps: Picos,
-    /// Name of the bound that is largest: `strength`, `cut`, `volume` or `latency`; the first of them if some are equal.
+    /// Name of the largest bound: `strength`, `cut`, `volume` or `latency`; the first of them if some are equal.
     pub binding: &'static str,
 }
 

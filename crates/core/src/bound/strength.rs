@@ -1,7 +1,7 @@
 //! The strength of a symmetric fabric: what AllReduce can reach on it.
 //!
-//! Strength is the smallest, over all partitions of the nodes into two parts or more, of the capacity between parts over
-//! (parts - 1). An element must cross a partition of `k` parts `k - 1` times before any part can hold its sum and
+//! Strength is the smallest, over all partitions of the nodes into two parts or more, of the capacity between parts
+//! over (parts - 1). An element must cross a partition of `k` parts `k - 1` times before any part can hold its sum and
 //! `k - 1` times after, and both directions of a link help, so D / strength bounds the time of AllReduce. A fractional
 //! packing of spanning trees reaches it (Tutte 1961, Nash-Williams 1961), so for schedules that ship sums or copies it
 //! is the optimum.
@@ -97,8 +97,8 @@ fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
 
 /// A partition that minimises q * crossing - p * (parts - 1), where p / q is the strength of the `current` one.
 ///
-/// Direct every edge to its lower node and let out(A) be what leaves A; the crossing capacity is the sum of out over all
-/// parts. So the task is to minimise a sum of f(A) = q * out(A) - p over partitions; f is submodular on sets that
+/// Direct every edge to its lower node and let out(A) be what leaves A; the crossing capacity is the sum of out over
+/// all parts. So the task is to minimise a sum of f(A) = q * out(A) - p over partitions; f is submodular on sets that
 /// intersect, and the minimum equals the largest x(V) with x(A) <= f(A) for all A (Dilworth truncation). Greedily, node
 /// by node, x(v) is the smallest f(A) - x(A - v) over sets A of `v` and lower nodes; the sets that attain it are tight,
 /// tight sets that intersect have a tight union, and these unions are the partition.

@@ -86,10 +86,12 @@ fn links_between(fabric: &Fabric, text: &str) -> Result<Vec<LinkId>> {
     }
     if ids.is_empty() {
         let near: Vec<String> = fabric.neighbours(a).iter().take(8).map(NodeId::to_string).collect();
-        return Err(bad(format!(
-            "no link from {a} to {b}; node {a} has links to {}",
+        let near = if near.is_empty() {
+            "none".to_string()
+        } else {
             near.join(", ")
-        )));
+        };
+        return Err(bad(format!("no link from {a} to {b}; node {a} has links to {near}")));
     }
     Ok(ids)
 }

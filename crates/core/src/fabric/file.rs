@@ -70,18 +70,17 @@ pub(super) fn read(name: &str, path: impl AsRef<Path>) -> Result<Fabric> {
 fn read_text(path: &Path) -> Result<String> {
     let failed = |error: std::io::Error| bad(format!("cannot read the file: {error}"));
     // Asked before opening: a pipe without a writer would block.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+    let facts = std::fs::metadata(path).map_err(failed)?;
+    if !facts.is_file() {
         return Err(bad("is not a regular file"));
+    }
+    if facts.len() > MAX_FILE_BYTES {
+        let message = format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20);
+        return Err(Error::new(Code::TooLarge, message));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(Error::new(
-            Code::TooLarge,
-            format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20),
-        ));
-    }
+    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes)
         .map_err(|error| bad(format!("is not UTF-8 text (byte {})", error.utf8_error().valid_up_to())))
 }

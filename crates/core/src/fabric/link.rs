@@ -2,7 +2,7 @@
 
 use super::NodeId;
 use crate::error::{Code, Error, Result};
-use crate::units::{PICOS_PER_NANO, Picos, Rate};
+use crate::units::{PICOS_PER_NANO, Picos, Rate, clip};
 use serde::{Deserialize, Serialize};
 
 /// Largest link rate in units of 1e9 bytes per second: 1 PB/s.
@@ -56,7 +56,10 @@ pub(super) fn rate(gb_per_s: f64) -> Result<Rate> {
     if rate.0 == 0 || gb_per_s.is_nan() || gb_per_s > MAX_GB_PER_S {
         return Err(Error::new(
             Code::BadSize,
-            format!("link rate {gb_per_s} GB/s is not between 1e-9 and {MAX_GB_PER_S}"),
+            format!(
+                "link rate {} GB/s is not between 1e-9 and {MAX_GB_PER_S}",
+                clip(&gb_per_s.to_string())
+            ),
         ));
     }
     Ok(rate)
@@ -67,7 +70,10 @@ pub(super) fn latency(ns: f64) -> Result<Picos> {
     if !(0.0..=MAX_LATENCY_NS).contains(&ns) {
         return Err(Error::new(
             Code::BadSize,
-            format!("link latency {ns} ns is not between 0 and {MAX_LATENCY_NS}"),
+            format!(
+                "link latency {} ns is not between 0 and {MAX_LATENCY_NS}",
+                clip(&ns.to_string())
+            ),
         ));
     }
     Ok((ns * PICOS_PER_NANO as f64).round() as Picos)
@@ -79,7 +85,10 @@ pub(super) fn permille(factor: f64) -> Result<u32> {
     if !(1.0..=1000.0).contains(&permille) || (factor * 1000.0 - permille).abs() > 1e-9 {
         return Err(Error::new(
             Code::BadSize,
-            format!("speed factor {factor} is not a multiple of 0.001 above 0 and at most 1"),
+            format!(
+                "speed factor {} is not a multiple of 0.001 above 0 and at most 1",
+                clip(&factor.to_string())
+            ),
         ));
     }
     Ok(permille as u32)

@@ -38,6 +38,7 @@ impl<'a> Builder<'a> {
                 transfers: vec![],
                 issue: Issue::Links,
                 pacing: Pacing::Pipelined,
+                interfaces: None,
                 serial_reductions: true,
                 conflict_free: false,
                 known_gaps: vec![],

@@ -166,6 +166,9 @@ pub struct Schedule {
     pub issue: Issue,
     /// How messages on a link follow each other.
     pub pacing: Pacing,
+    /// Most network interfaces the schedule uses on one rank; all the system has if `None`.
+    #[serde(default)]
+    pub interfaces: Option<u32>,
     /// Whether ranks add received data one message at a time (so that unordered reductions into
     /// one region do not race).
     pub serial_reductions: bool,

@@ -1,5 +1,9 @@
 //! Simulation: one schedule, several fidelities, one result.
 
+mod alpha_beta;
+mod packet;
+mod plan;
+mod recorder;
 mod result;
 
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
@@ -69,6 +73,18 @@ pub fn simulate(
     fidelity: Fidelity,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let _ = (fabric, schedule, system, fidelity, progress);
-    Err(Error::new(Code::Stalled, "not written yet"))
+    let plan = plan::Plan::new(fabric, schedule, system)?;
+    let engine: &dyn Engine = match fidelity {
+        Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
+        Fidelity::Packet => &packet::Packet,
+    };
+    let mut recorder = recorder::Recorder::new(&plan);
+    let events = engine.run(&plan, &mut recorder, progress)?;
+    Ok(recorder.finish(&plan, fidelity, events))
+}
+
+/// Moves every message of a plan through the network and records when.
+trait Engine {
+    /// Runs to the end; returns the number of events processed.
+    fn run(&self, plan: &plan::Plan, recorder: &mut recorder::Recorder, progress: &mut Progress) -> Result<u64>;
 }

@@ -1,0 +1,107 @@
+//! Recursive halving and doubling, nearest partners first.
+//!
+//! Thakur, Rabenseifner and Gropp, IJHPCA 2005. On a BiGraph the ranks are mapped so that in each
+//! step every link between the layers carries one message (HDRM; Dong et al., EFLOPS, HPCA 2020).
+
+use super::{Algorithm, Info, Request};
+use crate::collective::Kind;
+use crate::error::Result;
+use crate::fabric::Shape;
+use crate::schedule::{Issue, Op, Schedule};
+
+/// See the module.
+pub struct HalvingDoubling;
+
+const INFO: Info = Info {
+    name: "halving-doubling",
+    summary: "recursive halving, then doubling; rank-mapped on a BiGraph (HDRM)",
+    options: &[("mapping", "auto (default: hdrm where it exists), linear or hdrm")],
+    source: "Thakur et al., IJHPCA 2005; EFLOPS (HPCA 2020) for HDRM",
+    collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
+};
+
+/// Rank of every logical position on a BiGraph of `side` switches with `side` hosts in each layer:
+/// positions that differ in one bit are in different layers, and in every step the pairs of
+/// switches are all different, because the low and the high half of the bits number the switches
+/// of one layer each.
+fn hdrm(side: u32) -> Vec<u32> {
+    (0..2 * side * side)
+        .map(|i| {
+            let (low, high) = (i % side, i / side % side);
+            let upper = i.count_ones() % 2;
+            let (switch, host) = if upper == 0 { (low, high) } else { (high, low) };
+            upper * side * side + switch * side + host
+        })
+        .collect()
+}
+
+impl Algorithm for HalvingDoubling {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let n = request.ranks();
+        if !n.is_power_of_two() {
+            return request.refuse(format!("it needs a power of two of ranks, not {n}"));
+        }
+        let mappable = match request.fabric.shape {
+            Shape::BiGraph { switches, hosts } if switches == hosts && switches.is_power_of_two() => Some(switches),
+            _ => None,
+        };
+        let rank: Vec<u32> = match (
+            request.options.choice("mapping", &["auto", "linear", "hdrm"])?,
+            mappable,
+        ) {
+            ("hdrm", None) => {
+                return request.refuse(
+                    "hdrm needs a BiGraph with as many hosts on a switch as switches in a layer, a power of two",
+                );
+            }
+            ("linear", _) | ("auto", None) => (0..n).collect(),
+            (_, Some(side)) => hdrm(side),
+            _ => (0..n).collect(),
+        };
+        let bits = n.trailing_zeros();
+        let mut builder = request.builder();
+        builder.schedule.issue = Issue::StrictSteps;
+        // Lane `l` belongs to the position with the reversed bits, so that the blocks exchanged
+        // with near partners adjoin.
+        let reversed = |l: u32| l.reverse_bits() >> (32 - bits);
+        for lane in 0..n {
+            let owner = rank[reversed(lane) as usize];
+            let id = builder.block(request.shard(owner), request.block_bytes(n)) as usize;
+            (builder.schedule.lanes[id].source, builder.schedule.lanes[id].owner) = (owner, owner);
+        }
+        // The lanes of all positions that agree with `i` in their lowest `known` bits.
+        let span = |i: u32, known: u32| {
+            let size = n >> known;
+            (reversed(i) / size * size, size)
+        };
+        if request.scatters() {
+            builder.phase("reduce-scatter", false);
+            for (step, i) in (0..bits).flat_map(|step| (0..n).map(move |i| (step, i))) {
+                let partner = i ^ (1 << step);
+                let (lane, lanes) = span(partner, step + 1);
+                builder.send(Op::Reduce, rank[i as usize], rank[partner as usize], lane, lanes, step)?;
+            }
+        }
+        if request.gathers() {
+            builder.phase("all-gather", false);
+            for (step, i) in (0..bits).flat_map(|step| (0..n).map(move |i| (step, i))) {
+                let bit = bits - 1 - step;
+                let (lane, lanes) = span(i, bit + 1);
+                builder.send(
+                    Op::Copy,
+                    rank[i as usize],
+                    rank[(i ^ (1 << bit)) as usize],
+                    lane,
+                    lanes,
+                    step,
+                )?;
+            }
+        }
+        builder.schedule.conflict_free = mappable.is_some() && rank[1] != 1;
+        builder.finish()
+    }
+}

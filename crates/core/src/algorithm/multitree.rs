@@ -1,0 +1,266 @@
+//! MultiTree: one spanning tree per rank, grown greedily in timesteps so that no link is used
+//! twice in a timestep.
+//!
+//! Huang et al., "Communication algorithm-architecture co-design for distributed deep learning"
+//! (ISCA 2021), with the turn and tie rules of the TTO artifact (reference: TTO section 2.7).
+
+use super::{Algorithm, Info, Request};
+use crate::collective::Kind;
+use crate::error::Result;
+use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router};
+use crate::schedule::{Issue, Lane, Op, Schedule};
+
+/// See the module.
+pub struct MultiTree;
+
+const INFO: Info = Info {
+    name: "multitree",
+    summary: "one greedy, contention-free tree per rank (one pipelined tree for broadcast and reduce)",
+    options: &[("chunk", "bytes of one chunk of broadcast and reduce (default 64KiB)")],
+    source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
+    collectives: &[
+        Kind::AllReduce,
+        Kind::ReduceScatter,
+        Kind::AllGather,
+        Kind::Broadcast,
+        Kind::Reduce,
+    ],
+};
+
+/// A tree edge: `parent` sends to `child` at `step` along `route`.
+struct Edge {
+    tree: u32,
+    parent: u32,
+    child: u32,
+    step: u32,
+    route: Vec<LinkId>,
+}
+
+/// The trees rooted at `roots` and the number of timesteps.
+///
+/// Complexity: O(timesteps * roots * open parents * degree).
+fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
+    let n = fabric.ranks();
+    let mut edges = Vec::with_capacity(roots.len() * (n - 1));
+    let mut in_tree: Vec<Vec<bool>> = vec![vec![false; n]; roots.len()];
+    // Members that may still have neighbours outside, in insertion order, with their timestep.
+    let mut open: Vec<Vec<(u32, u32)>> = vec![Vec::new(); roots.len()];
+    let mut missing = vec![n - 1; roots.len()];
+    for (tree, &root) in roots.iter().enumerate() {
+        in_tree[tree][root as usize] = true;
+        open[tree].push((root, 0));
+    }
+    let mut order: Vec<usize> = (0..roots.len()).collect();
+    let mut seen = vec![0u32; fabric.nodes.len()];
+    let mut search = 0;
+    let mut step = 0;
+    while missing.iter().any(|&left| left > 0) {
+        let mut busy = vec![false; fabric.links.len()];
+        loop {
+            let mut last_added = false;
+            for &tree in &order {
+                last_added = false;
+                let members = &in_tree[tree];
+                let found = open[tree]
+                    .iter()
+                    .take_while(|_| missing[tree] > 0)
+                    .filter(|m| m.1 <= step)
+                    .find_map(|&(parent, _)| {
+                        search += 1;
+                        let route = free_route(fabric, fabric.node_of_rank(parent), members, &busy, &mut seen, search)?;
+                        Some((parent, route))
+                    });
+                if let Some((parent, route)) = found {
+                    let end = fabric.link(route[route.len() - 1]).to;
+                    let child = fabric.nodes[end as usize].rank.expect("routes end at ranks");
+                    route.iter().for_each(|&link| busy[link as usize] = true);
+                    in_tree[tree][child as usize] = true;
+                    open[tree].push((child, step + 1));
+                    missing[tree] -= 1;
+                    edges.push(Edge {
+                        tree: tree as u32,
+                        parent,
+                        child,
+                        step,
+                        route,
+                    });
+                    last_added = true;
+                }
+            }
+            if edges.len() <= roots.len() {
+                order.sort_by_key(|&tree| std::cmp::Reverse((priority[tree], roots[tree])));
+            }
+            if !last_added {
+                break;
+            }
+        }
+        if !fabric.has_switches() {
+            for (members, list) in in_tree.iter().zip(&mut open) {
+                list.retain(|&(rank, _)| {
+                    fabric.out_links(rank_node(fabric, rank)).iter().any(|&link| {
+                        let to = &fabric.nodes[fabric.link(link).to as usize];
+                        to.rank.is_some_and(|other| !members[other as usize])
+                    })
+                });
+            }
+        }
+        step += 1;
+    }
+    (edges, step)
+}
+
+fn rank_node(fabric: &Fabric, rank: u32) -> NodeId {
+    fabric.node_of_rank(rank)
+}
+
+/// The first route over free links from `node` to a rank outside the tree, through switches only;
+/// links in insertion order.
+fn free_route(
+    fabric: &Fabric,
+    node: NodeId,
+    members: &[bool],
+    busy: &[bool],
+    seen: &mut [u32],
+    search: u32,
+) -> Option<Vec<LinkId>> {
+    seen[node as usize] = search;
+    for &link in fabric.out_links(node) {
+        let to = fabric.link(link).to;
+        if busy[link as usize] || seen[to as usize] == search {
+            continue;
+        }
+        match fabric.nodes[to as usize].rank {
+            Some(rank) if members[rank as usize] => {}
+            Some(_) => return Some(vec![link]),
+            None => {
+                if let Some(mut rest) = free_route(fabric, to, members, busy, seen, search) {
+                    rest.insert(0, link);
+                    return Some(rest);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// The link in the opposite direction, for every link; parallel links pair up in order.
+fn twins(fabric: &Fabric) -> Option<Vec<LinkId>> {
+    let parallel = |from: NodeId, to: NodeId| {
+        fabric
+            .out_links(from)
+            .iter()
+            .copied()
+            .filter(move |&id| fabric.link(id).to == to)
+    };
+    (0..fabric.links.len() as LinkId)
+        .map(|id| {
+            let link = fabric.link(id);
+            let index = parallel(link.from, link.to).position(|other| other == id)?;
+            parallel(link.to, link.from).nth(index)
+        })
+        .collect()
+}
+
+/// Order of turns: farthest roots first. On a square mesh the artifact's distance to a corner,
+/// max over corners |row - corner row| + |corner row - corner column|, which ignores the column.
+fn priorities(fabric: &Fabric, roots: &[u32]) -> Vec<u32> {
+    if let Some((grid, (rows, columns))) = fabric.grid().and_then(|g| Some((g, g.rows_columns()?)))
+        && grid.kind == GridKind::Mesh
+    {
+        let corners = [(0, 0), (0, columns - 1), (rows - 1, 0), (rows - 1, columns - 1)];
+        let of = |root: u32| {
+            corners
+                .iter()
+                .map(|&(r, c)| (root / columns).abs_diff(r) + r.abs_diff(c))
+                .max()
+                .unwrap_or(0)
+        };
+        return roots.iter().map(|&root| of(root)).collect();
+    }
+    let mut router = Router::new(fabric);
+    let mut eccentricity = |root: u32| {
+        let distances = router.distances(fabric.node_of_rank(root));
+        (0..fabric.ranks() as u32)
+            .map(|other| distances[fabric.node_of_rank(other) as usize])
+            .max()
+            .unwrap_or(0)
+    };
+    roots.iter().map(|&root| eccentricity(root)).collect()
+}
+
+impl Algorithm for MultiTree {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let (fabric, kind) = (request.fabric, request.collective.kind);
+        let Some(twins) = twins(fabric) else {
+            return request.refuse("some link has no counterpart in the opposite direction");
+        };
+        let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes);
+        let roots: Vec<u32> = if kind.rooted() {
+            vec![request.collective.root]
+        } else {
+            (0..request.ranks()).collect()
+        };
+        let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));
+        let mut builder = request.builder();
+        if kind.rooted() {
+            let chunks = request.bytes.div_ceil(chunk);
+            let lane = Lane {
+                offset: 0,
+                bytes: request.bytes,
+                chunks,
+                chunk_bytes: chunk,
+                stride: 1,
+                source: 0,
+                owner: 0,
+            };
+            builder.lane(lane);
+        } else {
+            builder.schedule.issue = Issue::StrictSteps;
+            builder.schedule.conflict_free = true;
+            for &root in &roots {
+                let lane = builder.block(request.shard(root), request.block_bytes(request.ranks())) as usize;
+                (builder.schedule.lanes[lane].source, builder.schedule.lanes[lane].owner) = (root, root);
+            }
+        }
+        if kind.reduces() {
+            builder.phase(
+                if kind == Kind::Reduce {
+                    "reduce"
+                } else {
+                    "reduce-scatter"
+                },
+                false,
+            );
+            for edge in &edges {
+                let route = edge.route.iter().rev().map(|&link| twins[link as usize]).collect();
+                builder.send_via(
+                    Op::Reduce,
+                    edge.child,
+                    edge.parent,
+                    edge.tree,
+                    1,
+                    steps - 1 - edge.step,
+                    route,
+                )?;
+            }
+        }
+        if request.gathers() || kind == Kind::Broadcast {
+            builder.phase(
+                if kind == Kind::Broadcast {
+                    "broadcast"
+                } else {
+                    "all-gather"
+                },
+                false,
+            );
+            for edge in edges {
+                builder.send_via(Op::Copy, edge.parent, edge.child, edge.tree, 1, edge.step, edge.route)?;
+            }
+        }
+        builder.finish()
+    }
+}

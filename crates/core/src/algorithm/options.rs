@@ -1,0 +1,88 @@
+//! Options of an algorithm: `key=value,key=value`.
+
+use super::Info;
+use crate::error::{Code, Error, Result, nearest};
+use crate::units::{Bytes, clip, parse_bytes};
+
+/// Parsed options, each key known and given once.
+pub struct Options<'a> {
+    name: &'static str,
+    pairs: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Options<'a> {
+    /// Parses `text` against the options `info` declares.
+    pub fn parse(text: &'a str, info: &Info) -> Result<Self> {
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        for item in text.split(',').filter(|_| !text.is_empty()) {
+            let Some((key, value)) = item.split_once('=') else {
+                let what = format!("{}: option '{}' is not of the form key=value", info.name, clip(item));
+                return Err(Error::new(Code::BadSpec, what));
+            };
+            let keys = || info.options.iter().map(|(key, _)| *key);
+            if !keys().any(|known| known == key) {
+                let known: Vec<_> = keys().collect();
+                let known = if known.is_empty() {
+                    "it has none".into()
+                } else {
+                    format!("known: {}", known.join(", "))
+                };
+                let hint = nearest(key, keys());
+                let what = format!("{} has no option '{}'{hint}; {known}", info.name, clip(key));
+                return Err(Error::new(Code::UnknownName, what));
+            }
+            if pairs.iter().any(|(other, _)| *other == key) {
+                return Err(Error::new(
+                    Code::BadSpec,
+                    format!("{}: option '{key}' is given twice", info.name),
+                ));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Options { name: info.name, pairs })
+    }
+
+    /// The text of an option.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.pairs
+            .iter()
+            .find(|(other, _)| *other == key)
+            .map(|(_, value)| *value)
+    }
+
+    /// One of `choices`; the first if not given.
+    pub fn choice(&self, key: &str, choices: &[&'static str]) -> Result<&'static str> {
+        let Some(text) = self.get(key) else {
+            return Ok(choices[0]);
+        };
+        choices.iter().copied().find(|&choice| choice == text).ok_or_else(|| {
+            let hint = nearest(text, choices.iter().copied());
+            let what = format!(
+                "{}: {key}={}{hint}; expected {}",
+                self.name,
+                clip(text),
+                choices.join(" or ")
+            );
+            Error::new(Code::BadSpec, what)
+        })
+    }
+
+    /// A data size.
+    pub fn bytes(&self, key: &str, default: Bytes) -> Result<Bytes> {
+        self.get(key).map_or(Ok(default), |text| {
+            parse_bytes(text).map_err(|e| e.at(format!("{}: {key}", self.name)))
+        })
+    }
+
+    /// A rank below `ranks`.
+    pub fn rank(&self, key: &str, ranks: u32) -> Result<Option<u32>> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        match text.parse::<u32>() {
+            Ok(rank) if rank < ranks => Ok(Some(rank)),
+            _ => {
+                let what = format!("{}: {key}={} is no rank; ranks are 0..{ranks}", self.name, clip(text));
+                Err(Error::new(Code::BadSpec, what))
+            }
+        }
+    }
+}

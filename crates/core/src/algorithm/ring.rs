@@ -1,0 +1,67 @@
+//! Ring: reduce-scatter one way around, all-gather the other.
+//!
+//! Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (JPDC 2009); on odd meshes as in
+//! the TTO artifact (reference: TTO sections 2.1, 2.2): the walk passes one rank twice, so its
+//! shard is cut in two, and each half still takes a whole turn.
+
+use super::{Algorithm, Info, Request, cycle, half, path};
+use crate::collective::Kind;
+use crate::error::Result;
+use crate::schedule::{Issue, Schedule};
+
+/// See the module.
+pub struct Ring;
+
+const INFO: Info = Info {
+    name: "ring",
+    summary: "unidirectional ring, one shard a step; a closed walk on odd meshes",
+    options: &[],
+    source: "Patarasuk and Yuan, JPDC 2009; TTO (HPCA 2024) as baseline",
+    collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
+};
+
+impl Algorithm for Ring {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let Some(walk) = cycle::closed_walk(request.fabric) else {
+            return request.refuse("no Hamiltonian cycle through its ranks was found");
+        };
+        let slots = walk.len();
+        let block = request.block_bytes(request.ranks());
+        let mut builder = request.builder();
+        builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.conflict_free = !request.fabric.has_switches();
+        for (slot, &rank) in walk.iter().enumerate() {
+            let mut region = request.shard(rank);
+            let visits: Vec<usize> = (0..slots).filter(|&other| walk[other] == rank).collect();
+            if visits.len() == 2 {
+                region = half(region, usize::from(slot == visits[1]));
+            }
+            let lane = builder.block(region, block);
+            (
+                builder.schedule.lanes[lane as usize].source,
+                builder.schedule.lanes[lane as usize].owner,
+            ) = (rank, rank);
+        }
+        // Slot `i` after `start`, going forwards along the walk.
+        let around = |start: usize| -> Vec<u32> { (0..slots).map(|i| walk[(start + i) % slots]).collect() };
+        if request.scatters() {
+            builder.phase("reduce-scatter", false);
+            for slot in 0..slots {
+                let mut backwards = around(slot);
+                backwards.reverse();
+                path::reduce_along(&mut builder, &backwards, slot as u32, 1, 0)?;
+            }
+        }
+        if request.gathers() {
+            builder.phase("all-gather", false);
+            for slot in 0..slots {
+                path::copy_along(&mut builder, &around(slot), slot as u32, 1, 0)?;
+            }
+        }
+        builder.finish()
+    }
+}

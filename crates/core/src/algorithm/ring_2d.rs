@@ -1,0 +1,110 @@
+//! Ring-2D: rings along rows and columns; half the data goes rows first, half columns first.
+//!
+//! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
+//! store-and-forward step each (reference: TTO section 2.6).
+
+use super::{Algorithm, Info, Request, half, path};
+use crate::collective::Kind;
+use crate::error::Result;
+use crate::fabric::GridKind;
+use crate::schedule::{Issue, Schedule};
+
+/// See the module.
+pub struct Ring2d;
+
+const INFO: Info = Info {
+    name: "ring-2d",
+    summary: "rings along both dimensions at once, half the data each way",
+    options: &[],
+    source: "TTO (HPCA 2024) as baseline",
+    collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
+};
+
+/// The order in which the part owned by position `owner` visits a line of `length`.
+fn gather_path(owner: u32, length: u32, wraps: bool) -> Vec<u32> {
+    if wraps {
+        return (0..length).map(|i| (owner + i) % length).collect();
+    }
+    let mut path: Vec<u32> = (owner..length).collect();
+    if owner > 0 {
+        path.extend((0..length - 1).rev());
+        path.extend(1..owner);
+    }
+    path
+}
+
+impl Algorithm for Ring2d {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let Some((grid, (rows, columns))) = request.fabric.grid().and_then(|g| Some((g, g.rows_columns()?))) else {
+            return request.refuse("it needs an intact two-dimensional grid");
+        };
+        let wraps = grid.kind != GridKind::Mesh;
+        let block = request.block_bytes(request.ranks()).div_ceil(2);
+        let mut builder = request.builder();
+        builder.schedule.issue = Issue::Steps;
+        builder.schedule.conflict_free = true;
+        // Extents of the first and second dimension of each half, and the rank at a position.
+        let extents = [(columns, rows), (rows, columns)];
+        let rank = |which: usize, first: u32, second: u32| {
+            if which == 0 {
+                second * columns + first
+            } else {
+                first * columns + second
+            }
+        };
+        // Lanes by (half, first, second): all lanes of one part of the first dimension adjoin.
+        let lane =
+            |which: usize, first: u32, second: u32| which as u32 * rows * columns + first * extents[which].1 + second;
+        for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
+            for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
+                let owner = rank(which, first, second);
+                let id = builder.block(half(request.shard(owner), which), block) as usize;
+                (builder.schedule.lanes[id].source, builder.schedule.lanes[id].owner) = (owner, owner);
+            }
+        }
+        // A phase is one dimension of both halves: whole parts along the first, blocks along the second.
+        let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
+            builder.phase(name, false);
+            for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
+                for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
+                    // Along the first dimension `second` is the line, along the second `first` is.
+                    let (mut route, id, lanes): (Vec<u32>, u32, u32) = if along_first {
+                        let positions = gather_path(first, firsts, wraps);
+                        (
+                            positions.iter().map(|&p| rank(which, p, second)).collect(),
+                            lane(which, first, 0),
+                            seconds,
+                        )
+                    } else {
+                        let positions = gather_path(second, seconds, wraps);
+                        (
+                            positions.iter().map(|&p| rank(which, first, p)).collect(),
+                            lane(which, first, second),
+                            1,
+                        )
+                    };
+                    if reduce {
+                        route.reverse();
+                        path::reduce_along(&mut builder, &route, id, lanes, 0)?;
+                    } else {
+                        path::copy_along(&mut builder, &route, id, lanes, 0)?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        if request.scatters() {
+            dimension("reduce-scatter 1", true, true)?;
+            dimension("reduce-scatter 2", false, true)?;
+        }
+        if request.gathers() {
+            dimension("all-gather 2", false, false)?;
+            dimension("all-gather 1", true, false)?;
+        }
+        builder.finish()
+    }
+}

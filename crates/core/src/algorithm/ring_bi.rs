@@ -1,0 +1,72 @@
+//! Bidirectional ring: two rings on one cycle, in opposite directions, half the data each.
+//!
+//! TTO paper, sections II-B and III-B (reference section 2.3).
+
+use super::{Algorithm, Info, Request, cycle, half, path};
+use crate::collective::Kind;
+use crate::error::Result;
+use crate::schedule::{Issue, Schedule};
+
+/// See the module.
+pub struct RingBi;
+
+const INFO: Info = Info {
+    name: "ring-bi",
+    summary: "two rings in opposite directions on one Hamiltonian cycle",
+    options: &[],
+    source: "TTO (HPCA 2024) section III-B, RingBiEven",
+    collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
+};
+
+impl Algorithm for RingBi {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let Some(cycle) = cycle::hamiltonian(request.fabric) else {
+            let hint = if request.fabric.grid().is_some() {
+                " (an odd mesh has none; use ring-bi-odd)"
+            } else {
+                ""
+            };
+            return request.refuse(format!("no Hamiltonian cycle through its ranks was found{hint}"));
+        };
+        if cycle.len() < 3 {
+            return request.refuse("a cycle needs at least 3 ranks to have two directions");
+        }
+        let slots = cycle.len();
+        let block = request.block_bytes(request.ranks()).div_ceil(2);
+        let mut builder = request.builder();
+        builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.conflict_free = !request.fabric.has_switches();
+        for direction in 0..2 {
+            for &rank in &cycle {
+                let lane = builder.block(half(request.shard(rank), direction), block) as usize;
+                (builder.schedule.lanes[lane].source, builder.schedule.lanes[lane].owner) = (rank, rank);
+            }
+        }
+        // The whole cycle from `slot`, forwards for direction 0 and backwards for direction 1.
+        let around = |slot: usize, direction: usize| -> Vec<u32> {
+            let step = if direction == 0 { 1 } else { slots - 1 };
+            (0..slots).map(|i| cycle[(slot + i * step) % slots]).collect()
+        };
+        let lanes = || (0..2).flat_map(|direction| (0..slots).map(move |slot| (direction, slot)));
+        if request.scatters() {
+            builder.phase("reduce-scatter", false);
+            for (direction, slot) in lanes() {
+                let mut inwards = around(slot, direction);
+                inwards.reverse();
+                path::reduce_along(&mut builder, &inwards, (direction * slots + slot) as u32, 1, 0)?;
+            }
+        }
+        if request.gathers() {
+            builder.phase("all-gather", false);
+            for (direction, slot) in lanes() {
+                let outwards = around(slot, direction);
+                path::copy_along(&mut builder, &outwards, (direction * slots + slot) as u32, 1, 0)?;
+            }
+        }
+        builder.finish()
+    }
+}

@@ -1,0 +1,111 @@
+//! RingBiOdd: a bidirectional ring through all chiplets of an odd mesh but one, which joins at two
+//! merging neighbours, one for each direction.
+//!
+//! TTO paper, section IV, Algorithm 1: a corner is excluded, 2N-2 steps, complete. The artifact's
+//! variant (`excluded=centre`, reference section 2.4) never forwards the last part to the centre:
+//! it is not a complete AllReduce and is kept for reproduction only.
+
+use super::{Algorithm, Info, Request, cycle, half, path};
+use crate::collective::{Kind, shard};
+use crate::error::Result;
+use crate::schedule::{Issue, Op, Schedule};
+
+/// See the module.
+pub struct RingBiOdd;
+
+const INFO: Info = Info {
+    name: "ring-bi-odd",
+    summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
+    options: &[(
+        "excluded",
+        "corner (complete) or centre (the artifact's incomplete variant, for reproduction)",
+    )],
+    source: "TTO (HPCA 2024) section IV, Algorithm 1",
+    collectives: &[Kind::AllReduce],
+};
+
+impl Algorithm for RingBiOdd {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn build(&self, request: &Request) -> Result<Schedule> {
+        let centre = request.options.choice("excluded", &["corner", "centre"])? == "centre";
+        let shape = request
+            .fabric
+            .grid()
+            .filter(|g| g.kind == crate::fabric::GridKind::Mesh)
+            .and_then(|g| g.rows_columns());
+        let Some((rows, columns)) = shape else {
+            return request.refuse("it needs an intact two-dimensional mesh");
+        };
+        if rows % 2 == 0 || columns % 2 == 0 {
+            return request.refuse("it is for meshes with odd sides; use ring-bi");
+        }
+        if centre && rows != columns {
+            return request.refuse("the centre variant is defined for square meshes only");
+        }
+        let rank = |(r, c): (usize, usize)| r as u32 * columns + c as u32;
+        let (ring, excluded, merge): (Vec<u32>, u32, [u32; 2]) = if centre {
+            let c = rows as usize / 2;
+            let ring = cycle::without_centre(rows as usize).into_iter().map(rank).collect();
+            (ring, rank((c, c)), [rank((c, c - 1)), rank((c, c + 1))])
+        } else {
+            let (r, c) = (rows as usize - 1, columns as usize - 1);
+            let ring = cycle::without_corner(rows as usize, columns as usize)
+                .into_iter()
+                .map(rank)
+                .collect();
+            (ring, rank((r, c)), [rank((r, c - 1)), rank((r - 1, c))])
+        };
+        let slots = ring.len();
+        let mut builder = request.builder();
+        builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.conflict_free = true;
+        // The artifact rounds twice: blocks of D/N in whole packets, then half of N/(N-1) blocks.
+        let block = if centre {
+            (request.block_bytes(request.ranks()) * request.ranks() as u64).div_ceil(2 * slots as u64)
+        } else {
+            request.bytes.div_ceil(2 * slots as u64)
+        };
+        for direction in 0..2 {
+            for slot in 0..slots {
+                builder.block(half(shard(request.bytes, slots, slot), direction), block);
+            }
+        }
+        let around = |slot: usize, direction: usize| -> Vec<u32> {
+            let step = if direction == 0 { 1 } else { slots - 1 };
+            (0..slots).map(|i| ring[(slot + i * step) % slots]).collect()
+        };
+        let lanes = || (0..2).flat_map(|direction| (0..slots).map(move |slot| (direction, slot)));
+        // Hops from the owner of a lane to the merging rank of its direction, along the gather.
+        let hops_to_merge = |direction: usize, slot: usize| {
+            around(slot, direction)
+                .iter()
+                .position(|&r| r == merge[direction])
+                .expect("on the ring") as u32
+        };
+        builder.phase("reduce-scatter", false);
+        for (direction, slot) in lanes() {
+            let mut inwards = around(slot, direction);
+            inwards.reverse();
+            let lane = (direction * slots + slot) as u32;
+            // The excluded rank's part arrives one step before the merging rank sends it on.
+            let joins = slots as u32 - 1 - hops_to_merge(direction, slot);
+            builder.send(Op::Reduce, excluded, merge[direction], lane, 1, joins)?;
+            path::reduce_along(&mut builder, &inwards, lane, 1, 1)?;
+        }
+        builder.phase("all-gather", false);
+        for (direction, slot) in lanes() {
+            let lane = (direction * slots + slot) as u32;
+            path::copy_along(&mut builder, &around(slot, direction), lane, 1, 0)?;
+            let leaves = hops_to_merge(direction, slot);
+            if centre && leaves == slots as u32 - 1 {
+                builder.schedule.known_gaps.push((excluded, lane));
+            } else {
+                builder.send(Op::Copy, merge[direction], excluded, lane, 1, leaves)?;
+            }
+        }
+        builder.finish()
+    }
+}

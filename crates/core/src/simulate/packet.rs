@@ -1,0 +1,699 @@
+//! Packet fidelity: packets on FIFO links, network interfaces, barriers, serial reduction.
+//!
+//! - A link sends one packet at a time. What wants to use it waits in one FIFO: packets in transit
+//!   each once, a network interface once for the packet at its head (so interfaces take turns).
+//! - A packet is stored and forwarded at every node on its route; transit buffers are unlimited.
+//! - [`Issue::Links`]: one interface for every outgoing link, messages in schedule order.
+//!   [`Issue::Steps`]: a rank goes through its slots; a send takes the lowest free interface; an
+//!   interface is free when its last packet has entered its queue of finite depth, and different
+//!   destinations share that queue (head-of-line blocking).
+//! - A message counts as received `hand_off` after its last packet; reductions of a rank run one
+//!   at a time.
+//!
+//! A run of packets that no other can interrupt is one event: on routes of a single link the cost
+//! of a run grows with the messages, not with the packets.
+
+use super::plan::Plan;
+use super::recorder::Recorder;
+use super::{Engine, Progress};
+use crate::error::{Code, Error, Result};
+use crate::fabric::LinkId;
+use crate::schedule::{Issue, Pacing, TransferId};
+use crate::units::Picos;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// See the module.
+pub struct Packet;
+
+impl Engine for Packet {
+    fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
+        Network::new(plan, recorder).run(progress)
+    }
+}
+
+/// A message, or what is left of it, in an interface.
+#[derive(Clone, Copy)]
+struct Message {
+    transfer: TransferId,
+    chunk: u64,
+    packets_left: u64,
+}
+
+/// A network interface: a queue of messages, sent in order.
+#[derive(Default)]
+struct Interface {
+    queue: VecDeque<Message>,
+    /// Packets not yet sent.
+    backlog: u64,
+    /// Until when packets are being handed to it.
+    busy_until: Picos,
+}
+
+/// What waits for a link.
+#[derive(Clone, Copy)]
+enum Request {
+    /// The packet at the head of an interface.
+    Interface(u32),
+    /// Packets in transit: the next `count` packets of a message at hop `hop` of its route.
+    Transit {
+        transfer: TransferId,
+        chunk: u64,
+        hop: u32,
+        count: u64,
+        last: bool,
+    },
+}
+
+/// What a link is transmitting.
+#[derive(Clone, Copy)]
+struct Service {
+    request: Request,
+    transfer: TransferId,
+    start: Picos,
+    packet_ps: Picos,
+    packets: u64,
+    /// Matches the event that ends it; an outdated event is ignored.
+    version: u32,
+}
+
+#[derive(Default)]
+struct Link {
+    waiting: VecDeque<Request>,
+    service: Option<Service>,
+    version: u32,
+}
+
+/// Transfers of one sender (a link or a rank) still to be started, in schedule order.
+struct Queue {
+    rank: u32,
+    heap: BinaryHeap<Reverse<(u32, u64, TransferId)>>,
+    /// Transfers of the current slot that have not started (step order only).
+    slot: Vec<TransferId>,
+    /// Messages sent but not received (stop-and-wait only).
+    outstanding: u32,
+    /// First interface and number of interfaces.
+    interfaces: std::ops::Range<u32>,
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    /// A link finished its service.
+    LinkDone { link: LinkId, version: u32 },
+    /// A packet reached the node before hop `hop`.
+    Arrive {
+        transfer: TransferId,
+        chunk: u64,
+        hop: u32,
+        last: bool,
+    },
+    /// The last packet of a message was received and handed over.
+    Received { transfer: TransferId },
+    /// Its data was added (or stored).
+    Applied { transfer: TransferId },
+    /// Something a sender may have waited for happened.
+    Wake { queue: u32 },
+}
+
+/// An event with its time; ordered by time, then by creation.
+struct Timed(Picos, u64, Event);
+
+impl PartialEq for Timed {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Timed {}
+impl PartialOrd for Timed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Timed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (other.0, other.1).cmp(&(self.0, self.1))
+    }
+}
+
+struct Network<'a, 'r> {
+    plan: &'a Plan<'a>,
+    recorder: &'r mut Recorder,
+    now: Picos,
+    sequence: u64,
+    events: BinaryHeap<Timed>,
+    links: Vec<Link>,
+    interfaces: Vec<Interface>,
+    /// Queue that fills each interface.
+    interface_queue: Vec<u32>,
+    queues: Vec<Queue>,
+    /// Queues of each rank.
+    rank_queues: Vec<Vec<u32>>,
+    /// Queue each transfer is sent from.
+    transfer_queue: Vec<u32>,
+    /// Chunks started and applied, and dependencies known to be met for the next chunk.
+    started: Vec<u64>,
+    applied: Vec<u64>,
+    met: Vec<u32>,
+    reducer_free: Vec<Picos>,
+    /// Messages of each phase not yet applied, and the first phase still behind a barrier.
+    phase_left: Vec<u64>,
+    gate: u32,
+    by_link: bool,
+    strict: bool,
+    stop_and_wait: bool,
+}
+
+impl<'a, 'r> Network<'a, 'r> {
+    fn new(plan: &'a Plan<'a>, recorder: &'r mut Recorder) -> Self {
+        let ranks = plan.fabric.ranks();
+        let by_link = plan.schedule.issue == Issue::Links;
+        let mut network = Network {
+            plan,
+            recorder,
+            now: 0,
+            sequence: 0,
+            events: BinaryHeap::new(),
+            links: (0..plan.fabric.links.len()).map(|_| Link::default()).collect(),
+            interfaces: vec![],
+            interface_queue: vec![],
+            queues: vec![],
+            rank_queues: vec![vec![]; ranks],
+            transfer_queue: vec![0; plan.jobs.len()],
+            started: vec![0; plan.jobs.len()],
+            applied: vec![0; plan.jobs.len()],
+            met: vec![0; plan.jobs.len()],
+            reducer_free: vec![0; ranks],
+            phase_left: plan.phase_messages.clone(),
+            gate: 0,
+            by_link,
+            strict: plan.schedule.issue == Issue::StrictSteps,
+            stop_and_wait: by_link && plan.schedule.pacing == Pacing::StopAndWait,
+        };
+        let count = plan
+            .system
+            .interface
+            .count
+            .min(plan.schedule.interfaces.unwrap_or(u32::MAX))
+            .max(1);
+        if !by_link {
+            (0..ranks as u32).for_each(|rank| network.add_queue(rank, count));
+        }
+        // With an interface for every link, a sender is a (rank, first link) pair.
+        let mut of_link = vec![u32::MAX; plan.fabric.links.len()];
+        for (id, job) in plan.jobs.iter().enumerate() {
+            let queue = match plan.route(job).first() {
+                _ if !by_link => job.from,
+                Some(&link) if of_link[link as usize] != u32::MAX => of_link[link as usize],
+                first => {
+                    network.add_queue(job.from, 1);
+                    let queue = network.queues.len() as u32 - 1;
+                    if let Some(&link) = first {
+                        of_link[link as usize] = queue;
+                    }
+                    queue
+                }
+            };
+            network.transfer_queue[id] = queue;
+            network.queues[queue as usize]
+                .heap
+                .push(Reverse((job.phase, job.step, id as TransferId)));
+        }
+        network
+    }
+
+    fn add_queue(&mut self, rank: u32, interfaces: u32) {
+        let id = self.queues.len() as u32;
+        let first = self.interfaces.len() as u32;
+        self.interfaces.extend((0..interfaces).map(|_| Interface::default()));
+        self.interface_queue.resize(self.interfaces.len(), id);
+        self.rank_queues[rank as usize].push(id);
+        self.queues.push(Queue {
+            rank,
+            heap: BinaryHeap::new(),
+            slot: vec![],
+            outstanding: 0,
+            interfaces: first..first + interfaces,
+        });
+    }
+
+    fn run(mut self, progress: &mut Progress) -> Result<u64> {
+        let total = self.plan.messages().max(1);
+        let mut done = 0u64;
+        let mut events = 0u64;
+        self.open_gate();
+        while let Some(Timed(time, _, event)) = self.events.pop() {
+            self.now = time;
+            events += 1;
+            match event {
+                Event::LinkDone { link, version } => self.link_done(link, version),
+                Event::Arrive {
+                    transfer,
+                    chunk,
+                    hop,
+                    last,
+                } => self.request_hop(transfer, chunk, hop, last),
+                Event::Received { transfer } => self.received(transfer),
+                Event::Applied { transfer } => {
+                    self.apply(transfer);
+                    done += 1;
+                }
+                Event::Wake { queue } => self.advance(queue),
+            }
+            if events % (1 << 16) == 0 && !progress(done as f64 / total as f64) {
+                return Err(Error::new(Code::Interrupted, "interrupted"));
+            }
+        }
+        if done < self.plan.messages() {
+            Err(self.stalled(done))
+        } else {
+            Ok(events)
+        }
+    }
+
+    fn schedule(&mut self, at: Picos, event: Event) {
+        self.sequence += 1;
+        self.events.push(Timed(at, self.sequence, event));
+    }
+
+    // --- Senders: which message starts when -------------------------------------------------
+
+    /// Moves the gate past every phase whose predecessors are complete, and wakes all senders.
+    fn open_gate(&mut self) {
+        let phases = &self.plan.schedule.phases;
+        let mut gate = self.gate as usize;
+        let complete = |gate: usize, left: &[u64]| left[..gate].iter().all(|&l| l == 0);
+        while gate < phases.len() && (!phases[gate].barrier || complete(gate, &self.phase_left)) {
+            gate += 1;
+        }
+        if gate as u32 != self.gate {
+            self.gate = gate as u32;
+            for queue in 0..self.queues.len() as u32 {
+                self.advance(queue);
+            }
+        }
+    }
+
+    /// Whether the next chunk of a transfer may start, as far as data is concerned.
+    fn data_ready(&mut self, id: TransferId) -> bool {
+        let job = &self.plan.jobs[id as usize];
+        let chunk = self.started[id as usize];
+        let met = &mut self.met[id as usize];
+        let after = &self.plan.after[job.after.clone()];
+        while let Some(&other) = after.get(*met as usize) {
+            if self.applied[other as usize] <= chunk {
+                return false;
+            }
+            *met += 1;
+        }
+        true
+    }
+
+    /// Starts everything a sender may start now.
+    fn advance(&mut self, queue: u32) {
+        if self.by_link {
+            self.advance_link(queue)
+        } else {
+            self.advance_steps(queue)
+        }
+    }
+
+    fn advance_link(&mut self, queue: u32) {
+        loop {
+            let state = &self.queues[queue as usize];
+            let interface = state.interfaces.start;
+            // Two queued messages keep the link busy; more would only cost memory.
+            if (self.stop_and_wait && state.outstanding > 0) || self.interfaces[interface as usize].queue.len() >= 2 {
+                return;
+            }
+            let Some(&Reverse((phase, _, id))) = state.heap.peek() else {
+                return;
+            };
+            if phase >= self.gate || !self.data_ready(id) {
+                return;
+            }
+            self.pop(queue);
+            self.queues[queue as usize].outstanding += 1;
+            self.start(id, interface);
+        }
+    }
+
+    /// Takes the first transfer off a queue and queues its next chunk.
+    fn pop(&mut self, queue: u32) -> Option<TransferId> {
+        let heap = &mut self.queues[queue as usize].heap;
+        let mut top = heap.peek_mut()?;
+        let Reverse((phase, slot, id)) = *top;
+        let job = &self.plan.jobs[id as usize];
+        // Chunks taken so far follow from the slot.
+        let chunk = if job.stride == 0 {
+            0
+        } else {
+            (slot - job.step) / job.stride
+        };
+        if chunk + 1 < job.chunks {
+            *top = Reverse((phase, slot + job.stride, id));
+        } else {
+            std::collections::binary_heap::PeekMut::pop(top);
+        }
+        Some(id)
+    }
+
+    fn advance_steps(&mut self, queue: u32) {
+        loop {
+            let state = &self.queues[queue as usize];
+            if state.slot.is_empty() {
+                let interfaces = state.interfaces.clone();
+                if self.strict && !interfaces.clone().all(|i| self.is_free(i)) {
+                    return;
+                }
+                let Some(&Reverse((phase, slot, _))) = state.heap.peek() else {
+                    return;
+                };
+                if phase >= self.gate {
+                    return;
+                }
+                while let Some(&Reverse((p, s, _))) = self.queues[queue as usize].heap.peek() {
+                    if (p, s) != (phase, slot) {
+                        break;
+                    }
+                    let id = self.pop(queue).expect("just seen");
+                    self.queues[queue as usize].slot.push(id);
+                }
+            }
+            let mut i = 0;
+            while i < self.queues[queue as usize].slot.len() {
+                let id = self.queues[queue as usize].slot[i];
+                if !self.data_ready(id) {
+                    i += 1;
+                    continue;
+                }
+                let Some(free) = self.queues[queue as usize]
+                    .interfaces
+                    .clone()
+                    .find(|&i| self.is_free(i))
+                else {
+                    return;
+                };
+                self.queues[queue as usize].slot.remove(i);
+                self.start(id, free);
+            }
+            if !self.queues[queue as usize].slot.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Whether the last packet given to an interface has entered its queue.
+    fn is_free(&self, interface: u32) -> bool {
+        let state = &self.interfaces[interface as usize];
+        state.backlog <= self.plan.system.interface.depth_packets && state.busy_until <= self.now
+    }
+
+    /// Hands the next message of a transfer to an interface.
+    fn start(&mut self, id: TransferId, interface: u32) {
+        let plan = self.plan;
+        let job = &plan.jobs[id as usize];
+        let chunk = self.started[id as usize];
+        self.started[id as usize] += 1;
+        self.met[id as usize] = 0;
+        if job.hops.is_empty() {
+            // Both ranks on one node: nothing crosses a link.
+            let at = self.now + plan.system.hand_off_ps;
+            return self.schedule(at, Event::Received { transfer: id });
+        }
+        let packets = job.packets.count;
+        let state = &mut self.interfaces[interface as usize];
+        state.queue.push_back(Message {
+            transfer: id,
+            chunk,
+            packets_left: packets,
+        });
+        state.backlog += packets;
+        if !self.by_link {
+            state.busy_until = self.now + packets * plan.system.interface.issue_ps;
+            let (until, queue) = (state.busy_until, self.interface_queue[interface as usize]);
+            self.schedule(until, Event::Wake { queue });
+        }
+        if self.interfaces[interface as usize].queue.len() == 1 {
+            self.request(plan.route(job)[0], Request::Interface(interface));
+        }
+    }
+
+    // --- Links ------------------------------------------------------------------------------
+
+    /// Queues a request at a link, cutting a run of packets short to let it in.
+    fn request(&mut self, link: LinkId, request: Request) {
+        let state = &mut self.links[link as usize];
+        state.waiting.push_back(request);
+        match &mut state.service {
+            None => self.serve(link),
+            Some(service) if service.packets > 1 && matches!(service.request, Request::Interface(_)) => {
+                // The packet on the link is finished; the rest of the run queues again.
+                let sent = (self.now - service.start).div_ceil(service.packet_ps).max(1);
+                if sent < service.packets {
+                    service.packets = sent;
+                    state.version += 1;
+                    service.version = state.version;
+                    let (end, version) = (service.start + sent * service.packet_ps, state.version);
+                    self.schedule(end, Event::LinkDone { link, version });
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A packet in transit asks for the link of hop `hop`.
+    fn request_hop(&mut self, transfer: TransferId, chunk: u64, hop: u32, last: bool) {
+        let link = self.plan.route(&self.plan.jobs[transfer as usize])[hop as usize];
+        if let Some(Request::Transit {
+            transfer: t,
+            chunk: c,
+            hop: h,
+            count,
+            last: l,
+        }) = self.links[link as usize].waiting.back_mut()
+            && (*t, *c, *h) == (transfer, chunk, hop)
+        {
+            *count += 1;
+            *l |= last;
+            return;
+        }
+        self.request(
+            link,
+            Request::Transit {
+                transfer,
+                chunk,
+                hop,
+                count: 1,
+                last,
+            },
+        );
+    }
+
+    /// Starts the next service of an idle link.
+    fn serve(&mut self, link: LinkId) {
+        let plan = self.plan;
+        let state = &mut self.links[link as usize];
+        let Some(request) = state.waiting.pop_front() else {
+            return;
+        };
+        let (transfer, packets) = match request {
+            Request::Interface(interface) => {
+                let interface = &self.interfaces[interface as usize];
+                let message = interface.queue.front().expect("an interface that asks has a message");
+                let single = plan.jobs[message.transfer as usize].hops.len() == 1;
+                // A run ends where the interface becomes free, so that its rank can go on.
+                let until_free = interface.backlog.saturating_sub(plan.system.interface.depth_packets);
+                let run = if until_free > 0 {
+                    message.packets_left.min(until_free)
+                } else {
+                    message.packets_left
+                };
+                (
+                    message.transfer,
+                    if single && state.waiting.is_empty() { run } else { 1 },
+                )
+            }
+            Request::Transit {
+                transfer,
+                chunk,
+                hop,
+                count,
+                last,
+            } => {
+                let at_end = hop as usize + 1 == plan.jobs[transfer as usize].hops.len();
+                if count > 1 && !at_end {
+                    // Forwarded packet by packet; the rest keeps its place at the front.
+                    state.waiting.push_front(Request::Transit {
+                        transfer,
+                        chunk,
+                        hop,
+                        count: count - 1,
+                        last,
+                    });
+                }
+                (transfer, if at_end { count } else { 1 })
+            }
+        };
+        let packet_ps = plan.packet_ps(&plan.jobs[transfer as usize], link);
+        state.version += 1;
+        let version = state.version;
+        state.service = Some(Service {
+            request,
+            transfer,
+            start: self.now,
+            packet_ps,
+            packets,
+            version,
+        });
+        self.schedule(self.now + packets * packet_ps, Event::LinkDone { link, version });
+    }
+
+    fn link_done(&mut self, link: LinkId, version: u32) {
+        let plan = self.plan;
+        let Some(service) = self.links[link as usize].service.filter(|s| s.version == version) else {
+            return;
+        };
+        self.links[link as usize].service = None;
+        let job = &plan.jobs[service.transfer as usize];
+        self.recorder
+            .transmitted(link, job, service.packets, service.start, self.now);
+        let (chunk, hop, last, sender) = match service.request {
+            Request::Interface(id) => {
+                let interface = &mut self.interfaces[id as usize];
+                let message = interface.queue.front_mut().expect("served from this interface");
+                message.packets_left -= service.packets;
+                interface.backlog -= service.packets;
+                let (chunk, left) = (message.chunk, message.packets_left);
+                if left == 0 {
+                    interface.queue.pop_front();
+                }
+                if let Some(next) = interface.queue.front() {
+                    let first = plan.route(&plan.jobs[next.transfer as usize])[0];
+                    if first == link {
+                        self.links[link as usize].waiting.push_back(service.request);
+                    } else {
+                        self.request(first, service.request);
+                    }
+                }
+                (chunk, 0, left == 0, Some(self.interface_queue[id as usize]))
+            }
+            Request::Transit {
+                chunk,
+                hop,
+                count,
+                last,
+                ..
+            } => (chunk, hop, last && service.packets == count, None),
+        };
+        let at = self.now + plan.latency_ps[link as usize];
+        if hop as usize + 1 < job.hops.len() {
+            if at == self.now {
+                self.request_hop(service.transfer, chunk, hop + 1, last);
+            } else {
+                self.schedule(
+                    at,
+                    Event::Arrive {
+                        transfer: service.transfer,
+                        chunk,
+                        hop: hop + 1,
+                        last,
+                    },
+                );
+            }
+        } else if last {
+            self.schedule(
+                at + plan.system.hand_off_ps,
+                Event::Received {
+                    transfer: service.transfer,
+                },
+            );
+        }
+        if self.links[link as usize].service.is_none() {
+            self.serve(link);
+        }
+        if let Some(queue) = sender {
+            self.advance(queue);
+        }
+    }
+
+    // --- Receivers --------------------------------------------------------------------------
+
+    fn received(&mut self, transfer: TransferId) {
+        let job = &self.plan.jobs[transfer as usize];
+        if job.reduce_ps == 0 {
+            self.schedule(self.now, Event::Applied { transfer });
+        } else {
+            let free = &mut self.reducer_free[job.to as usize];
+            *free = self.now.max(*free) + job.reduce_ps;
+            let at = *free;
+            self.schedule(at, Event::Applied { transfer });
+        }
+        if self.stop_and_wait {
+            let queue = self.transfer_queue[transfer as usize];
+            self.queues[queue as usize].outstanding -= 1;
+            self.advance(queue);
+        }
+    }
+
+    fn apply(&mut self, transfer: TransferId) {
+        let plan = self.plan;
+        let job = &plan.jobs[transfer as usize];
+        let chunk = self.applied[transfer as usize];
+        self.applied[transfer as usize] += 1;
+        self.recorder.applied(plan, job, chunk, self.now);
+        self.phase_left[job.phase as usize] -= 1;
+        if self.phase_left[job.phase as usize] == 0 {
+            self.open_gate();
+        }
+        for i in 0..self.rank_queues[job.to as usize].len() {
+            self.advance(self.rank_queues[job.to as usize][i]);
+        }
+    }
+
+    /// Why nothing moves any more: from a sender that cannot start, along what it waits for.
+    fn stalled(&mut self, done: u64) -> Error {
+        let head = |network: &Self, queue: usize| {
+            let state = &network.queues[queue];
+            state
+                .slot
+                .first()
+                .copied()
+                .or_else(|| state.heap.peek().map(|&Reverse((_, _, id))| id))
+        };
+        let mut chain = Vec::new();
+        let mut visited = Vec::new();
+        let mut next = (0..self.queues.len()).find_map(|queue| head(self, queue));
+        while let Some(id) = next.filter(|id| !visited.contains(id) && visited.len() < 12) {
+            visited.push(id);
+            chain.push(self.plan.describe(id, self.started[id as usize]));
+            let job = &self.plan.jobs[id as usize];
+            let missing = self.plan.after[job.after.clone()]
+                .iter()
+                .copied()
+                .find(|&other| self.applied[other as usize] <= self.started[id as usize]);
+            next = match missing {
+                Some(other) if self.started[other as usize] > self.started[id as usize] => None,
+                Some(other) => {
+                    let first = head(self, self.transfer_queue[other as usize] as usize);
+                    if first == Some(id) { Some(other) } else { first }
+                }
+                None => None,
+            };
+        }
+        if let Some(id) = next {
+            chain.push(format!("transfer {id} again"));
+        }
+        let rank = self.queues.iter().map(|q| q.rank).next().unwrap_or(0);
+        let chain = if chain.is_empty() {
+            format!("rank {rank} has nothing to send")
+        } else {
+            chain.join(" waits for ")
+        };
+        let total = self.plan.messages();
+        let what = format!(
+            "no progress after {done} of {total} messages at {} ns: {chain}",
+            self.now / 1000
+        );
+        Error::new(Code::Stalled, what)
+    }
+}

@@ -1,0 +1,158 @@
+//! What every fidelity needs to know about a schedule on a fabric, computed once.
+
+use crate::error::{Code, Error, Result};
+use crate::fabric::{Fabric, LinkId};
+use crate::schedule::{Op, Schedule, TransferId};
+use crate::system::{Packets, System};
+use crate::units::{Bytes, Picos};
+
+/// Most work (messages, or packets times links on routes of several links) of one run.
+const MAX_WORK: u128 = 4_000_000_000;
+
+/// A transfer with all sizes and times resolved.
+pub struct Job {
+    /// Sending rank.
+    pub from: u32,
+    /// Receiving rank.
+    pub to: u32,
+    /// Phase.
+    pub phase: u32,
+    /// Slot of the first chunk.
+    pub step: u64,
+    /// Slots between chunks.
+    pub stride: u64,
+    /// Number of chunks.
+    pub chunks: u64,
+    /// Packets of one message.
+    pub packets: Packets,
+    /// Wire bytes of one message, without headers.
+    pub bytes: Bytes,
+    /// Time the receiver takes to add one message; 0 for copies.
+    pub reduce_ps: Picos,
+    /// First lane and number of lanes.
+    pub lanes: std::ops::Range<usize>,
+    /// Range of [`Plan::hops`].
+    pub hops: std::ops::Range<usize>,
+    /// Range of [`Plan::after`].
+    pub after: std::ops::Range<usize>,
+}
+
+/// A schedule resolved on a fabric and a system.
+pub struct Plan<'a> {
+    /// The schedule.
+    pub schedule: &'a Schedule,
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// The system.
+    pub system: &'a System,
+    /// Transfers.
+    pub jobs: Vec<Job>,
+    /// Routes of all jobs.
+    pub hops: Vec<LinkId>,
+    /// Dependencies of all jobs.
+    pub after: Vec<TransferId>,
+    /// Time of one flit on every link.
+    pub flit_ps: Vec<Picos>,
+    /// Propagation latency of every link.
+    pub latency_ps: Vec<Picos>,
+    /// Messages of every phase.
+    pub phase_messages: Vec<u64>,
+}
+
+impl<'a> Plan<'a> {
+    /// Resolves `schedule`.
+    ///
+    /// # Errors
+    /// As [`Schedule::check`]; [`Code::TooLarge`] if the run would take too long to be useful.
+    pub fn new(fabric: &'a Fabric, schedule: &'a Schedule, system: &'a System) -> Result<Self> {
+        schedule.check(fabric)?;
+        let mut plan = Plan {
+            schedule,
+            fabric,
+            system,
+            jobs: Vec::with_capacity(schedule.transfers.len()),
+            hops: vec![],
+            after: vec![],
+            flit_ps: fabric.links.iter().map(|link| system.flit_time(link)).collect(),
+            latency_ps: fabric.links.iter().map(|link| system.latency_of(link)).collect(),
+            phase_messages: vec![0; schedule.phases.len()],
+        };
+        let (mut work, mut longest) = (0u128, 0u128);
+        for transfer in &schedule.transfers {
+            let lane = &schedule.lanes[transfer.lane as usize];
+            let bytes = schedule.message_bytes(transfer);
+            let packets = system.packets(bytes);
+            let range = |list: &mut Vec<u32>, items: &[u32]| {
+                let start = list.len();
+                list.extend_from_slice(items);
+                start..list.len()
+            };
+            plan.phase_messages[transfer.phase as usize] += lane.chunks;
+            let hops = transfer.route.len() as u128;
+            let per_message = if hops > 1 { packets.count as u128 * hops } else { 1 };
+            work += lane.chunks as u128 * per_message;
+            let slowest = transfer
+                .route
+                .iter()
+                .map(|&l| plan.flit_ps[l as usize])
+                .max()
+                .unwrap_or(0);
+            longest += lane.chunks as u128 * packets.count as u128 * packets.flits as u128 * slowest as u128 * hops;
+            plan.jobs.push(Job {
+                from: transfer.from,
+                to: transfer.to,
+                phase: transfer.phase,
+                step: transfer.step as u64,
+                stride: lane.stride as u64,
+                chunks: lane.chunks,
+                packets,
+                bytes,
+                reduce_ps: if transfer.op == Op::Reduce {
+                    system.reduce_time(bytes)
+                } else {
+                    0
+                },
+                lanes: transfer.lane_range(),
+                hops: range(&mut plan.hops, &transfer.route),
+                after: range(&mut plan.after, &transfer.after),
+            });
+        }
+        if work > MAX_WORK {
+            let what = format!("the run would take {work} events (at most {MAX_WORK}); use larger chunks or less data");
+            return Err(Error::new(Code::TooLarge, what));
+        }
+        if longest > u64::MAX as u128 / 4 {
+            return Err(Error::new(
+                Code::TooLarge,
+                "the run would take more simulated time than 64-bit picoseconds hold",
+            ));
+        }
+        Ok(plan)
+    }
+
+    /// Route of a job.
+    pub fn route(&self, job: &Job) -> &[LinkId] {
+        &self.hops[job.hops.clone()]
+    }
+
+    /// Messages in the whole run.
+    pub fn messages(&self) -> u64 {
+        self.phase_messages.iter().sum()
+    }
+
+    /// Time one packet of a job occupies a link.
+    pub fn packet_ps(&self, job: &Job, link: LinkId) -> Picos {
+        job.packets.flits * self.flit_ps[link as usize]
+    }
+
+    /// A transfer in words, for messages.
+    pub fn describe(&self, id: TransferId, chunk: u64) -> String {
+        let job = &self.jobs[id as usize];
+        let phase = &self.schedule.phases[job.phase as usize].name;
+        let slot = job.step + chunk * job.stride;
+        format!(
+            "transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})",
+            job.from, job.to
+        )
+    }
+}
