@@ -203,14 +203,14 @@ def compare(
         try:
             schedules.append((spec, build(fabric, spec, collective, size, system, root)))
         except AntiphonError as error:
-            refused.append(_refusal(spec, error))
+            refused.append(_refusal(spec, fabric, error))
     runs: list[Run] = []
     for spec, schedule in schedules:
         heartbeat = None if progress is None else _heartbeat(progress, spec)
         try:
             runs.append(run(fabric, schedule, system, fidelity, bound=bound, progress=heartbeat))
         except AntiphonError as error:
-            refused.append(_refusal(spec, error))
+            refused.append(_refusal(spec, fabric, error))
     runs.sort(key=lambda run: run.time_ns)
     return Comparison(fabric.name, collective, size, system, fidelity, bound, runs, refused)
 
@@ -241,7 +241,8 @@ def _heartbeat(progress: Progress, name: str) -> Callable[[float], object]:
     return lambda share: progress(name, share)
 
 
-def _refusal(algorithm: str, error: AntiphonError) -> Refusal:
+def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError) -> Refusal:
     if error.code not in REFUSALS:
         raise error
-    return Refusal(algorithm, error.message, error.code)
+    reason = error.message.removeprefix(f"{algorithm} does not apply to {fabric.name}: ")
+    return Refusal(algorithm, reason, error.code)

@@ -215,7 +215,7 @@ fn result_record<'py>(
 #[pyfunction]
 pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
-    for info in algorithm::list() {
+    for info in algorithm::ALL.map(|algorithm| algorithm.info()) {
         let collectives: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
         list.append(record(
             "Algorithm",
