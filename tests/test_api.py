@@ -182,9 +182,9 @@ def test_progress_can_stop_a_run(mesh: Fabric) -> None:
         assert 0 <= share <= 1
         raise Enough
 
-    schedule = antiphon.build(Fabric("mesh:8x8"), "ring", bytes="16GiB")
+    schedule = antiphon.build(mesh, "tto", bytes="64GiB")
     with pytest.raises(Enough):
-        antiphon.simulate(Fabric("mesh:8x8"), schedule, progress=stop)
+        antiphon.simulate(mesh, schedule, progress=stop)
 
 
 def test_builder_makes_what_the_core_makes() -> None:

@@ -357,7 +357,7 @@ def test_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_long_run() -> None:
-    process = antiphon_process("simulate", "mesh:8x8", "ring", "--bytes", "16GiB")
+    process = antiphon_process("simulate", "mesh:8x8", "tto", "--bytes", "64GiB")
     time.sleep(1.5)
     assert process.poll() is None, "the run was too short for this test"
     process.send_signal(signal.SIGINT)

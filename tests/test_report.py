@@ -109,7 +109,7 @@ def test_every_fabric_is_drawn(spec: str) -> None:
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
     html = render(*compared("mesh:3x3"))
-    assert not re.search(r"https?://|@import|url\(", html)
+    assert not re.search(r"https?://|@import|url\((?!#)", html)
 
 
 def test_names_are_escaped() -> None:
@@ -121,7 +121,7 @@ def test_names_are_escaped() -> None:
 
 def test_large_fabrics_are_not_drawn() -> None:
     fabric = antiphon.Fabric("ring:1025")
-    html = render(fabric, antiphon.compare(fabric, bytes="64KiB", algorithms=["halving-doubling", "ring-bi", "ring"]))
+    html = render(fabric, antiphon.compare(fabric, "broadcast", "64KiB", ["multitree"]))
     page = Page(html)
     assert "link" not in page.classes
     assert "is not drawn" in page.text

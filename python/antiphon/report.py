@@ -27,6 +27,8 @@ MAX_DRAWN_NODES = 1024
 MAX_LABELLED_NODES = 256
 FLATTEST = 0.3
 """Fabrics that are flatter are stretched to this ratio of height to width."""
+LONGEST_SHOWN = 4
+"""Utilization over time is drawn up to this multiple of the best time."""
 LEVELS = 10
 """Steps of the colour scale, besides idle."""
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c")
@@ -138,7 +140,9 @@ def _bars(comparison: Comparison) -> dict[str, Any]:
 def _lines(comparison: Comparison) -> dict[str, Any]:
     """Utilization over time of every run as SVG path data."""
     width, height = 880.0, 260.0
-    axis = _time_axis(max(run.time_ns for run in comparison.runs), width)
+    longest = max(run.time_ns for run in comparison.runs)
+    shown = min(longest, LONGEST_SHOWN * comparison.runs[0].time_ns)
+    axis = _time_axis(shown, width)
     paths = []
     for run in comparison.runs:
         start, share = run.result.timeline["start_ns"], run.result.timeline["utilization"]
@@ -149,7 +153,7 @@ def _lines(comparison: Comparison) -> dict[str, Any]:
         middle = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
         paths.append(f"M0,{height:g} L{middle} {last:.1f},{height:g}")
     percent = [(height * (1 - tick / 100), f"{tick} %") for tick in (0, 25, 50, 75, 100)]
-    return {"axis": axis, "width": width, "height": height, "percent": percent, "paths": paths}
+    return {"axis": axis, "width": width, "height": height, "percent": percent, "paths": paths, "cut": shown < longest}
 
 
 # --- the fabric ---------------------------------------------------------------------------------
