@@ -378,6 +378,28 @@ def test_a_closed_pipe_is_silent() -> None:
     assert process.wait(timeout=60) in (0, 1)
 
 
+def test_every_key_is_documented() -> None:
+    text = (Path(__file__).resolve().parent.parent / "docs" / "json.md").read_text("utf-8")
+
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(keys, value))
+        return set(value).union(*map(keys, value.values())) if isinstance(value, dict) else set()
+
+    problem = ("ring:4", *SMALL)
+    for command in (
+        ("compare", *problem),
+        ("simulate", "ring:4", "ring", *SMALL),
+        ("verify", "ring:4", "ring", *SMALL),
+        ("show", "ring:4", "ring", *SMALL),
+        ("bound", *problem),
+        ("fabrics",),
+        ("algorithms",),
+    ):
+        missing = [key for key in keys(document(*command)) if f"`{key}`" not in text]
+        assert not missing, f"docs/json.md says nothing about {missing} of {command[0]}"
+
+
 def test_same_command_same_bytes() -> None:
     arguments = ("compare", "mesh:3x4", *SMALL, "--json")
     assert len({antiphon_process(*arguments).communicate(timeout=120)[0] for _ in range(3)}) == 1
