@@ -24,14 +24,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in documentation order.
-    pub const ALL: [Kind; 6] = [
-        Kind::AllReduce,
-        Kind::ReduceScatter,
-        Kind::AllGather,
-        Kind::Broadcast,
-        Kind::Reduce,
-        Kind::AllToAll,
-    ];
+    pub const ALL: [Kind; 6] =
+        [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast, Kind::Reduce, Kind::AllToAll];
 
     /// The command-line name, e.g. `all-reduce`.
     pub fn name(self) -> &'static str {
@@ -54,12 +48,7 @@ impl Kind {
             let names = Kind::ALL.map(Kind::name);
             Error::new(
                 Code::UnknownName,
-                format!(
-                    "no collective '{}'{}; known: {}",
-                    clip(text),
-                    nearest(text, names),
-                    names.join(", ")
-                ),
+                format!("no collective '{}'{}; known: {}", clip(text), nearest(text, names), names.join(", ")),
             )
         })
     }

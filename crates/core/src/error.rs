@@ -54,11 +54,7 @@ pub struct Error {
 impl Error {
     /// An error with `code`; line breaks and control characters in `message` are flattened.
     pub fn new(code: Code, message: impl AsRef<str>) -> Self {
-        let message = message
-            .as_ref()
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let message = message.as_ref().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         Error { code, message }
     }
 
@@ -83,10 +79,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The known name nearest to `given` by edit distance, phrased as a hint; empty if nothing is near.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let given: Vec<char> = given.chars().take(64).collect();
-    let best = known
-        .into_iter()
-        .map(|name| (edit_distance(&given, &name.chars().collect::<Vec<_>>()), name))
-        .min();
+    let best = known.into_iter().map(|name| (edit_distance(&given, &name.chars().collect::<Vec<_>>()), name)).min();
     match best {
         Some((distance, name)) if distance <= 1 + name.len() / 3 => {
             format!("; did you mean '{name}'?")
@@ -121,10 +114,7 @@ mod tests {
 
     #[test]
     fn nearest_names() {
-        assert_eq!(
-            nearest("multitre", ["ring", "multitree"]),
-            "; did you mean 'multitree'?"
-        );
+        assert_eq!(nearest("multitre", ["ring", "multitree"]), "; did you mean 'multitree'?");
         assert_eq!(nearest("zzzz", ["ring", "multitree"]), "");
     }
 }

@@ -25,6 +25,8 @@ pub struct NetworkInterface {
     pub count: u32,
     /// Packets that queue in one interface before it pushes back.
     pub depth_packets: u64,
+    /// Virtual channels the packets of an interface are dealt to when they leave over several links.
+    pub virtual_channels: u32,
     /// Time to hand one packet to an interface.
     pub issue_ps: Picos,
 }
@@ -78,7 +80,7 @@ impl System {
                 link_latency_ps: 20_000,
                 clock_ps: None,
                 packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 1, fixed_size: false },
-                interface: NetworkInterface { count: 4, depth_packets: 64, issue_ps: 1_000 },
+                interface: NetworkInterface { count: 4, depth_packets: 64, virtual_channels: 4, issue_ps: 1_000 },
                 hand_off_ps: 10_000,
                 reduce_rate: None,
             }),
@@ -91,7 +93,7 @@ impl System {
                 clock_ps: Some(1_000),
                 packet: PacketFormat { payload_bytes: 8192, flit_bytes: 512, header_flits: 1, fixed_size: true },
                 // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
-                interface: NetworkInterface { count: 4, depth_packets: 52, issue_ps: 1_000 },
+                interface: NetworkInterface { count: 4, depth_packets: 52, virtual_channels: 4, issue_ps: 1_000 },
                 hand_off_ps: 12_000,
                 // 16 PEs x 256 four-byte sums a cycle (reference section 1.3).
                 reduce_rate: Some(Rate(16 * 256 * 4 * 1_000_000_000)),
@@ -127,15 +129,8 @@ impl System {
     pub fn packets(&self, bytes: Bytes) -> Packets {
         let format = &self.packet;
         let count = bytes.div_ceil(format.payload_bytes).max(1);
-        let payload = if format.fixed_size {
-            format.payload_bytes
-        } else {
-            bytes.div_ceil(count)
-        };
-        Packets {
-            count,
-            flits: payload.div_ceil(format.flit_bytes).max(1) + format.header_flits,
-        }
+        let payload = if format.fixed_size { format.payload_bytes } else { bytes.div_ceil(count) };
+        Packets { count, flits: payload.div_ceil(format.flit_bytes).max(1) + format.header_flits }
     }
 
     /// Fastest payload rate of a link in bytes per second, as the exact fraction
@@ -174,11 +169,6 @@ mod tests {
 
     #[test]
     fn unknown_system_names_the_nearest() {
-        assert!(
-            System::preset("ttoo")
-                .unwrap_err()
-                .message
-                .contains("did you mean 'tto'")
-        );
+        assert!(System::preset("ttoo").unwrap_err().message.contains("did you mean 'tto'"));
     }
 }

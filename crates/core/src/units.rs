@@ -43,15 +43,10 @@ impl Rate {
 /// [`Code::BadSize`] for anything that is not a whole, positive number of bytes up to 1 PiB.
 pub fn parse_bytes(text: &str) -> Result<Bytes> {
     let bad = |why: &str| {
-        Err(Error::new(
-            Code::BadSize,
-            format!("size '{}': {why}; write for example 4096, 375kB or 64MiB", clip(text)),
-        ))
+        Err(Error::new(Code::BadSize, format!("size '{}': {why}; write for example 4096, 375kB or 64MiB", clip(text))))
     };
     let trimmed = text.trim();
-    let split = trimmed
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(trimmed.len());
+    let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let scale: u128 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -92,12 +87,8 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
 /// # Errors
 /// [`Code::BadSize`] if it is not a time up to 1000 s.
 pub fn parse_time(text: &str) -> Result<Picos> {
-    let bad = || {
-        Error::new(
-            Code::BadSize,
-            format!("time '{}' is not a time; write for example 20ns or 1.5us", clip(text)),
-        )
-    };
+    let bad =
+        || Error::new(Code::BadSize, format!("time '{}' is not a time; write for example 20ns or 1.5us", clip(text)));
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
     let (number, unit) = trimmed.split_at(split);
@@ -109,11 +100,7 @@ pub fn parse_time(text: &str) -> Result<Picos> {
         _ => return Err(bad()),
     };
     let picos = parse_decimal(number).ok_or_else(bad)? * scale;
-    if picos > 1e15 {
-        Err(bad())
-    } else {
-        Ok(picos.round() as Picos)
-    }
+    if picos > 1e15 { Err(bad()) } else { Ok(picos.round() as Picos) }
 }
 
 /// A non-negative finite decimal without exponent, sign or special names; `None` otherwise.

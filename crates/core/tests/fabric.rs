@@ -84,11 +84,7 @@ fn graph() -> impl Strategy<Value = Fabric> {
         let mut links = Vec::new();
         for (i, ((a, b), rate, latency, speed_permille, dimension)) in random.into_iter().enumerate() {
             let tree = i + 1 < nodes.len();
-            let (from, to) = if tree {
-                (i + 1, a.index(i + 1))
-            } else {
-                (a.index(nodes.len()), b.index(nodes.len()))
-            };
+            let (from, to) = if tree { (i + 1, a.index(i + 1)) } else { (a.index(nodes.len()), b.index(nodes.len())) };
             if from != to {
                 let link = Link {
                     rate: rate.map(Rate),
@@ -134,10 +130,7 @@ proptest! {
 #[test]
 fn the_documented_example_is_a_fabric() {
     let fabric = Fabric::from_json("example", example()).unwrap();
-    assert_eq!(
-        fabric.describe(),
-        "4 ranks, 2 switches, 16 directed links, 2 dimensions (x 8, trunk 8)"
-    );
+    assert_eq!(fabric.describe(), "4 ranks, 2 switches, 16 directed links, 2 dimensions (x 8, trunk 8)");
     for line in DOCUMENT.lines().filter(|line| line.starts_with("| `")) {
         let quoted = line.split('`').skip(1).step_by(2);
         for spec in quoted.filter(|text| text.contains(':') && !text.contains('=') && !text.starts_with("file:")) {
@@ -164,10 +157,7 @@ fn files() {
     assert_eq!(fabric.ranks(), 3);
     assert_eq!(fabric.links[0].rate, Some(Rate::gb_per_s(50))); // its own
     let trunk = &fabric.links[8];
-    assert_eq!(
-        (trunk.rate, trunk.latency),
-        (Some(Rate::gb_per_s(100)), Some(1_000_000))
-    );
+    assert_eq!((trunk.rate, trunk.latency), (Some(Rate::gb_per_s(100)), Some(1_000_000)));
 }
 
 #[test]
@@ -177,31 +167,16 @@ fn hostile_files_name_the_path() {
     file.set_len(MAX_FILE_BYTES + 1).unwrap();
     for (path, code, why) in [
         (PathBuf::from("no/such.json"), Code::BadFile, "cannot read the file"),
-        (
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
-            Code::BadFile,
-            "is not a regular file",
-        ),
-        (
-            scratch("latin1.json", b"{\"\xe9\"}"),
-            Code::BadFile,
-            "is not UTF-8 text (byte 2)",
-        ),
+        (PathBuf::from(env!("CARGO_TARGET_TMPDIR")), Code::BadFile, "is not a regular file"),
+        (scratch("latin1.json", b"{\"\xe9\"}"), Code::BadFile, "is not UTF-8 text (byte 2)"),
         (scratch("empty.json", b""), Code::BadFile, "EOF"),
-        (
-            scratch("deep.json", "[".repeat(1 << 20).as_bytes()),
-            Code::BadFile,
-            "line 1",
-        ),
+        (scratch("deep.json", "[".repeat(1 << 20).as_bytes()), Code::BadFile, "line 1"),
         (sparse.clone(), Code::TooLarge, "larger than 64 MiB"),
     ] {
         let error = Fabric::from_file(&path).unwrap_err();
         assert_eq!(error.code, code, "{error}");
         let place = format!("fabric 'file:{}'", path.display());
-        assert!(
-            error.message.starts_with(&place) && error.message.contains(why),
-            "{error}"
-        );
+        assert!(error.message.starts_with(&place) && error.message.contains(why), "{error}");
     }
     std::fs::remove_file(sparse).unwrap();
 }

@@ -26,11 +26,7 @@ fn snake(dims: &[u32]) -> Vec<Vec<u32>> {
     let mut path = Vec::new();
     for at in 0..extent {
         let row = inner.iter().map(|tail| [&[at], tail.as_slice()].concat());
-        if at % 2 == 0 {
-            path.extend(row)
-        } else {
-            path.extend(row.rev())
-        }
+        if at % 2 == 0 { path.extend(row) } else { path.extend(row.rev()) }
     }
     path
 }
@@ -41,11 +37,7 @@ fn even_cycle(rows: usize, columns: usize) -> Vec<(usize, usize)> {
     let mut cycle: Vec<_> = (0..columns).map(|c| (0, c)).collect();
     for c in (0..columns).rev() {
         let column = (1..rows).map(|r| (r, c));
-        if (columns - 1 - c) % 2 == 0 {
-            cycle.extend(column)
-        } else {
-            cycle.extend(column.rev())
-        }
+        if (columns - 1 - c) % 2 == 0 { cycle.extend(column) } else { cycle.extend(column.rev()) }
     }
     cycle
 }
@@ -59,35 +51,21 @@ fn grid_cycle(grid: &Grid) -> Option<Vec<u32>> {
     // One even dimension against a Hamiltonian path of all others is an even two-dimensional grid.
     let even = long.iter().copied().rev().find(|&i| dims[i] % 2 == 0);
     if let Some(even) = even {
-        let others: Vec<u32> = dims
-            .iter()
-            .enumerate()
-            .filter(|&(i, _)| i != even)
-            .map(|(_, &d)| d)
-            .collect();
+        let others: Vec<u32> = dims.iter().enumerate().filter(|&(i, _)| i != even).map(|(_, &d)| d).collect();
         let path = snake(&others);
         let node = |row: usize, column: usize| {
             let mut coords = path[row].clone();
             coords.insert(even, column as u32);
             grid.node(&coords)
         };
-        return Some(
-            even_cycle(path.len(), dims[even] as usize)
-                .into_iter()
-                .map(|(r, c)| node(r, c))
-                .collect(),
-        );
+        return Some(even_cycle(path.len(), dims[even] as usize).into_iter().map(|(r, c)| node(r, c)).collect());
     }
     if let (Some((rows, columns)), true) = (grid.rows_columns(), grid.kind != GridKind::Mesh) {
         // Snake over columns 1.., then back up column 0 through the last row's wrap-around link.
         let mut cycle = vec![0];
         for r in 0..rows {
             let row = (1..columns).map(|c| grid.node(&[r, c]));
-            if r % 2 == 0 {
-                cycle.extend(row)
-            } else {
-                cycle.extend(row.rev())
-            }
+            if r % 2 == 0 { cycle.extend(row) } else { cycle.extend(row.rev()) }
         }
         cycle.extend((1..rows).rev().map(|r| grid.node(&[r, 0])));
         return Some(cycle);
@@ -104,11 +82,7 @@ fn search(fabric: &Fabric) -> Option<Vec<u32>> {
     used[0] = true;
     let ways_out = |rank: u32, used: &[bool]| adjacent[rank as usize].iter().filter(|&&n| !used[n as usize]).count();
     let choices = |rank: u32, used: &[bool]| {
-        let mut list: Vec<u32> = adjacent[rank as usize]
-            .iter()
-            .copied()
-            .filter(|&n| !used[n as usize])
-            .collect();
+        let mut list: Vec<u32> = adjacent[rank as usize].iter().copied().filter(|&n| !used[n as usize]).collect();
         list.sort_by_key(|&n| (ways_out(n, used), n));
         list.reverse();
         list
@@ -163,20 +137,12 @@ pub fn without_corner(rows: usize, columns: usize) -> Vec<(usize, usize)> {
     let mut cycle: Vec<_> = (0..columns).map(|c| (0, c)).collect();
     for r in 1..rows - 1 {
         let pair = [(r, columns - 1), (r, columns - 2)];
-        if r % 2 == 1 {
-            cycle.extend(pair)
-        } else {
-            cycle.extend(pair.iter().rev())
-        }
+        if r % 2 == 1 { cycle.extend(pair) } else { cycle.extend(pair.iter().rev()) }
     }
     cycle.push((rows - 1, columns - 2));
     for c in (0..columns - 2).rev() {
         let column = (1..rows).map(|r| (r, c));
-        if c % 2 == 0 {
-            cycle.extend(column.rev())
-        } else {
-            cycle.extend(column)
-        }
+        if c % 2 == 0 { cycle.extend(column.rev()) } else { cycle.extend(column) }
     }
     cycle
 }
@@ -237,10 +203,7 @@ pub fn closed_walk(fabric: &Fabric) -> Option<Vec<u32>> {
     } else {
         let cycle = without_corner(rows as usize, columns as usize);
         let corner = (rows as usize - 1, columns as usize - 1);
-        let start = cycle
-            .iter()
-            .position(|&x| x == (corner.0 - 1, corner.1))
-            .expect("neighbour of the corner");
+        let start = cycle.iter().position(|&x| x == (corner.0 - 1, corner.1)).expect("neighbour of the corner");
         ([&cycle[start..], &cycle[..start]].concat(), corner)
     };
     let mut walk = vec![node(cycle[0]), node(left_out)];
@@ -257,19 +220,10 @@ mod tests {
         let mut sorted = cycle.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        assert_eq!(
-            (cycle.len(), sorted.len()),
-            (length, length),
-            "{}: {cycle:?}",
-            fabric.name
-        );
+        assert_eq!((cycle.len(), sorted.len()), (length, length), "{}: {cycle:?}", fabric.name);
         for (i, &a) in cycle.iter().enumerate() {
             let b = cycle[(i + 1) % length];
-            assert!(
-                fabric.link_between(a, b).is_some(),
-                "{}: {a} and {b} are no neighbours",
-                fabric.name
-            );
+            assert!(fabric.link_between(a, b).is_some(), "{}: {a} and {b} are no neighbours", fabric.name);
         }
     }
 

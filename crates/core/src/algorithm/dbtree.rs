@@ -96,25 +96,11 @@ impl Algorithm for DbTree {
         for tree in 0..2 {
             let (offset, bytes) = shard(request.bytes, 2, tree);
             let chunk_bytes = request.block_bytes(n).max(bytes.div_ceil(chunks));
-            builder.lane(Lane {
-                offset,
-                bytes,
-                chunks,
-                chunk_bytes,
-                stride: 2,
-                source: 0,
-                owner: 0,
-            });
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: 2, source: 0, owner: 0 });
         }
         let trees = parents(n);
         let steps = [up_steps(&trees[0]), up_steps(&trees[1])];
-        let last = steps
-            .iter()
-            .flatten()
-            .filter(|&&s| s != u32::MAX)
-            .max()
-            .copied()
-            .unwrap_or(0);
+        let last = steps.iter().flatten().filter(|&&s| s != u32::MAX).max().copied().unwrap_or(0);
         let edges = || (0..2).flat_map(|t| (0..n).map(move |v| (t, v)));
         builder.phase("reduce-scatter", false);
         for (tree, v) in edges() {

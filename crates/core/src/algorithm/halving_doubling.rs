@@ -49,10 +49,7 @@ impl Algorithm for HalvingDoubling {
             Shape::BiGraph { switches, hosts } if switches == hosts && switches.is_power_of_two() => Some(switches),
             _ => None,
         };
-        let rank: Vec<u32> = match (
-            request.options.choice("mapping", &["auto", "linear", "hdrm"])?,
-            mappable,
-        ) {
+        let rank: Vec<u32> = match (request.options.choice("mapping", &["auto", "linear", "hdrm"])?, mappable) {
             ("hdrm", None) => {
                 return request.refuse(
                     "hdrm needs a BiGraph with as many hosts on a switch as switches in a layer, a power of two",
@@ -91,14 +88,7 @@ impl Algorithm for HalvingDoubling {
             for (step, i) in (0..bits).flat_map(|step| (0..n).map(move |i| (step, i))) {
                 let bit = bits - 1 - step;
                 let (lane, lanes) = span(i, bit + 1);
-                builder.send(
-                    Op::Copy,
-                    rank[i as usize],
-                    rank[(i ^ (1 << bit)) as usize],
-                    lane,
-                    lanes,
-                    step,
-                )?;
+                builder.send(Op::Copy, rank[i as usize], rank[(i ^ (1 << bit)) as usize], lane, lanes, step)?;
             }
         }
         builder.schedule.conflict_free = mappable.is_some() && rank[1] != 1;

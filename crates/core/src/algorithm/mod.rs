@@ -111,10 +111,7 @@ impl<'a> Request<'a> {
 
     /// The algorithm does not apply, because of `reason`.
     fn refuse<T>(&self, reason: impl std::fmt::Display) -> Result<T> {
-        Err(Error::new(
-            Code::NotApplicable,
-            format!("{} does not apply to {}: {reason}", self.spec, self.fabric.name),
-        ))
+        Err(Error::new(Code::NotApplicable, format!("{} does not apply to {}: {reason}", self.spec, self.fabric.name)))
     }
 }
 
@@ -134,11 +131,7 @@ pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: By
         return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
     }
     if collective.root as usize >= fabric.ranks() {
-        let what = format!(
-            "root {} does not exist; ranks are 0..{}",
-            collective.root,
-            fabric.ranks()
-        );
+        let what = format!("root {} does not exist; ranks are 0..{}", collective.root, fabric.ranks());
         return Err(Error::new(Code::BadSpec, what));
     }
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
@@ -150,14 +143,7 @@ pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: By
     };
     let info = algorithm.info();
     let options = Options::parse(rest, info)?;
-    let request = Request {
-        fabric,
-        system,
-        collective,
-        bytes,
-        spec,
-        options,
-    };
+    let request = Request { fabric, system, collective, bytes, spec, options };
     if !info.collectives.contains(&collective.kind) {
         let names: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
         return request.refuse(format!("it does {}, not {}", names.join(", "), collective.kind.name()));

@@ -18,13 +18,7 @@ const INFO: Info = Info {
     summary: "one greedy, contention-free tree per rank (one pipelined tree for broadcast and reduce)",
     options: &[("chunk", "bytes of one chunk of broadcast and reduce (default 64KiB)")],
     source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
-    collectives: &[
-        Kind::AllReduce,
-        Kind::ReduceScatter,
-        Kind::AllGather,
-        Kind::Broadcast,
-        Kind::Reduce,
-    ],
+    collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast, Kind::Reduce],
 };
 
 /// A tree edge: `parent` sends to `child` at `step` along `route`.
@@ -61,15 +55,13 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
             for &tree in &order {
                 last_added = false;
                 let members = &in_tree[tree];
-                let found = open[tree]
-                    .iter()
-                    .take_while(|_| missing[tree] > 0)
-                    .filter(|m| m.1 <= step)
-                    .find_map(|&(parent, _)| {
+                let found = open[tree].iter().take_while(|_| missing[tree] > 0).filter(|m| m.1 <= step).find_map(
+                    |&(parent, _)| {
                         search += 1;
                         let route = free_route(fabric, fabric.node_of_rank(parent), members, &busy, &mut seen, search)?;
                         Some((parent, route))
-                    });
+                    },
+                );
                 if let Some((parent, route)) = found {
                     let end = fabric.link(route[route.len() - 1]).to;
                     let child = fabric.nodes[end as usize].rank.expect("routes end at ranks");
@@ -77,13 +69,7 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
                     in_tree[tree][child as usize] = true;
                     open[tree].push((child, step + 1));
                     missing[tree] -= 1;
-                    edges.push(Edge {
-                        tree: tree as u32,
-                        parent,
-                        child,
-                        step,
-                        route,
-                    });
+                    edges.push(Edge { tree: tree as u32, parent, child, step, route });
                     last_added = true;
                 }
             }
@@ -145,13 +131,8 @@ fn free_route(
 
 /// The link in the opposite direction, for every link; parallel links pair up in order.
 fn twins(fabric: &Fabric) -> Option<Vec<LinkId>> {
-    let parallel = |from: NodeId, to: NodeId| {
-        fabric
-            .out_links(from)
-            .iter()
-            .copied()
-            .filter(move |&id| fabric.link(id).to == to)
-    };
+    let parallel =
+        |from: NodeId, to: NodeId| fabric.out_links(from).iter().copied().filter(move |&id| fabric.link(id).to == to);
     (0..fabric.links.len() as LinkId)
         .map(|id| {
             let link = fabric.link(id);
@@ -168,22 +149,14 @@ fn priorities(fabric: &Fabric, roots: &[u32]) -> Vec<u32> {
         && grid.kind == GridKind::Mesh
     {
         let corners = [(0, 0), (0, columns - 1), (rows - 1, 0), (rows - 1, columns - 1)];
-        let of = |root: u32| {
-            corners
-                .iter()
-                .map(|&(r, c)| (root / columns).abs_diff(r) + r.abs_diff(c))
-                .max()
-                .unwrap_or(0)
-        };
+        let of =
+            |root: u32| corners.iter().map(|&(r, c)| (root / columns).abs_diff(r) + r.abs_diff(c)).max().unwrap_or(0);
         return roots.iter().map(|&root| of(root)).collect();
     }
     let mut router = Router::new(fabric);
     let mut eccentricity = |root: u32| {
         let distances = router.distances(fabric.node_of_rank(root));
-        (0..fabric.ranks() as u32)
-            .map(|other| distances[fabric.node_of_rank(other) as usize])
-            .max()
-            .unwrap_or(0)
+        (0..fabric.ranks() as u32).map(|other| distances[fabric.node_of_rank(other) as usize]).max().unwrap_or(0)
     };
     roots.iter().map(|&root| eccentricity(root)).collect()
 }
@@ -199,24 +172,14 @@ impl Algorithm for MultiTree {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
         let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes);
-        let roots: Vec<u32> = if kind.rooted() {
-            vec![request.collective.root]
-        } else {
-            (0..request.ranks()).collect()
-        };
+        let roots: Vec<u32> =
+            if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
         let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));
         let mut builder = request.builder();
         if kind.rooted() {
             let chunks = request.bytes.div_ceil(chunk);
-            let lane = Lane {
-                offset: 0,
-                bytes: request.bytes,
-                chunks,
-                chunk_bytes: chunk,
-                stride: 1,
-                source: 0,
-                owner: 0,
-            };
+            let lane =
+                Lane { offset: 0, bytes: request.bytes, chunks, chunk_bytes: chunk, stride: 1, source: 0, owner: 0 };
             builder.lane(lane);
         } else {
             builder.schedule.issue = Issue::StrictSteps;
@@ -227,36 +190,14 @@ impl Algorithm for MultiTree {
             }
         }
         if kind.reduces() {
-            builder.phase(
-                if kind == Kind::Reduce {
-                    "reduce"
-                } else {
-                    "reduce-scatter"
-                },
-                false,
-            );
+            builder.phase(if kind == Kind::Reduce { "reduce" } else { "reduce-scatter" }, false);
             for edge in &edges {
                 let route = edge.route.iter().rev().map(|&link| twins[link as usize]).collect();
-                builder.send_via(
-                    Op::Reduce,
-                    edge.child,
-                    edge.parent,
-                    edge.tree,
-                    1,
-                    steps - 1 - edge.step,
-                    route,
-                )?;
+                builder.send_via(Op::Reduce, edge.child, edge.parent, edge.tree, 1, steps - 1 - edge.step, route)?;
             }
         }
         if request.gathers() || kind == Kind::Broadcast {
-            builder.phase(
-                if kind == Kind::Broadcast {
-                    "broadcast"
-                } else {
-                    "all-gather"
-                },
-                false,
-            );
+            builder.phase(if kind == Kind::Broadcast { "broadcast" } else { "all-gather" }, false);
             for edge in edges {
                 builder.send_via(Op::Copy, edge.parent, edge.child, edge.tree, 1, edge.step, edge.route)?;
             }

@@ -22,20 +22,14 @@ impl<'a> Options<'a> {
             let keys = || info.options.iter().map(|(key, _)| *key);
             if !keys().any(|known| known == key) {
                 let known: Vec<_> = keys().collect();
-                let known = if known.is_empty() {
-                    "it has none".into()
-                } else {
-                    format!("known: {}", known.join(", "))
-                };
+                let known =
+                    if known.is_empty() { "it has none".into() } else { format!("known: {}", known.join(", ")) };
                 let hint = nearest(key, keys());
                 let what = format!("{} has no option '{}'{hint}; {known}", info.name, clip(key));
                 return Err(Error::new(Code::UnknownName, what));
             }
             if pairs.iter().any(|(other, _)| *other == key) {
-                return Err(Error::new(
-                    Code::BadSpec,
-                    format!("{}: option '{key}' is given twice", info.name),
-                ));
+                return Err(Error::new(Code::BadSpec, format!("{}: option '{key}' is given twice", info.name)));
             }
             pairs.push((key, value));
         }
@@ -44,10 +38,7 @@ impl<'a> Options<'a> {
 
     /// The text of an option.
     pub fn get(&self, key: &str) -> Option<&'a str> {
-        self.pairs
-            .iter()
-            .find(|(other, _)| *other == key)
-            .map(|(_, value)| *value)
+        self.pairs.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
     }
 
     /// One of `choices`; the first if not given.
@@ -57,21 +48,14 @@ impl<'a> Options<'a> {
         };
         choices.iter().copied().find(|&choice| choice == text).ok_or_else(|| {
             let hint = nearest(text, choices.iter().copied());
-            let what = format!(
-                "{}: {key}={}{hint}; expected {}",
-                self.name,
-                clip(text),
-                choices.join(" or ")
-            );
+            let what = format!("{}: {key}={}{hint}; expected {}", self.name, clip(text), choices.join(" or "));
             Error::new(Code::BadSpec, what)
         })
     }
 
     /// A data size.
     pub fn bytes(&self, key: &str, default: Bytes) -> Result<Bytes> {
-        self.get(key).map_or(Ok(default), |text| {
-            parse_bytes(text).map_err(|e| e.at(format!("{}: {key}", self.name)))
-        })
+        self.get(key).map_or(Ok(default), |text| parse_bytes(text).map_err(|e| e.at(format!("{}: {key}", self.name))))
     }
 
     /// A rank below `ranks`.

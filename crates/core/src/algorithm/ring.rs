@@ -41,10 +41,7 @@ impl Algorithm for Ring {
                 region = half(region, usize::from(slot == visits[1]));
             }
             let lane = builder.block(region, block);
-            (
-                builder.schedule.lanes[lane as usize].source,
-                builder.schedule.lanes[lane as usize].owner,
-            ) = (rank, rank);
+            (builder.schedule.lanes[lane as usize].source, builder.schedule.lanes[lane as usize].owner) = (rank, rank);
         }
         // Slot `i` after `start`, going forwards along the walk.
         let around = |start: usize| -> Vec<u32> { (0..slots).map(|i| walk[(start + i) % slots]).collect() };

@@ -50,11 +50,7 @@ impl Algorithm for Ring2d {
         // Extents of the first and second dimension of each half, and the rank at a position.
         let extents = [(columns, rows), (rows, columns)];
         let rank = |which: usize, first: u32, second: u32| {
-            if which == 0 {
-                second * columns + first
-            } else {
-                first * columns + second
-            }
+            if which == 0 { second * columns + first } else { first * columns + second }
         };
         // Lanes by (half, first, second): all lanes of one part of the first dimension adjoin.
         let lane =
@@ -74,18 +70,10 @@ impl Algorithm for Ring2d {
                     // Along the first dimension `second` is the line, along the second `first` is.
                     let (mut route, id, lanes): (Vec<u32>, u32, u32) = if along_first {
                         let positions = gather_path(first, firsts, wraps);
-                        (
-                            positions.iter().map(|&p| rank(which, p, second)).collect(),
-                            lane(which, first, 0),
-                            seconds,
-                        )
+                        (positions.iter().map(|&p| rank(which, p, second)).collect(), lane(which, first, 0), seconds)
                     } else {
                         let positions = gather_path(second, seconds, wraps);
-                        (
-                            positions.iter().map(|&p| rank(which, first, p)).collect(),
-                            lane(which, first, second),
-                            1,
-                        )
+                        (positions.iter().map(|&p| rank(which, first, p)).collect(), lane(which, first, second), 1)
                     };
                     if reduce {
                         route.reverse();

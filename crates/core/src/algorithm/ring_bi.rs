@@ -25,11 +25,7 @@ impl Algorithm for RingBi {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let Some(cycle) = cycle::hamiltonian(request.fabric) else {
-            let hint = if request.fabric.grid().is_some() {
-                " (an odd mesh has none; use ring-bi-odd)"
-            } else {
-                ""
-            };
+            let hint = if request.fabric.grid().is_some() { " (an odd mesh has none; use ring-bi-odd)" } else { "" };
             return request.refuse(format!("no Hamiltonian cycle through its ranks was found{hint}"));
         };
         if cycle.len() < 3 {

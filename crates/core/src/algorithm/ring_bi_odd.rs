@@ -16,10 +16,7 @@ pub struct RingBiOdd;
 const INFO: Info = Info {
     name: "ring-bi-odd",
     summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
-    options: &[(
-        "excluded",
-        "corner (complete) or centre (the artifact's incomplete variant, for reproduction)",
-    )],
+    options: &[("excluded", "corner (complete) or centre (the artifact's incomplete variant, for reproduction)")],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",
     collectives: &[Kind::AllReduce],
 };
@@ -31,11 +28,8 @@ impl Algorithm for RingBiOdd {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let centre = request.options.choice("excluded", &["corner", "centre"])? == "centre";
-        let shape = request
-            .fabric
-            .grid()
-            .filter(|g| g.kind == crate::fabric::GridKind::Mesh)
-            .and_then(|g| g.rows_columns());
+        let shape =
+            request.fabric.grid().filter(|g| g.kind == crate::fabric::GridKind::Mesh).and_then(|g| g.rows_columns());
         let Some((rows, columns)) = shape else {
             return request.refuse("it needs an intact two-dimensional mesh");
         };
@@ -52,10 +46,7 @@ impl Algorithm for RingBiOdd {
             (ring, rank((c, c)), [rank((c, c - 1)), rank((c, c + 1))])
         } else {
             let (r, c) = (rows as usize - 1, columns as usize - 1);
-            let ring = cycle::without_corner(rows as usize, columns as usize)
-                .into_iter()
-                .map(rank)
-                .collect();
+            let ring = cycle::without_corner(rows as usize, columns as usize).into_iter().map(rank).collect();
             (ring, rank((r, c)), [rank((r, c - 1)), rank((r - 1, c))])
         };
         let slots = ring.len();
@@ -80,10 +71,7 @@ impl Algorithm for RingBiOdd {
         let lanes = || (0..2).flat_map(|direction| (0..slots).map(move |slot| (direction, slot)));
         // Hops from the owner of a lane to the merging rank of its direction, along the gather.
         let hops_to_merge = |direction: usize, slot: usize| {
-            around(slot, direction)
-                .iter()
-                .position(|&r| r == merge[direction])
-                .expect("on the ring") as u32
+            around(slot, direction).iter().position(|&r| r == merge[direction]).expect("on the ring") as u32
         };
         builder.phase("reduce-scatter", false);
         for (direction, slot) in lanes() {

@@ -18,10 +18,7 @@ const INFO: Info = Info {
     options: &[
         ("chunk", "bytes of one chunk over the three trees (default 96KiB)"),
         ("excluded", "rank of the excluded corner (default bottom-left)"),
-        (
-            "barrier",
-            "yes (default): no chiplet gathers before all roots have reduced everything; or no",
-        ),
+        ("barrier", "yes (default): no chiplet gathers before all roots have reduced everything; or no"),
     ],
     source: "TTO (HPCA 2024) section V, Algorithm 2",
     collectives: &[Kind::AllReduce],
@@ -46,11 +43,7 @@ fn trees(rows: u32, columns: u32) -> [Tree; 3] {
         // Column 0 downwards, then every row rightwards.
         tree(
             &|r, c| {
-                if c > 0 {
-                    Some((r, c - 1))
-                } else {
-                    (r > 0).then(|| (r - 1, c))
-                }
+                if c > 0 { Some((r, c - 1)) } else { (r > 0).then(|| (r - 1, c)) }
             },
             &|r, c| r + c,
         ),
@@ -68,11 +61,7 @@ fn trees(rows: u32, columns: u32) -> [Tree; 3] {
         // The last row leftwards, then every column upwards.
         tree(
             &|r, c| {
-                if r < rows - 1 {
-                    Some((r + 1, c))
-                } else {
-                    (c < columns - 1).then(|| (r, c + 1))
-                }
+                if r < rows - 1 { Some((r + 1, c)) } else { (c < columns - 1).then(|| (r, c + 1)) }
             },
             &|r, c| rows - 1 - r + columns - 1 - c,
         ),
@@ -85,19 +74,12 @@ impl Algorithm for Tto {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let shape = request
-            .fabric
-            .grid()
-            .filter(|g| g.kind == GridKind::Mesh)
-            .and_then(|g| g.rows_columns());
+        let shape = request.fabric.grid().filter(|g| g.kind == GridKind::Mesh).and_then(|g| g.rows_columns());
         let Some((rows, columns)) = shape else {
             return request.refuse("it needs an intact two-dimensional mesh with both sides at least 2");
         };
         let barrier = request.options.choice("barrier", &["yes", "no"])? == "yes";
-        let excluded = request
-            .options
-            .rank("excluded", request.ranks())?
-            .unwrap_or((rows - 1) * columns);
+        let excluded = request.options.rank("excluded", request.ranks())?.unwrap_or((rows - 1) * columns);
         let (r, c) = (excluded / columns, excluded % columns);
         if (r != 0 && r != rows - 1) || (c != 0 && c != columns - 1) {
             return Err(Error::new(
@@ -120,15 +102,7 @@ impl Algorithm for Tto {
         for tree in 0..3 {
             let (offset, bytes) = shard(request.bytes, 3, tree);
             let chunk_bytes = chunk.div_ceil(3).max(bytes.div_ceil(chunks));
-            builder.lane(Lane {
-                offset,
-                bytes,
-                chunks,
-                chunk_bytes,
-                stride: 1,
-                source: 0,
-                owner: 0,
-            });
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: 1, source: 0, owner: 0 });
         }
         let trees = trees(rows, columns);
         let height = rows + columns - 2;

@@ -38,10 +38,7 @@ impl Load {
     /// The same load in lowest terms.
     pub fn reduced(self) -> Load {
         let divisor = gcd(self.bytes, self.capacity).max(1);
-        Load {
-            bytes: self.bytes / divisor,
-            capacity: self.capacity / divisor,
-        }
+        Load { bytes: self.bytes / divisor, capacity: self.capacity / divisor }
     }
 }
 
@@ -108,9 +105,7 @@ fn rounded_up(rates: &[(u128, u128)]) -> Capacities {
     let log2 = |x: u128| x.max(1).ilog2() as i64;
     let fastest = rates.iter().map(|&(bytes, picos)| log2(bytes) - log2(picos)).max();
     let shift = (ROUNDED_BITS as i64 - fastest.unwrap_or(0)).clamp(0, 100) as u32;
-    let links = rates
-        .iter()
-        .map(|&(bytes, picos)| (bytes << shift).div_ceil(picos).max(1));
+    let links = rates.iter().map(|&(bytes, picos)| (bytes << shift).div_ceil(picos).max(1));
     in_largest_unit(links.collect(), 1 << shift)
 }
 
@@ -118,10 +113,7 @@ fn rounded_up(rates: &[(u128, u128)]) -> Capacities {
 fn in_largest_unit(mut links: Vec<u128>, picos: u128) -> Capacities {
     let common = links.iter().fold(0, |divisor, &link| gcd(divisor, link));
     links.iter_mut().for_each(|link| *link /= common);
-    Capacities {
-        links,
-        unit: (common, picos),
-    }
+    Capacities { links, unit: (common, picos) }
 }
 
 fn gcd(a: u128, b: u128) -> u128 {
@@ -187,10 +179,7 @@ mod tests {
     fn the_slowest_and_fastest_links_do_not_overflow() {
         for rates in [&[1u64][..], &[1, u64::MAX], &[u64::MAX], &[1, 3, 7, 1_000_003]] {
             let capacities = Capacities::new(&mesh(rates), &system());
-            let load = Load {
-                bytes: (MAX_BYTES as u128) << 13,
-                capacity: capacities.total(),
-            };
+            let load = Load { bytes: (MAX_BYTES as u128) << 13, capacity: capacities.total() };
             assert!(capacities.time(load) > 0);
         }
     }

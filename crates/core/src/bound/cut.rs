@@ -44,11 +44,7 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, reversed: bool, wanted: &
     let mut edges: Vec<(NodeId, NodeId, u128)> = Vec::with_capacity(fabric.links.len() + fabric.ranks());
     let mut leaving = vec![0; nodes];
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
-        let (from, to) = if reversed {
-            (link.to, link.from)
-        } else {
-            (link.from, link.to)
-        };
+        let (from, to) = if reversed { (link.to, link.from) } else { (link.from, link.to) };
         leaving[from as usize] += capacity;
         edges.push((from, to, capacity));
     }
@@ -79,10 +75,7 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, reversed: bool, wanted: &
             let inside = |node: NodeId| network.on_source_side(node);
             let crossing = edges[..links].iter().filter(|edge| inside(edge.0) && !inside(edge.1));
             worst = Load {
-                bytes: ranks()
-                    .filter(|&r| !inside(fabric.node_of_rank(r)))
-                    .map(|r| wanted[r as usize])
-                    .sum(),
+                bytes: ranks().filter(|&r| !inside(fabric.node_of_rank(r))).map(|r| wanted[r as usize]).sum(),
                 capacity: crossing.map(|edge| edge.2).sum(),
             };
             ratio = worst.reduced();
@@ -107,14 +100,8 @@ struct Side {
 impl Side {
     /// Load of AllToAll on the links between this side and the rest, in the worse direction.
     fn all_to_all(self, ranks: u128, bytes: u128) -> Load {
-        let out = Load {
-            bytes: self.ranks * (bytes - self.shards),
-            capacity: self.leaving.max(1),
-        };
-        out.max(Load {
-            bytes: (ranks - self.ranks) * self.shards,
-            capacity: self.entering.max(1),
-        })
+        let out = Load { bytes: self.ranks * (bytes - self.shards), capacity: self.leaving.max(1) };
+        out.max(Load { bytes: (ranks - self.ranks) * self.shards, capacity: self.entering.max(1) })
     }
 }
 
@@ -133,9 +120,7 @@ fn all_to_all(fabric: &Fabric, capacities: &Capacities, shards: &[u128]) -> Load
     let singles = sides.iter().filter(|side| side.ranks > 0).map(|&side| load(side));
     let mut worst = singles.fold(Load::NONE, Load::max);
     if let Some(grid) = fabric.grid() {
-        let coords: Vec<_> = (0..fabric.nodes.len())
-            .map(|node| grid.coords(node as NodeId))
-            .collect();
+        let coords: Vec<_> = (0..fabric.nodes.len()).map(|node| grid.coords(node as NodeId)).collect();
         for (dimension, &extent) in grid.dims.iter().enumerate() {
             let position = |node: NodeId| coords[node as usize][dimension] as usize;
             let slabs = below(fabric, capacities, &sides, extent as usize, position);

@@ -12,11 +12,7 @@ use crate::units::{Bytes, Picos};
 /// (cut-through; store-and-forward only takes longer). O(ranks * links log nodes), less if links are alike.
 pub(super) fn latency(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> Picos {
     let ranks = fabric.ranks() as u32;
-    let with_shard = || {
-        (0..ranks)
-            .filter(|&rank| shard(bytes, ranks as usize, rank as usize).1 > 0)
-            .collect()
-    };
+    let with_shard = || (0..ranks).filter(|&rank| shard(bytes, ranks as usize, rank as usize).1 > 0).collect();
     let all = || (0..ranks).collect::<Vec<_>>();
     let (senders, receivers) = match collective.kind {
         Kind::AllReduce => (all(), all()),
@@ -26,27 +22,15 @@ pub(super) fn latency(fabric: &Fabric, system: &System, collective: Collective, 
         Kind::Reduce => (all(), vec![collective.root]),
     };
     let reversed = receivers.len() < senders.len();
-    let (starts, ends) = if reversed {
-        (receivers, senders)
-    } else {
-        (senders, receivers)
-    };
+    let (starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
     let hop = |link: &Link| system.latency_of(link).saturating_add(system.flit_time(link));
     let paths = Paths::new(fabric, reversed, hop);
     let farthest = |&start: &u32| {
         let time = paths.from(fabric.node_of_rank(start));
-        ends.iter()
-            .map(|&end| time[fabric.node_of_rank(end) as usize])
-            .max()
-            .unwrap_or(0)
+        ends.iter().map(|&end| time[fabric.node_of_rank(end) as usize]).max().unwrap_or(0)
     };
     let head = starts.iter().map(farthest).max().unwrap_or(0);
-    let flit = fabric
-        .links
-        .iter()
-        .map(|link| system.flit_time(link))
-        .min()
-        .unwrap_or(0);
+    let flit = fabric.links.iter().map(|link| system.flit_time(link)).min().unwrap_or(0);
     let tail = flit.saturating_mul(system.packets(1).flits.saturating_sub(1));
     head.saturating_add(tail)
 }

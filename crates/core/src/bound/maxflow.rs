@@ -50,39 +50,16 @@ impl FlowNetwork {
             free[node as usize] += 1;
             free[node as usize] - 1
         };
-        let blank = Arc {
-            to: 0,
-            twin: 0,
-            touched: false,
-            capacity: 0,
-            residual: 0,
-        };
+        let blank = Arc { to: 0, twin: 0, touched: false, capacity: 0, residual: 0 };
         let mut arcs = vec![blank; 2 * edges.len()];
         let mut of_edge = Vec::with_capacity(edges.len());
         for &(from, to, capacity) in edges {
             let (forward, backward) = (take(from), take(to));
-            arcs[forward as usize] = Arc {
-                to,
-                twin: backward,
-                capacity,
-                residual: capacity,
-                ..blank
-            };
-            arcs[backward as usize] = Arc {
-                to: from,
-                twin: forward,
-                ..blank
-            };
+            arcs[forward as usize] = Arc { to, twin: backward, capacity, residual: capacity, ..blank };
+            arcs[backward as usize] = Arc { to: from, twin: forward, ..blank };
             of_edge.push(forward);
         }
-        FlowNetwork {
-            first,
-            arcs,
-            of_edge,
-            touched: Vec::new(),
-            level: vec![UNSEEN; nodes],
-            next: vec![0; nodes],
-        }
+        FlowNetwork { first, arcs, of_edge, touched: Vec::new(), level: vec![UNSEEN; nodes], next: vec![0; nodes] }
     }
 
     /// Removes all flow. O(arcs that carried some).

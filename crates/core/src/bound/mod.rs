@@ -70,14 +70,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, byt
             largest = next;
         }
     }
-    Ok(Bound {
-        volume_ps,
-        cut_ps,
-        latency_ps,
-        strength_ps,
-        time_ps: largest.0,
-        binding: largest.1,
-    })
+    Ok(Bound { volume_ps, cut_ps, latency_ps, strength_ps, time_ps: largest.0, binding: largest.1 })
 }
 
 #[cfg(test)]

@@ -20,11 +20,7 @@ impl Paths {
     /// Paths along the links, or against them if `reversed`. O(nodes + links).
     pub fn new(fabric: &Fabric, reversed: bool, cost: impl Fn(&Link) -> u64) -> Paths {
         let ends = |link: &Link| {
-            if reversed {
-                (link.to, link.from)
-            } else {
-                (link.from, link.to)
-            }
+            if reversed { (link.to, link.from) } else { (link.from, link.to) }
         };
         let mut first = vec![0; fabric.nodes.len() + 1];
         for link in &fabric.links {
@@ -40,10 +36,7 @@ impl Paths {
             arcs[free[from as usize]] = (to, cost(link));
             free[from as usize] += 1;
         }
-        let uniform = arcs
-            .first()
-            .map(|arc| arc.1)
-            .filter(|&cost| arcs.iter().all(|arc| arc.1 == cost));
+        let uniform = arcs.first().map(|arc| arc.1).filter(|&cost| arcs.iter().all(|arc| arc.1 == cost));
         Paths { first, arcs, uniform }
     }
 

@@ -27,10 +27,7 @@ pub struct Strength {
 impl Strength {
     /// Load of an AllReduce of `bytes` on the links between parts.
     pub(super) fn load(&self, bytes: u64) -> Load {
-        Load {
-            bytes: bytes as u128 * (self.parts - 1) as u128,
-            capacity: self.crossing,
-        }
+        Load { bytes: bytes as u128 * (self.parts - 1) as u128, capacity: self.crossing }
     }
 }
 
@@ -64,9 +61,7 @@ fn symmetric_edges(fabric: &Fabric, capacities: &Capacities) -> Option<Vec<(Node
     }
     let mut down: BTreeMap<(NodeId, NodeId), (u128, u128)> = BTreeMap::new();
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
-        let both = down
-            .entry((link.from.max(link.to), link.from.min(link.to)))
-            .or_default();
+        let both = down.entry((link.from.max(link.to), link.from.min(link.to))).or_default();
         *if link.from > link.to { &mut both.0 } else { &mut both.1 } += capacity;
     }
     let edge = |((high, low), (there, back))| (there == back).then_some((high, low, there));
@@ -88,11 +83,7 @@ fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
     let part_of: Vec<u32> = labels.into_iter().map(renumber).collect();
     let apart = |edge: &&(NodeId, NodeId, u128)| part_of[edge.0 as usize] != part_of[edge.1 as usize];
     let crossing = edges.iter().filter(apart).map(|edge| edge.2).sum();
-    Strength {
-        crossing,
-        parts,
-        part_of,
-    }
+    Strength { crossing, parts, part_of }
 }
 
 /// A partition that minimises q * crossing - p * (parts - 1), where p / q is the strength of the `current` one.
@@ -108,10 +99,7 @@ fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
 fn most_violated(nodes: usize, edges: &[(NodeId, NodeId, u128)], current: &Strength) -> Vec<u32> {
     let (p, q) = (current.crossing, (current.parts - 1) as u128);
     let sink = nodes as NodeId;
-    let mut arcs: Vec<_> = edges
-        .iter()
-        .map(|&(high, low, capacity)| (high, low, q * capacity))
-        .collect();
+    let mut arcs: Vec<_> = edges.iter().map(|&(high, low, capacity)| (high, low, q * capacity)).collect();
     let drains = arcs.len();
     arcs.extend((0..sink).map(|node| (node, sink, 0)));
     let mut network = FlowNetwork::new(nodes + 1, &arcs);

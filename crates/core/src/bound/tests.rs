@@ -28,10 +28,7 @@ fn graph(ranks: &[bool], links: Vec<Link>) -> Result<Fabric> {
 }
 
 fn both_ways(edges: &[(u32, u32)]) -> Vec<Link> {
-    edges
-        .iter()
-        .flat_map(|&(a, b)| [Link::new(a, b, ""), Link::new(b, a, "")])
-        .collect()
+    edges.iter().flat_map(|&(a, b)| [Link::new(a, b, ""), Link::new(b, a, "")]).collect()
 }
 
 /// AllReduce time in units of D / B.
@@ -102,19 +99,12 @@ fn strength_finds_the_weak_seam_and_refuses_what_it_does_not_cover() {
     let star = graph(&[false, true, true, true], both_ways(&[(0, 1), (0, 2), (0, 3)])).unwrap();
     assert_eq!(strength(&star, &unit_system()), None);
     let one_way_ring: Vec<_> = (0..3).map(|i| Link::new(i, (i + 1) % 3, "")).collect();
-    assert_eq!(
-        strength(&graph(&[true; 3], one_way_ring).unwrap(), &unit_system()),
-        None
-    );
+    assert_eq!(strength(&graph(&[true; 3], one_way_ring).unwrap(), &unit_system()), None);
 }
 
 #[test]
 fn a_star_of_ranks_around_a_switch() {
-    let star = graph(
-        &[false, true, true, true, true],
-        both_ways(&[(0, 1), (0, 2), (0, 3), (0, 4)]),
-    )
-    .unwrap();
+    let star = graph(&[false, true, true, true, true], both_ways(&[(0, 1), (0, 2), (0, 3), (0, 4)])).unwrap();
     let bytes = 4_000;
     for (kind, cut, volume) in [
         (Kind::AllReduce, 4_000_000, 3_000_000),
@@ -144,17 +134,7 @@ fn meshes_by_hand() {
     // 10 hops of one flit.
     assert_eq!(of(Kind::AllReduce).latency_ps, 640_000);
     assert_eq!(
-        lower_bound(
-            &mesh,
-            &unit_system(),
-            Collective {
-                kind: Kind::Reduce,
-                root: 9
-            },
-            1
-        )
-        .unwrap()
-        .latency_ps,
+        lower_bound(&mesh, &unit_system(), Collective { kind: Kind::Reduce, root: 9 }, 1).unwrap().latency_ps,
         512_000
     );
 }
@@ -172,32 +152,18 @@ fn sizes_and_roots_out_of_range_are_refused() {
     let line = grid("t", GridKind::Mesh, &[4]).unwrap();
     let of = |collective, bytes| lower_bound(&line, &unit_system(), collective, bytes);
     for bytes in [0, MAX_BYTES + 1] {
-        assert_eq!(
-            of(Collective::new(Kind::AllReduce), bytes).unwrap_err().code,
-            Code::BadSize
-        );
+        assert_eq!(of(Collective::new(Kind::AllReduce), bytes).unwrap_err().code, Code::BadSize);
     }
-    let collective = Collective {
-        kind: Kind::Reduce,
-        root: 4,
-    };
+    let collective = Collective { kind: Kind::Reduce, root: 4 };
     assert_eq!(of(collective, 1).unwrap_err().code, Code::BadSpec);
 }
 
 #[test]
 fn the_smallest_and_largest_sizes_do_not_overflow() {
-    for system in [
-        System::preset("generic").unwrap(),
-        System::preset("tto").unwrap(),
-        unit_system(),
-    ] {
+    for system in [System::preset("generic").unwrap(), System::preset("tto").unwrap(), unit_system()] {
         for kind in Kind::ALL {
             let mut fabric = grid("t", GridKind::Mesh, &[3, 40]).unwrap();
-            for rates in [
-                &[None][..],
-                &[Some(Rate(1))],
-                &[Some(Rate(1)), None, Some(Rate(u64::MAX))],
-            ] {
+            for rates in [&[None][..], &[Some(Rate(1))], &[Some(Rate(1)), None, Some(Rate(u64::MAX))]] {
                 for (id, link) in fabric.links.iter_mut().enumerate() {
                     link.rate = rates[id % rates.len()];
                 }
@@ -228,18 +194,11 @@ fn bound_timings() {
             let mut fabric = grid("t", kind, dims).unwrap();
             if mixed {
                 // A slow seam along the diagonal makes Newton work.
-                fabric
-                    .links
-                    .iter_mut()
-                    .for_each(|link| link.speed_permille = 1000 - 100 * ((link.from + link.to) % 7));
+                fabric.links.iter_mut().for_each(|link| link.speed_permille = 1000 - 100 * ((link.from + link.to) % 7));
             }
             let start = Instant::now();
             let found = strength(&fabric, &unit_system()).unwrap();
-            print!(
-                "{kind:?} {dims:?} mixed {mixed}: {} parts, strength {:.0?};",
-                found.parts,
-                start.elapsed()
-            );
+            print!("{kind:?} {dims:?} mixed {mixed}: {} parts, strength {:.0?};", found.parts, start.elapsed());
             for collective in Kind::ALL {
                 let start = Instant::now();
                 lower_bound(&fabric, &unit_system(), Collective::new(collective), 1 << 26).unwrap();
@@ -252,13 +211,7 @@ fn bound_timings() {
 
 /// Random connected fabrics of 2 to 7 nodes: some switches, parallel and one-way links, several rates.
 fn fabrics(switches: bool, symmetric: bool) -> impl Strategy<Value = Fabric> {
-    let rates = prop::sample::select(vec![
-        1_000_000_000u64,
-        2_000_000_000,
-        3_000_000_000,
-        12_500_000_000,
-        777_777_777,
-    ]);
+    let rates = prop::sample::select(vec![1_000_000_000u64, 2_000_000_000, 3_000_000_000, 12_500_000_000, 777_777_777]);
     let links = prop::collection::vec((0u32..7, 0u32..7, rates, 0u64..50_000), 1..30);
     let ranks = prop::collection::vec(prop::bool::weighted(if switches { 0.8 } else { 1.0 }), 2..=7);
     let build = move |(ranks, links): (Vec<bool>, Vec<_>)| {
@@ -298,10 +251,7 @@ fn is_slab(fabric: &Fabric, set: u32) -> bool {
     let Some(grid) = fabric.grid() else { return false };
     let below = |dimension: usize, end: u32| -> u32 {
         let nodes = 0..fabric.nodes.len() as u32;
-        nodes
-            .filter(|&node| grid.coords(node)[dimension] < end)
-            .map(|node| 1 << node)
-            .sum()
+        nodes.filter(|&node| grid.coords(node)[dimension] < end).map(|node| 1 << node).sum()
     };
     (0..grid.dims.len()).any(|dimension| (1..grid.dims[dimension]).any(|end| below(dimension, end) == set))
 }
@@ -321,18 +271,9 @@ fn strength_by_force(fabric: &Fabric, capacities: &Capacities) -> Load {
     let mut worst = Load::NONE;
     extend(&mut Vec::new(), 0, fabric.nodes.len(), &mut |part_of, parts| {
         let apart = |(link, _): &(&Link, &u128)| part_of[link.from as usize] < part_of[link.to as usize];
-        let capacity = fabric
-            .links
-            .iter()
-            .zip(&capacities.links)
-            .filter(apart)
-            .map(|(_, c)| c)
-            .sum();
+        let capacity = fabric.links.iter().zip(&capacities.links).filter(apart).map(|(_, c)| c).sum();
         if parts > 1 {
-            worst = worst.max(Load {
-                bytes: parts as u128 - 1,
-                capacity,
-            });
+            worst = worst.max(Load { bytes: parts as u128 - 1, capacity });
         }
     });
     worst
@@ -367,17 +308,8 @@ fn cut_by_force(fabric: &Fabric, capacities: &Capacities, collective: Collective
             Kind::AllToAll => within as u128 * rest * u128::from(examined(fabric, set, within)),
         };
         let crosses = |(link, _): &(&Link, &u128)| has(link.from) && !has(link.to);
-        let capacity = fabric
-            .links
-            .iter()
-            .zip(&capacities.links)
-            .filter(crosses)
-            .map(|(_, c)| c)
-            .sum();
-        worst = worst.max(Load {
-            bytes: leaving,
-            capacity,
-        });
+        let capacity = fabric.links.iter().zip(&capacities.links).filter(crosses).map(|(_, c)| c).sum();
+        worst = worst.max(Load { bytes: leaving, capacity });
     }
     worst
 }
@@ -390,11 +322,7 @@ fn naive(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes)
         let flits = packets.count * packets.flits;
         let hop = |link: &Link| system.latency_of(link) + flits * system.flit_time(link);
         let path = paths::Paths::new(fabric, false, hop).from(fabric.node_of_rank(from));
-        if bytes == 0 {
-            0
-        } else {
-            path[fabric.node_of_rank(to) as usize] as u128
-        }
+        if bytes == 0 { 0 } else { path[fabric.node_of_rank(to) as usize] as u128 }
     };
     let shard = |rank: u32| crate::collective::shard(bytes, fabric.ranks(), rank as usize).1;
     let gather = |root| ranks.clone().map(|rank| message(rank, root, bytes)).sum::<u128>();

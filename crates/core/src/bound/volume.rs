@@ -18,10 +18,7 @@ pub(super) fn volume(fabric: &Fabric, capacities: &Capacities, collective: Colle
         Kind::ReduceScatter | Kind::AllGather | Kind::Broadcast | Kind::Reduce => others * bytes as u128,
         Kind::AllToAll => all_to_all(fabric, bytes),
     };
-    Load {
-        bytes,
-        capacity: capacities.total(),
-    }
+    Load { bytes, capacity: capacities.total() }
 }
 
 /// Bytes times hops over all pairs of ranks.

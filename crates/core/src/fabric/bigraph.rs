@@ -61,10 +61,7 @@ mod tests {
     #[test]
     fn two_layers() {
         let fabric = bigraph("bigraph:3x2", 3, 2).unwrap();
-        assert_eq!(
-            (fabric.ranks(), fabric.nodes.len(), fabric.links.len()),
-            (12, 18, 24 + 18)
-        );
+        assert_eq!((fabric.ranks(), fabric.nodes.len(), fabric.links.len()), (12, 18, 24 + 18));
         assert_eq!(fabric.neighbours(3), [13]); // lower switch 1, host 1
         assert_eq!(fabric.neighbours(6 + 4), [17]); // upper switch 2, host 0
         assert_eq!(fabric.neighbours(12), [0, 1, 15, 16, 17]);

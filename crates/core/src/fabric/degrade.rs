@@ -44,9 +44,7 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
     if same_structure {
         return Ok(intact);
     }
-    let Fabric {
-        name, mut nodes, links, ..
-    } = intact;
+    let Fabric { name, mut nodes, links, .. } = intact;
     renumber(&mut nodes, |id| !dead[id] && !forwards[id]);
     let links: Vec<Link> = links
         .into_iter()
@@ -86,11 +84,7 @@ fn links_between(fabric: &Fabric, text: &str) -> Result<Vec<LinkId>> {
     }
     if ids.is_empty() {
         let near: Vec<String> = fabric.neighbours(a).iter().take(8).map(NodeId::to_string).collect();
-        let near = if near.is_empty() {
-            "none".to_string()
-        } else {
-            near.join(", ")
-        };
+        let near = if near.is_empty() { "none".to_string() } else { near.join(", ") };
         return Err(bad(format!("no link from {a} to {b}; node {a} has links to {near}")));
     }
     Ok(ids)
@@ -98,9 +92,7 @@ fn links_between(fabric: &Fabric, text: &str) -> Result<Vec<LinkId>> {
 
 /// Links and speed of `A-B:FACTOR`.
 fn slowed(fabric: &Fabric, text: &str) -> Result<(Vec<LinkId>, u32)> {
-    let (pair, factor) = text
-        .split_once(':')
-        .ok_or_else(|| bad("has no speed factor; write slow=2-3:0.5"))?;
+    let (pair, factor) = text.split_once(':').ok_or_else(|| bad("has no speed factor; write slow=2-3:0.5"))?;
     let factor = parse_decimal(factor).ok_or_else(|| bad("the speed factor is not a number such as 0.5"))?;
     Ok((links_between(fabric, pair)?, link::permille(factor)?))
 }
@@ -110,9 +102,7 @@ fn excluded(fabric: &Fabric, text: &str) -> Result<NodeId> {
     let id = node(fabric, text)?;
     match fabric.nodes[id as usize].rank {
         Some(_) => Ok(id),
-        None => Err(bad(format!(
-            "node {id} has no rank to exclude; use dead={id} to remove a switch"
-        ))),
+        None => Err(bad(format!("node {id} has no rank to exclude; use dead={id} to remove a switch"))),
     }
 }
 
@@ -123,11 +113,7 @@ fn node(fabric: &Fabric, text: &str) -> Result<NodeId> {
     }
     match text.parse::<NodeId>() {
         Ok(id) if (id as usize) < fabric.nodes.len() => Ok(id),
-        _ => Err(bad(format!(
-            "there is no node {}; nodes are 0 to {}",
-            clip(text),
-            fabric.nodes.len() - 1
-        ))),
+        _ => Err(bad(format!("there is no node {}; nodes are 0 to {}", clip(text), fabric.nodes.len() - 1))),
     }
 }
 

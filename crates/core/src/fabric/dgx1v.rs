@@ -26,16 +26,8 @@ const PAIRS: [(u32, u32, usize); 16] = [
 ];
 
 /// Row and column of every GPU in a drawing: two squares side by side, the second lower.
-const PLACES: [[f64; 2]; 8] = [
-    [0.0, 0.0],
-    [0.0, 2.0],
-    [2.0, 2.0],
-    [2.0, 0.0],
-    [1.0, 3.0],
-    [1.0, 5.0],
-    [3.0, 5.0],
-    [3.0, 3.0],
-];
+const PLACES: [[f64; 2]; 8] =
+    [[0.0, 0.0], [0.0, 2.0], [2.0, 2.0], [2.0, 0.0], [1.0, 3.0], [1.0, 5.0], [3.0, 5.0], [3.0, 3.0]];
 
 /// A DGX-1 (V100): eight ranks, 48 directed links; `quad` links inside a quad, `cross` between them.
 ///

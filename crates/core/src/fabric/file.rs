@@ -134,10 +134,7 @@ fn node_line(id: NodeId, node: &Node) -> String {
     line(&FileNode {
         name: Some(&node.name).filter(|name| **name != id.to_string()).cloned(),
         rank: node.rank.is_some(),
-        coords: Bounded {
-            items: node.coords.clone(),
-            dropped: 0,
-        },
+        coords: Bounded { items: node.coords.clone(), dropped: 0 },
     })
 }
 
@@ -305,20 +302,14 @@ impl<T, const LIMIT: usize> Bounded<T, LIMIT> {
     fn within(self, what: &str) -> Result<Vec<T>> {
         match self.dropped {
             0 => Ok(self.items),
-            more => Err(Error::new(
-                Code::TooLarge,
-                format!("{} {what}; at most {LIMIT} are supported", LIMIT + more),
-            )),
+            more => Err(Error::new(Code::TooLarge, format!("{} {what}; at most {LIMIT} are supported", LIMIT + more))),
         }
     }
 }
 
 impl<T, const LIMIT: usize> Default for Bounded<T, LIMIT> {
     fn default() -> Self {
-        Bounded {
-            items: Vec::new(),
-            dropped: 0,
-        }
+        Bounded { items: Vec::new(), dropped: 0 }
     }
 }
 
@@ -374,22 +365,13 @@ mod tests {
                {"from": "1", "to": "sw", "both": false}, {"from": 2, "to": 1, "both": false, "dimension": "up"}"#,
         )
         .unwrap();
-        assert_eq!(
-            (fabric.ranks(), fabric.links.len(), &fabric.shape),
-            (2, 6, &Shape::Graph)
-        );
+        assert_eq!((fabric.ranks(), fabric.links.len(), &fabric.shape), (2, 6, &Shape::Graph));
         let ends: Vec<_> = fabric.links.iter().map(|link| (link.from, link.to)).collect();
         assert_eq!(ends, [(0, 2), (2, 0), (0, 2), (2, 0), (1, 2), (2, 1)]);
         let link = &fabric.links[3];
-        assert_eq!(
-            (link.rate, link.latency, link.speed_permille),
-            (Some(Rate(12_500_000_000)), Some(500), 500)
-        );
+        assert_eq!((link.rate, link.latency, link.speed_permille), (Some(Rate(12_500_000_000)), Some(500), 500));
         assert_eq!(fabric.links[4], Link::new(1, 2, "x"));
-        assert_eq!(
-            (&*fabric.links[5].dimension, &fabric.nodes[2].coords[..]),
-            ("up", &[1.0, 0.5][..])
-        );
+        assert_eq!((&*fabric.links[5].dimension, &fabric.nodes[2].coords[..]), ("up", &[1.0, 0.5][..]));
     }
 
     #[test]
@@ -402,9 +384,7 @@ mod tests {
             "dgx1v@0.000000001/0.001ns",
             "ring:3@999999.999999999/999999999.999us",
         ] {
-            let Ok(fabric) = Fabric::parse(spec) else {
-                panic!("{spec}: {}", Fabric::parse(spec).unwrap_err())
-            };
+            let Ok(fabric) = Fabric::parse(spec) else { panic!("{spec}: {}", Fabric::parse(spec).unwrap_err()) };
             let back = Fabric::from_json(spec, &fabric.to_json()).unwrap();
             let shape = Shape::Graph;
             assert_eq!(back, Fabric { shape, ..fabric }, "{spec}");
@@ -415,120 +395,30 @@ mod tests {
     fn hostile_texts_get_one_line() {
         let two = "{}, {}";
         for (nodes, links, code, why) in [
-            (
-                two,
-                r#"{"from": 0, "to": 0}"#,
-                Code::BadFile,
-                "links[0]: joins node '0' to itself",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 2}"#,
-                Code::BadFile,
-                "links[0]: to: no node 2; there are 2",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": -1}"#,
-                Code::BadFile,
-                "expected a node index or name",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1e30}"#,
-                Code::BadFile,
-                "expected a node index or name",
-            ),
-            (
-                two,
-                r#"{"from": "00", "to": 1}"#,
-                Code::BadFile,
-                "no node named '00'; did you mean '0'?",
-            ),
+            (two, r#"{"from": 0, "to": 0}"#, Code::BadFile, "links[0]: joins node '0' to itself"),
+            (two, r#"{"from": 0, "to": 2}"#, Code::BadFile, "links[0]: to: no node 2; there are 2"),
+            (two, r#"{"from": 0, "to": -1}"#, Code::BadFile, "expected a node index or name"),
+            (two, r#"{"from": 0, "to": 1e30}"#, Code::BadFile, "expected a node index or name"),
+            (two, r#"{"from": "00", "to": 1}"#, Code::BadFile, "no node named '00'; did you mean '0'?"),
             (two, r#"{"from": 0}"#, Code::BadFile, "missing field `to`"),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "speeed": 1}"#,
-                Code::BadFile,
-                "unknown field `speeed`",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "to": 1}"#,
-                Code::BadFile,
-                "duplicate field `to`",
-            ),
+            (two, r#"{"from": 0, "to": 1, "speeed": 1}"#, Code::BadFile, "unknown field `speeed`"),
+            (two, r#"{"from": 0, "to": 1, "to": 1}"#, Code::BadFile, "duplicate field `to`"),
             (two, r#"{"from": 0, "to": 1, "count": 0}"#, Code::BadFile, "count is 0"),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "count": 18446744073709551615}"#,
-                Code::TooLarge,
-                "2097152",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "rate_gb_per_s": NaN}"#,
-                Code::BadFile,
-                "line 1 column",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "rate_gb_per_s": -1}"#,
-                Code::BadSize,
-                "links[0]: link rate -1",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "rate_gb_per_s": 1e300}"#,
-                Code::BadSize,
-                "link rate",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "rate_gb_per_s": 1e999}"#,
-                Code::BadFile,
-                "number out of range",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "latency_ns": -1}"#,
-                Code::BadSize,
-                "link latency -1",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "speed": 0}"#,
-                Code::BadSize,
-                "speed factor 0",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "dimension": "\u001b[2J"}"#,
-                Code::BadFile,
-                "dimension",
-            ),
-            (
-                two,
-                r#"{"from": 0, "to": 1, "both": false}"#,
-                Code::BadSpec,
-                "disconnected",
-            ),
+            (two, r#"{"from": 0, "to": 1, "count": 18446744073709551615}"#, Code::TooLarge, "2097152"),
+            (two, r#"{"from": 0, "to": 1, "rate_gb_per_s": NaN}"#, Code::BadFile, "line 1 column"),
+            (two, r#"{"from": 0, "to": 1, "rate_gb_per_s": -1}"#, Code::BadSize, "links[0]: link rate -1"),
+            (two, r#"{"from": 0, "to": 1, "rate_gb_per_s": 1e300}"#, Code::BadSize, "link rate"),
+            (two, r#"{"from": 0, "to": 1, "rate_gb_per_s": 1e999}"#, Code::BadFile, "number out of range"),
+            (two, r#"{"from": 0, "to": 1, "latency_ns": -1}"#, Code::BadSize, "link latency -1"),
+            (two, r#"{"from": 0, "to": 1, "speed": 0}"#, Code::BadSize, "speed factor 0"),
+            (two, r#"{"from": 0, "to": 1, "dimension": "\u001b[2J"}"#, Code::BadFile, "dimension"),
+            (two, r#"{"from": 0, "to": 1, "both": false}"#, Code::BadSpec, "disconnected"),
             (two, "", Code::BadSpec, "disconnected"),
             ("{}", "", Code::BadSpec, "1 rank(s)"),
             ("", "", Code::BadSpec, "0 rank(s)"),
-            (
-                r#"{}, {"name": "0"}"#,
-                "",
-                Code::BadFile,
-                "nodes[0] and nodes[1] are both named '0'",
-            ),
+            (r#"{}, {"name": "0"}"#, "", Code::BadFile, "nodes[0] and nodes[1] are both named '0'"),
             (r#"{"name": ""}"#, "", Code::BadFile, "nodes[0].name"),
-            (
-                r#"{"coords": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}"#,
-                "",
-                Code::TooLarge,
-                "17 coords",
-            ),
+            (r#"{"coords": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}"#, "", Code::TooLarge, "17 coords"),
             (r#"{"rank": 3}"#, "", Code::BadFile, "expected a boolean"),
         ] {
             let error = load(nodes, links).unwrap_err();
@@ -536,15 +426,9 @@ mod tests {
             assert!(error.message.contains(why), "{links}: {error}");
             assert!(error.message.starts_with("fabric 't'"), "{error}");
         }
-        for text in [
-            "",
-            "[",
-            "null",
-            "{}",
-            "1e999",
-            &"[".repeat(100_000),
-            r#"{"schema": "other/1", "nodes": [], "links": []}"#,
-        ] {
+        for text in
+            ["", "[", "null", "{}", "1e999", &"[".repeat(100_000), r#"{"schema": "other/1", "nodes": [], "links": []}"#]
+        {
             assert_eq!(Fabric::from_json("t", text).unwrap_err().code, Code::BadFile);
         }
     }

@@ -39,10 +39,7 @@ impl Grid {
 
     /// The node at coordinates.
     pub fn node(&self, coords: &[u32]) -> NodeId {
-        coords
-            .iter()
-            .zip(&self.dims)
-            .fold(0, |id, (&c, &extent)| id * extent + c)
+        coords.iter().zip(&self.dims).fold(0, |id, (&c, &extent)| id * extent + c)
     }
 
     /// Rows and columns, if the grid is two-dimensional with both at least 2.
@@ -68,10 +65,7 @@ impl Grid {
     fn joined(&self, at: u32, extent: u32) -> Vec<u32> {
         let mut list: Vec<u32> = match self.kind {
             GridKind::Flat => (0..extent).filter(|&x| x != at).collect(),
-            GridKind::Mesh => [at.wrapping_sub(1), at + 1]
-                .into_iter()
-                .filter(|&x| x < extent)
-                .collect(),
+            GridKind::Mesh => [at.wrapping_sub(1), at + 1].into_iter().filter(|&x| x < extent).collect(),
             GridKind::Torus if extent <= 2 => (0..extent).filter(|&x| x != at).collect(),
             GridKind::Torus => vec![(at + extent - 1) % extent, (at + 1) % extent],
         };
@@ -97,29 +91,15 @@ fn label(index: usize, count: usize) -> String {
 /// or [`MAX_LINKS`].
 pub fn grid(name: &str, kind: GridKind, dims: &[u32]) -> Result<Fabric> {
     if dims.is_empty() || dims.contains(&0) || dims.len() > 16 {
-        return Err(Error::new(
-            Code::BadSpec,
-            format!("fabric '{name}': needs 1 to 16 dimensions, each at least 1"),
-        ));
+        return Err(Error::new(Code::BadSpec, format!("fabric '{name}': needs 1 to 16 dimensions, each at least 1")));
     }
-    let count = dims
-        .iter()
-        .try_fold(1u64, |product, &extent| product.checked_mul(extent as u64));
-    let count = count.filter(|&n| n <= MAX_RANKS as u64).ok_or_else(|| {
-        Error::new(
-            Code::TooLarge,
-            format!("fabric '{name}' has more than {MAX_RANKS} ranks"),
-        )
-    })?;
-    let grid = Grid {
-        kind,
-        dims: dims.to_vec(),
-    };
+    let count = dims.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent as u64));
+    let count = count
+        .filter(|&n| n <= MAX_RANKS as u64)
+        .ok_or_else(|| Error::new(Code::TooLarge, format!("fabric '{name}' has more than {MAX_RANKS} ranks")))?;
+    let grid = Grid { kind, dims: dims.to_vec() };
     if grid.link_count(count) > MAX_LINKS as u64 {
-        return Err(Error::new(
-            Code::TooLarge,
-            format!("fabric '{name}' has more than {MAX_LINKS} links"),
-        ));
+        return Err(Error::new(Code::TooLarge, format!("fabric '{name}' has more than {MAX_LINKS} links")));
     }
     let mut nodes = Vec::with_capacity(count as usize);
     let mut links = Vec::with_capacity(grid.link_count(count) as usize);
@@ -170,10 +150,7 @@ mod tests {
 
     #[test]
     fn absurd_extents_are_refused_before_memory_is_taken() {
-        assert_eq!(
-            grid("t", GridKind::Mesh, &[u32::MAX; 8]).unwrap_err().code,
-            Code::TooLarge
-        );
+        assert_eq!(grid("t", GridKind::Mesh, &[u32::MAX; 8]).unwrap_err().code, Code::TooLarge);
         assert_eq!(grid("t", GridKind::Mesh, &[0, 4]).unwrap_err().code, Code::BadSpec);
     }
 }

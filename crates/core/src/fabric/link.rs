@@ -30,23 +30,12 @@ pub struct Link {
 impl Link {
     /// A link with the system's rate and latency.
     pub fn new(from: NodeId, to: NodeId, dimension: impl Into<String>) -> Link {
-        Link {
-            from,
-            to,
-            rate: None,
-            latency: None,
-            speed_permille: 1000,
-            dimension: dimension.into(),
-        }
+        Link { from, to, rate: None, latency: None, speed_permille: 1000, dimension: dimension.into() }
     }
 
     /// The same link in the other direction.
     pub fn reversed(&self) -> Link {
-        Link {
-            from: self.to,
-            to: self.from,
-            ..self.clone()
-        }
+        Link { from: self.to, to: self.from, ..self.clone() }
     }
 }
 
@@ -56,10 +45,7 @@ pub(super) fn rate(gb_per_s: f64) -> Result<Rate> {
     if rate.0 == 0 || gb_per_s.is_nan() || gb_per_s > MAX_GB_PER_S {
         return Err(Error::new(
             Code::BadSize,
-            format!(
-                "link rate {} GB/s is not between 1e-9 and {MAX_GB_PER_S}",
-                clip(&gb_per_s.to_string())
-            ),
+            format!("link rate {} GB/s is not between 1e-9 and {MAX_GB_PER_S}", clip(&gb_per_s.to_string())),
         ));
     }
     Ok(rate)
@@ -70,10 +56,7 @@ pub(super) fn latency(ns: f64) -> Result<Picos> {
     if !(0.0..=MAX_LATENCY_NS).contains(&ns) {
         return Err(Error::new(
             Code::BadSize,
-            format!(
-                "link latency {} ns is not between 0 and {MAX_LATENCY_NS}",
-                clip(&ns.to_string())
-            ),
+            format!("link latency {} ns is not between 0 and {MAX_LATENCY_NS}", clip(&ns.to_string())),
         ));
     }
     Ok((ns * PICOS_PER_NANO as f64).round() as Picos)
@@ -85,10 +68,7 @@ pub(super) fn permille(factor: f64) -> Result<u32> {
     if !(1.0..=1000.0).contains(&permille) || (factor * 1000.0 - permille).abs() > 1e-9 {
         return Err(Error::new(
             Code::BadSize,
-            format!(
-                "speed factor {} is not a multiple of 0.001 above 0 and at most 1",
-                clip(&factor.to_string())
-            ),
+            format!("speed factor {} is not a multiple of 0.001 above 0 and at most 1", clip(&factor.to_string())),
         ));
     }
     Ok(permille as u32)

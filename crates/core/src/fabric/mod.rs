@@ -46,20 +46,12 @@ pub struct Node {
 impl Node {
     /// The node of `rank`, named after it.
     pub fn rank(rank: u32, coords: impl Into<Vec<f64>>) -> Node {
-        Node {
-            name: rank.to_string(),
-            rank: Some(rank),
-            coords: coords.into(),
-        }
+        Node { name: rank.to_string(), rank: Some(rank), coords: coords.into() }
     }
 
     /// A switch.
     pub fn switch(name: impl Into<String>, coords: impl Into<Vec<f64>>) -> Node {
-        Node {
-            name: name.into(),
-            rank: None,
-            coords: coords.into(),
-        }
+        Node { name: name.into(), rank: None, coords: coords.into() }
     }
 }
 
@@ -134,20 +126,14 @@ impl Fabric {
         }
         let count = rank_nodes.len();
         if count > MAX_RANKS {
-            return wrong(
-                Code::TooLarge,
-                format!("{count} ranks; at most {MAX_RANKS} are supported"),
-            );
+            return wrong(Code::TooLarge, format!("{count} ranks; at most {MAX_RANKS} are supported"));
         }
         if count < 2 {
             return wrong(Code::BadSpec, format!("{count} rank(s); a collective needs at least 2"));
         }
         let mut out = vec![Vec::new(); nodes.len()];
         for (id, link) in links.iter().enumerate() {
-            let why = if let Some(end) = [link.from, link.to]
-                .into_iter()
-                .find(|&end| end as usize >= nodes.len())
-            {
+            let why = if let Some(end) = [link.from, link.to].into_iter().find(|&end| end as usize >= nodes.len()) {
                 format!("names node {end}, but there are only {} nodes", nodes.len())
             } else if link.from == link.to {
                 format!("joins node {} to itself", link.from)
@@ -159,14 +145,7 @@ impl Fabric {
             };
             return wrong(Code::BadFile, format!("link {id} {why}"));
         }
-        let fabric = Fabric {
-            name,
-            shape,
-            nodes,
-            links,
-            out,
-            rank_nodes,
-        };
+        let fabric = Fabric { name, shape, nodes, links, out, rank_nodes };
         fabric.check_connected()?;
         Ok(fabric)
     }
@@ -198,17 +177,10 @@ impl Fabric {
                 }
             }
             if let Some(&lost) = self.rank_nodes.iter().find(|&&node| !seen[node as usize]) {
-                let (a, b) = if forward {
-                    (0, self.rank_of(lost))
-                } else {
-                    (self.rank_of(lost), 0)
-                };
+                let (a, b) = if forward { (0, self.rank_of(lost)) } else { (self.rank_of(lost), 0) };
                 return Err(Error::new(
                     Code::BadSpec,
-                    format!(
-                        "fabric '{}': disconnected: no path from rank {a} to rank {b}",
-                        self.name
-                    ),
+                    format!("fabric '{}': disconnected: no path from rank {a} to rank {b}", self.name),
                 ));
             }
         }
@@ -280,19 +252,9 @@ mod tests {
         let build = |nodes: Vec<Node>, links| Fabric::new("t", Shape::Graph, nodes, links);
         assert_eq!(build(vec![node(0)], vec![]).unwrap_err().code, Code::BadSpec);
         assert_eq!(build(vec![node(0), node(0)], vec![]).unwrap_err().code, Code::BadFile);
-        assert_eq!(
-            build(vec![node(0), node(1)], vec![Link::new(0, 2, "x")])
-                .unwrap_err()
-                .code,
-            Code::BadFile
-        );
+        assert_eq!(build(vec![node(0), node(1)], vec![Link::new(0, 2, "x")]).unwrap_err().code, Code::BadFile);
         assert_eq!(build(vec![node(1), node(0)], vec![]).unwrap_err().code, Code::BadFile);
-        assert_eq!(
-            build(vec![node(0), Node::rank(1, [f64::NAN])], vec![])
-                .unwrap_err()
-                .code,
-            Code::BadFile
-        );
+        assert_eq!(build(vec![node(0), Node::rank(1, [f64::NAN])], vec![]).unwrap_err().code, Code::BadFile);
         let one_way = build(vec![node(0), node(1)], vec![Link::new(0, 1, "x")]).unwrap_err();
         assert!(one_way.message.contains("no path from rank 1 to rank 0"), "{one_way}");
     }

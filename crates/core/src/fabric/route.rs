@@ -20,11 +20,7 @@ impl<'a> Router<'a> {
         for link in &fabric.links {
             reverse[link.to as usize].push(link.from);
         }
-        Router {
-            fabric,
-            reverse,
-            towards: vec![None; fabric.nodes.len()],
-        }
+        Router { fabric, reverse, towards: vec![None; fabric.nodes.len()] }
     }
 
     /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links) once

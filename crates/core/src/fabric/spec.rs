@@ -26,36 +26,20 @@ pub struct Preset {
 
 /// Every kind of fabric, in documentation order.
 pub const PRESETS: [Preset; 10] = [
-    preset(
-        "mesh",
-        "mesh:8x8",
-        "mesh of any dimension, slowest first (rows x columns)",
-    ),
+    preset("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)"),
     preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
     preset("ring", "ring:16", "one-dimensional torus"),
     preset("fc", "fc:8", "every rank joined to every other"),
-    preset(
-        "fbfly",
-        "fbfly:8x8",
-        "flattened butterfly: rows and columns fully joined",
-    ),
+    preset("fbfly", "fbfly:8x8", "flattened butterfly: rows and columns fully joined"),
     preset("hypercube", "hypercube:4", "two ranks in each of so many dimensions"),
     preset("switch", "switch:16", "ranks around one switch"),
-    preset(
-        "bigraph",
-        "bigraph:4x4",
-        "EFLOPS: switches a layer x hosts a switch, two fully joined layers",
-    ),
+    preset("bigraph", "bigraph:4x4", "EFLOPS: switches a layer x hosts a switch, two fully joined layers"),
     preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
     preset("file", "file:fabric.json", "any graph, schema antiphon-fabric/1"),
 ];
 
 const fn preset(kind: &'static str, example: &'static str, description: &'static str) -> Preset {
-    Preset {
-        kind,
-        example,
-        description,
-    }
+    Preset { kind, example, description }
 }
 
 impl Fabric {
@@ -112,29 +96,19 @@ fn link_parameters(text: &str) -> Result<Parameters> {
         None => (text, None),
     };
     let gb_per_s = parse_decimal(rate).ok_or_else(|| {
-        Error::new(
-            Code::BadSpec,
-            format!("'@{}' is not @RATE[/LATENCY]; write for example @100/20ns", clip(text)),
-        )
+        Error::new(Code::BadSpec, format!("'@{}' is not @RATE[/LATENCY]; write for example @100/20ns", clip(text)))
     })?;
     Ok((link::rate(gb_per_s)?, latency))
 }
 
 /// The fabric of `KIND[:SIZE]`, named `spec`.
 fn intact(spec: &str, base: &str) -> Result<Fabric> {
-    let (kind, size) = base
-        .split_once(':')
-        .map_or((base, None), |(kind, size)| (kind, Some(size)));
+    let (kind, size) = base.split_once(':').map_or((base, None), |(kind, size)| (kind, Some(size)));
     let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
         let kinds = PRESETS.map(|preset| preset.kind);
         return Err(Error::new(
             Code::UnknownName,
-            format!(
-                "no fabric '{}'{}; known: {}",
-                clip(kind),
-                nearest(kind, kinds),
-                kinds.join(", ")
-            ),
+            format!("no fabric '{}'{}; known: {}", clip(kind), nearest(kind, kinds), kinds.join(", ")),
         ));
     };
     let wrong = || {
@@ -221,10 +195,7 @@ mod tests {
     fn link_parameters_reach_every_link() {
         let fabric = Fabric::parse("mesh:2x2@12.5/20ns").unwrap();
         assert!(
-            fabric
-                .links
-                .iter()
-                .all(|link| (link.rate, link.latency) == (Some(Rate(12_500_000_000)), Some(20_000)))
+            fabric.links.iter().all(|link| (link.rate, link.latency) == (Some(Rate(12_500_000_000)), Some(20_000)))
         );
         assert!(fabric.grid().is_some());
         assert_eq!(Fabric::parse("dgx1v@25").unwrap().links[0].latency, None);
@@ -265,12 +236,6 @@ mod tests {
             assert_eq!(error.code, code, "{spec}: {error}");
             assert!(error.message.contains(why), "{spec}: {error}");
         }
-        assert!(
-            Fabric::parse(&format!("mesh:{}", "1x".repeat(9000)))
-                .unwrap_err()
-                .message
-                .len()
-                < 200
-        );
+        assert!(Fabric::parse(&format!("mesh:{}", "1x".repeat(9000))).unwrap_err().message.len() < 200);
     }
 }

@@ -18,11 +18,7 @@ impl Fabric {
             });
             counts[at].1 += 1;
         }
-        let listed: Vec<String> = counts
-            .iter()
-            .take(LISTED)
-            .map(|(label, n)| format!("{label} {n}"))
-            .collect();
+        let listed: Vec<String> = counts.iter().take(LISTED).map(|(label, n)| format!("{label} {n}")).collect();
         format!(
             "{}, {}, {}, {} ({}{})",
             count(self.ranks(), "rank", "ranks"),
@@ -57,10 +53,7 @@ mod tests {
     #[test]
     fn describes() {
         for (spec, text) in [
-            (
-                "mesh:8x4",
-                "32 ranks, 0 switches, 104 directed links, 2 dimensions (y 56, x 48)",
-            ),
+            ("mesh:8x4", "32 ranks, 0 switches, 104 directed links, 2 dimensions (y 56, x 48)"),
             ("switch:4", "4 ranks, 1 switch, 8 directed links, 1 dimension (host 8)"),
         ] {
             assert_eq!(Fabric::parse(spec).unwrap().describe(), text);

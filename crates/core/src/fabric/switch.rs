@@ -9,10 +9,7 @@ use crate::error::{Code, Error, Result};
 /// [`Code::TooLarge`] past [`MAX_RANKS`], [`Code::BadSpec`] below two ranks.
 pub fn switch(name: &str, ranks: u32) -> Result<Fabric> {
     if ranks as usize > MAX_RANKS {
-        return Err(Error::new(
-            Code::TooLarge,
-            format!("fabric '{name}' has more than {MAX_RANKS} ranks"),
-        ));
+        return Err(Error::new(Code::TooLarge, format!("fabric '{name}' has more than {MAX_RANKS} ranks")));
     }
     let mut nodes: Vec<Node> = (0..ranks).map(|rank| Node::rank(rank, [1.0, rank as f64])).collect();
     nodes.push(Node::switch("switch", [0.0, ranks.saturating_sub(1) as f64 / 2.0]));

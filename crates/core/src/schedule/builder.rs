@@ -68,10 +68,7 @@ impl<'a> Builder<'a> {
 
     /// Starts a phase; transfers added from now on belong to it.
     pub fn phase(&mut self, name: &str, barrier: bool) {
-        self.schedule.phases.push(Phase {
-            name: name.into(),
-            barrier,
-        });
+        self.schedule.phases.push(Phase { name: name.into(), barrier });
     }
 
     /// Adds a transfer of `lanes` adjacent lanes along a minimal route.
@@ -118,17 +115,7 @@ impl<'a> Builder<'a> {
             ));
         }
         let phase = self.schedule.phases.len() as u32 - 1;
-        self.schedule.transfers.push(Transfer {
-            from,
-            to,
-            op,
-            lane,
-            lanes,
-            phase,
-            step,
-            route,
-            after: vec![],
-        });
+        self.schedule.transfers.push(Transfer { from, to, op, lane, lanes, phase, step, route, after: vec![] });
         Ok(())
     }
 

@@ -197,10 +197,7 @@ impl Schedule {
 
     /// Bytes on the wire of one chunk of a transfer, over all lanes it carries.
     pub fn message_bytes(&self, transfer: &Transfer) -> Bytes {
-        self.lanes[transfer.lane_range()]
-            .iter()
-            .map(|lane| lane.chunk_bytes)
-            .sum()
+        self.lanes[transfer.lane_range()].iter().map(|lane| lane.chunk_bytes).sum()
     }
 
     /// The node a rank is placed on.
@@ -261,11 +258,7 @@ impl Schedule {
             return bad(format!("schema is '{}', expected '{}'", self.schema, Self::SCHEMA));
         }
         if self.ranks as usize != fabric.ranks() {
-            return bad(format!(
-                "it is for {} ranks, the fabric has {}",
-                self.ranks,
-                fabric.ranks()
-            ));
+            return bad(format!("it is for {} ranks, the fabric has {}", self.ranks, fabric.ranks()));
         }
         if self.bytes == 0 || self.bytes > crate::units::MAX_BYTES {
             return bad(format!("bytes is {}, expected 1 to 1 PiB", self.bytes));
@@ -284,10 +277,7 @@ impl Schedule {
             return bad(format!("excluded rank {rank} does not exist"));
         }
         if self.collective.root >= self.ranks {
-            return bad(format!(
-                "root {} does not exist; ranks are 0..{}",
-                self.collective.root, self.ranks
-            ));
+            return bad(format!("root {} does not exist; ranks are 0..{}", self.collective.root, self.ranks));
         }
         for (id, lane) in self.lanes.iter().enumerate() {
             let end = lane.offset.checked_add(lane.bytes);
@@ -295,10 +285,7 @@ impl Schedule {
                 return bad(format!("lane {id} reaches past the end of the buffer"));
             }
             if lane.chunks == 0 || lane.chunks > 1 << 40 || lane.chunk_bytes > 1 << 50 {
-                return bad(format!(
-                    "lane {id} has {} chunks of {} bytes",
-                    lane.chunks, lane.chunk_bytes
-                ));
+                return bad(format!("lane {id} has {} chunks of {} bytes", lane.chunks, lane.chunk_bytes));
             }
             if lane.chunk_bytes < lane.payload_per_chunk() {
                 return bad(format!(
@@ -313,52 +300,32 @@ impl Schedule {
                 return bad(format!("lane {id} names a source or owner that is no rank"));
             }
         }
-        if let Some((rank, lane)) = self
-            .known_gaps
-            .iter()
-            .find(|(r, l)| *r >= self.ranks || *l as usize >= self.lanes.len())
+        if let Some((rank, lane)) =
+            self.known_gaps.iter().find(|(r, l)| *r >= self.ranks || *l as usize >= self.lanes.len())
         {
             return bad(format!("known gap (rank {rank}, lane {lane}) does not exist"));
         }
         let mut lane_transfers = 0usize;
         for (id, transfer) in self.transfers.iter().enumerate() {
             if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
-                return bad(format!(
-                    "transfer {id} goes from rank {} to rank {}",
-                    transfer.from, transfer.to
-                ));
+                return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
             }
             let range = transfer.lane_range();
             if range.is_empty() || range.end > self.lanes.len() {
                 return bad(format!("transfer {id} carries lanes {range:?} of {}", self.lanes.len()));
             }
             let first = &self.lanes[range.start];
-            if self.lanes[range.clone()]
-                .iter()
-                .any(|l| l.chunks != first.chunks || l.stride != first.stride)
-            {
-                return bad(format!(
-                    "transfer {id} carries lanes with different chunk counts or strides"
-                ));
+            if self.lanes[range.clone()].iter().any(|l| l.chunks != first.chunks || l.stride != first.stride) {
+                return bad(format!("transfer {id} carries lanes with different chunk counts or strides"));
             }
             if transfer.phase as usize >= self.phases.len() {
-                return bad(format!(
-                    "transfer {id} is in phase {} of {}",
-                    transfer.phase,
-                    self.phases.len()
-                ));
+                return bad(format!("transfer {id} is in phase {} of {}", transfer.phase, self.phases.len()));
             }
             if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
                 return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));
             }
-            if let Some(other) = transfer
-                .after
-                .iter()
-                .find(|&&other| other as usize >= self.transfers.len())
-            {
-                return bad(format!(
-                    "transfer {id} waits for transfer {other}, which does not exist"
-                ));
+            if let Some(other) = transfer.after.iter().find(|&&other| other as usize >= self.transfers.len()) {
+                return bad(format!("transfer {id} waits for transfer {other}, which does not exist"));
             }
             lane_transfers += range.len();
             if lane_transfers > MAX_LANE_TRANSFERS {

@@ -78,10 +78,7 @@ impl Schedule {
                 .phases
                 .iter()
                 .zip(&steps)
-                .map(|(phase, &steps)| PhaseSteps {
-                    name: phase.name.clone(),
-                    steps,
-                })
+                .map(|(phase, &steps)| PhaseSteps { name: phase.name.clone(), steps })
                 .collect(),
             steps: steps.iter().sum(),
             transfers: self.transfers.len() as u64,
@@ -89,11 +86,7 @@ impl Schedule {
             link_bytes,
             reduce_heights,
             copy_heights,
-            used_links_percent: if slots == 0 {
-                0.0
-            } else {
-                100.0 * link_slots as f64 / slots as f64
-            },
+            used_links_percent: if slots == 0 { 0.0 } else { 100.0 * link_slots as f64 / slots as f64 },
         }
     }
 }

@@ -24,9 +24,7 @@ impl Engine for AlphaBeta {
         let total = plan.messages();
         let mut dependents = vec![Vec::new(); plan.jobs.len()];
         for (id, job) in plan.jobs.iter().enumerate() {
-            plan.after[job.after.clone()]
-                .iter()
-                .for_each(|&other| dependents[other as usize].push(id as u32));
+            plan.after[job.after.clone()].iter().for_each(|&other| dependents[other as usize].push(id as u32));
         }
         let mut ready: Vec<Ready> = vec![Ready::new(); plan.jobs.len()];
         let mut next_chunk = vec![0u64; plan.jobs.len()];
@@ -35,12 +33,8 @@ impl Engine for AlphaBeta {
         let mut reducer_free: Vec<Picos> = vec![0; plan.fabric.ranks()];
         let stop_and_wait = plan.schedule.pacing == Pacing::StopAndWait && plan.schedule.issue == Issue::Links;
         let (mut phase, mut barrier, mut latest) = (0, 0, 0);
-        let mut heap: BinaryHeap<Reverse<(u32, u64, u32)>> = plan
-            .jobs
-            .iter()
-            .enumerate()
-            .map(|(id, job)| Reverse((job.phase, job.step, id as u32)))
-            .collect();
+        let mut heap: BinaryHeap<Reverse<(u32, u64, u32)>> =
+            plan.jobs.iter().enumerate().map(|(id, job)| Reverse((job.phase, job.step, id as u32))).collect();
         let mut done = 0u64;
         while let Some(Reverse((at_phase, slot, id))) = heap.pop() {
             let job = &plan.jobs[id as usize];

@@ -46,12 +46,7 @@ impl Fidelity {
             let names = Fidelity::ALL.map(Fidelity::name);
             Error::new(
                 Code::UnknownName,
-                format!(
-                    "no fidelity '{}'{}; known: {}",
-                    clip(text),
-                    nearest(text, names),
-                    names.join(", ")
-                ),
+                format!("no fidelity '{}'{}; known: {}", clip(text), nearest(text, names), names.join(", ")),
             )
         })
     }

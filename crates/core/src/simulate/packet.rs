@@ -38,16 +38,71 @@ struct Message {
     transfer: TransferId,
     chunk: u64,
     packets_left: u64,
+    first: LinkId,
 }
 
-/// A network interface: a queue of messages, sent in order.
+/// A network interface. While all its messages leave over one link it is a plain FIFO. Otherwise
+/// it is *mixed*: packets are dealt round robin to virtual channels, each a FIFO, so a packet only
+/// waits for the packets before it in its own channel.
 #[derive(Default)]
 struct Interface {
+    /// Messages not fully sent, in order; when mixed, finished ones may stay behind the front.
     queue: VecDeque<Message>,
+    /// Number of messages that have left the front of `queue`.
+    gone: u64,
     /// Packets not yet sent.
     backlog: u64,
     /// Until when packets are being handed to it.
     busy_until: Picos,
+    /// Per virtual channel, runs of (message number, packets); empty unless mixed.
+    channels: Vec<VecDeque<(u64, u64)>>,
+    /// Channel that gets the next packet.
+    next_channel: usize,
+    /// When mixed: links asked for, each once.
+    asked: Vec<LinkId>,
+}
+
+impl Interface {
+    fn is_mixed(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    fn message(&mut self, number: u64) -> &mut Message {
+        let index = (number - self.gone) as usize;
+        &mut self.queue[index]
+    }
+
+    /// Deals `packets` packets of a message to the channels.
+    fn deal(&mut self, number: u64, packets: u64) {
+        let count = self.channels.len() as u64;
+        for i in 0..count.min(packets) {
+            let share = packets / count + u64::from(i < packets % count);
+            let channel = (self.next_channel + i as usize) % self.channels.len();
+            self.channels[channel].push_back((number, share));
+        }
+        self.next_channel = (self.next_channel + (packets % count) as usize) % self.channels.len();
+    }
+
+    /// The channel whose head is the oldest message that leaves over `link`.
+    fn channel_for(&self, link: LinkId) -> Option<usize> {
+        let heads = self.channels.iter().enumerate().filter_map(|(i, c)| c.front().map(|&(number, _)| (number, i)));
+        heads.filter(|&(number, _)| self.queue[(number - self.gone) as usize].first == link).min().map(|(_, i)| i)
+    }
+
+    /// Drops finished messages from the front.
+    fn trim(&mut self) {
+        while self.queue.front().is_some_and(|m| m.packets_left == 0) {
+            self.queue.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// The only link its unfinished messages leave over, if there is only one.
+    fn single_link(&self) -> Option<LinkId> {
+        let mut links = self.queue.iter().filter(|m| m.packets_left > 0).map(|m| m.first);
+        let first = links.next()?;
+        links.all(|link| link == first).then_some(first)
+    }
 }
 
 /// What waits for a link.
@@ -56,13 +111,7 @@ enum Request {
     /// The packet at the head of an interface.
     Interface(u32),
     /// Packets in transit: the next `count` packets of a message at hop `hop` of its route.
-    Transit {
-        transfer: TransferId,
-        chunk: u64,
-        hop: u32,
-        count: u64,
-        last: bool,
-    },
+    Transit { transfer: TransferId, chunk: u64, hop: u32, count: u64, last: bool },
 }
 
 /// What a link is transmitting.
@@ -73,6 +122,8 @@ struct Service {
     start: Picos,
     packet_ps: Picos,
     packets: u64,
+    /// Channel it comes from, if from a mixed interface.
+    channel: Option<usize>,
     /// Matches the event that ends it; an outdated event is ignored.
     version: u32,
 }
@@ -101,12 +152,7 @@ enum Event {
     /// A link finished its service.
     LinkDone { link: LinkId, version: u32 },
     /// A packet reached the node before hop `hop`.
-    Arrive {
-        transfer: TransferId,
-        chunk: u64,
-        hop: u32,
-        last: bool,
-    },
+    Arrive { transfer: TransferId, chunk: u64, hop: u32, last: bool },
     /// The last packet of a message was received and handed over.
     Received { transfer: TransferId },
     /// Its data was added (or stored).
@@ -115,7 +161,8 @@ enum Event {
     Wake { queue: u32 },
 }
 
-/// An event with its time; ordered by time, then by creation.
+/// An event with its time and rank among simultaneous ones: kind, then link, transfer or queue
+/// number, then creation. So ties are broken in schedule order, whatever happened before.
 struct Timed(Picos, u64, Event);
 
 impl PartialEq for Timed {
@@ -189,12 +236,7 @@ impl<'a, 'r> Network<'a, 'r> {
             strict: plan.schedule.issue == Issue::StrictSteps,
             stop_and_wait: by_link && plan.schedule.pacing == Pacing::StopAndWait,
         };
-        let count = plan
-            .system
-            .interface
-            .count
-            .min(plan.schedule.interfaces.unwrap_or(u32::MAX))
-            .max(1);
+        let count = plan.system.interface.count.min(plan.schedule.interfaces.unwrap_or(u32::MAX)).max(1);
         if !by_link {
             (0..ranks as u32).for_each(|rank| network.add_queue(rank, count));
         }
@@ -214,9 +256,7 @@ impl<'a, 'r> Network<'a, 'r> {
                 }
             };
             network.transfer_queue[id] = queue;
-            network.queues[queue as usize]
-                .heap
-                .push(Reverse((job.phase, job.step, id as TransferId)));
+            network.queues[queue as usize].heap.push(Reverse((job.phase, job.step, id as TransferId)));
         }
         network
     }
@@ -246,12 +286,7 @@ impl<'a, 'r> Network<'a, 'r> {
             events += 1;
             match event {
                 Event::LinkDone { link, version } => self.link_done(link, version),
-                Event::Arrive {
-                    transfer,
-                    chunk,
-                    hop,
-                    last,
-                } => self.request_hop(transfer, chunk, hop, last),
+                Event::Arrive { transfer, chunk, hop, last } => self.request_hop(transfer, chunk, hop, last),
                 Event::Received { transfer } => self.received(transfer),
                 Event::Applied { transfer } => {
                     self.apply(transfer);
@@ -263,16 +298,21 @@ impl<'a, 'r> Network<'a, 'r> {
                 return Err(Error::new(Code::Interrupted, "interrupted"));
             }
         }
-        if done < self.plan.messages() {
-            Err(self.stalled(done))
-        } else {
-            Ok(events)
-        }
+        if done < self.plan.messages() { Err(self.stalled(done)) } else { Ok(events) }
     }
 
     fn schedule(&mut self, at: Picos, event: Event) {
-        self.sequence += 1;
-        self.events.push(Timed(at, self.sequence, event));
+        self.sequence = (self.sequence + 1) & 0xffff_ffff;
+        let (kind, id) = match event {
+            Event::LinkDone { link, .. } => (0, link),
+            Event::Arrive { transfer, .. } => (1, transfer),
+            Event::Received { transfer } => (2, transfer),
+            Event::Applied { transfer } => (3, transfer),
+            Event::Wake { queue } => (4, queue),
+        };
+        // 3 bits of kind, 29 of number, 32 of creation order.
+        let key = kind << 61 | (id as u64 & 0x1fff_ffff) << 32 | self.sequence;
+        self.events.push(Timed(at, key, event));
     }
 
     // --- Senders: which message starts when -------------------------------------------------
@@ -310,11 +350,7 @@ impl<'a, 'r> Network<'a, 'r> {
 
     /// Starts everything a sender may start now.
     fn advance(&mut self, queue: u32) {
-        if self.by_link {
-            self.advance_link(queue)
-        } else {
-            self.advance_steps(queue)
-        }
+        if self.by_link { self.advance_link(queue) } else { self.advance_steps(queue) }
     }
 
     fn advance_link(&mut self, queue: u32) {
@@ -344,11 +380,7 @@ impl<'a, 'r> Network<'a, 'r> {
         let Reverse((phase, slot, id)) = *top;
         let job = &self.plan.jobs[id as usize];
         // Chunks taken so far follow from the slot.
-        let chunk = if job.stride == 0 {
-            0
-        } else {
-            (slot - job.step) / job.stride
-        };
+        let chunk = if job.stride == 0 { 0 } else { (slot - job.step) / job.stride };
         if chunk + 1 < job.chunks {
             *top = Reverse((phase, slot + job.stride, id));
         } else {
@@ -386,11 +418,7 @@ impl<'a, 'r> Network<'a, 'r> {
                     i += 1;
                     continue;
                 }
-                let Some(free) = self.queues[queue as usize]
-                    .interfaces
-                    .clone()
-                    .find(|&i| self.is_free(i))
-                else {
+                let Some(free) = self.queues[queue as usize].interfaces.clone().find(|&i| self.is_free(i)) else {
                     return;
                 };
                 self.queues[queue as usize].slot.remove(i);
@@ -421,20 +449,59 @@ impl<'a, 'r> Network<'a, 'r> {
             return self.schedule(at, Event::Received { transfer: id });
         }
         let packets = job.packets.count;
+        let first = plan.route(job)[0];
         let state = &mut self.interfaces[interface as usize];
-        state.queue.push_back(Message {
-            transfer: id,
-            chunk,
-            packets_left: packets,
-        });
+        let idle = state.backlog == 0;
+        let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
+        state.queue.push_back(Message { transfer: id, chunk, packets_left: packets, first });
         state.backlog += packets;
+        let number = state.gone + state.queue.len() as u64 - 1;
         if !self.by_link {
-            state.busy_until = self.now + packets * plan.system.interface.issue_ps;
+            // One packet an issue slot; the last is visible one slot later.
+            state.busy_until = self.now + (packets + 1) * plan.system.interface.issue_ps;
             let (until, queue) = (state.busy_until, self.interface_queue[interface as usize]);
             self.schedule(until, Event::Wake { queue });
         }
-        if self.interfaces[interface as usize].queue.len() == 1 {
-            self.request(plan.route(job)[0], Request::Interface(interface));
+        if idle {
+            self.request(first, Request::Interface(interface));
+        } else if !joins {
+            if self.interfaces[interface as usize].is_mixed() {
+                self.interfaces[interface as usize].deal(number, packets);
+            } else {
+                self.split(interface);
+            }
+            self.ask(interface);
+        }
+    }
+
+    /// Turns an interface with messages for several links into a mixed one.
+    fn split(&mut self, id: u32) {
+        let first = self.interfaces[id as usize].queue[0].first;
+        // A run on the link ends with the packet being sent; its packets are not dealt.
+        self.interrupt(first);
+        let on_link = match self.links[first as usize].service {
+            Some(Service { request: Request::Interface(other), packets, .. }) if other == id => packets,
+            _ => 0,
+        };
+        let state = &mut self.interfaces[id as usize];
+        state.channels = vec![VecDeque::new(); self.plan.system.interface.virtual_channels.max(1) as usize];
+        state.asked = vec![first];
+        for index in 0..state.queue.len() {
+            let packets = state.queue[index].packets_left - if index == 0 { on_link } else { 0 };
+            state.deal(state.gone + index as u64, packets);
+        }
+    }
+
+    /// Asks for every link that some channel of a mixed interface wants and that is not asked for.
+    fn ask(&mut self, id: u32) {
+        for channel in 0..self.interfaces[id as usize].channels.len() {
+            let state = &mut self.interfaces[id as usize];
+            let Some(&(number, _)) = state.channels[channel].front() else { continue };
+            let link = state.message(number).first;
+            if !state.asked.contains(&link) {
+                state.asked.push(link);
+                self.request(link, Request::Interface(id));
+            }
         }
     }
 
@@ -442,51 +509,40 @@ impl<'a, 'r> Network<'a, 'r> {
 
     /// Queues a request at a link, cutting a run of packets short to let it in.
     fn request(&mut self, link: LinkId, request: Request) {
+        self.links[link as usize].waiting.push_back(request);
+        if self.links[link as usize].service.is_none() {
+            self.serve(link);
+        } else {
+            self.interrupt(link);
+        }
+    }
+
+    /// Ends an interface's run of packets on a link with the packet that is being sent.
+    fn interrupt(&mut self, link: LinkId) {
         let state = &mut self.links[link as usize];
-        state.waiting.push_back(request);
-        match &mut state.service {
-            None => self.serve(link),
-            Some(service) if service.packets > 1 && matches!(service.request, Request::Interface(_)) => {
-                // The packet on the link is finished; the rest of the run queues again.
-                let sent = (self.now - service.start).div_ceil(service.packet_ps).max(1);
-                if sent < service.packets {
-                    service.packets = sent;
-                    state.version += 1;
-                    service.version = state.version;
-                    let (end, version) = (service.start + sent * service.packet_ps, state.version);
-                    self.schedule(end, Event::LinkDone { link, version });
-                }
-            }
-            Some(_) => {}
+        let Some(service) = &mut state.service else { return };
+        let sent = (self.now - service.start).div_ceil(service.packet_ps).max(1);
+        if matches!(service.request, Request::Interface(_)) && sent < service.packets {
+            service.packets = sent;
+            state.version += 1;
+            service.version = state.version;
+            let (end, version) = (service.start + sent * service.packet_ps, state.version);
+            self.schedule(end, Event::LinkDone { link, version });
         }
     }
 
     /// A packet in transit asks for the link of hop `hop`.
     fn request_hop(&mut self, transfer: TransferId, chunk: u64, hop: u32, last: bool) {
         let link = self.plan.route(&self.plan.jobs[transfer as usize])[hop as usize];
-        if let Some(Request::Transit {
-            transfer: t,
-            chunk: c,
-            hop: h,
-            count,
-            last: l,
-        }) = self.links[link as usize].waiting.back_mut()
+        if let Some(Request::Transit { transfer: t, chunk: c, hop: h, count, last: l }) =
+            self.links[link as usize].waiting.back_mut()
             && (*t, *c, *h) == (transfer, chunk, hop)
         {
             *count += 1;
             *l |= last;
             return;
         }
-        self.request(
-            link,
-            Request::Transit {
-                transfer,
-                chunk,
-                hop,
-                count: 1,
-                last,
-            },
-        );
+        self.request(link, Request::Transit { transfer, chunk, hop, count: 1, last });
     }
 
     /// Starts the next service of an idle link.
@@ -496,55 +552,39 @@ impl<'a, 'r> Network<'a, 'r> {
         let Some(request) = state.waiting.pop_front() else {
             return;
         };
-        let (transfer, packets) = match request {
-            Request::Interface(interface) => {
-                let interface = &self.interfaces[interface as usize];
-                let message = interface.queue.front().expect("an interface that asks has a message");
-                let single = plan.jobs[message.transfer as usize].hops.len() == 1;
-                // A run ends where the interface becomes free, so that its rank can go on.
-                let until_free = interface.backlog.saturating_sub(plan.system.interface.depth_packets);
-                let run = if until_free > 0 {
-                    message.packets_left.min(until_free)
-                } else {
-                    message.packets_left
-                };
-                (
-                    message.transfer,
-                    if single && state.waiting.is_empty() { run } else { 1 },
-                )
+        let (transfer, packets, channel) = match request {
+            Request::Interface(id) => {
+                let interface = &self.interfaces[id as usize];
+                match interface.channel_for(link) {
+                    _ if !interface.is_mixed() => {
+                        let message = interface.queue.front().expect("an interface that asks has a message");
+                        let single = plan.jobs[message.transfer as usize].hops.len() == 1;
+                        // A run ends where the interface becomes free, so that its rank can go on.
+                        let until_free = interface.backlog.saturating_sub(plan.system.interface.depth_packets);
+                        let left = message.packets_left;
+                        let run = if until_free > 0 { left.min(until_free) } else { left };
+                        (message.transfer, if single && state.waiting.is_empty() { run } else { 1 }, None)
+                    }
+                    Some(channel) => {
+                        let (number, _) = interface.channels[channel][0];
+                        (interface.queue[(number - interface.gone) as usize].transfer, 1, Some(channel))
+                    }
+                    None => unreachable!("a mixed interface asks only for links its channels want"),
+                }
             }
-            Request::Transit {
-                transfer,
-                chunk,
-                hop,
-                count,
-                last,
-            } => {
+            Request::Transit { transfer, chunk, hop, count, last } => {
                 let at_end = hop as usize + 1 == plan.jobs[transfer as usize].hops.len();
                 if count > 1 && !at_end {
                     // Forwarded packet by packet; the rest keeps its place at the front.
-                    state.waiting.push_front(Request::Transit {
-                        transfer,
-                        chunk,
-                        hop,
-                        count: count - 1,
-                        last,
-                    });
+                    state.waiting.push_front(Request::Transit { transfer, chunk, hop, count: count - 1, last });
                 }
-                (transfer, if at_end { count } else { 1 })
+                (transfer, if at_end { count } else { 1 }, None)
             }
         };
         let packet_ps = plan.packet_ps(&plan.jobs[transfer as usize], link);
         state.version += 1;
         let version = state.version;
-        state.service = Some(Service {
-            request,
-            transfer,
-            start: self.now,
-            packet_ps,
-            packets,
-            version,
-        });
+        state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel, version });
         self.schedule(self.now + packets * packet_ps, Event::LinkDone { link, version });
     }
 
@@ -555,64 +595,73 @@ impl<'a, 'r> Network<'a, 'r> {
         };
         self.links[link as usize].service = None;
         let job = &plan.jobs[service.transfer as usize];
-        self.recorder
-            .transmitted(link, job, service.packets, service.start, self.now);
+        self.recorder.transmitted(link, job, service.packets, service.start, self.now);
         let (chunk, hop, last, sender) = match service.request {
             Request::Interface(id) => {
-                let interface = &mut self.interfaces[id as usize];
-                let message = interface.queue.front_mut().expect("served from this interface");
-                message.packets_left -= service.packets;
-                interface.backlog -= service.packets;
-                let (chunk, left) = (message.chunk, message.packets_left);
-                if left == 0 {
-                    interface.queue.pop_front();
-                }
-                if let Some(next) = interface.queue.front() {
-                    let first = plan.route(&plan.jobs[next.transfer as usize])[0];
-                    if first == link {
-                        self.links[link as usize].waiting.push_back(service.request);
-                    } else {
-                        self.request(first, service.request);
-                    }
-                }
-                (chunk, 0, left == 0, Some(self.interface_queue[id as usize]))
+                let (chunk, last) = self.sent_from_interface(id, link, &service);
+                (chunk, 0, last, Some(self.interface_queue[id as usize]))
             }
-            Request::Transit {
-                chunk,
-                hop,
-                count,
-                last,
-                ..
-            } => (chunk, hop, last && service.packets == count, None),
+            Request::Transit { chunk, hop, count, last, .. } => (chunk, hop, last && service.packets == count, None),
         };
         let at = self.now + plan.latency_ps[link as usize];
         if hop as usize + 1 < job.hops.len() {
             if at == self.now {
                 self.request_hop(service.transfer, chunk, hop + 1, last);
             } else {
-                self.schedule(
-                    at,
-                    Event::Arrive {
-                        transfer: service.transfer,
-                        chunk,
-                        hop: hop + 1,
-                        last,
-                    },
-                );
+                self.schedule(at, Event::Arrive { transfer: service.transfer, chunk, hop: hop + 1, last });
             }
         } else if last {
-            self.schedule(
-                at + plan.system.hand_off_ps,
-                Event::Received {
-                    transfer: service.transfer,
-                },
-            );
+            self.schedule(at + plan.system.hand_off_ps, Event::Received { transfer: service.transfer });
         }
         if self.links[link as usize].service.is_none() {
             self.serve(link);
         }
         if let Some(queue) = sender {
             self.advance(queue);
+        }
+    }
+
+    /// Accounts for packets an interface has sent over `link` and asks for its next one. Returns
+    /// the chunk of the message and whether it was the message's last packet.
+    fn sent_from_interface(&mut self, id: u32, link: LinkId, service: &Service) -> (u64, bool) {
+        let interface = &mut self.interfaces[id as usize];
+        let number = match service.channel {
+            Some(channel) => {
+                let run = interface.channels[channel].front_mut().expect("served from this channel");
+                run.1 -= 1;
+                let (number, left) = *run;
+                if left == 0 {
+                    interface.channels[channel].pop_front();
+                }
+                number
+            }
+            None => interface.gone,
+        };
+        interface.backlog -= service.packets;
+        let message = interface.message(number);
+        message.packets_left -= service.packets;
+        let (chunk, last) = (message.chunk, message.packets_left == 0);
+        interface.asked.retain(|&asked| asked != link);
+        interface.trim();
+        let unasked = interface.asked.is_empty();
+        if interface.is_mixed() && unasked && (interface.backlog == 0 || interface.single_link().is_some()) {
+            interface.channels.clear();
+            interface.queue.retain(|m| m.packets_left > 0);
+        }
+        if interface.is_mixed() {
+            self.ask(id);
+        } else if let Some(next) = interface.queue.front().map(|m| m.first) {
+            self.request_after(link, next, service.request);
+        }
+        (chunk, last)
+    }
+
+    /// Queues a request at `link`, which may be `done`, the one that has just become free.
+    fn request_after(&mut self, done: LinkId, link: LinkId, request: Request) {
+        if link == done {
+            self.links[link as usize].waiting.push_back(request);
+        } else {
+            self.request(link, request);
         }
     }
 
@@ -654,11 +703,7 @@ impl<'a, 'r> Network<'a, 'r> {
     fn stalled(&mut self, done: u64) -> Error {
         let head = |network: &Self, queue: usize| {
             let state = &network.queues[queue];
-            state
-                .slot
-                .first()
-                .copied()
-                .or_else(|| state.heap.peek().map(|&Reverse((_, _, id))| id))
+            state.slot.first().copied().or_else(|| state.heap.peek().map(|&Reverse((_, _, id))| id))
         };
         let mut chain = Vec::new();
         let mut visited = Vec::new();
@@ -684,16 +729,10 @@ impl<'a, 'r> Network<'a, 'r> {
             chain.push(format!("transfer {id} again"));
         }
         let rank = self.queues.iter().map(|q| q.rank).next().unwrap_or(0);
-        let chain = if chain.is_empty() {
-            format!("rank {rank} has nothing to send")
-        } else {
-            chain.join(" waits for ")
-        };
+        let chain =
+            if chain.is_empty() { format!("rank {rank} has nothing to send") } else { chain.join(" waits for ") };
         let total = self.plan.messages();
-        let what = format!(
-            "no progress after {done} of {total} messages at {} ns: {chain}",
-            self.now / 1000
-        );
+        let what = format!("no progress after {done} of {total} messages at {} ns: {chain}", self.now / 1000);
         Error::new(Code::Stalled, what)
     }
 }

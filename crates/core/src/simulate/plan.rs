@@ -91,12 +91,7 @@ impl<'a> Plan<'a> {
             let hops = transfer.route.len() as u128;
             let per_message = if hops > 1 { packets.count as u128 * hops } else { 1 };
             work += lane.chunks as u128 * per_message;
-            let slowest = transfer
-                .route
-                .iter()
-                .map(|&l| plan.flit_ps[l as usize])
-                .max()
-                .unwrap_or(0);
+            let slowest = transfer.route.iter().map(|&l| plan.flit_ps[l as usize]).max().unwrap_or(0);
             longest += lane.chunks as u128 * packets.count as u128 * packets.flits as u128 * slowest as u128 * hops;
             plan.jobs.push(Job {
                 from: transfer.from,
@@ -107,11 +102,7 @@ impl<'a> Plan<'a> {
                 chunks: lane.chunks,
                 packets,
                 bytes,
-                reduce_ps: if transfer.op == Op::Reduce {
-                    system.reduce_time(bytes)
-                } else {
-                    0
-                },
+                reduce_ps: if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 },
                 lanes: transfer.lane_range(),
                 hops: range(&mut plan.hops, &transfer.route),
                 after: range(&mut plan.after, &transfer.after),
@@ -150,9 +141,6 @@ impl<'a> Plan<'a> {
         let job = &self.jobs[id as usize];
         let phase = &self.schedule.phases[job.phase as usize].name;
         let slot = job.step + chunk * job.stride;
-        format!(
-            "transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})",
-            job.from, job.to
-        )
+        format!("transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
     }
 }

@@ -34,11 +34,7 @@ impl Recorder {
             .iter()
             .map(|lane| {
                 let start = rows;
-                rows += if all_chunks {
-                    lane.chunks as usize
-                } else {
-                    lane.chunks.min(2) as usize
-                };
+                rows += if all_chunks { lane.chunks as usize } else { lane.chunks.min(2) as usize };
                 start
             })
             .collect();
@@ -106,11 +102,7 @@ impl Recorder {
             let rows = if self.all_chunks { count } else { count.min(2) };
             for row in 0..rows {
                 let chunk = if self.all_chunks || row == 0 { row } else { count - 1 };
-                chunks.push(ChunkRow {
-                    lane: lane as u32,
-                    chunk,
-                    complete_ps: self.complete[start + row as usize],
-                });
+                chunks.push(ChunkRow { lane: lane as u32, chunk, complete_ps: self.complete[start + row as usize] });
             }
         }
         let windows = time_ps.div_ceil(self.window_ps) as usize;
@@ -127,11 +119,7 @@ impl Recorder {
             last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),
             timeline: Timeline {
                 window_ps: self.window_ps,
-                utilization: self.busy[..windows.min(WINDOWS)]
-                    .iter()
-                    .enumerate()
-                    .map(share)
-                    .collect(),
+                utilization: self.busy[..windows.min(WINDOWS)].iter().enumerate().map(share).collect(),
             },
             packet_hops: self.links.iter().map(|row| row.packets).sum(),
             flit_hops: plan
