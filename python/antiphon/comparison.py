@@ -108,7 +108,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs by time, best first, and the algorithms that were left out."""
+    """Runs by time, best first (incomplete ones last), and the algorithms that were left out."""
 
     fabric: str
     collective: str
@@ -211,7 +211,7 @@ def compare(
             runs.append(run(fabric, schedule, system, fidelity, bound=bound, progress=heartbeat))
         except AntiphonError as error:
             refused.append(_refusal(spec, fabric, error))
-    runs.sort(key=lambda run: run.time_ns)
+    runs.sort(key=lambda run: (not run.result.proof.complete, run.time_ns))
     return Comparison(fabric.name, collective, size, system, fidelity, bound, runs, refused)
 
 

@@ -24,6 +24,8 @@ Points = NDArray[np.float64]
 
 MAX_DRAWN_NODES = 1024
 """Larger fabrics are not drawn: single links would be thinner than a pixel."""
+MAX_DRAWN_LINKS = 8192
+"""Denser fabrics are not drawn either: the page would be slow and the links one blot."""
 MAX_LABELLED_NODES = 256
 FLATTEST = 0.3
 """Fabrics that are flatter are stretched to this ratio of height to width."""
@@ -62,7 +64,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         bars=_bars(comparison),
         lines=_lines(comparison),
         picture=picture,
-        max_drawn=MAX_DRAWN_NODES,
+        drawable=f"{MAX_DRAWN_NODES:,} nodes and {MAX_DRAWN_LINKS:,} links",
         levels=LEVELS,
         system=json.loads(comparison.system.to_json()),
         data=_data(comparison.runs) if picture else [],
@@ -163,12 +165,13 @@ def _picture(fabric: Fabric) -> dict[str, Any] | None:
     """Nodes and links in pixels, or None if the fabric is too large to draw."""
     nodes, links = fabric.nodes, fabric.links
     count = len(nodes["rank"])
-    if count > MAX_DRAWN_NODES:
+    if count > MAX_DRAWN_NODES or len(links["from"]) > MAX_DRAWN_LINKS:
         return None
     unit, on_grid = _positions(fabric)
     extent = unit.max(axis=0)
     scale = float(np.clip(min(820 / max(extent[0], 1), 560 / max(extent[1], 1)), 12, 92))
-    radius = min(15.0, 0.27 * scale)
+    labelled = count <= MAX_LABELLED_NODES
+    radius = min(15.0, (0.27 if labelled else 0.18) * scale)
     margin = radius + 0.5 * scale
     points = unit * scale + margin
     seen: dict[tuple[int, int], int] = {}
@@ -181,7 +184,7 @@ def _picture(fabric: Fabric) -> dict[str, Any] | None:
         "width": float(extent[0] * scale + 2 * margin),
         "height": float(extent[1] * scale + 2 * margin),
         "radius": radius,
-        "labels": count <= MAX_LABELLED_NODES,
+        "labels": labelled,
         "stroke": max(1.2, min(3.2, scale / 22)),
         "nodes": [
             {"x": float(x), "y": float(y), "name": str(name), "rank": int(rank)}
