@@ -194,6 +194,34 @@ def test_builder_makes_what_the_core_makes() -> None:
     assert Schedule.from_json(mine.to_json(), fabric) == mine
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_execution(dtype: Any, seed: int | None) -> None:
+    schedule = ring(Fabric("ring:5"), 40 * np.dtype(dtype).itemsize)
+    buffers = [np.arange(40, dtype=dtype) * rank for rank in range(5)]
+    for buffer in schedule.execute(buffers, seed):
+        assert buffer.dtype == dtype
+        assert buffer.tolist() == (np.arange(40) * 10).tolist()
+    assert buffers[1].tolist() == list(range(40)), "the given arrays are not changed"
+
+
+def test_execution_of_wrong_buffers() -> None:
+    schedule = ring(Fabric("ring:3"), 48)
+    good = np.zeros(12, np.float32)
+    for buffers in (
+        [good, good],
+        [good] * 4,
+        [good[:5]] * 3,
+        [good, good, np.zeros(12)],
+        [1, 2, 3],
+        None,
+        [good > 0] * 3,
+    ):
+        with pytest.raises(AntiphonError) as caught:
+            schedule.execute(buffers)  # type: ignore[arg-type]
+        assert caught.value.code in ("bad-spec", "bad-size")
+
+
 def test_builder_mistakes() -> None:
     fabric = Fabric("ring:4")
 

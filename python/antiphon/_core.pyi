@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Final, SupportsIndex, TypeAlias, final
 
+import numpy as np
+
 from antiphon.results import Algorithm, Bound, Proof, SimulationResult, Stats, Table
 
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
+_Buffer: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = [
     "Fabric",
@@ -174,6 +177,18 @@ class Schedule:
         """Steps, tree heights and bytes per link."""
     def verify(self, fabric: Fabric) -> Proof:
         """See ``verify``."""
+    def execute(self, buffers: Sequence[_Buffer], seed: int | None = None) -> list[_Buffer]:
+        """Runs the schedule on real data, in this process: the buffers that the ranks end with.
+
+        Args:
+            buffers: one array per rank of shape ``(bytes / itemsize,)``, all int32, int64, float32
+                or float64; for an all-to-all, ``ranks`` times as long, one part per source.
+            seed: without one, messages go in schedule order; with one, in a random order that
+                respects only dependencies and barriers.
+
+        Raises:
+            AntiphonError: ``bad-spec`` or ``bad-size`` for wrong buffers, ``too-large``.
+        """
     @property
     def algorithm(self) -> str:
         """Algorithm that made it, with its options."""

@@ -26,19 +26,8 @@ pub struct ScheduleBuilder {
 }
 
 enum Call {
-    Phase {
-        name: String,
-        barrier: bool,
-    },
-    Send {
-        op: Op,
-        from: u32,
-        to: u32,
-        lane: LaneId,
-        lanes: u32,
-        step: u32,
-        route: Option<Vec<u32>>,
-    },
+    Phase { name: String, barrier: bool },
+    Send { op: Op, from: u32, to: u32, lane: LaneId, lanes: u32, step: u32, route: Option<Vec<u32>> },
 }
 
 #[pymethods]
@@ -84,42 +73,18 @@ impl ScheduleBuilder {
         owner: u32,
     ) -> LaneId {
         let chunk_bytes = chunk_bytes.unwrap_or_else(|| bytes.div_ceil(chunks.max(1)).max(1));
-        self.lanes.push(Lane {
-            offset,
-            bytes,
-            chunks,
-            chunk_bytes,
-            stride,
-            source,
-            owner,
-        });
+        self.lanes.push(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
         self.lanes.len() as LaneId - 1
     }
 
     #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
     fn reduce(&mut self, from_: u32, to: u32, lane: LaneId, step: u32, lanes: u32, route: Option<Vec<u32>>) {
-        self.calls.push(Call::Send {
-            op: Op::Reduce,
-            from: from_,
-            to,
-            lane,
-            lanes,
-            step,
-            route,
-        });
+        self.calls.push(Call::Send { op: Op::Reduce, from: from_, to, lane, lanes, step, route });
     }
 
     #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
     fn copy(&mut self, from_: u32, to: u32, lane: LaneId, step: u32, lanes: u32, route: Option<Vec<u32>>) {
-        self.calls.push(Call::Send {
-            op: Op::Copy,
-            from: from_,
-            to,
-            lane,
-            lanes,
-            step,
-            route,
-        });
+        self.calls.push(Call::Send { op: Op::Copy, from: from_, to, lane, lanes, step, route });
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<Schedule> {
@@ -127,12 +92,7 @@ impl ScheduleBuilder {
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "<ScheduleBuilder {} on {}: {} lanes>",
-            self.name,
-            self.fabric.name,
-            self.lanes.len()
-        )
+        format!("<ScheduleBuilder {} on {}: {} lanes>", self.name, self.fabric.name, self.lanes.len())
     }
 }
 
@@ -145,25 +105,14 @@ impl ScheduleBuilder {
         for call in &self.calls {
             match call {
                 Call::Phase { name, barrier } => builder.phase(name, *barrier),
-                Call::Send {
-                    op,
-                    from,
-                    to,
-                    lane,
-                    lanes,
-                    step,
-                    route,
-                } => match route {
+                Call::Send { op, from, to, lane, lanes, step, route } => match route {
                     Some(route) => builder.send_via(*op, *from, *to, *lane, *lanes, *step, route.clone())?,
                     None => builder.send(*op, *from, *to, *lane, *lanes, *step)?,
                 },
             }
         }
         if builder.schedule.transfers.is_empty() {
-            return Err(Error::new(
-                Code::BadSpec,
-                format!("schedule '{}' has no transfers", self.name),
-            ));
+            return Err(Error::new(Code::BadSpec, format!("schedule '{}' has no transfers", self.name)));
         }
         builder.finish()
     }

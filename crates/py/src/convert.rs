@@ -28,13 +28,8 @@ pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Se
         Ok(outcome) => outcome.map_err(raise),
         Err(panic) => {
             let what = panic.downcast_ref::<String>().map(String::as_str);
-            let what = what
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("panic");
-            Err(exception(
-                format!("internal error, please report it: {what}"),
-                "internal",
-            ))
+            let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
+            Err(exception(format!("internal error, please report it: {what}"), "internal"))
         }
     }
 }
@@ -48,10 +43,7 @@ impl<'py> FromPyObject<'_, 'py> for Size {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let text = match value.cast::<PyString>() {
             Ok(text) => text.to_string(),
-            Err(_) => value
-                .call_method0("__index__")
-                .map_err(|_| not_a_size(&value))?
-                .to_string(),
+            Err(_) => value.call_method0("__index__").map_err(|_| not_a_size(&value))?.to_string(),
         };
         units::parse_bytes(&text).map(Size).map_err(raise)
     }

@@ -14,10 +14,7 @@ pub struct Fabric(pub Arc<fabric::Fabric>);
 impl Fabric {
     /// Calls a Python function that turns a foreign graph into fabric JSON and reads that.
     fn from_graph(module_function: &str, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
-        let converted = graph
-            .py()
-            .import("antiphon.graphs")?
-            .call_method1(module_function, (graph, name))?;
+        let converted = graph.py().import("antiphon.graphs")?.call_method1(module_function, (graph, name))?;
         let (name, text): (String, String) = converted.extract()?;
         Fabric::read_json(graph.py(), &name, &text)
     }
@@ -77,9 +74,7 @@ impl Fabric {
             .0;
         let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
         for dimension in 0..dimensions {
-            let values = nodes
-                .iter()
-                .map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
+            let values = nodes.iter().map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
             Table(table.clone()).column(&format!("coord_{dimension}"), values)?;
         }
         Ok(table)
@@ -92,20 +87,9 @@ impl Fabric {
             .column("from", links.iter().map(|link| i64::from(link.from)))?
             .column("to", links.iter().map(|link| i64::from(link.to)))?
             .text("dimension", links.iter().map(|link| link.dimension.clone()))?
-            .column(
-                "rate_gb_per_s",
-                links
-                    .iter()
-                    .map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())),
-            )?
-            .column(
-                "latency_ns",
-                links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)),
-            )?
-            .column(
-                "speed",
-                links.iter().map(|link| f64::from(link.speed_permille) / 1000.0),
-            )?;
+            .column("rate_gb_per_s", links.iter().map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())))?
+            .column("latency_ns", links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)))?
+            .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?;
         Ok(table.0)
     }
 

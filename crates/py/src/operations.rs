@@ -23,10 +23,7 @@ pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Co
         let text = format!("root {root} does not exist; ranks are 0..{}", fabric.ranks());
         return Err(raise(Error::new(Code::BadSpec, text)));
     }
-    Ok(Collective {
-        kind,
-        root: if kind.rooted() { root } else { 0 },
-    })
+    Ok(Collective { kind, root: if kind.rooted() { root } else { 0 } })
 }
 
 /// A system given by preset name or as an object.
@@ -69,13 +66,8 @@ pub fn build(
 
 #[pyfunction]
 pub fn verify<'py>(py: Python<'py>, fabric: &Fabric, schedule: &Schedule) -> PyResult<Bound<'py, PyAny>> {
-    let proof = run(py, || prove(&fabric.0, &schedule.0))?;
+    let proof = run(py, || verification::verify(&fabric.0, &schedule.0))?;
     proof_record(py, &proof)
-}
-
-fn prove(fabric: &fabric::Fabric, schedule: &antiphon_core::schedule::Schedule) -> Result<Proof, Error> {
-    schedule.check(fabric)?;
-    verification::verify(fabric, schedule)
 }
 
 fn proof_record<'py>(py: Python<'py>, proof: &Proof) -> PyResult<Bound<'py, PyAny>> {
@@ -140,15 +132,13 @@ pub fn simulate<'py>(
         last = Instant::now();
         stopped = Python::attach(|py| {
             py.check_signals()?;
-            progress
-                .as_ref()
-                .map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
+            progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
         })
         .err();
         stopped.is_none()
     };
     let outcome = run(py, || {
-        let proof = prove(fabric, schedule)?;
+        let proof = verification::verify(fabric, schedule)?;
         simulation::simulate(fabric, schedule, &system, fidelity, &mut heartbeat).map(|result| (proof, result))
     });
     match (stopped, outcome) {
@@ -165,11 +155,7 @@ fn result_record<'py>(
     result: &SimulationResult,
 ) -> PyResult<Bound<'py, PyAny>> {
     let share = |busy: u64| {
-        if result.time_ps == 0 {
-            0.0
-        } else {
-            busy as f64 / result.time_ps as f64
-        }
+        if result.time_ps == 0 { 0.0 } else { busy as f64 / result.time_ps as f64 }
     };
     let (rows, timeline) = (&result.links, &result.timeline);
     let links = Table::new(py)
@@ -233,10 +219,7 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 
 #[pyfunction]
 pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {
-    fabric::spec::PRESETS
-        .iter()
-        .map(|preset| (preset.kind, preset.example, preset.description))
-        .collect()
+    fabric::spec::PRESETS.iter().map(|preset| (preset.kind, preset.example, preset.description)).collect()
 }
 
 #[pyfunction]

@@ -1,12 +1,15 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Table, fields, record, run};
+use crate::convert::{Table, fields, raise, record, run};
 use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::schedule;
+use antiphon_core::verify as verification;
+use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use std::ops::Add;
 
 /// A complete plan for one collective on one fabric.
 #[pyclass(module = "antiphon", frozen, eq)]
@@ -37,11 +40,7 @@ impl Schedule {
             .column("reduce_height", stats.reduce_heights.into_iter().map(i64::from))?
             .column("copy_height", stats.copy_heights.into_iter().map(i64::from))?;
         let links = Table::new(py).column("bytes", stats.link_bytes.into_iter())?;
-        let phases: Vec<(String, u64)> = stats
-            .phases
-            .into_iter()
-            .map(|phase| (phase.name, phase.steps))
-            .collect();
+        let phases: Vec<(String, u64)> = stats.phases.into_iter().map(|phase| (phase.name, phase.steps)).collect();
         record(
             "Stats",
             &fields!(py, {
@@ -58,6 +57,24 @@ impl Schedule {
 
     fn verify<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
         operations::verify(py, fabric, self)
+    }
+
+    #[pyo3(signature = (buffers, seed = None))]
+    fn execute<'py>(&self, buffers: &Bound<'py, PyAny>, seed: Option<u64>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        if let Ok(arrays) = buffers.extract() {
+            return self.execute_as::<i32>(buffers.py(), arrays, seed);
+        }
+        if let Ok(arrays) = buffers.extract() {
+            return self.execute_as::<i64>(buffers.py(), arrays, seed);
+        }
+        if let Ok(arrays) = buffers.extract() {
+            return self.execute_as::<f32>(buffers.py(), arrays, seed);
+        }
+        if let Ok(arrays) = buffers.extract() {
+            return self.execute_as::<f64>(buffers.py(), arrays, seed);
+        }
+        let what = "buffers must be one-dimensional numpy arrays, all of int32, int64, float32 or float64";
+        Err(raise(Error::new(Code::BadSpec, what)))
     }
 
     #[getter]
@@ -110,5 +127,18 @@ impl Schedule {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(),)))
+    }
+}
+
+impl Schedule {
+    fn execute_as<'py, T: Element + Copy + Send + Add<Output = T>>(
+        &self,
+        py: Python<'py>,
+        arrays: Vec<PyReadonlyArray1<'py, T>>,
+        seed: Option<u64>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let mut data: Vec<Vec<T>> = arrays.iter().map(|array| array.as_array().to_vec()).collect();
+        run(py, || verification::execute(&self.0, &mut data, seed))?;
+        Ok(data.into_iter().map(|values| values.into_pyarray(py).into_any()).collect())
     }
 }

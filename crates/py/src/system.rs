@@ -55,41 +55,20 @@ impl System {
         let mut system = self.0.clone();
         let (packet, interface) = (&mut system.packet, &mut system.interface);
         replace(&mut system.name, name);
-        replace(
-            &mut system.link_rate,
-            link_rate_gb_per_s.map(|x| rate("link_rate_gb_per_s", x)).transpose()?,
-        );
-        replace(
-            &mut system.link_latency_ps,
-            link_latency_ns.map(|x| picos("link_latency_ns", x)).transpose()?,
-        );
+        replace(&mut system.link_rate, link_rate_gb_per_s.map(|x| rate("link_rate_gb_per_s", x)).transpose()?);
+        replace(&mut system.link_latency_ps, link_latency_ns.map(|x| picos("link_latency_ns", x)).transpose()?);
         replace(&mut packet.payload_bytes, packet_payload_bytes.map(|size| size.0));
         replace(&mut packet.flit_bytes, flit_bytes.map(|size| size.0));
         replace(&mut packet.header_flits, header_flits.map(u64::from));
         replace(&mut packet.fixed_size, fixed_size_packets);
-        replace(
-            &mut interface.count,
-            interfaces.map(|n| at_least_one("interfaces", n)).transpose()?,
-        );
-        let depth = interface_depth_packets
-            .map(|n| at_least_one("interface_depth_packets", n))
-            .transpose()?;
+        replace(&mut interface.count, interfaces.map(|n| at_least_one("interfaces", n)).transpose()?);
+        let depth = interface_depth_packets.map(|n| at_least_one("interface_depth_packets", n)).transpose()?;
         replace(&mut interface.depth_packets, depth.map(u64::from));
-        replace(
-            &mut interface.issue_ps,
-            interface_issue_ns.map(|x| picos("interface_issue_ns", x)).transpose()?,
-        );
-        replace(
-            &mut system.hand_off_ps,
-            hand_off_ns.map(|x| picos("hand_off_ns", x)).transpose()?,
-        );
+        replace(&mut interface.issue_ps, interface_issue_ns.map(|x| picos("interface_issue_ns", x)).transpose()?);
+        replace(&mut system.hand_off_ps, hand_off_ns.map(|x| picos("hand_off_ns", x)).transpose()?);
         if let Some(gb_per_s) = reduce_rate_gb_per_s {
             let free = gb_per_s == f64::INFINITY;
-            system.reduce_rate = if free {
-                None
-            } else {
-                Some(rate("reduce_rate_gb_per_s", gb_per_s)?)
-            };
+            system.reduce_rate = if free { None } else { Some(rate("reduce_rate_gb_per_s", gb_per_s)?) };
         }
         Ok(System(system))
     }
@@ -194,10 +173,7 @@ fn within(what: &str, value: f64, low: f64, high: f64) -> PyResult<f64> {
     if (low..=high).contains(&value) {
         return Ok(value);
     }
-    Err(raise(Error::new(
-        Code::BadSize,
-        format!("{what} is {value}; expected {low} to {high}"),
-    )))
+    Err(raise(Error::new(Code::BadSize, format!("{what} is {value}; expected {low} to {high}"))))
 }
 
 fn at_least_one(what: &str, value: u32) -> PyResult<u32> {
