@@ -32,7 +32,7 @@ impl Algorithm for Ring {
         let slots = walk.len();
         let block = request.block_bytes(request.ranks());
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.issue = Issue::Links;
         builder.schedule.conflict_free = !request.fabric.has_switches();
         for (slot, &rank) in walk.iter().enumerate() {
             let mut region = request.shard(rank);

@@ -45,7 +45,7 @@ impl Algorithm for Ring2d {
         let wraps = grid.kind != GridKind::Mesh;
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::Steps;
+        builder.schedule.issue = Issue::Links;
         builder.schedule.conflict_free = true;
         // Extents of the first and second dimension of each half, and the rank at a position.
         let extents = [(columns, rows), (rows, columns)];

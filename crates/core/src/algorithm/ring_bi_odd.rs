@@ -51,7 +51,7 @@ impl Algorithm for RingBiOdd {
         };
         let slots = ring.len();
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.issue = Issue::Links;
         builder.schedule.conflict_free = true;
         // The artifact rounds twice: blocks of D/N in whole packets, then half of N/(N-1) blocks.
         let block = if centre {

@@ -67,7 +67,7 @@ impl Engine for AlphaBeta {
                 }
                 start = start.max(link_free[link as usize]);
                 link_free[link as usize] = start + duration;
-                recorder.transmitted(link, job, job.packets.count, start, start + duration);
+                recorder.transmitted(link, start, start + duration);
                 start += plan.latency_ps[link as usize];
                 arrived = arrived.max(start + duration);
             }

@@ -20,7 +20,8 @@ pub struct Recorder {
     lane_rows: Vec<usize>,
     complete: Vec<Picos>,
     all_chunks: bool,
-    window_ps: Picos,
+    /// Windows are `1 << window_shift` picoseconds long.
+    window_shift: u32,
     busy: Vec<Picos>,
 }
 
@@ -44,41 +45,34 @@ impl Recorder {
             lane_rows,
             complete: vec![0; rows],
             all_chunks,
-            window_ps: 1_000,
+            window_shift: 10,
             busy: vec![0; WINDOWS],
         }
     }
 
-    /// A link transmitted `packets` packets of `job` from `start` to `end`.
-    pub fn transmitted(&mut self, link: LinkId, job: &Job, packets: u64, start: Picos, end: Picos) {
-        let row = &mut self.links[link as usize];
-        row.busy_ps += end - start;
-        row.packets += packets;
-        while end > self.window_ps * WINDOWS as u64 {
+    /// A link transmitted from `start` to `end`.
+    pub fn transmitted(&mut self, link: LinkId, start: Picos, end: Picos) {
+        self.links[link as usize].busy_ps += end - start;
+        while end > (WINDOWS as u64) << self.window_shift {
             for i in 0..WINDOWS / 2 {
                 self.busy[i] = self.busy[2 * i] + self.busy[2 * i + 1];
             }
             self.busy[WINDOWS / 2..].fill(0);
-            self.window_ps *= 2;
+            self.window_shift += 1;
         }
         let mut at = start;
         while at < end {
-            let window = at / self.window_ps;
-            let until = end.min((window + 1) * self.window_ps);
+            let window = at >> self.window_shift;
+            let until = end.min((window + 1) << self.window_shift);
             self.busy[window as usize] += until - at;
             at = until;
         }
-        // Payload is spread evenly over a message's packets.
-        row.bytes += (job.bytes as u128 * packets as u128 / job.packets.count as u128) as u64;
     }
 
     /// A message of `job` was received and added at `now`.
     pub fn applied(&mut self, plan: &Plan, job: &Job, chunk: u64, now: Picos) {
-        self.ranks[job.from as usize].sent_bytes += job.bytes;
-        let row = &mut self.ranks[job.to as usize];
-        row.received_bytes += job.bytes;
-        row.reduce_ps += job.reduce_ps;
-        row.finish_ps = row.finish_ps.max(now);
+        let finish = &mut self.ranks[job.to as usize].finish_ps;
+        *finish = now.max(*finish);
         for lane in job.lanes.clone() {
             let index = match (self.all_chunks, chunk) {
                 (true, _) => chunk as usize,
@@ -92,7 +86,18 @@ impl Recorder {
     }
 
     /// The result tables.
-    pub fn finish(self, plan: &Plan, fidelity: Fidelity, events: u64) -> SimulationResult {
+    pub fn finish(mut self, plan: &Plan, fidelity: Fidelity, events: u64) -> SimulationResult {
+        let window_ps = 1u64 << self.window_shift;
+        // What was carried follows from the plan, however it was timed.
+        for job in &plan.jobs {
+            for &link in plan.route(job) {
+                self.links[link as usize].bytes += job.bytes * job.chunks;
+                self.links[link as usize].packets += job.packets.count * job.chunks;
+            }
+            self.ranks[job.from as usize].sent_bytes += job.bytes * job.chunks;
+            self.ranks[job.to as usize].received_bytes += job.bytes * job.chunks;
+            self.ranks[job.to as usize].reduce_ps += job.reduce_ps * job.chunks;
+        }
         let time_ps = self.ranks.iter().map(|row| row.finish_ps).max().unwrap_or(0);
         let mut moved = vec![false; plan.schedule.lanes.len()];
         plan.jobs.iter().for_each(|job| moved[job.lanes.clone()].fill(true));
@@ -105,12 +110,12 @@ impl Recorder {
                 chunks.push(ChunkRow { lane: lane as u32, chunk, complete_ps: self.complete[start + row as usize] });
             }
         }
-        let windows = time_ps.div_ceil(self.window_ps) as usize;
-        let capacity = (self.window_ps as f64) * self.links.len().max(1) as f64;
+        let windows = time_ps.div_ceil(window_ps) as usize;
+        let capacity = (window_ps as f64) * self.links.len().max(1) as f64;
         // The last window may be cut short by the end of the run.
         let share = |(i, &busy): (usize, &Picos)| {
-            let length = (time_ps - i as u64 * self.window_ps).min(self.window_ps);
-            busy as f64 / capacity * self.window_ps as f64 / length as f64
+            let length = (time_ps - i as u64 * window_ps).min(window_ps);
+            busy as f64 / capacity * window_ps as f64 / length as f64
         };
         SimulationResult {
             fidelity,
@@ -118,7 +123,7 @@ impl Recorder {
             first_chunk_ps: chunks.iter().map(|row| row.complete_ps).min().unwrap_or(0),
             last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),
             timeline: Timeline {
-                window_ps: self.window_ps,
+                window_ps,
                 utilization: self.busy[..windows.min(WINDOWS)].iter().enumerate().map(share).collect(),
             },
             packet_hops: self.links.iter().map(|row| row.packets).sum(),

@@ -11,7 +11,7 @@ pub struct LinkRow {
     pub busy_ps: Picos,
     /// Wire bytes carried, without headers.
     pub bytes: Bytes,
-    /// Packets carried (messages at alpha-beta fidelity).
+    /// Packets carried.
     pub packets: u64,
 }
 

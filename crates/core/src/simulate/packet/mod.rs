@@ -13,6 +13,9 @@
 //! A run of packets that no other can interrupt is one event: on routes of a single link the cost
 //! of a run grows with the messages, not with the packets.
 
+mod events;
+mod interface;
+
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::{Engine, Progress};
@@ -20,6 +23,8 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::{Issue, Pacing, TransferId};
 use crate::units::Picos;
+use events::{Event, Events};
+use interface::{Interface, Message};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -29,79 +34,6 @@ pub struct Packet;
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
         Network::new(plan, recorder).run(progress)
-    }
-}
-
-/// A message, or what is left of it, in an interface.
-#[derive(Clone, Copy)]
-struct Message {
-    transfer: TransferId,
-    chunk: u64,
-    packets_left: u64,
-    first: LinkId,
-}
-
-/// A network interface. While all its messages leave over one link it is a plain FIFO. Otherwise
-/// it is *mixed*: packets are dealt round robin to virtual channels, each a FIFO, so a packet only
-/// waits for the packets before it in its own channel.
-#[derive(Default)]
-struct Interface {
-    /// Messages not fully sent, in order; when mixed, finished ones may stay behind the front.
-    queue: VecDeque<Message>,
-    /// Number of messages that have left the front of `queue`.
-    gone: u64,
-    /// Packets not yet sent.
-    backlog: u64,
-    /// Until when packets are being handed to it.
-    busy_until: Picos,
-    /// Per virtual channel, runs of (message number, packets); empty unless mixed.
-    channels: Vec<VecDeque<(u64, u64)>>,
-    /// Channel that gets the next packet.
-    next_channel: usize,
-    /// When mixed: links asked for, each once.
-    asked: Vec<LinkId>,
-}
-
-impl Interface {
-    fn is_mixed(&self) -> bool {
-        !self.channels.is_empty()
-    }
-
-    fn message(&mut self, number: u64) -> &mut Message {
-        let index = (number - self.gone) as usize;
-        &mut self.queue[index]
-    }
-
-    /// Deals `packets` packets of a message to the channels.
-    fn deal(&mut self, number: u64, packets: u64) {
-        let count = self.channels.len() as u64;
-        for i in 0..count.min(packets) {
-            let share = packets / count + u64::from(i < packets % count);
-            let channel = (self.next_channel + i as usize) % self.channels.len();
-            self.channels[channel].push_back((number, share));
-        }
-        self.next_channel = (self.next_channel + (packets % count) as usize) % self.channels.len();
-    }
-
-    /// The channel whose head is the oldest message that leaves over `link`.
-    fn channel_for(&self, link: LinkId) -> Option<usize> {
-        let heads = self.channels.iter().enumerate().filter_map(|(i, c)| c.front().map(|&(number, _)| (number, i)));
-        heads.filter(|&(number, _)| self.queue[(number - self.gone) as usize].first == link).min().map(|(_, i)| i)
-    }
-
-    /// Drops finished messages from the front.
-    fn trim(&mut self) {
-        while self.queue.front().is_some_and(|m| m.packets_left == 0) {
-            self.queue.pop_front();
-            self.gone += 1;
-        }
-    }
-
-    /// The only link its unfinished messages leave over, if there is only one.
-    fn single_link(&self) -> Option<LinkId> {
-        let mut links = self.queue.iter().filter(|m| m.packets_left > 0).map(|m| m.first);
-        let first = links.next()?;
-        links.all(|link| link == first).then_some(first)
     }
 }
 
@@ -147,47 +79,11 @@ struct Queue {
     interfaces: std::ops::Range<u32>,
 }
 
-#[derive(Clone, Copy)]
-enum Event {
-    /// A link finished its service.
-    LinkDone { link: LinkId, version: u32 },
-    /// A packet reached the node before hop `hop`.
-    Arrive { transfer: TransferId, chunk: u64, hop: u32, last: bool },
-    /// The last packet of a message was received and handed over.
-    Received { transfer: TransferId },
-    /// Its data was added (or stored).
-    Applied { transfer: TransferId },
-    /// Something a sender may have waited for happened.
-    Wake { queue: u32 },
-}
-
-/// An event with its time and rank among simultaneous ones: kind, then link, transfer or queue
-/// number, then creation. So ties are broken in schedule order, whatever happened before.
-struct Timed(Picos, u64, Event);
-
-impl PartialEq for Timed {
-    fn eq(&self, other: &Self) -> bool {
-        (self.0, self.1) == (other.0, other.1)
-    }
-}
-impl Eq for Timed {}
-impl PartialOrd for Timed {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Timed {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.0, other.1).cmp(&(self.0, self.1))
-    }
-}
-
 struct Network<'a, 'r> {
     plan: &'a Plan<'a>,
     recorder: &'r mut Recorder,
     now: Picos,
-    sequence: u64,
-    events: BinaryHeap<Timed>,
+    events: Events,
     links: Vec<Link>,
     interfaces: Vec<Interface>,
     /// Queue that fills each interface.
@@ -218,8 +114,7 @@ impl<'a, 'r> Network<'a, 'r> {
             plan,
             recorder,
             now: 0,
-            sequence: 0,
-            events: BinaryHeap::new(),
+            events: Events::default(),
             links: (0..plan.fabric.links.len()).map(|_| Link::default()).collect(),
             interfaces: vec![],
             interface_queue: vec![],
@@ -281,7 +176,7 @@ impl<'a, 'r> Network<'a, 'r> {
         let mut done = 0u64;
         let mut events = 0u64;
         self.open_gate();
-        while let Some(Timed(time, _, event)) = self.events.pop() {
+        while let Some((time, event)) = self.events.pop() {
             self.now = time;
             events += 1;
             match event {
@@ -299,20 +194,6 @@ impl<'a, 'r> Network<'a, 'r> {
             }
         }
         if done < self.plan.messages() { Err(self.stalled(done)) } else { Ok(events) }
-    }
-
-    fn schedule(&mut self, at: Picos, event: Event) {
-        self.sequence = (self.sequence + 1) & 0xffff_ffff;
-        let (kind, id) = match event {
-            Event::LinkDone { link, .. } => (0, link),
-            Event::Arrive { transfer, .. } => (1, transfer),
-            Event::Received { transfer } => (2, transfer),
-            Event::Applied { transfer } => (3, transfer),
-            Event::Wake { queue } => (4, queue),
-        };
-        // 3 bits of kind, 29 of number, 32 of creation order.
-        let key = kind << 61 | (id as u64 & 0x1fff_ffff) << 32 | self.sequence;
-        self.events.push(Timed(at, key, event));
     }
 
     // --- Senders: which message starts when -------------------------------------------------
@@ -380,7 +261,7 @@ impl<'a, 'r> Network<'a, 'r> {
         let Reverse((phase, slot, id)) = *top;
         let job = &self.plan.jobs[id as usize];
         // Chunks taken so far follow from the slot.
-        let chunk = if job.stride == 0 { 0 } else { (slot - job.step) / job.stride };
+        let chunk = (slot - job.step).checked_div(job.stride).unwrap_or(0);
         if chunk + 1 < job.chunks {
             *top = Reverse((phase, slot + job.stride, id));
         } else {
@@ -446,7 +327,7 @@ impl<'a, 'r> Network<'a, 'r> {
         if job.hops.is_empty() {
             // Both ranks on one node: nothing crosses a link.
             let at = self.now + plan.system.hand_off_ps;
-            return self.schedule(at, Event::Received { transfer: id });
+            return self.events.push(at, Event::Received { transfer: id });
         }
         let packets = job.packets.count;
         let first = plan.route(job)[0];
@@ -460,7 +341,7 @@ impl<'a, 'r> Network<'a, 'r> {
             // One packet an issue slot; the last is visible one slot later.
             state.busy_until = self.now + (packets + 1) * plan.system.interface.issue_ps;
             let (until, queue) = (state.busy_until, self.interface_queue[interface as usize]);
-            self.schedule(until, Event::Wake { queue });
+            self.events.push(until, Event::Wake { queue });
         }
         if idle {
             self.request(first, Request::Interface(interface));
@@ -527,7 +408,7 @@ impl<'a, 'r> Network<'a, 'r> {
             state.version += 1;
             service.version = state.version;
             let (end, version) = (service.start + sent * service.packet_ps, state.version);
-            self.schedule(end, Event::LinkDone { link, version });
+            self.events.push(end, Event::LinkDone { link, version });
         }
     }
 
@@ -585,7 +466,7 @@ impl<'a, 'r> Network<'a, 'r> {
         state.version += 1;
         let version = state.version;
         state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel, version });
-        self.schedule(self.now + packets * packet_ps, Event::LinkDone { link, version });
+        self.events.push(self.now + packets * packet_ps, Event::LinkDone { link, version });
     }
 
     fn link_done(&mut self, link: LinkId, version: u32) {
@@ -595,7 +476,7 @@ impl<'a, 'r> Network<'a, 'r> {
         };
         self.links[link as usize].service = None;
         let job = &plan.jobs[service.transfer as usize];
-        self.recorder.transmitted(link, job, service.packets, service.start, self.now);
+        self.recorder.transmitted(link, service.start, self.now);
         let (chunk, hop, last, sender) = match service.request {
             Request::Interface(id) => {
                 let (chunk, last) = self.sent_from_interface(id, link, &service);
@@ -608,10 +489,10 @@ impl<'a, 'r> Network<'a, 'r> {
             if at == self.now {
                 self.request_hop(service.transfer, chunk, hop + 1, last);
             } else {
-                self.schedule(at, Event::Arrive { transfer: service.transfer, chunk, hop: hop + 1, last });
+                self.events.push(at, Event::Arrive { transfer: service.transfer, chunk, hop: hop + 1, last });
             }
         } else if last {
-            self.schedule(at + plan.system.hand_off_ps, Event::Received { transfer: service.transfer });
+            self.events.push(at + plan.system.hand_off_ps, Event::Received { transfer: service.transfer });
         }
         if self.links[link as usize].service.is_none() {
             self.serve(link);
@@ -670,12 +551,12 @@ impl<'a, 'r> Network<'a, 'r> {
     fn received(&mut self, transfer: TransferId) {
         let job = &self.plan.jobs[transfer as usize];
         if job.reduce_ps == 0 {
-            self.schedule(self.now, Event::Applied { transfer });
+            self.events.push(self.now, Event::Applied { transfer });
         } else {
             let free = &mut self.reducer_free[job.to as usize];
             *free = self.now.max(*free) + job.reduce_ps;
             let at = *free;
-            self.schedule(at, Event::Applied { transfer });
+            self.events.push(at, Event::Applied { transfer });
         }
         if self.stop_and_wait {
             let queue = self.transfer_queue[transfer as usize];

@@ -1,0 +1,85 @@
+//! Network interfaces: queues of messages in front of the links of one node.
+
+use crate::fabric::LinkId;
+use crate::schedule::TransferId;
+use crate::units::Picos;
+use std::collections::VecDeque;
+
+/// A message, or what is left of it, in an interface.
+#[derive(Clone, Copy)]
+pub struct Message {
+    /// Which transfer.
+    pub transfer: TransferId,
+    /// Which chunk of it.
+    pub chunk: u64,
+    /// Packets not yet sent.
+    pub packets_left: u64,
+    /// First link of its route.
+    pub first: LinkId,
+}
+
+/// A network interface. While all its messages leave over one link it is a plain FIFO. Otherwise
+/// it is *mixed*: packets are dealt round robin to virtual channels, each a FIFO, so a packet only
+/// waits for the packets before it in its own channel.
+#[derive(Default)]
+pub struct Interface {
+    /// Messages not fully sent, in order; when mixed, finished ones may stay behind the front.
+    pub queue: VecDeque<Message>,
+    /// Number of messages that have left the front of `queue`.
+    pub gone: u64,
+    /// Packets not yet sent.
+    pub backlog: u64,
+    /// Until when packets are being handed to it.
+    pub busy_until: Picos,
+    /// Per virtual channel, runs of (message number, packets); empty unless mixed.
+    pub channels: Vec<VecDeque<(u64, u64)>>,
+    /// Channel that gets the next packet.
+    next_channel: usize,
+    /// When mixed: links asked for, each once.
+    pub asked: Vec<LinkId>,
+}
+
+impl Interface {
+    /// Whether packets are in virtual channels.
+    pub fn is_mixed(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    /// The message with a number.
+    pub fn message(&mut self, number: u64) -> &mut Message {
+        let index = (number - self.gone) as usize;
+        &mut self.queue[index]
+    }
+
+    /// Deals `packets` packets of a message to the channels.
+    pub fn deal(&mut self, number: u64, packets: u64) {
+        let count = self.channels.len() as u64;
+        for i in 0..count.min(packets) {
+            let share = packets / count + u64::from(i < packets % count);
+            let channel = (self.next_channel + i as usize) % self.channels.len();
+            self.channels[channel].push_back((number, share));
+        }
+        self.next_channel = (self.next_channel + (packets % count) as usize) % self.channels.len();
+    }
+
+    /// The channel whose head is the oldest message that leaves over `link`.
+    pub fn channel_for(&self, link: LinkId) -> Option<usize> {
+        let heads = self.channels.iter().enumerate().filter_map(|(i, c)| c.front().map(|&(number, _)| (number, i)));
+        heads.filter(|&(number, _)| self.queue[(number - self.gone) as usize].first == link).min().map(|(_, i)| i)
+    }
+
+    /// Drops finished messages from the front.
+    pub fn trim(&mut self) {
+        while self.queue.front().is_some_and(|m| m.packets_left == 0) {
+            self.queue.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// The only link its unfinished messages leave over, if there is only one.
+    pub fn single_link(&self) -> Option<LinkId> {
+        let mut links = self.queue.iter().filter(|m| m.packets_left > 0).map(|m| m.first);
+        let first = links.next()?;
+        links.all(|link| link == first).then_some(first)
+    }
+}

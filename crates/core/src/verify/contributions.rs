@@ -1,0 +1,348 @@
+//! Every contribution arrives, and exactly once: schedule order, followed symbolically.
+//!
+//! What a rank holds of a lane is the set of ranks whose data are summed up in it. All chunks of a
+//! lane go the same way, so one is followed. In collectives that only copy there is one
+//! contributor to a lane, so the set is a single bit: holds it or not.
+
+use super::{participation, text};
+use crate::collective::Kind;
+use crate::error::Result;
+use crate::schedule::{LaneId, Op, Schedule, TransferId};
+use std::collections::BTreeSet;
+
+/// Follows every lane with data. Returns the known gaps in one line; empty if there are none.
+///
+/// Complexity: O(lane transfers * ranks / 64) for reducing collectives, O(lane transfers)
+/// otherwise, and O(lanes * ranks that need them).
+///
+/// # Errors
+/// [`crate::error::Code::NotProven`] with the first contribution missing or counted twice, the
+/// first rank that sends what it does not have, or a declared gap that is none.
+pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<String> {
+    let gaps: BTreeSet<(LaneId, u32)> = schedule.known_gaps.iter().map(|&(rank, lane)| (lane, rank)).collect();
+    let mut holdings = Holdings::new(schedule);
+    let mut first_gap = None;
+    let mut count = 0;
+    for (lane, list) in by_lane.iter().enumerate() {
+        if schedule.lanes[lane].bytes == 0 {
+            continue;
+        }
+        holdings.start(lane);
+        for &id in list {
+            holdings.apply(lane, id)?;
+        }
+        for rank in holdings.needing(lane) {
+            if holdings.complete(rank) || gaps.contains(&(lane as LaneId, rank)) {
+                continue;
+            }
+            return text::not_proven(holdings.shortfall(lane, rank));
+        }
+        for &(_, rank) in gaps.range((lane as LaneId, 0)..=(lane as LaneId, u32::MAX)) {
+            let lane_text = text::lane(schedule, lane);
+            if !holdings.needing(lane).any(|needing| needing == rank) {
+                return text::not_proven(format!("declared gap: rank {rank} needs no {lane_text}"));
+            }
+            if holdings.complete(rank) {
+                return text::not_proven(format!("declared gap: rank {rank} ends complete in {lane_text}"));
+            }
+            first_gap.get_or_insert_with(|| holdings.shortfall(lane, rank));
+            count += 1;
+        }
+        holdings.reset();
+    }
+    Ok(match (first_gap, count) {
+        (None, _) => String::new(),
+        (Some(first), 1) => first,
+        (Some(first), _) => format!("{first}; and {} more known gaps", count - 1),
+    })
+}
+
+/// What every rank holds of the lane being followed.
+struct Holdings<'a> {
+    schedule: &'a Schedule,
+    reduces: bool,
+    takes_part: Vec<bool>,
+    /// 64-bit words in one set.
+    words: usize,
+    /// Set of every rank, and what it is at the start of a lane.
+    sets: Vec<u64>,
+    initial: Vec<u64>,
+    /// The complete set.
+    full: Vec<u64>,
+    /// Transfer that last wrote each rank's set, and the ranks written, so that a lane costs only
+    /// what it touches.
+    written_by: Vec<Option<TransferId>>,
+    touched: Vec<u32>,
+}
+
+impl<'a> Holdings<'a> {
+    fn new(schedule: &'a Schedule) -> Self {
+        let ranks = schedule.ranks as usize;
+        let reduces = schedule.collective.kind.reduces();
+        let takes_part = participation(schedule);
+        let words = if reduces { ranks.div_ceil(64) } else { 1 };
+        let mut initial = vec![0; ranks * words];
+        let mut full = vec![u64::from(!reduces); words];
+        if reduces {
+            for rank in (0..ranks).filter(|&rank| takes_part[rank]) {
+                initial[rank * words + rank / 64] |= 1 << (rank % 64);
+                full[rank / 64] |= 1 << (rank % 64);
+            }
+        }
+        Holdings {
+            schedule,
+            reduces,
+            takes_part,
+            words,
+            sets: initial.clone(),
+            initial,
+            full,
+            written_by: vec![None; ranks],
+            touched: vec![],
+        }
+    }
+
+    /// The rank that starts with a lane, in collectives that only copy.
+    fn origin(&self, lane: usize) -> u32 {
+        match self.schedule.collective.kind {
+            Kind::Broadcast => self.schedule.collective.root,
+            _ => self.schedule.lanes[lane].source,
+        }
+    }
+
+    fn start(&mut self, lane: usize) {
+        if !self.reduces {
+            let origin = self.origin(lane);
+            self.sets[origin as usize] = 1;
+            self.touched.push(origin);
+        }
+    }
+
+    fn reset(&mut self) {
+        for rank in self.touched.drain(..) {
+            let rank = rank as usize;
+            let set = rank * self.words..(rank + 1) * self.words;
+            self.sets[set.clone()].copy_from_slice(&self.initial[set]);
+            self.written_by[rank] = None;
+        }
+    }
+
+    fn set(&self, rank: u32) -> &[u64] {
+        &self.sets[rank as usize * self.words..(rank as usize + 1) * self.words]
+    }
+
+    fn complete(&self, rank: u32) -> bool {
+        self.set(rank) == self.full
+    }
+
+    /// Ranks that must end with a lane.
+    fn needing(&self, lane: usize) -> impl Iterator<Item = u32> + '_ {
+        let range = match self.schedule.collective.kind {
+            Kind::AllReduce | Kind::AllGather | Kind::Broadcast => 0..self.schedule.ranks,
+            Kind::Reduce => self.schedule.collective.root..self.schedule.collective.root + 1,
+            Kind::ReduceScatter | Kind::AllToAll => {
+                let owner = self.schedule.lanes[lane].owner;
+                owner..owner + 1
+            }
+        };
+        range.filter(|&rank| self.takes_part[rank as usize])
+    }
+
+    fn apply(&mut self, lane: usize, id: TransferId) -> Result<()> {
+        let schedule = self.schedule;
+        let transfer = &schedule.transfers[id as usize];
+        let (from, to) = (transfer.from as usize * self.words, transfer.to as usize * self.words);
+        let fail = |rank: u32, what: String, other: String| {
+            let (lane, moment) = (text::lane(schedule, lane), text::moment(schedule, id));
+            text::not_proven(format!(
+                "rank {rank} {lane}: {what} in {moment} (transfer {id} {other})"
+            ))
+        };
+        if !self.reduces && transfer.op == Op::Reduce {
+            let kind = schedule.collective.kind.name();
+            let what = format!("data is added to its own, but {kind} only copies,");
+            return fail(transfer.to, what, format!("from rank {}", transfer.from));
+        }
+        if !self.reduces && self.sets[from] == 0 {
+            return fail(
+                transfer.from,
+                "sends data it does not have".into(),
+                format!("to rank {}", transfer.to),
+            );
+        }
+        self.written_by[transfer.to as usize] = Some(id);
+        self.touched.push(transfer.to);
+        if transfer.op == Op::Copy {
+            self.sets.copy_within(from..from + self.words, to);
+            return Ok(());
+        }
+        for word in 0..self.words {
+            let doubled = self.sets[from + word] & self.sets[to + word];
+            if doubled != 0 {
+                let rank = word as u32 * 64 + doubled.trailing_zeros();
+                let what = format!("contribution of rank {rank} is counted twice");
+                return fail(transfer.to, what, format!("from rank {}", transfer.from));
+            }
+            self.sets[to + word] |= self.sets[from + word];
+        }
+        Ok(())
+    }
+
+    /// What an incomplete rank ends without.
+    fn shortfall(&self, lane: usize, rank: u32) -> String {
+        let set = self.set(rank);
+        let missing: Vec<u32> = if self.reduces {
+            let holds = |other: u32| set[other as usize / 64] >> (other % 64) & 1 == 1;
+            let all = 0..self.schedule.ranks;
+            all.filter(|&other| self.takes_part[other as usize] && !holds(other))
+                .collect()
+        } else {
+            vec![self.origin(lane)]
+        };
+        let what = if self.reduces { "contribution" } else { "data" };
+        let (lane, missing) = (text::lane(self.schedule, lane), text::ranks(&missing));
+        let last = match self.written_by[rank as usize] {
+            Some(id) => format!("last written in {} (transfer {id})", text::moment(self.schedule, id)),
+            None => "never written".into(),
+        };
+        format!("rank {rank} ends without the {what} of {missing} in {lane}, {last}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::*;
+    use super::*;
+
+    fn run(schedule: &Schedule) -> Result<String> {
+        check(schedule, &schedule.transfers_by_lane())
+    }
+
+    fn broken(schedule: &Schedule, change: impl Fn(&mut Schedule)) -> String {
+        assert_eq!(run(schedule), Ok(String::new()));
+        let mut schedule = schedule.clone();
+        change(&mut schedule);
+        run(&schedule).unwrap_err().message
+    }
+
+    #[test]
+    fn counted_twice() {
+        let (_, ring) = ring_all_reduce(4, 64, 1);
+        // The first transfer of the all-gather brings the sum to a rank that has added before.
+        let id = ring.transfers.iter().position(|t| t.op == Op::Copy).unwrap();
+        let (from, to, lane) = (ring.transfers[id].from, ring.transfers[id].to, ring.transfers[id].lane);
+        assert_has(
+            &broken(&ring, |s| s.transfers[id].op = Op::Reduce),
+            &[
+                &format!(
+                    "rank {to} lane {lane} (bytes {}..{}): contribution of rank",
+                    lane * 16,
+                    lane * 16 + 16
+                ),
+                &format!("is counted twice in phase 'all-gather' step 0 (transfer {id} from rank {from})"),
+            ],
+        );
+    }
+
+    #[test]
+    fn missing_contribution() {
+        let (_, tree) = tree_all_reduce(4, 64, 2);
+        let id = tree
+            .transfers
+            .iter()
+            .position(|t| t.op == Op::Copy && t.to == 3)
+            .unwrap();
+        assert_has(
+            &broken(&tree, |s| drop(s.transfers.remove(id))),
+            &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0 (bytes 0..64), never written"],
+        );
+        let id = tree.transfers.iter().position(|t| t.from == 3).unwrap();
+        assert_has(
+            &broken(&tree, |s| drop(s.transfers.remove(id))),
+            &[
+                "rank 0 ends without the contribution of rank 3 in lane 0",
+                "last written in phase 'reduce' step",
+            ],
+        );
+    }
+
+    #[test]
+    fn copying_collectives() {
+        let (_, broadcast) = tree_broadcast(4, 64, 1);
+        assert_has(
+            &broken(&broadcast, |s| s.transfers[0].op = Op::Reduce),
+            &["data is added to its own, but broadcast only copies, in phase 'broadcast' step 0 (transfer 0 from rank"],
+        );
+        let last = broadcast.transfers.len() - 1;
+        let (from, to) = (broadcast.transfers[last].from, broadcast.transfers[last].to);
+        assert_has(
+            &broken(&broadcast, |s| s.transfers[last].from = to),
+            &[
+                &format!("rank {to} lane 0 (bytes 0..64): sends data it does not have"),
+                &format!("(transfer {last} to rank"),
+            ],
+        );
+        assert_has(
+            &broken(&broadcast, |s| s.transfers[last].to = from),
+            &[&format!(
+                "rank {to} ends without the data of rank {}",
+                broadcast.collective.root
+            )],
+        );
+        let (_, gather) = ring_all_gather(4, 64);
+        assert_has(
+            &broken(&gather, |s| s.lanes[2].source = 1),
+            &["rank 2 lane 2", "does not have"],
+        );
+        let (_, direct) = direct_all_to_all(3, 60);
+        let id = direct.lanes.iter().position(|l| (l.source, l.owner) == (1, 2)).unwrap();
+        let id = direct.transfers.iter().position(|t| t.lane == id as u32).unwrap();
+        assert_has(
+            &broken(&direct, |s| drop(s.transfers.remove(id))),
+            &["rank 2 ends without the data of rank 1", "never written"],
+        );
+    }
+
+    #[test]
+    fn excluded_ranks_add_nothing_and_need_nothing() {
+        let (_, mut tree) = tree_all_reduce(4, 64, 1);
+        tree.excluded = vec![3];
+        assert_eq!(run(&tree), Ok(String::new()));
+        tree.transfers.retain(|t| t.to != 3);
+        assert_eq!(run(&tree), Ok(String::new()));
+    }
+
+    #[test]
+    fn gaps_are_declared_and_real() {
+        let (_, tree) = tree_all_reduce(4, 64, 1);
+        let with = |gaps: &[(u32, u32)]| {
+            let mut schedule = tree.clone();
+            schedule.transfers.retain(|t| t.op == Op::Reduce || t.to != 3);
+            schedule.known_gaps = gaps.to_vec();
+            run(&schedule)
+        };
+        assert_has(&with(&[]).unwrap_err().message, &["rank 3 ends without"]);
+        assert_has(
+            &with(&[(3, 0)]).unwrap(),
+            &["rank 3 ends without the contribution of ranks 0, 1, 2 in lane 0"],
+        );
+        assert_has(
+            &with(&[(3, 0), (2, 0)]).unwrap_err().message,
+            &["declared gap: rank 2 ends complete in lane 0"],
+        );
+        let (_, mut scatter) = ring_reduce_scatter(4, 64);
+        scatter.known_gaps = vec![(1, 0)];
+        assert_has(
+            &run(&scatter).unwrap_err().message,
+            &["declared gap: rank 1 needs no lane 0"],
+        );
+    }
+
+    #[test]
+    fn sets_span_words() {
+        let (_, mut ring) = ring_all_reduce(130, 520, 1);
+        assert_eq!(run(&ring), Ok(String::new()));
+        ring.excluded = vec![0, 64, 129];
+        assert_eq!(run(&ring), Ok(String::new()));
+    }
+}

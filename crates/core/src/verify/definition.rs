@@ -1,0 +1,188 @@
+//! Execution compared with the definition of the collective, computed directly: an independent
+//! check of the proof, and of schedules from elsewhere.
+
+use super::execute::{Random, elements, execute, misaligned};
+use super::{participation, text};
+use crate::collective::{Kind, shard};
+use crate::error::{Code, Error, Result};
+use crate::schedule::Schedule;
+use std::fmt::Display;
+use std::num::Wrapping;
+use std::ops::{Add, Range};
+
+/// Most bytes of data over all ranks.
+const MAX_DATA_BYTES: u64 = 1 << 31;
+
+/// Executes a schedule that passes [`Schedule::check`] on integers that differ from rank to rank
+/// and from element to element, and compares every byte the collective defines with its
+/// definition. Known gaps are not compared. See [`execute`] for the seed.
+///
+/// Complexity: O(messages + bytes moved + ranks * bytes), with ranks^2 * bytes for AllToAll.
+///
+/// # Errors
+/// [`Code::NotProven`] with the first rank and byte that differ, [`Code::TooLarge`] if the data of
+/// all ranks do not fit 2 GiB, and as [`execute`].
+pub fn check_by_execution(schedule: &Schedule, seed: Option<u64>) -> Result<()> {
+    let parts = parts(schedule) as u64;
+    let bytes = schedule
+        .bytes
+        .saturating_mul(schedule.ranks as u64)
+        .saturating_mul(parts);
+    if bytes > MAX_DATA_BYTES {
+        let what = format!(
+            "execution would take {bytes} bytes of data, at most {MAX_DATA_BYTES} are supported; verify with fewer bytes"
+        );
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    match misaligned(schedule, 4) {
+        None => compare(schedule, seed, |value| Wrapping(value as u32)),
+        Some(_) => compare(schedule, seed, |value| Wrapping(value as u8)),
+    }
+}
+
+/// Buffers of full size that a rank's data consists of.
+fn parts(schedule: &Schedule) -> usize {
+    match schedule.collective.kind {
+        Kind::AllToAll => schedule.ranks as usize,
+        _ => 1,
+    }
+}
+
+fn compare<T>(schedule: &Schedule, seed: Option<u64>, number: impl Fn(u64) -> T) -> Result<()>
+where
+    T: Copy + Default + PartialEq + Display + Add<Output = T>,
+{
+    let size = size_of::<T>() as u64;
+    let length = (schedule.bytes / size) as usize;
+    let takes_part = participation(schedule);
+    let initial = |rank: usize, at: usize| match takes_part[rank] {
+        true => number(Random((rank as u64) << 40 ^ at as u64).next()),
+        false => T::default(),
+    };
+    let ranks = 0..schedule.ranks as usize;
+    // Places where a rank has no input hold numbers of its own, too: they must not matter.
+    let mut data: Vec<Vec<T>> = ranks
+        .clone()
+        .map(|rank| (0..length * parts(schedule)).map(|at| initial(rank, at)).collect())
+        .collect();
+    execute(schedule, &mut data, seed)?;
+
+    let participants: Vec<usize> = ranks.filter(|&rank| takes_part[rank]).collect();
+    let sum = |at: usize| {
+        participants
+            .iter()
+            .fold(T::default(), |sum, &rank| sum + initial(rank, at))
+    };
+    let sums: Vec<T> = if schedule.collective.kind.reduces() {
+        (0..length).map(sum).collect()
+    } else {
+        vec![]
+    };
+    let shard_of = |index: usize| -> Range<usize> {
+        let (start, bytes) = shard(schedule.bytes, participants.len(), index);
+        // Only the end of the buffer is not a multiple of 4, and then elements are bytes.
+        (start / size) as usize..((start + bytes) / size) as usize
+    };
+    let root = schedule.collective.root as usize;
+    for (index, &rank) in participants.iter().enumerate() {
+        let gaps: Vec<Range<usize>> = schedule
+            .known_gaps
+            .iter()
+            .filter(|gap| gap.0 as usize == rank)
+            .map(|&(_, id)| {
+                let lane = &schedule.lanes[id as usize];
+                elements(schedule, id as usize, lane.offset..lane.offset + lane.bytes, size)
+            })
+            .collect();
+        let check = |range: Range<usize>, expected: &dyn Fn(usize) -> T| -> Result<()> {
+            for at in range {
+                let (got, expected) = (data[rank][at], expected(at));
+                if got != expected && !gaps.iter().any(|gap| gap.contains(&at)) {
+                    let byte = at % length * size as usize;
+                    let whose = match schedule.collective.kind {
+                        Kind::AllToAll => format!(" from rank {}", at / length),
+                        _ => String::new(),
+                    };
+                    return text::not_proven(format!(
+                        "executed (seed {}): rank {rank} byte {byte}{whose}: expected {expected}, got {got}",
+                        seed.map_or("none".into(), |seed| seed.to_string())
+                    ));
+                }
+            }
+            Ok(())
+        };
+        match schedule.collective.kind {
+            Kind::AllReduce => check(0..length, &|at| sums[at])?,
+            Kind::ReduceScatter => check(shard_of(index), &|at| sums[at])?,
+            Kind::Reduce if rank == root => check(0..length, &|at| sums[at])?,
+            Kind::Reduce => {}
+            Kind::Broadcast => check(0..length, &|at| initial(root, at))?,
+            Kind::AllGather => {
+                for (other, &source) in participants.iter().enumerate() {
+                    check(shard_of(other), &|at| initial(source, at))?;
+                }
+            }
+            Kind::AllToAll => {
+                for &source in &participants {
+                    let (part, own) = (source * length, shard_of(index));
+                    check(part + own.start..part + own.end, &|at| initial(source, at))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::*;
+    use super::*;
+    use crate::schedule::Op;
+
+    #[test]
+    fn differences_are_named() {
+        let (_, mut tree) = tree_all_reduce(4, 640, 2);
+        let id = tree
+            .transfers
+            .iter()
+            .position(|t| t.op == Op::Copy && t.to == 3)
+            .unwrap();
+        tree.transfers.remove(id);
+        let error = check_by_execution(&tree, None).unwrap_err();
+        assert_eq!(error.code, Code::NotProven);
+        assert_has(
+            &error.message,
+            &["executed (seed none): rank 3 byte 0: expected ", ", got "],
+        );
+        tree.known_gaps = vec![(3, 0)];
+        assert_eq!(check_by_execution(&tree, Some(3)), Ok(()));
+        let (_, mut direct) = direct_all_to_all(3, 60);
+        direct.transfers.retain(|t| (t.from, t.to) != (1, 2));
+        let error = check_by_execution(&direct, Some(7)).unwrap_err().message;
+        assert_has(&error, &["executed (seed 7): rank 2 byte 40 from rank 1: expected"]);
+    }
+
+    #[test]
+    fn races_show() {
+        let (_, mut ring) = ring_all_reduce(4, 64, 1);
+        ring.transfers.iter_mut().for_each(|t| t.after.clear());
+        assert_eq!(check_by_execution(&ring, None), Ok(()));
+        assert!((0..9).any(|seed| check_by_execution(&ring, Some(seed)).is_err()));
+        let (_, mut star) = star_reduce(8, 64);
+        star.serial_reductions = false;
+        assert!((0..9).any(|seed| check_by_execution(&star, Some(seed)).is_err()));
+    }
+
+    #[test]
+    fn excluded_ranks_count_as_zero() {
+        let (_, mut direct) = direct_all_reduce(4, 64);
+        direct.excluded = vec![2];
+        assert_eq!(check_by_execution(&direct, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused() {
+        let (_, ring) = ring_all_reduce(4, 1 << 50, 1);
+        assert_eq!(check_by_execution(&ring, None).unwrap_err().code, Code::TooLarge);
+    }
+}

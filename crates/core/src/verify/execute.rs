@@ -1,0 +1,362 @@
+//! Byte-exact execution: the transfers of a schedule, done to real numbers.
+
+use super::order;
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::schedule::{LaneId, Op, Schedule, Transfer, TransferId};
+use crate::units::Bytes;
+use std::ops::{Add, Range};
+
+/// Most messages an execution keeps track of.
+const MAX_MESSAGES: u64 = 1 << 26;
+/// Most messages in flight at once; bounds the memory of a random execution.
+const MAX_FLYING: usize = 64;
+
+/// Executes a schedule that passes [`Schedule::check`] on `data`, one buffer a rank, in place.
+///
+/// A buffer has `bytes / size_of::<T>()` elements. For AllToAll, where a rank ends with data of
+/// every source, it has that many for each source in turn: rank `r` starts with its data at part
+/// `r` and ends with its shard in every part.
+///
+/// Without a seed, messages go one by one in schedule order. With one, they go in a random order
+/// that respects only dependencies and barriers, read at their start and are applied at any later
+/// moment; only if reductions are not serial do they also read what they add to at their start.
+///
+/// # Errors
+/// [`Code::BadSize`] if a buffer has another length or a chunk does not consist of whole elements,
+/// [`Code::TooLarge`] past 2^26 messages, [`Code::NotProven`] if it could deadlock.
+pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: Option<u64>) -> Result<()> {
+    let size = size_of::<T>() as u64;
+    if let Some(what) = misaligned(schedule, size) {
+        return Err(Error::new(
+            Code::BadSize,
+            format!("{what} is no whole number of {size}-byte elements"),
+        ));
+    }
+    let parts = if schedule.collective.kind == Kind::AllToAll {
+        schedule.ranks as u64
+    } else {
+        1
+    };
+    let elements = (schedule.bytes / size).saturating_mul(parts);
+    if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.len() as u64 != elements) {
+        let ranks = schedule.ranks;
+        return Err(Error::new(
+            Code::BadSize,
+            format!("expected {ranks} buffers of {elements} elements of {size} bytes"),
+        ));
+    }
+    let messages = schedule
+        .transfers
+        .iter()
+        .fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
+    if messages > MAX_MESSAGES {
+        return Err(Error::new(
+            Code::TooLarge,
+            format!("{messages} messages; execution takes at most {MAX_MESSAGES}"),
+        ));
+    }
+    order::check(schedule)?;
+    let mut run = Run { schedule, data };
+    match seed {
+        Some(seed) => run.shuffled(Random(seed)),
+        None => run.in_order(),
+    }
+    Ok(())
+}
+
+/// The first size that is not a multiple of `element` bytes, in words.
+pub(super) fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
+    let whole = |bytes: u64| element > 0 && bytes % element == 0;
+    if !whole(schedule.bytes) {
+        return Some(format!("the buffer of {} bytes", schedule.bytes));
+    }
+    let lanes = schedule.lanes.iter().enumerate().filter(|(_, lane)| lane.bytes > 0);
+    lanes.into_iter().find_map(|(id, lane)| {
+        let range = format!("lane {id} (bytes {}..{})", lane.offset, lane.offset + lane.bytes);
+        if !whole(lane.offset) || !whole(lane.bytes) {
+            Some(range)
+        } else if lane.chunks > 1 && !whole(lane.payload_per_chunk()) {
+            Some(format!("{range}: a chunk of {} bytes", lane.payload_per_chunk()))
+        } else {
+            None
+        }
+    })
+}
+
+/// Elements of a rank's buffer that hold a byte range of a lane.
+pub(super) fn elements(schedule: &Schedule, lane: usize, bytes: Range<Bytes>, size: u64) -> Range<usize> {
+    let base = match schedule.collective.kind {
+        Kind::AllToAll => schedule.lanes[lane].source as u64 * schedule.bytes,
+        _ => 0,
+    };
+    ((base + bytes.start) / size) as usize..((base + bytes.end) / size) as usize
+}
+
+/// One chunk of a transfer.
+#[derive(Clone, Copy)]
+struct Message {
+    transfer: TransferId,
+    chunk: u64,
+}
+
+struct Run<'a, T> {
+    schedule: &'a Schedule,
+    data: &'a mut [Vec<T>],
+}
+
+impl<T: Copy + Add<Output = T>> Run<'_, T> {
+    fn transfer(&self, message: Message) -> &Transfer {
+        &self.schedule.transfers[message.transfer as usize]
+    }
+
+    /// Where the message's data is, lane by lane.
+    fn ranges(&self, message: Message) -> Vec<Range<usize>> {
+        let (schedule, size) = (self.schedule, size_of::<T>() as u64);
+        let range = |lane| {
+            elements(
+                schedule,
+                lane,
+                schedule.chunk_range(lane as LaneId, message.chunk),
+                size,
+            )
+        };
+        self.transfer(message).lane_range().map(range).collect()
+    }
+
+    fn read(&self, rank: u32, message: Message) -> Vec<T> {
+        let buffer = &self.data[rank as usize];
+        self.ranges(message)
+            .into_iter()
+            .flat_map(|range| &buffer[range])
+            .copied()
+            .collect()
+    }
+
+    fn write(&mut self, message: Message, op: Op, payload: &[T]) {
+        let ranges = self.ranges(message);
+        let to = self.transfer(message).to as usize;
+        let slots = ranges.into_iter().flatten();
+        for (slot, &value) in slots.zip(payload) {
+            let old = &mut self.data[to][slot];
+            *old = match op {
+                Op::Reduce => *old + value,
+                Op::Copy => value,
+            };
+        }
+    }
+
+    fn in_order(&mut self) {
+        for id in self.schedule.order() {
+            for chunk in 0..self.schedule.chunks(&self.schedule.transfers[id as usize]) {
+                let message = Message { transfer: id, chunk };
+                let payload = self.read(self.transfer(message).from, message);
+                self.write(message, self.transfer(message).op, &payload);
+            }
+        }
+    }
+
+    fn shuffled(&mut self, mut random: Random) {
+        let mut progress = Progress::new(self.schedule);
+        let mut flying: Vec<(Message, Op, Vec<T>)> = Vec::new();
+        // Some runs start as much as they can before anything is applied, some hardly anything.
+        let eagerness = 1 + random.below(15);
+        loop {
+            let may_start = !progress.ready.is_empty() && flying.len() < MAX_FLYING;
+            if may_start && (flying.is_empty() || random.below(16) < eagerness) {
+                let message = progress.ready.swap_remove(random.below(progress.ready.len()));
+                let transfer = self.transfer(message);
+                let (mut op, mut payload) = (transfer.op, self.read(transfer.from, message));
+                if op == Op::Reduce && !self.schedule.serial_reductions {
+                    let own = self.read(transfer.to, message);
+                    payload
+                        .iter_mut()
+                        .zip(own)
+                        .for_each(|(value, own)| *value = own + *value);
+                    op = Op::Copy;
+                }
+                flying.push((message, op, payload));
+            } else if !flying.is_empty() {
+                let (message, op, payload) = flying.swap_remove(random.below(flying.len()));
+                self.write(message, op, &payload);
+                progress.applied(message);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+/// Which messages may start.
+struct Progress<'a> {
+    schedule: &'a Schedule,
+    /// Index of the first message of every transfer, and what each message still waits for.
+    first: Vec<usize>,
+    waits: Vec<u32>,
+    /// Transfers that depend on transfer `i`: `dependents[starts[i]..starts[i + 1]]`.
+    starts: Vec<usize>,
+    dependents: Vec<TransferId>,
+    /// Messages left in every phase; all phases below `open` are complete.
+    left: Vec<u64>,
+    open: usize,
+    /// Messages that only wait for the barrier of their phase, by phase.
+    gated: Vec<Vec<Message>>,
+    ready: Vec<Message>,
+}
+
+impl<'a> Progress<'a> {
+    fn new(schedule: &'a Schedule) -> Self {
+        let transfers = &schedule.transfers;
+        let mut starts = vec![0; transfers.len() + 1];
+        for &other in transfers.iter().flat_map(|t| &t.after) {
+            starts[other as usize + 1] += 1;
+        }
+        for i in 1..starts.len() {
+            starts[i] += starts[i - 1];
+        }
+        let mut next = starts.clone();
+        let mut dependents = vec![0; starts[transfers.len()]];
+        for (id, transfer) in transfers.iter().enumerate() {
+            for &other in &transfer.after {
+                dependents[next[other as usize]] = id as TransferId;
+                next[other as usize] += 1;
+            }
+        }
+        let mut progress = Progress {
+            schedule,
+            first: Vec::with_capacity(transfers.len()),
+            waits: vec![],
+            starts,
+            dependents,
+            left: vec![0; schedule.phases.len()],
+            open: 0,
+            gated: vec![Vec::new(); schedule.phases.len()],
+            ready: vec![],
+        };
+        for transfer in transfers {
+            let chunks = schedule.chunks(transfer);
+            progress.first.push(progress.waits.len());
+            progress.waits.extend((0..chunks).map(|_| transfer.after.len() as u32));
+            progress.left[transfer.phase as usize] += chunks;
+        }
+        for (id, transfer) in transfers.iter().enumerate().filter(|(_, t)| t.after.is_empty()) {
+            for chunk in 0..schedule.chunks(transfer) {
+                progress.release(Message {
+                    transfer: id as TransferId,
+                    chunk,
+                });
+            }
+        }
+        progress.open_phases();
+        progress
+    }
+
+    fn release(&mut self, message: Message) {
+        let phase = self.schedule.transfers[message.transfer as usize].phase as usize;
+        if self.schedule.phases[phase].barrier && phase > self.open {
+            self.gated[phase].push(message);
+        } else {
+            self.ready.push(message);
+        }
+    }
+
+    fn applied(&mut self, message: Message) {
+        let id = message.transfer as usize;
+        for at in self.starts[id]..self.starts[id + 1] {
+            let dependent = Message {
+                transfer: self.dependents[at],
+                ..message
+            };
+            let waits = &mut self.waits[self.first[dependent.transfer as usize] + message.chunk as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                self.release(dependent);
+            }
+        }
+        self.left[self.schedule.transfers[id].phase as usize] -= 1;
+        self.open_phases();
+    }
+
+    fn open_phases(&mut self) {
+        while self.left.get(self.open) == Some(&0) {
+            self.open += 1;
+            if let Some(gated) = self.gated.get_mut(self.open) {
+                self.ready.append(gated);
+            }
+        }
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): same seed, same execution, on every machine.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`, which is positive.
+    fn below(&mut self, limit: usize) -> usize {
+        ((self.next() as u128 * limit as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::*;
+    use super::*;
+
+    #[test]
+    fn sums_floats() {
+        let (_, ring) = ring_all_reduce(4, 64, 1);
+        for seed in [None, Some(1)] {
+            let mut data: Vec<Vec<f32>> = (0..4).map(|rank| vec![rank as f32; 16]).collect();
+            execute(&ring, &mut data, seed).unwrap();
+            assert_eq!(data, vec![vec![6.0; 16]; 4]);
+        }
+    }
+
+    #[test]
+    fn sizes_must_fit() {
+        let (_, ring) = ring_all_reduce(4, 64, 1);
+        let error = execute(&ring, &mut vec![vec![0u32; 15]; 4], None).unwrap_err();
+        assert_eq!(error.code, Code::BadSize);
+        assert_has(&error.message, &["expected 4 buffers of 16 elements of 4 bytes"]);
+        let (_, odd) = ring_all_reduce(3, 50, 1);
+        let error = execute(&odd, &mut vec![vec![0u32; 12]; 3], None).unwrap_err();
+        assert_has(
+            &error.message,
+            &["the buffer of 50 bytes is no whole number of 4-byte elements"],
+        );
+        let (_, tree) = tree_all_reduce(4, 64, 3);
+        let error = execute(&tree, &mut vec![vec![0u32; 16]; 4], None).unwrap_err();
+        assert_has(
+            &error.message,
+            &["lane 0 (bytes 0..64): a chunk of 22 bytes is no whole number"],
+        );
+        assert_eq!(
+            execute(&odd, &mut vec![vec![std::num::Wrapping(0u8); 50]; 3], None),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn absurd_chunk_counts_are_refused() {
+        let (_, mut tree) = tree_all_reduce(4, 64, 1);
+        tree.lanes[0].chunks = 1 << 40;
+        let error = execute(&tree, &mut vec![vec![0u8; 64]; 4], Some(1)).unwrap_err();
+        assert_eq!(error.code, Code::TooLarge);
+    }
+
+    #[test]
+    fn deadlocks_are_refused() {
+        let (_, mut ring) = ring_all_reduce(2, 64, 1);
+        ring.transfers[0].after = vec![2];
+        let error = execute(&ring, &mut vec![vec![0u32; 16]; 2], Some(1)).unwrap_err();
+        assert_has(&error.message, &["deadlock"]);
+    }
+}

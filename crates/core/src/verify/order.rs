@@ -1,0 +1,164 @@
+//! A schedule cannot deadlock.
+//!
+//! Every link (or rank) serves its messages in the order (phase, slot, index). If every message
+//! depends only on messages earlier in that order, the earliest message that is not yet delivered
+//! can always move: what it waits for is delivered, and it is next on every link it needs.
+
+use super::text;
+use crate::error::Result;
+use crate::schedule::{Schedule, Transfer, TransferId};
+
+/// Checks that every dependency ends at the sender that waits for it, repeats for as many chunks,
+/// and is served strictly earlier. O(dependencies).
+///
+/// # Errors
+/// [`crate::error::Code::NotProven`]: a cycle of dependencies, or the first dependency that is
+/// served later.
+pub fn check(schedule: &Schedule) -> Result<()> {
+    let mut late = None;
+    for (id, transfer) in schedule.transfers.iter().enumerate() {
+        let id = id as TransferId;
+        for &other in &transfer.after {
+            let needed = &schedule.transfers[other as usize];
+            let fail = |why: String| {
+                let (waiting, other) = (text::transfer(schedule, id), text::transfer(schedule, other));
+                text::not_proven(format!("{waiting} waits for {other}, {why}"))
+            };
+            if needed.to != transfer.from {
+                return fail(format!("which does not end at rank {}", transfer.from));
+            }
+            if schedule.chunks(needed) != schedule.chunks(transfer) {
+                return fail("which has another number of chunks".into());
+            }
+            if late.is_none() && !served_before(schedule, (needed, other), (transfer, id)) {
+                late = Some(fail("which the order of service puts later".into()));
+            }
+        }
+    }
+    let Some(late) = late else { return Ok(()) };
+    match cycle(schedule) {
+        Some(cycle) => {
+            const SHOWN: usize = 12;
+            let steps: Vec<String> = cycle.iter().take(SHOWN).map(TransferId::to_string).collect();
+            let more = match cycle.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" ... ({more} more)"),
+            };
+            let first = text::transfer(schedule, cycle[0]);
+            text::not_proven(format!(
+                "deadlock: transfer {}{more}; each waits for the next, from {first}",
+                steps.join(" -> ")
+            ))
+        }
+        None => late,
+    }
+}
+
+/// Whether every chunk of `a` is served before the same chunk of `b`. Slots grow linearly with the
+/// chunk, so the first and the last one decide.
+fn served_before(schedule: &Schedule, a: (&Transfer, TransferId), b: (&Transfer, TransferId)) -> bool {
+    let moment = |(transfer, id): (&Transfer, TransferId), chunk: u64| {
+        let stride = schedule.lanes[transfer.lane as usize].stride;
+        let slot = transfer.step as u128 + chunk as u128 * stride as u128;
+        (transfer.phase, slot, id)
+    };
+    let last = schedule.chunks(b.0) - 1;
+    moment(a, 0) < moment(b, 0) && moment(a, last) < moment(b, last)
+}
+
+/// A cycle of dependencies, first transfer repeated at the end.
+fn cycle(schedule: &Schedule) -> Option<Vec<TransferId>> {
+    const NEW: u8 = 0;
+    const OPEN: u8 = 1;
+    const DONE: u8 = 2;
+    let mut state = vec![NEW; schedule.transfers.len()];
+    // Path of open transfers, each with the number of its dependencies already followed.
+    let mut path: Vec<(TransferId, usize)> = Vec::new();
+    for start in 0..schedule.transfers.len() as TransferId {
+        if state[start as usize] == NEW {
+            state[start as usize] = OPEN;
+            path.push((start, 0));
+        }
+        while let Some((id, followed)) = path.last_mut() {
+            let Some(&next) = schedule.transfers[*id as usize].after.get(*followed) else {
+                state[*id as usize] = DONE;
+                path.pop();
+                continue;
+            };
+            *followed += 1;
+            match state[next as usize] {
+                NEW => {
+                    state[next as usize] = OPEN;
+                    path.push((next, 0));
+                }
+                OPEN => {
+                    let open = path.iter().map(|&(id, _)| id);
+                    return Some(open.skip_while(|&id| id != next).chain([next]).collect());
+                }
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::*;
+    use super::*;
+
+    #[test]
+    fn cycles_are_shown() {
+        let (_, mut schedule) = ring_all_reduce(2, 64, 1);
+        assert_eq!(schedule.transfers[2].after, [0]);
+        schedule.transfers[0].after = vec![2];
+        let error = check(&schedule).unwrap_err().message;
+        assert_has(
+            &error,
+            &["deadlock: transfer 0 -> 2 -> 0;", "from transfer 0 (rank 1 to 0"],
+        );
+    }
+
+    #[test]
+    fn late_dependencies_are_named() {
+        let (_, mut schedule) = ring_all_reduce(4, 64, 1);
+        let id = schedule.transfers.iter().position(|t| t.after == [0]).unwrap();
+        schedule.transfers[0].step = 9;
+        let error = check(&schedule).unwrap_err().message;
+        assert_has(
+            &error,
+            &[
+                &format!("transfer {id} ("),
+                "waits for transfer 0 (",
+                "step 9",
+                "order of service puts later",
+            ],
+        );
+    }
+
+    #[test]
+    fn dependencies_must_end_at_the_sender() {
+        let (_, mut schedule) = ring_all_reduce(4, 64, 1);
+        let from = schedule.transfers[9].from;
+        let elsewhere = schedule.transfers.iter().position(|t| t.to != from).unwrap() as u32;
+        schedule.transfers[9].after.push(elsewhere);
+        let error = check(&schedule).unwrap_err().message;
+        assert_has(&error, &["transfer 9 (", &format!("does not end at rank {from}")]);
+    }
+
+    #[test]
+    fn chunks_must_match_and_later_chunks_must_be_in_order_too() {
+        let (_, mut schedule) = tree_all_reduce(4, 640, 4);
+        assert_eq!(check(&schedule), Ok(()));
+        let other = schedule.lanes[0].clone();
+        schedule.lanes.push(other);
+        let id = schedule.transfers.iter().rposition(|t| !t.after.is_empty()).unwrap();
+        schedule.transfers[id].lane = 1;
+        schedule.lanes[1].chunks = 3;
+        assert_has(&check(&schedule).unwrap_err().message, &["another number of chunks"]);
+        schedule.lanes[1].chunks = 4;
+        assert_eq!(check(&schedule), Ok(()));
+        schedule.lanes[0].stride = 1000;
+        assert_has(&check(&schedule).unwrap_err().message, &["puts later"]);
+    }
+}

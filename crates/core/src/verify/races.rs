@@ -1,0 +1,401 @@
+//! No race: every execution moves the same data as schedule order.
+//!
+//! A transfer reads (sender, lane) and writes (receiver, lane) from its start until it is applied.
+//! `a` comes before `b` if `a` is applied before `b` starts, for certain: through a barrier or
+//! through dependencies. Two accesses to one place, one of them a write, must be ordered so; only
+//! reductions into one place need not be, where ranks do them one at a time.
+//!
+//! Order is transitive, so it is enough to compare each access with its nearest conflicting
+//! predecessors: accesses to a place fall into alternating groups of writes and of reads, and each
+//! is compared with the whole group before its own. Most pairs turn out to be joined by a barrier
+//! or by a single dependency; only the others need the transitive closure.
+
+use super::text;
+use crate::error::Result;
+use crate::schedule::{Op, Schedule, TransferId};
+
+/// 64-bit words of one block of closure columns; bounds the memory of long lanes.
+const BLOCK_WORDS: usize = 8;
+
+/// Checks every lane with data. Expects a schedule that `order` accepts.
+///
+/// Complexity: O(lane dependencies + pairs of accesses in neighbouring groups); for lanes with
+/// pairs that no single dependency orders, O(dependencies * transfers / 64) time and O(transfers)
+/// memory more.
+///
+/// # Errors
+/// [`crate::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
+pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<()> {
+    let gates = gates(schedule);
+    let mut places = Places::new(schedule);
+    let mut closure = Closure::new(schedule);
+    for (lane, list) in by_lane.iter().enumerate() {
+        if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
+            continue;
+        }
+        places.follow(list, &gates);
+        if let Some(race) = closure.an_unordered(list, &mut places.open) {
+            return text::not_proven(describe(schedule, lane, list, race));
+        }
+    }
+    Ok(())
+}
+
+/// For every transfer, a phase such that all transfers of earlier phases are applied before it
+/// starts: its own if that has a barrier, or what it inherits from its dependencies.
+fn gates(schedule: &Schedule) -> Vec<u32> {
+    let mut gates = vec![0; schedule.transfers.len()];
+    for id in schedule.order() {
+        let transfer = &schedule.transfers[id as usize];
+        let own = if schedule.phases[transfer.phase as usize].barrier {
+            transfer.phase
+        } else {
+            0
+        };
+        let inherited = transfer.after.iter().map(|&other| gates[other as usize]).max();
+        gates[id as usize] = own.max(inherited.unwrap_or(0));
+    }
+    gates
+}
+
+/// A pair of accesses to one place that must be ordered: positions in the lane's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Pair {
+    first: u32,
+    second: u32,
+    rank: u32,
+}
+
+/// Accesses to one rank's copy of a lane, as positions in the lane's list.
+#[derive(Default)]
+struct Place {
+    /// The group before `writes`.
+    before: Vec<u32>,
+    /// A copy, or reductions.
+    writes: Vec<u32>,
+    /// Reads since then.
+    reads: Vec<u32>,
+}
+
+/// Every rank's place, and the pairs found that neither a barrier nor one dependency orders.
+struct Places<'a> {
+    schedule: &'a Schedule,
+    places: Vec<Place>,
+    /// Last transfer that depends directly on each transfer.
+    needed_by: Vec<TransferId>,
+    open: Vec<Pair>,
+}
+
+impl<'a> Places<'a> {
+    fn new(schedule: &'a Schedule) -> Self {
+        Places {
+            schedule,
+            places: (0..schedule.ranks).map(|_| Place::default()).collect(),
+            needed_by: vec![TransferId::MAX; schedule.transfers.len()],
+            open: vec![],
+        }
+    }
+
+    /// Follows one lane and leaves in `open` the pairs that are still to be shown ordered.
+    fn follow(&mut self, list: &[TransferId], gates: &[u32]) {
+        let transfers = &self.schedule.transfers;
+        let (needed_by, open) = (&mut self.needed_by, &mut self.open);
+        open.clear();
+        for &id in list {
+            for rank in [transfers[id as usize].from, transfers[id as usize].to] {
+                let place = &mut self.places[rank as usize];
+                place.before.clear();
+                place.writes.clear();
+                place.reads.clear();
+            }
+        }
+        for (second, &id) in list.iter().enumerate() {
+            let second = second as u32;
+            let transfer = &transfers[id as usize];
+            for &other in &transfer.after {
+                needed_by[other as usize] = id;
+            }
+            // Groups are in schedule order, so what a barrier orders is a prefix.
+            let mut compare = |group: &[u32], rank: u32| {
+                let phase = |&first: &u32| transfers[list[first as usize] as usize].phase;
+                let behind = group.partition_point(|first| phase(first) < gates[id as usize]);
+                let pairs = group[behind..]
+                    .iter()
+                    .filter(|&&first| needed_by[list[first as usize] as usize] != id);
+                open.extend(pairs.map(|&first| Pair { first, second, rank }));
+            };
+            let place = &mut self.places[transfer.from as usize];
+            compare(&place.writes, transfer.from);
+            place.reads.push(second);
+            let place = &mut self.places[transfer.to as usize];
+            let commutes = |&first: &u32| transfers[list[first as usize] as usize].op == Op::Reduce;
+            let joins = transfer.op == Op::Reduce
+                && self.schedule.serial_reductions
+                && place.reads.is_empty()
+                && place.writes.first().is_some_and(commutes);
+            if !joins {
+                let last = if place.reads.is_empty() {
+                    &mut place.writes
+                } else {
+                    &mut place.reads
+                };
+                std::mem::swap(&mut place.before, last);
+                place.writes.clear();
+                place.reads.clear();
+            }
+            compare(&place.before, transfer.to);
+            place.writes.push(second);
+        }
+    }
+}
+
+/// Transitive closure of the dependencies within one lane, a block of columns at a time.
+struct Closure<'a> {
+    schedule: &'a Schedule,
+    /// Position of each transfer in the list of the lane that last had it.
+    position: Vec<u32>,
+    /// Dependencies of the transfer at each position, as positions: `needs[starts[i]..starts[i + 1]]`.
+    starts: Vec<usize>,
+    needs: Vec<u32>,
+    /// Row `i`: which columns of the block come before the transfer at position `i`.
+    rows: Vec<[u64; BLOCK_WORDS]>,
+}
+
+impl<'a> Closure<'a> {
+    fn new(schedule: &'a Schedule) -> Self {
+        Closure {
+            schedule,
+            position: vec![0; schedule.transfers.len()],
+            starts: vec![],
+            needs: vec![],
+            rows: vec![],
+        }
+    }
+
+    /// A pair whose first member does not come before its second, if there is one. Sorts `pairs`.
+    fn an_unordered(&mut self, list: &[TransferId], pairs: &mut [Pair]) -> Option<Pair> {
+        if pairs.is_empty() {
+            return None;
+        }
+        self.load(list);
+        pairs.sort_unstable();
+        let columns = BLOCK_WORDS * 64;
+        for pairs in pairs.chunk_by(|a, b| a.first as usize / columns == b.first as usize / columns) {
+            let base = pairs[0].first as usize / columns * columns;
+            let end = pairs.iter().map(|pair| pair.second).max().unwrap_or(0) as usize;
+            self.fill(base, end);
+            let before = |pair: &Pair| {
+                let column = pair.first as usize - base;
+                self.rows[pair.second as usize - base][column / 64] >> (column % 64) & 1 == 1
+            };
+            let races = pairs.iter().filter(|pair| !before(pair));
+            if let Some(&race) = races.min_by_key(|pair| pair.second) {
+                return Some(race);
+            }
+        }
+        None
+    }
+
+    fn load(&mut self, list: &[TransferId]) {
+        for (at, &id) in list.iter().enumerate() {
+            self.position[id as usize] = at as u32;
+        }
+        self.starts.clear();
+        self.needs.clear();
+        for &id in list {
+            self.starts.push(self.needs.len());
+            let after = self.schedule.transfers[id as usize].after.iter();
+            let positions = after.map(|&other| (self.position[other as usize], other));
+            let own = positions.filter(|&(at, other)| list.get(at as usize) == Some(&other));
+            self.needs.extend(own.map(|(at, _)| at));
+        }
+        self.starts.push(self.needs.len());
+    }
+
+    /// Fills the rows of positions `base..=end` for the columns from `base`.
+    fn fill(&mut self, base: usize, end: usize) {
+        self.rows.clear();
+        for at in base..=end {
+            let mut row = [0; BLOCK_WORDS];
+            for &needed in &self.needs[self.starts[at]..self.starts[at + 1]] {
+                let Some(column) = (needed as usize).checked_sub(base) else {
+                    continue;
+                };
+                for (word, more) in row.iter_mut().zip(self.rows[column]) {
+                    *word |= more;
+                }
+                if column < BLOCK_WORDS * 64 {
+                    row[column / 64] |= 1 << (column % 64);
+                }
+            }
+            self.rows.push(row);
+        }
+    }
+}
+
+fn describe(schedule: &Schedule, lane: usize, list: &[TransferId], race: Pair) -> String {
+    let (first, second) = (list[race.first as usize], list[race.second as usize]);
+    let does = |id: TransferId| match schedule.transfers[id as usize].from == race.rank {
+        true => format!("{} reads it", text::transfer(schedule, id)),
+        false => format!("{} writes it", text::transfer(schedule, id)),
+    };
+    format!(
+        "race: rank {} {}: {} and {}, but nothing makes the second wait for the first",
+        race.rank,
+        text::lane(schedule, lane),
+        does(first),
+        does(second)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::*;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn run(schedule: &Schedule) -> Result<()> {
+        check(schedule, &schedule.transfers_by_lane())
+    }
+
+    #[test]
+    fn a_dropped_dependency_is_a_race() {
+        let (_, mut ring) = ring_all_reduce(4, 64, 1);
+        assert_eq!(run(&ring), Ok(()));
+        let id = ring.transfers.iter().position(|t| !t.after.is_empty()).unwrap();
+        let (writer, from) = (ring.transfers[id].after[0], ring.transfers[id].from);
+        ring.transfers[id].after.clear();
+        assert_has(
+            &run(&ring).unwrap_err().message,
+            &[
+                &format!("race: rank {from} lane "),
+                &format!("transfer {writer} (rank "),
+                "phase 'reduce-scatter' step 0) writes it",
+                &format!("transfer {id} (rank {from}"),
+                "step 1) reads it",
+            ],
+        );
+    }
+
+    #[test]
+    fn barriers_order_phases_that_follow_them() {
+        let (_, mut tree) = tree_all_reduce(4, 64, 1);
+        let copies: Vec<usize> = (3..6).collect();
+        tree.transfers[copies[0]].after.clear();
+        assert_eq!(run(&tree), Ok(()), "the barrier is enough");
+        tree.phases[1].barrier = false;
+        assert_has(
+            &run(&tree).unwrap_err().message,
+            &["race: rank 0 lane 0", "transfer 2 (", "transfer 3 ("],
+        );
+    }
+
+    #[test]
+    fn only_serial_reductions_may_be_unordered() {
+        let (_, mut star) = star_reduce(4, 64);
+        assert_eq!(run(&star), Ok(()));
+        star.serial_reductions = false;
+        assert_has(
+            &run(&star).unwrap_err().message,
+            &["race: rank 2 lane 0", "transfer 0 (", "transfer 1 ("],
+        );
+    }
+
+    #[test]
+    fn what_is_being_sent_must_not_be_overwritten() {
+        // Recursive doubling in place: both ranks send and receive the same lane at once.
+        let (_, mut ring) = ring_all_reduce(2, 64, 1);
+        ring.transfers.truncate(2);
+        ring.transfers.iter_mut().for_each(|t| (t.lane, t.lanes) = (0, 2));
+        assert_has(&run(&ring).unwrap_err().message, &["reads it", "writes it"]);
+    }
+
+    #[test]
+    fn long_lanes_stay_cheap() {
+        // A line of 2000 ranks, reduced and broadcast 25 times over: 100k transfers in one lane.
+        let (_, mut line) = tree_all_reduce(2000, 8000, 1);
+        line.phases[1].barrier = false;
+        let turn = line.transfers.clone();
+        let mut last = turn.len() as u32 - 1;
+        for round in 1..25u32 {
+            for transfer in &turn {
+                let mut transfer = transfer.clone();
+                transfer.phase += 2 * round;
+                transfer
+                    .after
+                    .iter_mut()
+                    .for_each(|other| *other += round * turn.len() as u32);
+                // The far end starts its turn when the last one has reached it.
+                if transfer.from == 1999 {
+                    transfer.after.push(last);
+                }
+                line.transfers.push(transfer);
+            }
+            last = line.transfers.len() as u32 - 1;
+            line.phases.extend_from_within(0..2);
+        }
+        assert!(line.transfers.len() > 90_000);
+        assert_eq!(run(&line), Ok(()));
+    }
+
+    /// The definition: all pairs, whole closure.
+    fn races_by_definition(schedule: &Schedule) -> bool {
+        let n = schedule.transfers.len();
+        // Row `b`: what comes before `b`.
+        let mut before = vec![vec![false; n]; n];
+        let order = schedule.order();
+        for (at, &b) in order.iter().enumerate() {
+            let later = &schedule.transfers[b as usize];
+            for &a in &order[..at] {
+                let earlier = &schedule.transfers[a as usize];
+                let barrier = schedule.phases[later.phase as usize].barrier && earlier.phase < later.phase;
+                if barrier || later.after.contains(&a) {
+                    let inherited = before[a as usize].clone();
+                    before[b as usize]
+                        .iter_mut()
+                        .zip(inherited)
+                        .for_each(|(own, more)| *own |= more);
+                    before[b as usize][a as usize] = true;
+                }
+            }
+        }
+        (0..n).any(|a| {
+            (0..n).any(|b| {
+                let (x, y) = (&schedule.transfers[a], &schedule.transfers[b]);
+                let both_write =
+                    x.to == y.to && !(x.op == Op::Reduce && y.op == Op::Reduce && schedule.serial_reductions);
+                let conflict = a != b && (both_write || x.from == y.to);
+                conflict && !before[a][b] && !before[b][a]
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_definition(
+            picks in prop::collection::vec((0u32..4, 1u32..4, any::<bool>(), any::<u16>(), 0u32..3), 1..14),
+            serial in any::<bool>(),
+            barriers in any::<[bool; 3]>(),
+        ) {
+            let (_, mut schedule) = tree_all_reduce(4, 64, 1);
+            schedule.serial_reductions = serial;
+            schedule.phases.extend_from_within(0..1);
+            for (phase, barrier) in schedule.phases.iter_mut().zip(barriers) {
+                phase.barrier = barrier;
+            }
+            let template = schedule.transfers[0].clone();
+            schedule.transfers.clear();
+            let mut phase = 0;
+            for (id, &(from, hop, reduce, needs, jump)) in picks.iter().enumerate() {
+                phase = (phase + u32::from(jump == 2)).min(2);
+                let mut transfer = template.clone();
+                (transfer.from, transfer.to) = (from, (from + hop) % 4);
+                (transfer.phase, transfer.step) = (phase, id as u32);
+                transfer.op = if reduce { Op::Reduce } else { Op::Copy };
+                transfer.after = (0..id as u32).filter(|&a| needs >> a & 1 == 1).collect();
+                schedule.transfers.push(transfer);
+            }
+            prop_assert_eq!(run(&schedule).is_err(), races_by_definition(&schedule));
+        }
+    }
+}
