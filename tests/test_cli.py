@@ -379,7 +379,8 @@ def test_a_closed_pipe_is_silent() -> None:
 
 
 def test_every_key_is_documented() -> None:
-    text = (Path(__file__).resolve().parent.parent / "docs" / "json.md").read_text("utf-8")
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    text = (docs / "json.md").read_text("utf-8")
 
     def keys(value: Any) -> set[str]:
         if isinstance(value, list):
@@ -398,6 +399,9 @@ def test_every_key_is_documented() -> None:
     ):
         missing = [key for key in keys(document(*command)) if f"`{key}`" not in text]
         assert not missing, f"docs/json.md says nothing about {missing} of {command[0]}"
+    schedule = antiphon.build(antiphon.Fabric("ring:4"), "ring").to_json()
+    text = (docs / "schedule.md").read_text("utf-8")
+    assert not [key for key in keys(json.loads(schedule)) if f"`{key}`" not in text]
 
 
 def test_same_command_same_bytes() -> None:
