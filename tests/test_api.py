@@ -102,6 +102,16 @@ def test_systems() -> None:
     for wrong in (0, -1, float("nan"), float("inf"), 1e30):
         with pytest.raises(AntiphonError, match="link_rate_gb_per_s"):
             system.with_(link_rate_gb_per_s=wrong)
+    for change in (
+        {"interfaces": 0},
+        {"header_flits": 10**6},
+        {"flit_bytes": "1TiB"},
+        {"interface_virtual_channels": 0},
+    ):
+        with pytest.raises(AntiphonError, match="expected"):
+            system.with_(**change)  # type: ignore[arg-type]
+    with pytest.raises(AntiphonError, match="flit size is 0"):
+        System.from_json(system.to_json().replace('"flit_bytes":512', '"flit_bytes":0'))
     with pytest.raises(AntiphonError, match="did you mean 'tto'"):
         System("tt0")
 

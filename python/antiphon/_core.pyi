@@ -106,6 +106,7 @@ class System:
         fixed_size_packets: bool | None = None,
         interfaces: int | None = None,
         interface_depth_packets: int | None = None,
+        interface_virtual_channels: int | None = None,
         interface_issue_ns: float | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
@@ -145,6 +146,9 @@ class System:
     @property
     def interface_depth_packets(self) -> int:
         """Packets that queue in one interface before it pushes back."""
+    @property
+    def interface_virtual_channels(self) -> int:
+        """Channels that an interface deals its packets to when they leave over several links."""
     @property
     def interface_issue_ns(self) -> float:
         """Time to hand one packet to an interface."""

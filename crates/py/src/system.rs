@@ -24,7 +24,7 @@ impl System {
     fn from_json(_class: &Bound<'_, PyType>, text: &str) -> PyResult<Self> {
         let system =
             serde_json::from_str(text).map_err(|e| raise(Error::new(Code::BadFile, format!("system: {e}"))))?;
-        Ok(System(system))
+        checked(system)
     }
 
     fn to_json(&self) -> String {
@@ -34,7 +34,7 @@ impl System {
     #[pyo3(signature = (
         *, name = None, link_rate_gb_per_s = None, link_latency_ns = None, packet_payload_bytes = None,
         flit_bytes = None, header_flits = None, fixed_size_packets = None, interfaces = None,
-        interface_depth_packets = None, interface_issue_ns = None, hand_off_ns = None, reduce_rate_gb_per_s = None,
+        interface_depth_packets = None, interface_virtual_channels = None, interface_issue_ns = None, hand_off_ns = None, reduce_rate_gb_per_s = None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn with_(
@@ -48,6 +48,7 @@ impl System {
         fixed_size_packets: Option<bool>,
         interfaces: Option<u32>,
         interface_depth_packets: Option<u32>,
+        interface_virtual_channels: Option<u32>,
         interface_issue_ns: Option<f64>,
         hand_off_ns: Option<f64>,
         reduce_rate_gb_per_s: Option<f64>,
@@ -61,16 +62,16 @@ impl System {
         replace(&mut packet.flit_bytes, flit_bytes.map(|size| size.0));
         replace(&mut packet.header_flits, header_flits.map(u64::from));
         replace(&mut packet.fixed_size, fixed_size_packets);
-        replace(&mut interface.count, interfaces.map(|n| at_least_one("interfaces", n)).transpose()?);
-        let depth = interface_depth_packets.map(|n| at_least_one("interface_depth_packets", n)).transpose()?;
-        replace(&mut interface.depth_packets, depth.map(u64::from));
+        replace(&mut interface.count, interfaces);
+        replace(&mut interface.depth_packets, interface_depth_packets.map(u64::from));
+        replace(&mut interface.virtual_channels, interface_virtual_channels);
         replace(&mut interface.issue_ps, interface_issue_ns.map(|x| picos("interface_issue_ns", x)).transpose()?);
         replace(&mut system.hand_off_ps, hand_off_ns.map(|x| picos("hand_off_ns", x)).transpose()?);
         if let Some(gb_per_s) = reduce_rate_gb_per_s {
             let free = gb_per_s == f64::INFINITY;
             system.reduce_rate = if free { None } else { Some(rate("reduce_rate_gb_per_s", gb_per_s)?) };
         }
-        Ok(System(system))
+        checked(system)
     }
 
     #[getter]
@@ -121,6 +122,11 @@ impl System {
     #[getter]
     fn interface_depth_packets(&self) -> u64 {
         self.0.interface.depth_packets
+    }
+
+    #[getter]
+    fn interface_virtual_channels(&self) -> u32 {
+        self.0.interface.virtual_channels
     }
 
     #[getter]
@@ -176,6 +182,32 @@ fn within(what: &str, value: f64, low: f64, high: f64) -> PyResult<f64> {
     Err(raise(Error::new(Code::BadSize, format!("{what} is {value}; expected {low} to {high}"))))
 }
 
-fn at_least_one(what: &str, value: u32) -> PyResult<u32> {
-    within(what, f64::from(value), 1.0, 1e9).map(|_| value)
+/// A system whose parameters are in range, so that nothing divides by zero or runs for ever.
+fn checked(system: system::System) -> PyResult<System> {
+    let (packet, interface) = (&system.packet, &system.interface);
+    for (what, value, low, high) in [
+        ("link rate", system.link_rate.0, 1, MAX_RATE),
+        ("reduction rate", system.reduce_rate.map_or(1, |rate| rate.0), 1, MAX_RATE),
+        ("link latency", system.link_latency_ps, 0, MAX_TIME),
+        ("clock", system.clock_ps.unwrap_or(1), 1, MAX_TIME),
+        ("interface issue time", interface.issue_ps, 0, MAX_TIME),
+        ("hand-off time", system.hand_off_ps, 0, MAX_TIME),
+        ("packet payload", packet.payload_bytes, 1, 1 << 30),
+        ("flit size", packet.flit_bytes, 1, 1 << 30),
+        ("header flits", packet.header_flits, 0, 1 << 16),
+        ("interfaces", interface.count.into(), 1, 1 << 16),
+        ("interface depth", interface.depth_packets, 1, 1 << 32),
+        ("interface virtual channels", interface.virtual_channels.into(), 1, 1 << 16),
+    ] {
+        if !(low..=high).contains(&value) {
+            let text = format!("system: {what} is {value}; expected {low} to {high}");
+            return Err(raise(Error::new(Code::BadSize, text)));
+        }
+    }
+    Ok(System(system))
 }
+
+/// Bytes per second.
+const MAX_RATE: u64 = 1_000_000_000_000_000_000;
+/// Picoseconds.
+const MAX_TIME: u64 = 1_000_000_000_000;
