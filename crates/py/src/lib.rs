@@ -1,1 +1,30 @@
-//! Python bindings.
+//! Python bindings: thin wrappers around `antiphon_core`, documented in `python/antiphon/_core.pyi`.
+
+mod builder;
+mod convert;
+mod fabric;
+mod operations;
+mod schedule;
+mod system;
+
+/// The native module behind the Python package `antiphon`.
+#[pyo3::pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::builder::ScheduleBuilder;
+    #[pymodule_export]
+    use super::fabric::Fabric;
+    #[pymodule_export]
+    use super::operations::{
+        algorithms, build, bus_factor, collectives, fabrics, fidelities, format_bytes, lower_bound, parse_bytes, shard,
+        simulate, systems, verify,
+    };
+    #[pymodule_export]
+    use super::schedule::Schedule;
+    #[pymodule_export]
+    use super::system::System;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,100 @@
+//! Conversions shared by all wrappers: errors, sizes, times, tables and result records.
+
+use antiphon_core::error::{Code, Error};
+use antiphon_core::units::{self, Bytes, Picos};
+use numpy::{Element, IntoPyArray};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyType};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Turns a core error into the Python exception `antiphon.AntiphonError`.
+pub fn raise(error: Error) -> PyErr {
+    exception(error.message, error.code.as_str())
+}
+
+fn exception(message: String, code: &'static str) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    Python::attach(|py| match CLASS.import(py, "antiphon.errors", "AntiphonError") {
+        Ok(class) => PyErr::from_type(class.clone(), (message, code)),
+        Err(missing) => missing,
+    })
+}
+
+/// Runs core code without the interpreter lock. A panic, which would be a bug of the core, becomes an
+/// `AntiphonError` with code `internal`.
+pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+        Ok(outcome) => outcome.map_err(raise),
+        Err(panic) => {
+            let what = panic.downcast_ref::<String>().map(String::as_str);
+            let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
+            Err(exception(format!("internal error, please report it: {what}"), "internal"))
+        }
+    }
+}
+
+/// A data size given as an `int` or as text with a unit.
+pub struct Size(pub Bytes);
+
+impl<'py> FromPyObject<'_, 'py> for Size {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let text = match value.cast::<PyString>() {
+            Ok(text) => text.to_string(),
+            Err(_) => value.call_method0("__index__").map_err(|_| not_a_size(&value))?.to_string(),
+        };
+        units::parse_bytes(&text).map(Size).map_err(raise)
+    }
+}
+
+fn not_a_size(value: &Bound<'_, PyAny>) -> PyErr {
+    let text = format!("size '{value}' is not a whole number of bytes; write for example 4096, '375kB' or '64MiB'");
+    raise(Error::new(Code::BadSize, text))
+}
+
+/// Picoseconds as nanoseconds.
+pub fn nanos(picos: Picos) -> f64 {
+    picos as f64 / units::PICOS_PER_NANO as f64
+}
+
+/// A table under construction: column name to numpy array.
+pub struct Table<'py>(pub Bound<'py, PyDict>);
+
+impl<'py> Table<'py> {
+    pub fn new(py: Python<'py>) -> Self {
+        Table(PyDict::new(py))
+    }
+
+    /// Adds a column; the values are moved into the array, not copied.
+    pub fn column<T: Element>(self, name: &str, values: impl Iterator<Item = T>) -> PyResult<Self> {
+        let array = values.collect::<Vec<T>>().into_pyarray(self.0.py());
+        self.0.set_item(name, array)?;
+        Ok(self)
+    }
+
+    /// Adds a column of text.
+    pub fn text(self, name: &str, values: impl Iterator<Item = String>) -> PyResult<Self> {
+        let numpy = self.0.py().import("numpy")?;
+        let array = numpy.call_method1("array", (values.collect::<Vec<_>>(), "str"))?;
+        self.0.set_item(name, array)?;
+        Ok(self)
+    }
+}
+
+/// An instance of the dataclass `antiphon.results.<class>` with the given fields.
+pub fn record<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+    let module = fields.py().import("antiphon.results")?;
+    module.getattr(class)?.call((), Some(fields))
+}
+
+/// A dictionary from `name: value` pairs of different types.
+macro_rules! fields {
+    ($py:expr, { $($name:ident: $value:expr),* $(,)? }) => {{
+        let dict = pyo3::types::PyDict::new($py);
+        $(dict.set_item(stringify!($name), $value)?;)*
+        dict
+    }};
+}
+pub(crate) use fields;

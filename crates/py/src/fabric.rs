@@ -1,0 +1,110 @@
+//! `antiphon.Fabric`.
+
+use crate::convert::{Table, nanos, run};
+use antiphon_core::fabric;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use std::sync::Arc;
+
+/// A directed multigraph of ranks and switches.
+#[pyclass(module = "antiphon", frozen, eq)]
+#[derive(PartialEq)]
+pub struct Fabric(pub Arc<fabric::Fabric>);
+
+impl Fabric {
+    /// Calls a Python function that turns a foreign graph into fabric JSON and reads that.
+    fn from_graph(module_function: &str, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
+        let converted = graph.py().import("antiphon.graphs")?.call_method1(module_function, (graph, name))?;
+        let (name, text): (String, String) = converted.extract()?;
+        Fabric::read_json(graph.py(), &name, &text)
+    }
+
+    fn read_json(py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
+        let fabric = run(py, || fabric::Fabric::from_json(name, text))?;
+        Ok(Fabric(Arc::new(fabric)))
+    }
+}
+
+#[pymethods]
+impl Fabric {
+    #[new]
+    fn new(py: Python<'_>, spec: &str) -> PyResult<Self> {
+        let fabric = run(py, || fabric::Fabric::parse(spec))?;
+        Ok(Fabric(Arc::new(fabric)))
+    }
+
+    #[classmethod]
+    #[pyo3(signature = (text, name = "json"))]
+    fn from_json(class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
+        Fabric::read_json(class.py(), name, text)
+    }
+
+    #[classmethod]
+    #[pyo3(signature = (graph, name = None))]
+    fn from_networkx(_class: &Bound<'_, PyType>, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
+        Fabric::from_graph("from_networkx", graph, name)
+    }
+
+    #[classmethod]
+    #[pyo3(signature = (path, name = None))]
+    fn from_graphml(_class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
+        Fabric::from_graph("from_graphml", path, name)
+    }
+
+    fn to_json(&self) -> String {
+        self.0.to_json()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
+    #[getter]
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let nodes = &self.0.nodes;
+        let table = Table::new(py)
+            .text("name", nodes.iter().map(|node| node.name.clone()))?
+            .column("rank", nodes.iter().map(|node| node.rank.map_or(-1, i64::from)))?
+            .0;
+        let dimensions = nodes.iter().map(|node| node.coords.len()).max().unwrap_or(0);
+        for dimension in 0..dimensions {
+            let values = nodes.iter().map(|node| node.coords.get(dimension).copied().unwrap_or(f64::NAN));
+            Table(table.clone()).column(&format!("coord_{dimension}"), values)?;
+        }
+        Ok(table)
+    }
+
+    #[getter]
+    fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let links = &self.0.links;
+        let table = Table::new(py)
+            .column("from", links.iter().map(|link| i64::from(link.from)))?
+            .column("to", links.iter().map(|link| i64::from(link.to)))?
+            .text("dimension", links.iter().map(|link| link.dimension.clone()))?
+            .column("rate_gb_per_s", links.iter().map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())))?
+            .column("latency_ns", links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)))?
+            .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?;
+        Ok(table.0)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Fabric {}: {}>", self.0.name, self.0.describe())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (class, fabric) = (slf.get_type(), &slf.get().0);
+        match fabric.shape {
+            fabric::Shape::Graph => {
+                let arguments = PyTuple::new(slf.py(), [fabric.to_json(), fabric.name.clone()])?;
+                Ok((class.getattr("from_json")?, arguments))
+            }
+            _ => Ok((class.into_any(), PyTuple::new(slf.py(), [&fabric.name])?)),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
+
+use crate::convert::{Size, Table, fields, nanos, raise, record, run};
+use crate::fabric::Fabric;
+use crate::schedule::Schedule;
+use crate::system::System;
+use antiphon_core::collective::{self, Collective, Kind};
+use antiphon_core::error::{Code, Error};
+use antiphon_core::simulate::{Fidelity, SimulationResult};
+use antiphon_core::verify::Proof;
+use antiphon_core::{algorithm, bound, fabric, simulate as simulation, system, units, verify as verification};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::time::{Duration, Instant};
+
+/// How often a simulation looks for signals and reports progress.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// The collective of a name and a root, which must be a rank of the fabric.
+pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Collective> {
+    let kind = Kind::parse(name).map_err(raise)?;
+    if root as usize >= fabric.ranks() {
+        let text = format!("root {root} does not exist; ranks are 0..{}", fabric.ranks());
+        return Err(raise(Error::new(Code::BadSpec, text)));
+    }
+    Ok(Collective { kind, root: if kind.rooted() { root } else { 0 } })
+}
+
+/// A system given by preset name or as an object.
+#[derive(FromPyObject)]
+pub enum SystemLike {
+    Name(String),
+    Object(Py<System>),
+}
+
+impl SystemLike {
+    fn get(self) -> PyResult<system::System> {
+        match self {
+            SystemLike::Name(name) => system::System::preset(&name).map_err(raise),
+            SystemLike::Object(system) => Ok(system.get().0.clone()),
+        }
+    }
+}
+
+fn generic() -> SystemLike {
+    SystemLike::Name("generic".into())
+}
+
+#[pyfunction]
+#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0),
+       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0)")]
+pub fn build(
+    py: Python<'_>,
+    fabric: &Fabric,
+    algorithm: &str,
+    collective: &str,
+    bytes: Size,
+    system: SystemLike,
+    root: u32,
+) -> PyResult<Schedule> {
+    let (fabric, system) = (&fabric.0, system.get()?);
+    let collective = self::collective(collective, root, fabric)?;
+    let schedule = run(py, || algorithm::build(fabric, &system, collective, bytes.0, algorithm))?;
+    Ok(Schedule(schedule))
+}
+
+#[pyfunction]
+pub fn verify<'py>(py: Python<'py>, fabric: &Fabric, schedule: &Schedule) -> PyResult<Bound<'py, PyAny>> {
+    let proof = run(py, || verification::verify(&fabric.0, &schedule.0))?;
+    proof_record(py, &proof)
+}
+
+fn proof_record<'py>(py: Python<'py>, proof: &Proof) -> PyResult<Bound<'py, PyAny>> {
+    record(
+        "Proof",
+        &fields!(py, {
+            complete: proof.complete,
+            conflict_free: proof.conflict_free,
+            lanes: proof.lanes,
+            transfers: proof.transfers,
+            gaps: &proof.gaps,
+        }),
+    )
+}
+
+#[pyfunction]
+#[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0),
+       text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0)")]
+pub fn lower_bound<'py>(
+    py: Python<'py>,
+    fabric: &Fabric,
+    collective: &str,
+    bytes: Size,
+    system: SystemLike,
+    root: u32,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (fabric, system) = (&fabric.0, system.get()?);
+    let collective = self::collective(collective, root, fabric)?;
+    let bound = run(py, || bound::lower_bound(fabric, &system, collective, bytes.0))?;
+    record(
+        "Bound",
+        &fields!(py, {
+            time_ns: nanos(bound.time_ps),
+            binding: bound.binding,
+            volume_ns: nanos(bound.volume_ps),
+            cut_ns: nanos(bound.cut_ps),
+            latency_ns: nanos(bound.latency_ps),
+            strength_ns: bound.strength_ps.map(nanos),
+        }),
+    )
+}
+
+#[pyfunction]
+#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None),
+       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None)")]
+pub fn simulate<'py>(
+    py: Python<'py>,
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: SystemLike,
+    fidelity: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
+    let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
+    let mut last = Instant::now();
+    let mut stopped = None;
+    let mut heartbeat = |share: f64| {
+        if last.elapsed() < HEARTBEAT {
+            return true;
+        }
+        last = Instant::now();
+        stopped = Python::attach(|py| {
+            py.check_signals()?;
+            progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
+        })
+        .err();
+        stopped.is_none()
+    };
+    let outcome = run(py, || {
+        let proof = verification::verify(fabric, schedule)?;
+        simulation::simulate(fabric, schedule, &system, fidelity, &mut heartbeat).map(|result| (proof, result))
+    });
+    match (stopped, outcome) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(error),
+        (None, Ok((proof, result))) => result_record(py, fabric, &proof, &result),
+    }
+}
+
+fn result_record<'py>(
+    py: Python<'py>,
+    fabric: &fabric::Fabric,
+    proof: &Proof,
+    result: &SimulationResult,
+) -> PyResult<Bound<'py, PyAny>> {
+    let share = |busy: u64| {
+        if result.time_ps == 0 { 0.0 } else { busy as f64 / result.time_ps as f64 }
+    };
+    let (rows, timeline) = (&result.links, &result.timeline);
+    let links = Table::new(py)
+        .column("from", fabric.links.iter().map(|link| i64::from(link.from)))?
+        .column("to", fabric.links.iter().map(|link| i64::from(link.to)))?
+        .column("busy_ns", rows.iter().map(|row| nanos(row.busy_ps)))?
+        .column("utilization", rows.iter().map(|row| share(row.busy_ps)))?
+        .column("bytes", rows.iter().map(|row| row.bytes))?
+        .column("packets", rows.iter().map(|row| row.packets))?;
+    let ranks = Table::new(py)
+        .column("finish_ns", result.ranks.iter().map(|row| nanos(row.finish_ps)))?
+        .column("sent_bytes", result.ranks.iter().map(|row| row.sent_bytes))?
+        .column("received_bytes", result.ranks.iter().map(|row| row.received_bytes))?
+        .column("reduce_ns", result.ranks.iter().map(|row| nanos(row.reduce_ps)))?;
+    let chunks = Table::new(py)
+        .column("lane", result.chunks.iter().map(|row| i64::from(row.lane)))?
+        .column("chunk", result.chunks.iter().map(|row| row.chunk))?
+        .column("complete_ns", result.chunks.iter().map(|row| nanos(row.complete_ps)))?;
+    let windows = 0..timeline.utilization.len() as u64;
+    let utilization = Table::new(py)
+        .column("start_ns", windows.map(|window| nanos(window * timeline.window_ps)))?
+        .column("utilization", timeline.utilization.iter().copied())?;
+    record(
+        "SimulationResult",
+        &fields!(py, {
+            fidelity: result.fidelity.name(),
+            proof: proof_record(py, proof)?,
+            time_ns: nanos(result.time_ps),
+            first_chunk_ns: nanos(result.first_chunk_ps),
+            last_chunk_ns: nanos(result.last_chunk_ps),
+            link_utilization_mean: result.link_utilization_mean(),
+            packet_hops: result.packet_hops,
+            flit_hops: result.flit_hops,
+            events: result.events,
+            links: links.0,
+            ranks: ranks.0,
+            chunks: chunks.0,
+            timeline: utilization.0,
+        }),
+    )
+}
+
+#[pyfunction]
+pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for info in algorithm::ALL.map(|algorithm| algorithm.info()) {
+        let collectives: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
+        list.append(record(
+            "Algorithm",
+            &fields!(py, {
+                name: info.name,
+                summary: info.summary,
+                options: info.options.to_vec(),
+                source: info.source,
+                collectives: collectives,
+            }),
+        )?)?;
+    }
+    Ok(list)
+}
+
+#[pyfunction]
+pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {
+    fabric::spec::PRESETS.iter().map(|preset| (preset.kind, preset.example, preset.description)).collect()
+}
+
+#[pyfunction]
+pub fn systems() -> Vec<&'static str> {
+    system::System::PRESETS.to_vec()
+}
+
+#[pyfunction]
+pub fn collectives() -> Vec<&'static str> {
+    Kind::ALL.map(Kind::name).to_vec()
+}
+
+#[pyfunction]
+pub fn fidelities() -> Vec<&'static str> {
+    Fidelity::ALL.map(Fidelity::name).to_vec()
+}
+
+#[pyfunction]
+pub fn bus_factor(collective: &str, ranks: usize) -> PyResult<f64> {
+    Ok(Kind::parse(collective).map_err(raise)?.bus_factor(ranks))
+}
+
+#[pyfunction]
+pub fn parse_bytes(bytes: Size) -> u64 {
+    bytes.0
+}
+
+#[pyfunction]
+pub fn format_bytes(bytes: Size) -> String {
+    units::format_bytes(bytes.0)
+}
+
+#[pyfunction]
+pub fn shard(bytes: Size, parts: usize, index: usize) -> PyResult<(u64, u64)> {
+    if index >= parts {
+        let text = format!("shard {index} of {parts} does not exist");
+        return Err(raise(Error::new(Code::BadSpec, text)));
+    }
+    Ok(collective::shard(bytes.0, parts, index))
+}

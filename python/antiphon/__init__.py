@@ -1,0 +1,68 @@
+"""Antiphon: collective communication on accelerator fabrics, proven, bounded and timed.
+
+>>> import antiphon
+>>> fabric = antiphon.Fabric("mesh:4x4")
+>>> schedule = antiphon.build(fabric, "ring", bytes="1MiB")
+>>> antiphon.verify(fabric, schedule).complete
+True
+>>> result = antiphon.simulate(fabric, schedule, system="tto")
+>>> bound = antiphon.lower_bound(fabric, bytes="1MiB", system="tto")
+>>> bound.time_ns <= result.time_ns
+True
+"""
+
+from antiphon._core import (
+    Fabric,
+    Schedule,
+    ScheduleBuilder,
+    System,
+    __version__,
+    algorithms,
+    build,
+    bus_factor,
+    collectives,
+    fabrics,
+    fidelities,
+    format_bytes,
+    lower_bound,
+    parse_bytes,
+    shard,
+    simulate,
+    systems,
+    verify,
+)
+from antiphon.comparison import Comparison, Refusal, Run, compare, run
+from antiphon.errors import AntiphonError
+from antiphon.results import Algorithm, Bound, Proof, SimulationResult, Stats
+
+__all__ = [
+    "Algorithm",
+    "AntiphonError",
+    "Bound",
+    "Comparison",
+    "Fabric",
+    "Proof",
+    "Refusal",
+    "Run",
+    "Schedule",
+    "ScheduleBuilder",
+    "SimulationResult",
+    "Stats",
+    "System",
+    "__version__",
+    "algorithms",
+    "build",
+    "bus_factor",
+    "collectives",
+    "compare",
+    "fabrics",
+    "fidelities",
+    "format_bytes",
+    "lower_bound",
+    "parse_bytes",
+    "run",
+    "shard",
+    "simulate",
+    "systems",
+    "verify",
+]

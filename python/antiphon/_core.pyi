@@ -1,0 +1,376 @@
+"""The native core. Sizes are bytes, as an int or text with a unit (``"64MiB"``, ``"375kB"``)."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any, Final, SupportsIndex, TypeAlias, final
+
+import numpy as np
+
+from antiphon.results import Algorithm, Bound, Proof, SimulationResult, Stats, Table
+
+_Size: TypeAlias = str | SupportsIndex
+_System: TypeAlias = str | System
+_Buffer: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+__all__ = [
+    "Fabric",
+    "Schedule",
+    "ScheduleBuilder",
+    "System",
+    "__version__",
+    "algorithms",
+    "build",
+    "bus_factor",
+    "collectives",
+    "fabrics",
+    "fidelities",
+    "format_bytes",
+    "lower_bound",
+    "parse_bytes",
+    "shard",
+    "simulate",
+    "systems",
+    "verify",
+]
+
+__version__: Final[str]
+
+@final
+class Fabric:
+    """A directed multigraph of ranks and switches.
+
+    Made from a specification such as ``mesh:8x8``, ``torus:4x4x4``, ``dgx1v`` or ``file:PATH``
+    (``fabrics()`` lists the forms). Immutable, picklable, compared by value.
+
+    Raises:
+        AntiphonError: ``unknown-name``, ``bad-spec``, ``bad-file`` or ``too-large``.
+    """
+
+    def __new__(cls, spec: str) -> Fabric: ...
+    @classmethod
+    def from_json(cls, text: str, name: str = "json") -> Fabric:
+        """A fabric from JSON (documented in docs/fabric.md); ``name`` is shown in results."""
+    @classmethod
+    def from_networkx(cls, graph: Any, name: str | None = None) -> Fabric:
+        """A fabric from a networkx graph.
+
+        Every edge is a link; in an undirected graph, one link each way. Edge attributes
+        ``rate_gb_per_s``, ``latency_ns`` and ``dimension`` and node attributes ``rank``
+        (false or -1: a switch; default: a rank, in node order) and ``coords`` are used.
+        """
+    @classmethod
+    def from_graphml(cls, path: str | PathLike[str], name: str | None = None) -> Fabric:
+        """A fabric from a GraphML file (needs networkx), read as in ``from_networkx``."""
+    def to_json(self) -> str:
+        """The fabric as JSON that ``from_json`` reads back."""
+    @property
+    def name(self) -> str:
+        """The specification it was made from."""
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+    @property
+    def nodes(self) -> Table:
+        """Per node: ``name``, ``rank`` (-1 for switches), ``coord_0``, ``coord_1``, ..."""
+    @property
+    def links(self) -> Table:
+        """Per directed link: ``from``, ``to`` (nodes), ``dimension``, ``rate_gb_per_s`` and
+        ``latency_ns`` (NaN: the system's), ``speed`` (1 = full)."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class System:
+    """The parameters of a platform: links, packets, network interfaces, reduction rate.
+
+    Made from a preset (``systems()`` lists them) and changed with ``with_``. Immutable,
+    picklable, compared by value.
+    """
+
+    def __new__(cls, name: str = "generic") -> System: ...
+    @classmethod
+    def from_json(cls, text: str) -> System:
+        """A system from the JSON of ``to_json``."""
+    def to_json(self) -> str:
+        """The system as JSON."""
+    def with_(
+        self,
+        *,
+        name: str | None = None,
+        link_rate_gb_per_s: float | None = None,
+        link_latency_ns: float | None = None,
+        packet_payload_bytes: _Size | None = None,
+        flit_bytes: _Size | None = None,
+        header_flits: int | None = None,
+        fixed_size_packets: bool | None = None,
+        interfaces: int | None = None,
+        interface_depth_packets: int | None = None,
+        interface_virtual_channels: int | None = None,
+        interface_issue_ns: float | None = None,
+        hand_off_ns: float | None = None,
+        reduce_rate_gb_per_s: float | None = None,
+    ) -> System:
+        """A copy with the given parameters replaced.
+
+        Raises:
+            AntiphonError: ``bad-size`` for values that are zero, negative or absurd.
+        """
+    @property
+    def name(self) -> str:
+        """Preset name."""
+    @property
+    def description(self) -> str:
+        """What it models and where its numbers are from."""
+    @property
+    def link_rate_gb_per_s(self) -> float:
+        """Rate of links that give none, in 1e9 bytes per second."""
+    @property
+    def link_latency_ns(self) -> float:
+        """Propagation latency of links that give none."""
+    @property
+    def packet_payload_bytes(self) -> int:
+        """Most payload in a packet."""
+    @property
+    def flit_bytes(self) -> int:
+        """Bytes in a flit; a packet is a whole number of flits."""
+    @property
+    def header_flits(self) -> int:
+        """Flits of header in front of the payload."""
+    @property
+    def fixed_size_packets(self) -> bool:
+        """Whether short packets are padded to full payload."""
+    @property
+    def interfaces(self) -> int:
+        """Network interfaces of a rank."""
+    @property
+    def interface_depth_packets(self) -> int:
+        """Packets that queue in one interface before it pushes back."""
+    @property
+    def interface_virtual_channels(self) -> int:
+        """Channels that an interface deals its packets to when they leave over several links."""
+    @property
+    def interface_issue_ns(self) -> float:
+        """Time to hand one packet to an interface."""
+    @property
+    def hand_off_ns(self) -> float:
+        """From the arrival of a message to the start of what waited for it."""
+    @property
+    def reduce_rate_gb_per_s(self) -> float:
+        """Rate at which a rank adds received data to its own; infinity if that is free."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Schedule:
+    """A complete plan for one collective on one fabric. Immutable, picklable, compared by value.
+
+    Made by ``build``, by a ``ScheduleBuilder`` or from JSON. Its size does not grow with the data.
+    """
+
+    @classmethod
+    def from_json(cls, text: str, fabric: Fabric | None = None) -> Schedule:
+        """A schedule from JSON (documented in docs/schedule.md), checked for ranges on ``fabric``.
+
+        Not verified: ``verify`` and ``simulate`` do that.
+        """
+    def to_json(self) -> str:
+        """The schedule as JSON."""
+    def stats(self, fabric: Fabric) -> Stats:
+        """Steps, tree heights and bytes per link."""
+    def verify(self, fabric: Fabric) -> Proof:
+        """See ``verify``."""
+    def execute(self, buffers: Sequence[_Buffer], seed: int | None = None) -> list[_Buffer]:
+        """Runs the schedule on real data, in this process: the buffers that the ranks end with.
+
+        Args:
+            buffers: one array per rank of shape ``(bytes / itemsize,)``, all int32, int64, float32
+                or float64; for an all-to-all, ``ranks`` times as long, one part per source.
+            seed: without one, messages go in schedule order; with one, in a random order that
+                respects only dependencies and barriers.
+
+        Raises:
+            AntiphonError: ``bad-spec`` or ``bad-size`` for wrong buffers, ``too-large``.
+        """
+    @property
+    def algorithm(self) -> str:
+        """Algorithm that made it, with its options."""
+    @property
+    def fabric(self) -> str:
+        """Name of the fabric it is for."""
+    @property
+    def collective(self) -> str:
+        """What it computes, e.g. ``all-reduce``."""
+    @property
+    def root(self) -> int | None:
+        """Root rank of a Broadcast or Reduce."""
+    @property
+    def bytes(self) -> int:
+        """Full buffer size."""
+    @property
+    def ranks(self) -> int:
+        """Number of ranks of the fabric."""
+    @property
+    def excluded(self) -> list[int]:
+        """Ranks that contribute nothing and need no result; they may still forward and add."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class ScheduleBuilder:
+    """Builds a schedule step by step.
+
+    Cut the buffer into lanes, then add transfers. A transfer sees everything its sender received
+    in earlier steps (and earlier phases) and nothing from its own step; dependencies follow from
+    that. examples/custom_algorithm.py is a whole algorithm.
+
+    Args:
+        fabric: where it runs.
+        collective: e.g. ``all-reduce``.
+        bytes: full buffer size.
+        name: shown as the algorithm.
+        root: root rank of a broadcast or reduce.
+        excluded: ranks that contribute nothing and need no result.
+        conflict_free: claim, to be proven, that in every step each link carries one message.
+    """
+
+    def __new__(
+        cls,
+        fabric: Fabric,
+        collective: str,
+        bytes: _Size,
+        name: str = "custom",
+        *,
+        root: int = 0,
+        excluded: Sequence[int] = ...,
+        conflict_free: bool = False,
+    ) -> ScheduleBuilder: ...
+    def phase(self, name: str, barrier: bool = False) -> None:
+        """Starts a phase; with ``barrier``, it starts when all earlier ones are complete."""
+    def lane(
+        self,
+        offset: int,
+        bytes: int,
+        chunks: int = 1,
+        *,
+        chunk_bytes: int | None = None,
+        stride: int = 1,
+        source: int = 0,
+        owner: int = 0,
+    ) -> int:
+        """Adds a region of the buffer that streams in equal chunks and returns its number.
+
+        Args:
+            offset: first byte.
+            bytes: length.
+            chunks: number of chunks; every transfer of the lane is repeated for each.
+            chunk_bytes: bytes on the wire of a chunk, if padded.
+            stride: steps between successive chunks.
+            source: rank that starts with the lane (all-gather, all-to-all).
+            owner: rank that ends with the lane (reduce-scatter, all-to-all).
+        """
+    def reduce(
+        self, from_: int, to: int, lane: int, step: int, *, lanes: int = 1, route: Sequence[int] | None = None
+    ) -> None:
+        """Rank ``from_`` sends a lane to rank ``to``, which adds it to its own.
+
+        ``lanes`` adjacent lanes travel as one message; ``route`` is a list of links (default: a
+        shortest path).
+        """
+    def copy(
+        self, from_: int, to: int, lane: int, step: int, *, lanes: int = 1, route: Sequence[int] | None = None
+    ) -> None:
+        """As ``reduce``, but the receiver replaces its own data."""
+    def finish(self) -> Schedule:
+        """The schedule, checked for ranges but not verified.
+
+        Raises:
+            AntiphonError: ``bad-file``, ``bad-spec`` or ``too-large``, naming the transfer or lane.
+        """
+
+def build(
+    fabric: Fabric,
+    algorithm: str,
+    collective: str = "all-reduce",
+    bytes: _Size = "64MiB",
+    system: _System = "generic",
+    root: int = 0,
+) -> Schedule:
+    """The schedule of an algorithm ``name[:key=value,...]`` on a fabric.
+
+    Raises:
+        AntiphonError: ``not-applicable`` with the reason if the algorithm does not fit,
+            ``unknown-name`` with the nearest known one, ``bad-spec`` or ``bad-size``.
+    """
+
+def verify(fabric: Fabric, schedule: Schedule) -> Proof:
+    """Proves that every rank ends with the right bytes and that nothing can deadlock.
+
+    Raises:
+        AntiphonError: ``not-proven`` with the first counter-example: rank, chunk, step, and what
+            is missing or counted twice.
+    """
+
+def lower_bound(
+    fabric: Fabric,
+    collective: str = "all-reduce",
+    bytes: _Size = "64MiB",
+    system: _System = "generic",
+    root: int = 0,
+) -> Bound:
+    """How fast any schedule could be."""
+
+def simulate(
+    fabric: Fabric,
+    schedule: Schedule,
+    system: _System = "generic",
+    fidelity: str = "packet",
+    progress: Callable[[float], object] | None = None,
+) -> SimulationResult:
+    """Proves a schedule, then times it.
+
+    Args:
+        fabric: the fabric the schedule is for.
+        schedule: what to time.
+        system: preset name or System.
+        fidelity: ``alpha-beta`` or ``packet``.
+        progress: called about ten times a second with the share done, 0 to 1; an exception it
+            raises ends the run.
+
+    Raises:
+        AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``.
+        KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
+    """
+
+def algorithms() -> list[Algorithm]:
+    """All algorithms, in documentation order."""
+
+def fabrics() -> list[tuple[str, str, str]]:
+    """(kind, example of a specification, meaning) of every kind of fabric."""
+
+def systems() -> list[str]:
+    """Names of the system presets."""
+
+def collectives() -> list[str]:
+    """Names of the collectives."""
+
+def fidelities() -> list[str]:
+    """Names of the simulation fidelities, cheapest first."""
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """Bus bandwidth over algorithm bandwidth on ``ranks`` ranks, as in the NCCL tests."""
+
+def parse_bytes(bytes: _Size) -> int:
+    """A size as a number of bytes.
+
+    Raises:
+        AntiphonError: ``bad-size`` unless it is a whole, positive number up to 1 PiB.
+    """
+
+def format_bytes(bytes: _Size) -> str:
+    """A size with the largest unit that is exact, e.g. ``64MiB``."""
+
+def shard(bytes: _Size, parts: int, index: int) -> tuple[int, int]:
+    """Start and length of shard ``index`` of a buffer cut into ``parts`` shards."""

@@ -1,0 +1,568 @@
+"""The command line. Its arguments and the keys of ``--json`` (docs/json.md) are stable."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+from rich import progress as rich_progress
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+import antiphon
+from antiphon.comparison import bound_dict, known_names, split_algorithms
+from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
+from antiphon.text import format_bandwidth, format_time
+
+PATIENCE_S = 2.0
+"""Progress is shown on runs that take longer."""
+BUSIEST = 10
+"""Rows of the table of links of one run."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Cli(click.Group):
+    """Ends every failure with one line on stderr: exit status 2, or 130 after Ctrl-C."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        arguments = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in arguments
+        arguments = [argument for argument in arguments if argument != "--debug"]
+        extra["standalone_mode"] = False
+        try:
+            _check_text(arguments)
+            status = super().main(arguments, prog_name or "antiphon", **extra)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+            sys.exit(2)
+        except click.ClickException as error:
+            _fail(error.format_message(), debug)
+        except AntiphonError as error:
+            _fail(error.message, debug)
+        except BrokenPipeError:
+            # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except MemoryError:
+            _fail("out of memory; use a smaller fabric or size", debug)
+        except Exception as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            _fail(f"internal error: {what}; please report it with the output of the same command and --debug", debug)
+        sys.exit(status or 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(130)
+
+
+def _fail(message: str, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise AntiphonError(f"argument {argument!a} is not valid UTF-8", "bad-spec") from None
+
+
+def _complete(*known: Callable[[], Sequence[str]]) -> Callable[[Any, Any, str], list[CompletionItem]]:
+    """Shell completion from lists of names."""
+
+    def complete(_context: Any, _parameter: Any, typed: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for names in known for name in names() if name.startswith(typed)]
+
+    return complete
+
+
+def _fabric_kinds() -> list[str]:
+    return [kind for kind, _example, _summary in antiphon.fabrics()]
+
+
+FABRIC = click.argument("fabric", shell_complete=_complete(_fabric_kinds))
+ALGORITHM = click.argument("algorithm", shell_complete=_complete(known_names))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
+FIDELITY = click.option(
+    "--fidelity",
+    default="packet",
+    show_default=True,
+    help="alpha-beta or packet.",
+    shell_complete=_complete(antiphon.fidelities),
+)
+
+
+def problem(function: F) -> F:
+    """The options that say what is to be done, and on what."""
+    for option in (
+        click.option(
+            "--system",
+            default="generic",
+            show_default=True,
+            help="Preset of link, packet and endpoint parameters.",
+            shell_complete=_complete(antiphon.systems),
+        ),
+        click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size."),
+        click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
+        click.option(
+            "--collective",
+            default="all-reduce",
+            show_default=True,
+            help="What to compute.",
+            shell_complete=_complete(antiphon.collectives),
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(antiphon.__version__, prog_name="antiphon")
+@click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (works anywhere).")
+def main() -> None:
+    """Collective communication on accelerator fabrics: proven, bounded and timed."""
+
+
+@main.command()
+@FABRIC
+@problem
+@click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@FIDELITY
+@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
+@JSON
+def compare(
+    fabric: str,
+    collective: str,
+    root: int,
+    size: str,
+    system: str,
+    algorithms: tuple[str, ...],
+    fidelity: str,
+    report: str | None,
+    as_json: bool,
+) -> None:
+    """Compare algorithms: each proven, timed, and set against the lower bound.
+
+    An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
+    """
+    specs = split_algorithms(algorithms) if algorithms else None
+    with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
+        network = antiphon.Fabric(fabric)
+        with _progress() as progress:
+            comparison = antiphon.compare(
+                network, collective, size, specs, system, fidelity, root=root, progress=progress
+            )
+        if as_json:
+            _print_json("compare", comparison.to_dict())
+        else:
+            _print_comparison(comparison)
+        if not comparison.runs:
+            raise AntiphonError(f"no algorithm could do {collective} on {comparison.fabric}", "not-applicable")
+        if report_file is not None:
+            from antiphon.report import render
+
+            report_file.write(render(network, comparison))
+    if report is not None and not as_json:
+        _console().print(f"Report: {report}", style="dim")
+
+
+@main.command()
+@FABRIC
+@ALGORITHM
+@problem
+@FIDELITY
+@JSON
+def simulate(
+    fabric: str,
+    algorithm: str,
+    collective: str,
+    root: int,
+    size: str,
+    system: str,
+    fidelity: str,
+    as_json: bool,
+) -> None:
+    """Prove and time one algorithm."""
+    network = antiphon.Fabric(fabric)
+    schedule = antiphon.build(network, algorithm, collective, size, system, root)
+    with _progress() as progress:
+        run = antiphon.run(network, schedule, system, fidelity, progress=lambda share: progress(algorithm, share))
+    if as_json:
+        tables = {name: _rows(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+        _print_json("simulate", run.to_dict() | tables)
+    else:
+        _print_run(run)
+
+
+@main.command()
+@FABRIC
+@click.argument("algorithm", required=False, shell_complete=_complete(known_names))
+@problem
+@click.option("--schedule", "path", metavar="FILE", help="Verify a schedule from a JSON file instead.")
+@JSON
+def verify(
+    fabric: str,
+    algorithm: str | None,
+    collective: str,
+    root: int,
+    size: str,
+    system: str,
+    path: str | None,
+    as_json: bool,
+) -> None:
+    """Prove that a schedule is correct, or print the first counter-example."""
+    if (algorithm is None) == (path is None):
+        raise click.UsageError("give either an ALGORITHM or --schedule FILE")
+    network = antiphon.Fabric(fabric)
+    if path is not None:
+        schedule = antiphon.Schedule.from_json(_read(path), network)
+    else:
+        schedule = antiphon.build(network, algorithm or "", collective, size, system, root)
+    document = _schedule_dict(network, schedule)
+    try:
+        proof = antiphon.verify(network, schedule)
+    except AntiphonError as error:
+        if as_json and error.code == "not-proven":
+            _print_json("verify", document | {"verified": False, "counter_example": error.message})
+        raise
+    document |= {
+        "verified": proof.complete,
+        "counter_example": None,
+        "known_gaps": proof.gaps,
+        "conflict_free": proof.conflict_free,
+        "lanes": proof.lanes,
+        "transfers": proof.transfers,
+    }
+    if as_json:
+        _print_json("verify", document)
+    elif proof.complete:
+        conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
+        _console().print(
+            f"✓ {schedule.algorithm} on {network.name}: proven; every rank ends with the right bytes{conflicts}"
+            f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
+        )
+    if not proof.complete:
+        raise AntiphonError(f"{schedule.algorithm} on {network.name} is incomplete: {proof.gaps}", "not-proven")
+
+
+@main.command()
+@FABRIC
+@problem
+@JSON
+def bound(fabric: str, collective: str, root: int, size: str, system: str, as_json: bool) -> None:
+    """Print how fast any schedule could be."""
+    network = antiphon.Fabric(fabric)
+    lower = antiphon.lower_bound(network, collective, size, system, root)
+    total = antiphon.parse_bytes(size)
+    if as_json:
+        document = {"fabric": network.name, "collective": collective, "bytes": total, "system": system}
+        _print_json("bound", document | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)})
+        return
+    table = Table(
+        "Bound",
+        _right("Time"),
+        title=f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}",
+    )
+    for name in ("volume", "cut", "latency", "strength"):
+        value = getattr(lower, f"{name}_ns")
+        binding = name == lower.binding
+        text = "not applicable" if value is None else format_time(value)
+        table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
+    _console().print(table)
+
+
+@main.command()
+@FABRIC
+@ALGORITHM
+@problem
+@click.option("--schedule-json", "path", metavar="OUT.json", help="Also write the schedule.")
+@JSON
+def show(
+    fabric: str,
+    algorithm: str,
+    collective: str,
+    root: int,
+    size: str,
+    system: str,
+    path: str | None,
+    as_json: bool,
+) -> None:
+    """Print the figures of a schedule that need no simulation."""
+    with written_whole(path, ".json") if path is not None else nullcontext() as file:
+        network = antiphon.Fabric(fabric)
+        schedule = antiphon.build(network, algorithm, collective, size, system, root)
+        proof = antiphon.verify(network, schedule)
+        stats = schedule.stats(network)
+        if file is not None:
+            file.write(schedule.to_json())
+    link_bytes = stats.links["bytes"]
+    document = _schedule_dict(network, schedule) | {
+        "verified": proof.complete,
+        "known_gaps": proof.gaps,
+        "lanes": proof.lanes,
+        "transfers": stats.transfers,
+        "messages": stats.messages,
+        "steps": stats.steps,
+        "phases": [{"name": name, "steps": steps} for name, steps in stats.phases],
+        "used_links_percent": stats.used_links_percent,
+        "reduce_height_max": int(stats.lanes["reduce_height"].max(initial=0)),
+        "copy_height_max": int(stats.lanes["copy_height"].max(initial=0)),
+        "link_bytes_max": int(link_bytes.max(initial=0)),
+        "link_bytes_mean": float(link_bytes.mean()),
+        "links_idle": int((link_bytes == 0).sum()),
+    }
+    if as_json:
+        links = {"from": network.links["from"], "to": network.links["to"], "bytes": link_bytes}
+        _print_json("show", document | {"lane_heights": _rows(stats.lanes), "links": _rows(links)})
+        return
+    table = Table(show_header=False, title=f"{schedule.algorithm} on {network.name}")
+    for label, value in (
+        ("Collective", f"{schedule.collective} of {antiphon.format_bytes(schedule.bytes)}"),
+        ("Proof", "✓ complete" if proof.complete else f"incomplete: {proof.gaps}"),
+        ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
+        ("Steps", f"{stats.steps:,} ({', '.join(f'{name} {steps:,}' for name, steps in stats.phases)})"),
+        ("Links in use, steady state", f"{stats.used_links_percent:.1f} %"),
+        ("Links without traffic", f"{document['links_idle']:,} of {len(link_bytes):,}"),
+        ("Height of reduction / broadcast", f"{document['reduce_height_max']} / {document['copy_height_max']}"),
+        ("Lanes, transfers, messages", f"{proof.lanes:,}, {stats.transfers:,}, {stats.messages:,}"),
+        ("Bytes per link, mean / max", f"{document['link_bytes_mean']:,.0f} / {document['link_bytes_max']:,}"),
+    ):
+        table.add_row(label, value)
+    _console().print(table)
+
+
+@main.command()
+@JSON
+def fabrics(as_json: bool) -> None:
+    """List the kinds of fabrics, each with an example of a specification."""
+    rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
+    _print_list("fabrics", rows, as_json)
+
+
+@main.command()
+@JSON
+def algorithms(as_json: bool) -> None:
+    """List the algorithms and their options."""
+    known = antiphon.algorithms()
+    if as_json:
+        rows = [
+            {
+                "name": a.name,
+                "summary": a.summary,
+                "options": [{"key": key, "meaning": meaning} for key, meaning in a.options],
+                "source": a.source,
+                "collectives": a.collectives,
+            }
+            for a in known
+        ]
+        _print_json("algorithms", {"algorithms": rows})
+        return
+    table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
+    for a in known:
+        options = "\n".join(f"{key}: {meaning}" for key, meaning in a.options)
+        table.add_row(Text(a.name, style="bold"), a.summary, options, ", ".join(a.collectives), a.source)
+    _console().print(table)
+
+
+@main.command()
+@JSON
+def systems(as_json: bool) -> None:
+    """List the system presets."""
+    rows = []
+    for name in antiphon.systems():
+        system = antiphon.System(name)
+        rows.append({"name": name, "summary": system.description, "parameters": json.loads(system.to_json())})
+    if not as_json:
+        rows = [{"name": row["name"], "summary": row["summary"]} for row in rows]
+    _print_list("systems", rows, as_json)
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    For bash: antiphon completion bash > ~/.local/share/bash-completion/completions/antiphon
+    """
+    complete = get_completion_class(shell)
+    assert complete is not None  # the choices above are the classes click has
+    click.echo(complete(main, {}, "antiphon", "_ANTIPHON_COMPLETE").source())
+
+
+def _console() -> Console:
+    """Plain text (no markup, no guesses); wide where nobody's window limits it."""
+    width = None if sys.stdout.isatty() else 160
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on stderr, if that is a terminal and the work takes long."""
+    console = Console(stderr=True, markup=False)
+    if not console.is_terminal:
+        yield lambda _name, _share: None
+        return
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    start = time.monotonic()
+    with rich_progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        tasks: dict[str, rich_progress.TaskID] = {}
+
+        def update(name: str, share: float) -> None:
+            if time.monotonic() - start > PATIENCE_S:
+                for other, task in tasks.items():
+                    bar.update(task, visible=other == name)
+                if name not in tasks:
+                    tasks[name] = bar.add_task(f"simulating {name}", total=1.0)
+                bar.update(tasks[name], completed=share)
+                bar.refresh()
+
+        yield update
+
+
+def _print_json(command: str, document: dict[str, Any]) -> None:
+    head = {"schema": f"antiphon-{command}/1", "version": antiphon.__version__}
+    click.echo(json.dumps(head | document, indent=2, allow_nan=False))
+
+
+def _print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        _print_json(command, {command: rows})
+        return
+    table = Table(*(key.capitalize() for key in rows[0]))
+    for row in rows:
+        first, *rest = row.values()
+        table.add_row(Text(first, style="bold"), *rest)
+    _console().print(table)
+
+
+def _print_comparison(comparison: antiphon.Comparison) -> None:
+    console = _console()
+    size = antiphon.format_bytes(comparison.bytes)
+    table = Table(
+        "Algorithm",
+        _right("Time"),
+        _right("Of bound"),
+        _right("Bandwidth"),
+        _right("Bus bandwidth"),
+        _right("Links busy"),
+        _right("Steps"),
+        "Proof",
+        title=f"{comparison.collective} of {size} on {comparison.fabric}"
+        f" (system {comparison.system.name}, {comparison.fidelity})",
+    )
+    for place, run in enumerate(comparison.runs):
+        table.add_row(
+            run.algorithm,
+            format_time(run.time_ns),
+            f"{run.efficiency:.1%}",
+            format_bandwidth(run.algorithm_bandwidth_gb_per_s),
+            format_bandwidth(run.bus_bandwidth_gb_per_s),
+            f"{run.result.link_utilization_mean:.1%}",
+            f"{run.stats.steps:,}",
+            _proof_mark(run),
+            style="bold green" if place == 0 else "",
+        )
+    if comparison.runs:
+        console.print(table)
+    bound = comparison.bound
+    console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
+    if comparison.refused:
+        console.print("Left out:", style="dim")
+        for refusal in comparison.refused:
+            console.print(f"  {refusal.algorithm}: {refusal.reason}", style="dim", soft_wrap=True)
+
+
+def _print_run(run: antiphon.Run) -> None:
+    console = _console()
+    result = run.result
+    size = antiphon.format_bytes(run.bytes)
+    table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
+    for label, value in (
+        ("Collective", f"{run.collective} of {size} (system {run.system.name}, {result.fidelity})"),
+        ("Proof", _proof_mark(run)),
+        ("Time", format_time(run.time_ns)),
+        ("Lower bound", f"{format_time(run.bound.time_ns)} ({run.bound.binding}); reached to {run.efficiency:.1%}"),
+        ("Algorithm bandwidth", format_bandwidth(run.algorithm_bandwidth_gb_per_s)),
+        ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
+        ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {result.links['utilization'].max():.1%}"),
+        ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
+        ("Steps", f"{run.stats.steps:,}"),
+        ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
+    ):
+        table.add_row(label, value)
+    console.print(table)
+    links = result.links
+    busiest = links["busy_ns"].argsort(kind="stable")[::-1][:BUSIEST]
+    table = Table(
+        _right("Link"), "From → to", _right("Busy"), _right("Bytes"), _right("Packets"), title="Busiest links"
+    )
+    for link in busiest:
+        table.add_row(
+            str(link),
+            f"{links['from'][link]} → {links['to'][link]}",
+            f"{links['utilization'][link]:.1%}",
+            f"{links['bytes'][link]:,}",
+            f"{links['packets'][link]:,}",
+        )
+    console.print(table)
+
+
+def _proof_mark(run: antiphon.Run) -> str:
+    mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
+    excluded = f" without rank {', '.join(map(str, run.excluded_ranks))}" if run.excluded_ranks else ""
+    return mark + excluded
+
+
+def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict[str, Any]:
+    return {
+        "fabric": fabric.name,
+        "algorithm": schedule.algorithm,
+        "collective": schedule.collective,
+        "root": schedule.root,
+        "bytes": schedule.bytes,
+        "ranks": schedule.ranks,
+        "excluded_ranks": schedule.excluded,
+    }
+
+
+def _rows(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """A table of arrays as a list of rows."""
+    columns = {name: column.tolist() for name, column in table.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _right(header: str) -> Column:
+    return Column(header, justify="right")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
+    except ValueError:
+        raise AntiphonError(f"{path}: is not UTF-8 text", "bad-file") from None

@@ -1,0 +1,248 @@
+"""One run, and many runs side by side: build, prove, bound and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon._core import (
+    Fabric,
+    Schedule,
+    System,
+    algorithms,
+    build,
+    bus_factor,
+    lower_bound,
+    parse_bytes,
+    simulate,
+)
+from antiphon.errors import AntiphonError
+from antiphon.results import Bound, SimulationResult, Stats
+
+Progress = Callable[[str, float], object]
+"""Called with an algorithm's name and the share of its simulation that is done, 0 to 1."""
+
+REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
+"""Error codes that leave an algorithm out of a comparison; all others end it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One proven, bounded and timed schedule."""
+
+    fabric: str
+    algorithm: str
+    collective: str
+    root: int | None
+    bytes: int
+    system: System
+    ranks: int
+    excluded_ranks: list[int]
+    bound: Bound
+    stats: Stats
+    result: SimulationResult
+
+    @property
+    def time_ns(self) -> float:
+        """From the start to the last rank's finish; at least a picosecond, the resolution."""
+        return max(self.result.time_ns, 1e-3)
+
+    @property
+    def efficiency(self) -> float:
+        """Lower bound over time; 1 is optimal."""
+        return self.bound.time_ns / self.time_ns
+
+    @property
+    def algorithm_bandwidth_gb_per_s(self) -> float:
+        """Buffer size over time (a byte per nanosecond is a GB/s)."""
+        return self.bytes / self.time_ns
+
+    @property
+    def bus_bandwidth_gb_per_s(self) -> float:
+        """Algorithm bandwidth times the share of the buffer each rank must send."""
+        participants = self.ranks - len(self.excluded_ranks)
+        return self.algorithm_bandwidth_gb_per_s * bus_factor(self.collective, participants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as documented in docs/json.md, without its tables."""
+        result, bound = self.result, self.bound
+        return {
+            "fabric": self.fabric,
+            "algorithm": self.algorithm,
+            "collective": self.collective,
+            "root": self.root,
+            "bytes": self.bytes,
+            "system": self.system.name,
+            "fidelity": result.fidelity,
+            "ranks": self.ranks,
+            "excluded_ranks": self.excluded_ranks,
+            "verified": result.proof.complete,
+            "known_gaps": result.proof.gaps,
+            "time_ns": self.time_ns,
+            "lower_bound_ns": bound.time_ns,
+            "efficiency": self.efficiency,
+            "algorithm_bandwidth_gb_per_s": self.algorithm_bandwidth_gb_per_s,
+            "algorithm_bandwidth_gib_per_s": self.algorithm_bandwidth_gb_per_s * 1e9 / 2**30,
+            "bus_bandwidth_gb_per_s": self.bus_bandwidth_gb_per_s,
+            "link_utilization_mean": result.link_utilization_mean,
+            "link_utilization_max": float(result.links["utilization"].max()),
+            "first_chunk_ns": result.first_chunk_ns,
+            "last_chunk_ns": result.last_chunk_ns,
+            "steps": self.stats.steps,
+            "packet_hops": result.packet_hops,
+            "flit_hops": result.flit_hops,
+            "events": result.events,
+            "bound": bound_dict(bound),
+        }
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An algorithm that was left out of a comparison, and why."""
+
+    algorithm: str
+    reason: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs by time, best first (incomplete ones last), and the algorithms that were left out."""
+
+    fabric: str
+    collective: str
+    bytes: int
+    system: System
+    fidelity: str
+    bound: Bound
+    runs: list[Run]
+    refused: list[Refusal]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as documented in docs/json.md."""
+        return {
+            "fabric": self.fabric,
+            "collective": self.collective,
+            "bytes": self.bytes,
+            "system": self.system.name,
+            "fidelity": self.fidelity,
+            "lower_bound_ns": self.bound.time_ns,
+            "bound": bound_dict(self.bound),
+            "runs": [run.to_dict() for run in self.runs],
+            "refused": [{"algorithm": r.algorithm, "reason": r.reason, "code": r.code} for r in self.refused],
+        }
+
+
+def bound_dict(bound: Bound) -> dict[str, Any]:
+    """A bound as documented in docs/json.md."""
+    return {
+        "binding": bound.binding,
+        "volume_ns": bound.volume_ns,
+        "cut_ns": bound.cut_ns,
+        "latency_ns": bound.latency_ns,
+        "strength_ns": bound.strength_ns,
+    }
+
+
+def run(
+    fabric: Fabric,
+    schedule: Schedule,
+    system: str | System = "generic",
+    fidelity: str = "packet",
+    *,
+    bound: Bound | None = None,
+    progress: Callable[[float], object] | None = None,
+) -> Run:
+    """Proves and times a schedule and sets it against the lower bound.
+
+    Raises:
+        AntiphonError: as ``simulate``.
+    """
+    system = System(system) if isinstance(system, str) else system
+    if bound is None:
+        bound = lower_bound(fabric, schedule.collective, schedule.bytes, system, schedule.root or 0)
+    return Run(
+        fabric=fabric.name,
+        algorithm=schedule.algorithm,
+        collective=schedule.collective,
+        root=schedule.root,
+        bytes=schedule.bytes,
+        system=system,
+        ranks=fabric.ranks,
+        excluded_ranks=schedule.excluded,
+        bound=bound,
+        result=simulate(fabric, schedule, system, fidelity, progress),
+        stats=schedule.stats(fabric),
+    )
+
+
+def compare(
+    fabric: Fabric,
+    collective: str = "all-reduce",
+    bytes: int | str = "64MiB",
+    algorithms: Iterable[str] | None = None,
+    system: str | System = "generic",
+    fidelity: str = "packet",
+    *,
+    root: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
+
+    Raises:
+        AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
+            cannot be proven or is too large is listed in ``refused`` instead.
+    """
+    system = System(system) if isinstance(system, str) else system
+    size = parse_bytes(bytes)
+    bound = lower_bound(fabric, collective, size, system, root)
+    schedules: list[tuple[str, Schedule]] = []
+    refused: list[Refusal] = []
+    for spec in known_names() if algorithms is None else algorithms:
+        try:
+            schedules.append((spec, build(fabric, spec, collective, size, system, root)))
+        except AntiphonError as error:
+            refused.append(_refusal(spec, fabric, error))
+    runs: list[Run] = []
+    for spec, schedule in schedules:
+        heartbeat = None if progress is None else _heartbeat(progress, spec)
+        try:
+            runs.append(run(fabric, schedule, system, fidelity, bound=bound, progress=heartbeat))
+        except AntiphonError as error:
+            refused.append(_refusal(spec, fabric, error))
+    runs.sort(key=lambda run: (not run.result.proof.complete, run.time_ns))
+    return Comparison(fabric.name, collective, size, system, fidelity, bound, runs, refused)
+
+
+def known_names() -> list[str]:
+    """Names of all algorithms."""
+    return [algorithm.name for algorithm in algorithms()]
+
+
+def split_algorithms(texts: Sequence[str]) -> list[str]:
+    """Splits comma-separated algorithm lists: an element with ``=`` but no ``:`` is an option of
+    the algorithm before it.
+
+    >>> split_algorithms(["ring,tto:chunk=96KiB,barrier=no", "direct"])
+    ['ring', 'tto:chunk=96KiB,barrier=no', 'direct']
+    """
+    names: list[str] = []
+    for text in texts:
+        for index, part in enumerate(text.split(",")):
+            if index > 0 and "=" in part and ":" not in part:
+                names[-1] += f",{part}"
+            else:
+                names.append(part)
+    return names
+
+
+def _heartbeat(progress: Progress, name: str) -> Callable[[float], object]:
+    return lambda share: progress(name, share)
+
+
+def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError) -> Refusal:
+    if error.code not in REFUSALS:
+        raise error
+    reason = error.message.removeprefix(f"{algorithm} does not apply to {fabric.name}: ")
+    return Refusal(algorithm, reason, error.code)

@@ -1,0 +1,51 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from antiphon.errors import AntiphonError
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]:
+    """A text file that takes the place of ``path`` when the block ends without an exception.
+
+    That ``path`` can be written is found out at the start of the block.
+
+    Raises:
+        AntiphonError: ``bad-file`` if it cannot be written or does not end in ``suffix``.
+    """
+    path = Path(path)
+    if path.suffix.lower() != suffix:
+        raise AntiphonError(f"{path}: the file name must end in {suffix}", "bad-file")
+    if path.exists() and not path.is_file():
+        raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
+    if path.is_file() and not os.access(path, os.W_OK):
+        raise AntiphonError(f"{path}: cannot be written: Permission denied", "bad-file")
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(suffix=".tmp", prefix=f".{path.stem[:40]}-", dir=path.parent)
+        temporary = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            yield file
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,91 @@
+"""Foreign graphs as fabric JSON (schema ``antiphon-fabric/1``, docs/fabric.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+from antiphon.errors import AntiphonError
+
+SCHEMA = "antiphon-fabric/1"
+
+
+def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, str]:
+    """Name and fabric JSON of a GraphML file."""
+    try:
+        import networkx
+    except ImportError:
+        raise AntiphonError("reading GraphML needs networkx; install it", "not-applicable") from None
+    try:
+        graph = networkx.read_graphml(path)
+    except OSError as error:
+        raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
+    except Exception as error:  # whatever the parsers below it raise
+        raise AntiphonError(f"{path}: not GraphML: {error}", "bad-file") from None
+    return from_networkx(graph, name or f"graphml:{Path(path)}")
+
+
+def from_networkx(graph: Any, name: str | None = None) -> tuple[str, str]:
+    """Name and fabric JSON of a networkx graph; attributes as in ``Fabric.from_networkx``."""
+    nodes = _in_rank_order(dict(graph.nodes(data=True)))
+    index = {node: position for position, node in enumerate(nodes)}
+    both = not graph.is_directed()
+    document = {
+        "schema": SCHEMA,
+        "nodes": [_node(node, attributes) for node, attributes in nodes.items()],
+        "links": [
+            {"from": index[a], "to": index[b], "both": both} | _link(f"edge {a} - {b}", attributes)
+            for a, b, attributes in graph.edges(data=True)
+        ],
+    }
+    return name or str(graph.name or "networkx"), json.dumps(document)
+
+
+def _in_rank_order(nodes: dict[Hashable, Mapping[str, Any]]) -> dict[Hashable, Mapping[str, Any]]:
+    """Nodes by rank where every rank gives its number (switches last), else as they come."""
+    if not all(isinstance(attributes.get("rank"), int | bool | None) for attributes in nodes.values()):
+        raise AntiphonError("node attribute 'rank' must be a number, true or false", "bad-file")
+    numbers = [attributes.get("rank", True) for attributes in nodes.values() if _is_rank(attributes)]
+    if any(isinstance(number, bool) for number in numbers):
+        return nodes
+    if sorted(numbers) != list(range(len(numbers))):
+        raise AntiphonError(f"node attributes 'rank' are not 0..{len(numbers)}, each once", "bad-file")
+    place = {node: attributes["rank"] if _is_rank(attributes) else len(nodes) for node, attributes in nodes.items()}
+    return {node: nodes[node] for node in sorted(nodes, key=place.__getitem__)}
+
+
+def _is_rank(attributes: Mapping[str, Any]) -> bool:
+    rank = attributes.get("rank", True)
+    return rank is not None and rank is not False and (rank is True or rank >= 0)
+
+
+def _node(node: Hashable, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": str(node), "rank": _is_rank(attributes)}
+    coords = attributes.get("coords")
+    if coords is not None:
+        parts = coords.split(",") if isinstance(coords, str) else coords
+        entry["coords"] = [_number(f"node {node}", "coords", part) for part in parts]
+    return entry
+
+
+def _link(place: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        key: _number(place, key, attributes[key]) for key in ("rate_gb_per_s", "latency_ns") if key in attributes
+    }
+    if "dimension" in attributes:
+        entry["dimension"] = str(attributes["dimension"])
+    return entry
+
+
+def _number(place: str, key: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise AntiphonError(f"{place}: attribute '{key}' is not a number: {value!r}", "bad-file")
+    return number

@@ -1,0 +1,46 @@
+"""Figures as text for people: three digits and a unit that fits."""
+
+from __future__ import annotations
+
+TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+"""Units of time, largest first, each with its length in nanoseconds."""
+
+
+def time_unit(ns: float) -> tuple[str, float]:
+    """The largest unit in which a time is at least 1, and its length in nanoseconds."""
+    return next((unit for unit in TIME_UNITS if ns >= unit[1]), TIME_UNITS[-1])
+
+
+def format_time(ns: float) -> str:
+    """A time with a unit.
+
+    >>> format_time(2688123.4)
+    '2.69 ms'
+    """
+    unit, length = time_unit(ns)
+    return f"{digits(ns / length)} {unit}"
+
+
+def format_bandwidth(gb_per_s: float) -> str:
+    """A rate given in 1e9 bytes per second.
+
+    >>> format_bandwidth(24.9651)
+    '25.0 GB/s'
+    """
+    return f"{digits(gb_per_s)} GB/s"
+
+
+def digits(value: float) -> str:
+    """A number with three significant digits, without exponent.
+
+    >>> [digits(x) for x in (0.01234, 1.5, 82.64, 1234.5)]
+    ['0.0123', '1.50', '82.6', '1,234']
+    """
+    if value == 0:
+        return "0"
+    places = 2
+    while places > 0 and abs(value) >= 10 ** (3 - places):
+        places -= 1
+    while places < 9 and abs(value) < 10.0 ** (2 - places):
+        places += 1
+    return f"{value:,.{places}f}"

@@ -1,0 +1,347 @@
+"""The Python package: objects, builder, results, foreign graphs, errors."""
+
+from __future__ import annotations
+
+import pickle
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import antiphon
+from antiphon import AntiphonError, Fabric, Schedule, ScheduleBuilder, System
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = "64KiB"
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Fabric:
+    return Fabric("mesh:4x4")
+
+
+@pytest.fixture(scope="module")
+def result(mesh: Fabric) -> antiphon.SimulationResult:
+    return antiphon.simulate(mesh, antiphon.build(mesh, "ring", bytes=SMALL))
+
+
+def ring(fabric: Fabric, size: int | str) -> Schedule:
+    schedule = runpy.run_path(str(ROOT / "examples" / "custom_algorithm.py"))["ring"](fabric, size)
+    assert isinstance(schedule, Schedule)
+    return schedule
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("spec", ["mesh:4x4", "switch:4", "dgx1v@50", "mesh:3x3,drop=0-1", "mesh:3x3,slow=0-1:0.5"])
+def test_fabrics_survive_pickling(spec: str) -> None:
+    fabric = Fabric(spec)
+    assert pickle.loads(pickle.dumps(fabric)) == fabric
+    assert fabric != Fabric("ring:5")
+    assert spec in repr(fabric)
+
+
+def test_other_objects_survive_pickling(mesh: Fabric, result: antiphon.SimulationResult) -> None:
+    schedule = antiphon.build(mesh, "ring", bytes=SMALL)
+    objects: list[Any] = [
+        schedule,
+        schedule.stats(mesh),
+        result,
+        System("tto").with_(link_rate_gb_per_s=50),
+        antiphon.lower_bound(mesh),
+        antiphon.compare(mesh, bytes=SMALL, algorithms=["ring", "ring-2d"]),
+        AntiphonError("what is wrong", "bad-spec"),
+    ]
+    for value in objects:
+        again = pickle.loads(pickle.dumps(value))
+        assert str(again) == str(value) if isinstance(value, AntiphonError) else again == value
+        assert repr(again) == repr(value)
+
+
+def test_fabric_tables(mesh: Fabric) -> None:
+    assert mesh.name == "mesh:4x4"
+    assert mesh.ranks == 16
+    assert mesh.nodes["rank"].tolist() == list(range(16))
+    assert mesh.nodes["coord_0"].tolist()[:5] == [0, 0, 0, 0, 1]
+    assert len(mesh.links["from"]) == 48
+    assert np.isnan(mesh.links["rate_gb_per_s"]).all()
+    assert set(mesh.links["dimension"]) == {"x", "y"}
+    assert Fabric("switch:4").nodes["rank"].tolist().count(-1) == 1
+    assert Fabric("ring:4@50/20ns").links["latency_ns"].tolist() == [20.0] * 8
+
+
+def test_fabric_json_round_trip() -> None:
+    fabric = Fabric("mesh:3x3,exclude=4")
+    again = Fabric.from_json(fabric.to_json(), fabric.name)
+    assert again == fabric
+    with pytest.raises(AntiphonError, match="fabric 'mine'") as caught:
+        Fabric.from_json("{", "mine")
+    assert caught.value.code == "bad-file"
+
+
+def test_systems() -> None:
+    system = System("tto")
+    assert system.packet_payload_bytes == 8192
+    changed = system.with_(
+        name="mine", link_latency_ns=5, packet_payload_bytes="4KiB", reduce_rate_gb_per_s=float("inf")
+    )
+    assert (changed.name, changed.link_latency_ns, changed.packet_payload_bytes) == ("mine", 5, 4096)
+    assert changed.reduce_rate_gb_per_s == float("inf")
+    assert changed != system
+    assert System.from_json(changed.to_json()) == changed
+    for wrong in (0, -1, float("nan"), float("inf"), 1e30):
+        with pytest.raises(AntiphonError, match="link_rate_gb_per_s"):
+            system.with_(link_rate_gb_per_s=wrong)
+    for change in (
+        {"interfaces": 0},
+        {"header_flits": 10**6},
+        {"flit_bytes": "1TiB"},
+        {"interface_virtual_channels": 0},
+    ):
+        with pytest.raises(AntiphonError, match="expected"):
+            system.with_(**change)  # type: ignore[arg-type]
+    with pytest.raises(AntiphonError, match="flit size is 0"):
+        System.from_json(system.to_json().replace('"flit_bytes":512', '"flit_bytes":0'))
+    with pytest.raises(AntiphonError, match="did you mean 'tto'"):
+        System("tt0")
+
+
+@pytest.mark.parametrize(("size", "count"), [(5, 5), ("64MiB", 2**26), ("375kB", 375_000), (np.int64(7), 7)])
+def test_sizes(size: Any, count: int) -> None:
+    assert antiphon.parse_bytes(size) == count
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, "1.5", "", "0", "-3", "1e9", 2**64, 10**400, None, "9999TiB", "x" * 999])
+def test_bad_sizes(size: Any) -> None:
+    with pytest.raises(AntiphonError) as caught:
+        antiphon.parse_bytes(size)
+    assert caught.value.code == "bad-size"
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@given(st.integers(1, 2**50))
+def test_formatted_sizes_parse_back(count: int) -> None:
+    assert antiphon.parse_bytes(antiphon.format_bytes(count)) == count
+
+
+def test_result_tables(mesh: Fabric, result: antiphon.SimulationResult) -> None:
+    links, ranks = result.links, result.ranks
+    assert all(len(column) == 48 for column in links.values())
+    assert all(len(column) == 16 for column in ranks.values())
+    assert result.time_ns == pytest.approx(ranks["finish_ns"].max())
+    assert result.link_utilization_mean == pytest.approx(links["utilization"].mean())
+    assert result.first_chunk_ns <= result.last_chunk_ns <= result.time_ns
+    assert result.packet_hops == links["packets"].sum()
+    assert (np.diff(result.timeline["start_ns"]) > 0).all()
+    assert ((result.timeline["utilization"] >= 0) & (result.timeline["utilization"] <= 1)).all()
+    assert result.proof.complete
+    frame = result.links_frame()
+    assert list(frame.columns) == list(links)
+    assert frame.index.name == "link"
+    for other in (result.ranks_frame(), result.chunks_frame(), result.timeline_frame()):
+        assert len(other)
+
+
+def test_without_pandas(result: antiphon.SimulationResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(AntiphonError, match="need pandas"):
+        result.links_frame()
+
+
+def test_runs_repeat_exactly(mesh: Fabric) -> None:
+    assert antiphon.compare(mesh, bytes=SMALL) == antiphon.compare(mesh, bytes=SMALL)
+
+
+def test_comparison(mesh: Fabric) -> None:
+    comparison = antiphon.compare(mesh, bytes=SMALL)
+    assert {run.algorithm for run in comparison.runs} | {r.algorithm for r in comparison.refused} == {
+        algorithm.name for algorithm in antiphon.algorithms()
+    }
+    times = [run.time_ns for run in comparison.runs]
+    assert times == sorted(times)
+    for run in comparison.runs:
+        assert run.result.proof.complete
+        assert 0 < run.efficiency <= 1
+        assert run.bus_bandwidth_gb_per_s >= run.algorithm_bandwidth_gb_per_s
+
+
+def test_refusals_and_mistakes_differ() -> None:
+    comparison = antiphon.compare(Fabric("switch:6"), bytes=SMALL, algorithms=["ring", "tto"])
+    assert [refusal.algorithm for refusal in comparison.refused] == ["tto"]
+    with pytest.raises(AntiphonError, match="did you mean 'ring'") as caught:
+        antiphon.compare(Fabric("switch:6"), bytes=SMALL, algorithms=["rign"])
+    assert caught.value.code == "unknown-name"
+
+
+def test_progress_can_stop_a_run(mesh: Fabric) -> None:
+    class Enough(Exception):
+        pass
+
+    def stop(share: float) -> None:
+        assert 0 <= share <= 1
+        raise Enough
+
+    schedule = antiphon.build(mesh, "tto", bytes="64GiB")
+    with pytest.raises(Enough):
+        antiphon.simulate(mesh, schedule, progress=stop)
+
+
+def test_builder_makes_what_the_core_makes() -> None:
+    fabric = Fabric("ring:8")
+    mine, theirs = ring(fabric, "1MiB"), antiphon.build(fabric, "ring", bytes="1MiB")
+    assert mine.stats(fabric).steps == theirs.stats(fabric).steps == 14
+    assert Schedule.from_json(mine.to_json(), fabric) == mine
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_execution(dtype: Any, seed: int | None) -> None:
+    schedule = ring(Fabric("ring:5"), 40 * np.dtype(dtype).itemsize)
+    buffers = [np.arange(40, dtype=dtype) * rank for rank in range(5)]
+    for buffer in schedule.execute(buffers, seed):
+        assert buffer.dtype == dtype
+        assert buffer.tolist() == (np.arange(40) * 10).tolist()
+    assert buffers[1].tolist() == list(range(40)), "the given arrays are not changed"
+
+
+def test_execution_of_wrong_buffers() -> None:
+    schedule = ring(Fabric("ring:3"), 48)
+    good = np.zeros(12, np.float32)
+    for buffers in (
+        [good, good],
+        [good] * 4,
+        [good[:5]] * 3,
+        [good, good, np.zeros(12)],
+        [1, 2, 3],
+        None,
+        [good > 0] * 3,
+    ):
+        with pytest.raises(AntiphonError) as caught:
+            schedule.execute(buffers)  # type: ignore[arg-type]
+        assert caught.value.code in ("bad-spec", "bad-size")
+
+
+def test_builder_mistakes() -> None:
+    fabric = Fabric("ring:4")
+
+    def builder() -> ScheduleBuilder:
+        return ScheduleBuilder(fabric, "broadcast", 400, root=1)
+
+    with pytest.raises(AntiphonError, match="no transfers"):
+        builder().finish()
+    nobody = builder()
+    nobody.reduce(0, 9, nobody.lane(0, 400), 0)
+    with pytest.raises(AntiphonError, match=r"ranks are 0\.\.4"):
+        nobody.finish()
+    nothing = builder()
+    nothing.copy(0, 1, 3, 0)
+    with pytest.raises(AntiphonError, match="lanes"):
+        nothing.finish()
+    outside = builder()
+    outside.copy(0, 1, outside.lane(300, 101), 0)
+    with pytest.raises(AntiphonError, match="past the end"):
+        outside.finish()
+    with pytest.raises(AntiphonError, match="root 9"):
+        ScheduleBuilder(fabric, "broadcast", 400, root=9)
+
+
+def test_incomplete_schedules_are_never_timed() -> None:
+    fabric = Fabric("ring:4")
+    builder = ScheduleBuilder(fabric, "broadcast", 400, root=1)
+    builder.copy(1, 2, builder.lane(0, 400), 0)
+    schedule = builder.finish()
+    for attempt in (schedule.verify, lambda fabric: antiphon.simulate(fabric, schedule)):
+        with pytest.raises(AntiphonError, match="rank") as caught:
+            attempt(fabric)
+        assert caught.value.code == "not-proven"
+
+
+def test_schedule_of_another_fabric(mesh: Fabric) -> None:
+    schedule = antiphon.build(Fabric("mesh:5x5"), "ring-2d", bytes=SMALL)
+    for attempt in (schedule.verify, schedule.stats, lambda fabric: antiphon.simulate(fabric, schedule)):
+        with pytest.raises(AntiphonError, match="25 ranks"):
+            attempt(mesh)
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph])
+def test_networkx(kind: Any, tmp_path: Path) -> None:
+    graph = kind(name="square")
+    for corner in "abcd":
+        graph.add_node(corner, coords=f"{ord(corner) % 2},{ord(corner) // 2}")
+    graph.add_node("switch", rank=False)
+    for corner in "abcd":
+        graph.add_edge(corner, "switch", rate_gb_per_s=100.0, latency_ns=7.5, dimension="up")
+        if graph.is_directed():
+            graph.add_edge("switch", corner)
+    fabric = Fabric.from_networkx(graph)
+    assert (fabric.name, fabric.ranks, len(fabric.links["from"])) == ("square", 4, 8)
+    assert fabric.links["rate_gb_per_s"][0] == 100
+    assert fabric.links["latency_ns"][0] == 7.5
+    assert fabric.links["dimension"][0] == "up"
+    assert fabric.nodes["name"].tolist() == ["a", "b", "c", "d", "switch"]
+    file = tmp_path / "square.graphml"
+    nx.write_graphml(graph, file)
+    assert Fabric.from_graphml(file, "square").to_json() == fabric.to_json()
+    assert antiphon.build(fabric, "ring", bytes=SMALL).verify(fabric).complete
+
+
+def test_networkx_ranks_may_be_numbered() -> None:
+    graph = nx.cycle_graph(4)
+    for node in graph:
+        graph.nodes[node]["rank"] = 3 - node
+    assert Fabric.from_networkx(graph).nodes["name"].tolist() == ["3", "2", "1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("node", "edge", "message"),
+    [
+        ({"rank": 7}, {}, "not 0..4"),
+        ({"rank": "x"}, {}, "'rank'"),
+        ({"coords": ["x"]}, {}, "'coords'"),
+        ({}, {"rate_gb_per_s": "fast"}, "'rate_gb_per_s'"),
+        ({}, {"rate_gb_per_s": -1}, "rate"),
+        ({}, {"latency_ns": float("nan")}, "latency_ns"),
+    ],
+)
+def test_wrong_graphs(node: dict[str, Any], edge: dict[str, Any], message: str) -> None:
+    graph = nx.cycle_graph(4)
+    for index in graph:
+        graph.nodes[index].update(node)
+    graph.edges[0, 1].update(edge)
+    with pytest.raises(AntiphonError, match=message):
+        Fabric.from_networkx(graph)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<graphml>", "{}", "<a/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><graphml>&b;</graphml>"]
+)
+def test_wrong_graphml(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.graphml"
+    file.write_text(text)
+    with pytest.raises(AntiphonError) as caught:
+        Fabric.from_graphml(file)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(AntiphonError, match="cannot be read"):
+        Fabric.from_graphml(tmp_path / "missing.graphml")
+
+
+def test_lists() -> None:
+    assert "mesh" in [kind for kind, _, _ in antiphon.fabrics()]
+    assert antiphon.systems()[0] == "generic"
+    assert antiphon.collectives()[0] == "all-reduce"
+    assert antiphon.fidelities() == ["alpha-beta", "packet"]
+    for algorithm in antiphon.algorithms():
+        assert algorithm.summary
+        assert algorithm.source
+        assert set(algorithm.collectives) <= set(antiphon.collectives())

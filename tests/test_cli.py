@@ -1,0 +1,409 @@
+"""The command line: its contract (arguments, JSON keys, exit status) and its answers to bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import antiphon
+from antiphon.cli import main
+from antiphon.comparison import split_algorithms
+
+SMALL = ("--bytes", "64KiB")
+RUN_KEYS = {
+    "fabric": str,
+    "algorithm": str,
+    "collective": str,
+    "bytes": int,
+    "system": str,
+    "fidelity": str,
+    "time_ns": float,
+    "lower_bound_ns": float,
+    "efficiency": float,
+    "algorithm_bandwidth_gb_per_s": float,
+    "algorithm_bandwidth_gib_per_s": float,
+    "bus_bandwidth_gb_per_s": float,
+    "link_utilization_mean": float,
+    "link_utilization_max": float,
+    "flit_hops": int,
+    "packet_hops": int,
+    "steps": int,
+    "verified": bool,
+    "known_gaps": str,
+    "excluded_ranks": list,
+    "first_chunk_ns": float,
+    "last_chunk_ns": float,
+    "bound": dict,
+}
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert not result.stderr
+    parsed = json.loads(result.stdout)
+    assert parsed["schema"] == f"antiphon-{arguments[0]}/1"
+    assert parsed["version"] == antiphon.__version__
+    return dict(parsed)
+
+
+def antiphon_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "antiphon", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def refused(result: Result, message: str = "") -> None:
+    """Checks that a command ended with status 2 and one clear line."""
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    assert message in lines[0]
+    assert len(lines[0]) < 1000
+
+
+def test_compare() -> None:
+    comparison = document("compare", "mesh:4x4", *SMALL)
+    assert comparison["runs"]
+    times = [run["time_ns"] for run in comparison["runs"]]
+    assert times == sorted(times)
+    for run in comparison["runs"]:
+        assert {key: type(run[key]) for key in RUN_KEYS} == RUN_KEYS
+        assert run["verified"]
+        assert run["efficiency"] == pytest.approx(run["lower_bound_ns"] / run["time_ns"])
+        assert run["efficiency"] <= 1
+    for refusal in comparison["refused"]:
+        assert refusal["algorithm"]
+        assert refusal["reason"]
+        assert "\n" not in refusal["reason"]
+
+
+def test_compare_prints_a_table() -> None:
+    result = invoke("compare", "mesh:3x3", *SMALL, "--algorithms", "ring-2d,tto", "--algorithms", "dbtree")
+    assert result.exit_code == 0, result.stderr
+    for text in ("ring-2d", "tto", "dbtree", "Lower bound", "✓"):
+        assert text in result.stdout
+
+
+def test_compare_refuses_when_nothing_runs() -> None:
+    result = invoke("compare", "switch:4", *SMALL, "--algorithms", "tto", "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["refused"][0]["algorithm"] == "tto"
+    assert "no algorithm" in result.stderr
+
+
+def test_simulate() -> None:
+    run = document("simulate", "mesh:4x4", "ring", *SMALL, "--system", "tto", "--fidelity", "alpha-beta")
+    assert {key: type(run[key]) for key in RUN_KEYS} == RUN_KEYS
+    assert run["fidelity"] == "alpha-beta"
+    assert run["system"] == "tto"
+    assert len(run["links"]) == 48
+    assert set(run["links"][0]) == {"from", "to", "busy_ns", "utilization", "bytes", "packets"}
+    assert len(run["ranks"]) == 16
+    assert run["timeline"]
+    assert "Busiest links" in invoke("simulate", "mesh:4x4", "ring", *SMALL).stdout
+
+
+@pytest.mark.parametrize("collective", antiphon.collectives())
+def test_every_collective_runs_or_says_why(collective: str) -> None:
+    comparison = json.loads(
+        invoke("compare", "ring:4", *SMALL, "--collective", collective, "--root", "1", "--json").stdout
+    )
+    assert len(comparison["runs"]) + len(comparison["refused"]) == len(antiphon.algorithms())
+    rooted = collective in ("broadcast", "reduce")
+    assert all(run["root"] == (1 if rooted else None) for run in comparison["runs"])
+
+
+def test_show_and_verify_a_written_schedule(tmp_path: Path) -> None:
+    file = tmp_path / "ring.json"
+    shown = document("show", "mesh:4x4", "ring", *SMALL, "--schedule-json", str(file))
+    assert shown["steps"] == sum(phase["steps"] for phase in shown["phases"])
+    assert len(shown["links"]) == 48
+    assert shown["verified"]
+    assert os.listdir(tmp_path) == ["ring.json"]
+    verified = document("verify", "mesh:4x4", "--schedule", str(file))
+    assert verified["verified"]
+    assert verified["algorithm"] == shown["algorithm"]
+    assert document("verify", "mesh:4x4", "ring", *SMALL) == verified
+    assert "proven" in invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
+
+
+def test_verify_prints_the_counter_example(tmp_path: Path) -> None:
+    file = tmp_path / "ring.json"
+    invoke("show", "ring:4", "ring", *SMALL, "--schedule-json", str(file))
+    schedule = json.loads(file.read_text())
+    schedule["transfers"][0]["op"] = "copy"
+    file.write_text(json.dumps(schedule))
+    result = invoke("verify", "ring:4", "--schedule", str(file), "--json")
+    assert result.exit_code == 2
+    answer = json.loads(result.stdout)
+    assert answer["verified"] is False
+    assert "rank" in answer["counter_example"]
+    refused(invoke("verify", "ring:4", "--schedule", str(file)), "rank")
+
+
+def test_bound() -> None:
+    bound = document("bound", "mesh:4x4", *SMALL)
+    figures = bound["bound"]
+    assert bound["lower_bound_ns"] == max(value for key, value in figures.items() if key.endswith("_ns") and value)
+    assert figures[f"{figures['binding']}_ns"] == bound["lower_bound_ns"]
+    assert figures["binding"] in invoke("bound", "mesh:4x4").stdout
+
+
+@pytest.mark.parametrize("command", ["fabrics", "algorithms", "systems"])
+def test_lists(command: str) -> None:
+    rows = document(command)[command]
+    assert rows
+    printed = invoke(command).stdout
+    for row in rows:
+        assert row.get("name", row.get("kind")) in printed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    result = invoke("completion", shell)
+    assert result.exit_code == 0
+    assert "_ANTIPHON_COMPLETE" in result.stdout
+
+
+def test_completes_names() -> None:
+    environment = os.environ | {
+        "_ANTIPHON_COMPLETE": "bash_complete",
+        "COMP_WORDS": "antiphon simulate mesh:4x4 tt",
+        "COMP_CWORD": "3",
+    }
+    stdout, _ = antiphon_process(env=environment).communicate(timeout=60)
+    assert "plain,tto" in stdout.splitlines()
+
+
+def test_algorithm_lists() -> None:
+    assert split_algorithms(["ring,tto:chunk=96KiB,barrier=no,direct", "dbtree:mapping=x"]) == [
+        "ring",
+        "tto:chunk=96KiB,barrier=no",
+        "direct",
+        "dbtree:mapping=x",
+    ]
+    assert split_algorithms(["a=b"]) == ["a=b"]
+    assert split_algorithms([","]) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["compare"], "FABRIC"),
+        (["compare", "msh:4x4"], "did you mean 'mesh'"),
+        (["compare", "mesh:0x4"], ""),
+        (["compare", "mesh:4x"], ""),
+        (["compare", "mesh:99999x99999"], ""),
+        (["compare", ""], ""),
+        (["compare", "file:"], ""),
+        (["compare", "file:nowhere.json"], "nowhere.json"),
+        (["compare", "file:."], "file"),
+        (["compare", "mesh:4x4", "--algorithms", "rign"], "did you mean 'ring'"),
+        (["compare", "mesh:4x4", "--algorithms", "tto:chunk"], "chunk"),
+        (["compare", "mesh:4x4", "--algorithms", ","], ""),
+        (["compare", "mesh:4x4", "--collective", "allreduce"], "did you mean 'all-reduce'"),
+        (["compare", "mesh:4x4", "--system", "genric"], "did you mean 'generic'"),
+        (["compare", "mesh:4x4", "--fidelity", "pakcet"], "did you mean 'packet'"),
+        (["compare", "mesh:4x4", "--collective", "broadcast", "--root", "16"], "root 16"),
+        (["compare", "mesh:4x4", "--root", "-1"], "root"),
+        (["compare", "mesh:4x4", "--root", "x"], "root"),
+        (["compare", "mesh:4x4", "--bytes", "0"], "positive"),
+        (["compare", "mesh:4x4", "--bytes", "-5"], "positive"),
+        (["compare", "mesh:4x4", "--bytes", "1.5"], "whole"),
+        (["compare", "mesh:4x4", "--bytes", "1e99"], "size"),
+        (["compare", "mesh:4x4", "--bytes", "9" * 5000], "large"),
+        (["compare", "mesh:4x4", "--bytes", "9999TiB"], "1 PiB"),
+        (["compare", "mesh:4x4", "--bytes"], "--bytes"),
+        (["compare", "mesh:4x4", "--report", "out.pdf"], ".html"),
+        (["compare", "mesh:4x4", "--report", "."], ".html"),
+        (["compare", "mesh:4x4", "--report", "no/such/folder.html"], "No such file"),
+        (["compare", "mesh:4x4", "--report", ""], ".html"),
+        (["compare", "mesh:4x4", "surplus"], "surplus"),
+        (["simulate", "mesh:4x4"], "ALGORITHM"),
+        (["simulate", "switch:4", "tto"], ""),
+        (["verify", "mesh:4x4"], "--schedule"),
+        (["verify", "mesh:4x4", "ring", "--schedule", "x"], "--schedule"),
+        (["verify", "mesh:4x4", "--schedule", "nowhere.json"], "nowhere.json"),
+        (["verify", "mesh:4x4", "--schedule", "."], "directory"),
+        (["show", "mesh:4x4", "ring", "--schedule-json", "x.yaml"], ".json"),
+        (["completion", "tcsh"], "tcsh"),
+        (["compare", "mesh:4x4", "--bogus"], "--bogus"),
+        (["compare", "mesh:4\udcff"], "UTF-8"),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(invoke(*arguments), message)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "0", '{"schema": 1}', '{"schema": "antiphon-schedule/2"}', "\x00", "[" * 100_000, "é" * 10],
+)
+def test_bad_files(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "hostile.json"
+    file.write_text(text, "utf-8")
+    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)))
+    refused(invoke("compare", f"file:{file}"))
+
+
+def test_undecodable_files(tmp_path: Path) -> None:
+    file = tmp_path / "hostile.json"
+    file.write_bytes(b"\xff\xfe\x00")
+    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), "UTF-8")
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_damaged_schedules_never_crash(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Changes one number or removes one key anywhere in a good schedule."""
+    schedule = json.loads(antiphon.build(antiphon.Fabric("ring:4"), "ring", bytes=4096).to_json())
+    place: Any = schedule
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or not place[key]:
+            break
+        place = place[key]
+    if data.draw(st.booleans()) and isinstance(place, dict):
+        del place[key]
+    else:
+        place[key] = data.draw(st.sampled_from([0, 1, 2, 3, -1, 2**31, 2**32 - 1, 2**63, 2**64, 1.5, None, "x", []]))
+    file = tmp_path_factory.mktemp("damaged") / "schedule.json"
+    file.write_text(json.dumps(schedule))
+    result = invoke("verify", "ring:4", "--schedule", str(file))
+    assert result.exit_code in (0, 2)
+    assert "internal" not in result.stderr
+    if result.exit_code:
+        refused(result)
+
+
+KNOWN_WORDS = """
+    ring:4 mesh:3x3 switch:3 dgx1v mesh: file: torus:2x2,drop=0-1 mesh:3x3@ ring tto dbtree:mapping=x tto:chunk=1
+    all-gather broadcast generic tto packet alpha-beta --json --bytes --root --collective --algorithms --system
+    --fidelity --report --schedule --schedule-json 1 64KiB 0 -1 a.html a.json ./b.html -- --help = , :
+"""
+WORDS = st.one_of(st.sampled_from(KNOWN_WORDS.split()), st.text(max_size=12))
+COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
+
+
+@given(command=COMMANDS, words=st.lists(WORDS, max_size=7))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+def test_arguments_never_crash(command: str, words: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    with contextlib.chdir(tmp_path_factory.mktemp("fuzz")):
+        result = invoke(command, *words)
+        left = [name for name in os.listdir() if name.endswith(".tmp")]
+    assert result.exit_code in (0, 2), result.output
+    assert "Traceback" not in result.output
+    assert "internal error" not in result.output
+    assert not left
+    if result.exit_code == 2 and not result.stderr.startswith("Usage"):
+        refused(result)
+
+
+def test_unexpected_failures_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("first line\nsecond line")
+
+    monkeypatch.setattr(antiphon, "fabrics", broken)
+    refused(invoke("fabrics"), "internal error: RuntimeError: first line second line")
+    debugged = invoke("fabrics", "--debug")
+    assert debugged.exit_code == 2
+    assert "Traceback" in debugged.stderr
+
+
+def test_reports_replace_files_only_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "out.html"
+    page.write_text("old")
+
+    def broken(*_: Any) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("antiphon.report.render", broken)
+        result = invoke("compare", "ring:4", *SMALL, "--report", str(page))
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted\n"
+    assert page.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.html"]
+    assert invoke("compare", "ring:4", *SMALL, "--report", str(page)).exit_code == 0
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert os.listdir(tmp_path) == ["out.html"]
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user who can be refused")
+def test_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    refused(invoke("compare", "ring:4", *SMALL, "--report", str(tmp_path / "out.html")), "Permission denied")
+
+
+def test_ctrl_c_ends_a_long_run() -> None:
+    process = antiphon_process("simulate", "mesh:8x8", "tto", "--bytes", "64GiB")
+    time.sleep(1.5)
+    assert process.poll() is None, "the run was too short for this test"
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    stdout, stderr = process.communicate(timeout=30)
+    assert time.monotonic() - start < 2
+    assert process.returncode == 130
+    assert (stdout, stderr) == ("", "interrupted\n")
+
+
+def test_a_closed_pipe_is_silent() -> None:
+    process = antiphon_process("simulate", "mesh:8x8", "ring", *SMALL, "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) in (0, 1)
+
+
+def test_every_key_is_documented() -> None:
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    text = (docs / "json.md").read_text("utf-8")
+
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, list):
+            return set().union(*map(keys, value))
+        return set(value).union(*map(keys, value.values())) if isinstance(value, dict) else set()
+
+    problem = ("ring:4", *SMALL)
+    for command in (
+        ("compare", *problem),
+        ("simulate", "ring:4", "ring", *SMALL),
+        ("verify", "ring:4", "ring", *SMALL),
+        ("show", "ring:4", "ring", *SMALL),
+        ("bound", *problem),
+        ("fabrics",),
+        ("algorithms",),
+    ):
+        missing = [key for key in keys(document(*command)) if f"`{key}`" not in text]
+        assert not missing, f"docs/json.md says nothing about {missing} of {command[0]}"
+    schedule = antiphon.build(antiphon.Fabric("ring:4"), "ring").to_json()
+    text = (docs / "schedule.md").read_text("utf-8")
+    assert not [key for key in keys(json.loads(schedule)) if f"`{key}`" not in text]
+
+
+def test_same_command_same_bytes() -> None:
+    arguments = ("compare", "mesh:3x4", *SMALL, "--json")
+    assert len({antiphon_process(*arguments).communicate(timeout=120)[0] for _ in range(3)}) == 1
