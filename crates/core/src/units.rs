@@ -58,6 +58,8 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
         "mi" | "mib" => 1 << 20,
         "gi" | "gib" => 1 << 30,
         "ti" | "tib" => 1 << 40,
+        "p" | "pb" => 1_000_000_000_000_000,
+        "pi" | "pib" => 1 << 50,
         _ if trimmed.starts_with('-') => return bad("must be positive"),
         _ => return bad("not a size"),
     };
@@ -111,7 +113,7 @@ pub fn parse_decimal(text: &str) -> Option<f64> {
 
 /// `bytes` with a binary unit where it is exact, for people: `64MiB`, `96KiB`, `1000B`.
 pub fn format_bytes(bytes: Bytes) -> String {
-    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+    for (shift, unit) in [(50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift && bytes % (1 << shift) == 0 {
             return format!("{}{unit}", bytes >> shift);
         }
@@ -143,6 +145,7 @@ mod tests {
             ("0.5KiB", 512),
             ("1_000", 1000),
             ("1024TiB", MAX_BYTES),
+            ("1PiB", MAX_BYTES),
         ] {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
