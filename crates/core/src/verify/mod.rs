@@ -1,7 +1,7 @@
 //! Proof that a schedule computes its collective, before it is timed, exported or run.
 //!
 //! One file per property. Together they imply that every execution a schedule allows ends with the
-//! same, right bytes: [`order`] makes schedule order an order in which it can run, `contributions`
+//! same, right bytes: `order` makes schedule order an order in which it can run, `contributions`
 //! shows that this order gives the right result, and `races` that every other order gives the same.
 
 mod conflicts;
