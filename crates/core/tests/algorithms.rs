@@ -133,7 +133,9 @@ fn options_change_the_schedule_and_keep_the_proof() {
     let system = System::preset("tto").unwrap();
     let collective = Collective::new(Kind::AllReduce);
     let fabric = Fabric::parse("mesh:4x4").unwrap();
-    for spec in ["tto:chunk=10kB,barrier=no", "tto:excluded=0", "tto:chunk=1B,excluded=15", "halving-doubling:mapping=linear"] {
+    for spec in
+        ["tto:chunk=10kB,barrier=no", "tto:excluded=0", "tto:chunk=1B,excluded=15", "halving-doubling:mapping=linear"]
+    {
         assert!(prove(&fabric, &system, collective, 20_000, spec).is_some(), "{spec}");
     }
     let bigraph = Fabric::parse("bigraph:4x4").unwrap();
@@ -198,8 +200,8 @@ fn the_schedule_does_not_grow_with_the_data() {
 
 /// A random connected symmetric fabric of 2 to 9 ranks, with or without a switch.
 fn random_fabric() -> impl Strategy<Value = Fabric> {
-    (2usize..10, any::<bool>(), proptest::collection::vec((0usize..10, 0usize..10, 1u32..4), 0..14), any::<u64>()).prop_map(
-        |(ranks, switch, extra, seed)| {
+    (2usize..10, any::<bool>(), proptest::collection::vec((0usize..10, 0usize..10, 1u32..4), 0..14), any::<u64>())
+        .prop_map(|(ranks, switch, extra, seed)| {
             let count = ranks + usize::from(switch);
             let mut nodes: Vec<Node> = (0..ranks as u32).map(|r| Node::rank(r, vec![])).collect();
             if switch {
@@ -222,8 +224,7 @@ fn random_fabric() -> impl Strategy<Value = Fabric> {
                 }
             }
             Fabric::new("random", Shape::Graph, nodes, links).unwrap()
-        },
-    )
+        })
 }
 
 proptest! {

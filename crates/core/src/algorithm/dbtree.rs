@@ -95,7 +95,7 @@ impl Algorithm for DbTree {
         let chunks = (n as u64 / 2).max(1);
         for tree in 0..2 {
             let (offset, bytes) = shard(request.bytes, 2, tree);
-            let chunk_bytes = request.block_bytes(n).max(bytes.div_ceil(chunks));
+            let chunk_bytes = request.block_bytes(n).max(Lane::payload(bytes, chunks));
             builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: 2, source: 0, owner: 0 });
         }
         let trees = parents(n);

@@ -49,19 +49,19 @@ impl Algorithm for HalvingDoubling {
             Shape::BiGraph { switches, hosts } if switches == hosts && switches.is_power_of_two() => Some(switches),
             _ => None,
         };
-        let rank: Vec<u32> = match (request.options.choice("mapping", &["auto", "linear", "hdrm"])?, mappable) {
-            ("hdrm", None) => {
-                return request.refuse(
-                    "hdrm needs a BiGraph with as many hosts on a switch as switches in a layer, a power of two",
-                );
+        let side = match request.options.choice("mapping", &["auto", "linear", "hdrm"])? {
+            "linear" => None,
+            "hdrm" if mappable.is_none() => {
+                return request
+                    .refuse("hdrm needs a BiGraph with as many hosts on a switch as switches, a power of two");
             }
-            ("linear", _) | ("auto", None) => (0..n).collect(),
-            (_, Some(side)) => hdrm(side),
-            _ => (0..n).collect(),
+            _ => mappable,
         };
+        let rank: Vec<u32> = side.map_or((0..n).collect(), hdrm);
         let bits = n.trailing_zeros();
         let mut builder = request.builder();
         builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.conflict_free = side.is_some();
         // Lane `l` belongs to the position with the reversed bits, so that the blocks exchanged
         // with near partners adjoin.
         let reversed = |l: u32| l.reverse_bits() >> (32 - bits);
@@ -91,7 +91,6 @@ impl Algorithm for HalvingDoubling {
                 builder.send(Op::Copy, rank[i as usize], rank[(i ^ (1 << bit)) as usize], lane, lanes, step)?;
             }
         }
-        builder.schedule.conflict_free = mappable.is_some() && rank[1] != 1;
         builder.finish()
     }
 }

@@ -48,6 +48,7 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
     let mut seen = vec![0u32; fabric.nodes.len()];
     let mut search = 0;
     let mut step = 0;
+    let mut first_round = true;
     while missing.iter().any(|&left| left > 0) {
         let mut busy = vec![false; fabric.links.len()];
         loop {
@@ -73,8 +74,9 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
                     last_added = true;
                 }
             }
-            if edges.len() <= roots.len() {
+            if first_round {
                 order.sort_by_key(|&tree| std::cmp::Reverse((priority[tree], roots[tree])));
+                first_round = false;
             }
             if !last_added {
                 break;
@@ -83,7 +85,7 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
         if !fabric.has_switches() {
             for (members, list) in in_tree.iter().zip(&mut open) {
                 list.retain(|&(rank, _)| {
-                    fabric.out_links(rank_node(fabric, rank)).iter().any(|&link| {
+                    fabric.out_links(fabric.node_of_rank(rank)).iter().any(|&link| {
                         let to = &fabric.nodes[fabric.link(link).to as usize];
                         to.rank.is_some_and(|other| !members[other as usize])
                     })
@@ -93,10 +95,6 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
         step += 1;
     }
     (edges, step)
-}
-
-fn rank_node(fabric: &Fabric, rank: u32) -> NodeId {
-    fabric.node_of_rank(rank)
 }
 
 /// The first route over free links from `node` to a rank outside the tree, through switches only;
@@ -178,8 +176,15 @@ impl Algorithm for MultiTree {
         let mut builder = request.builder();
         if kind.rooted() {
             let chunks = request.bytes.div_ceil(chunk);
-            let lane =
-                Lane { offset: 0, bytes: request.bytes, chunks, chunk_bytes: chunk, stride: 1, source: 0, owner: 0 };
+            let lane = Lane {
+                offset: 0,
+                bytes: request.bytes,
+                chunks,
+                chunk_bytes: chunk.max(Lane::payload(request.bytes, chunks)),
+                stride: 1,
+                source: 0,
+                owner: 0,
+            };
             builder.lane(lane);
         } else {
             builder.schedule.issue = Issue::StrictSteps;

@@ -66,9 +66,9 @@ impl Algorithm for Ring2d {
         }
         // A phase is one dimension of both halves: whole parts along the first, blocks along the second.
         let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
-            // On a line a part passes some chiplets twice, so the dimension that comes second must
-            // not touch it before the first is done with it.
-            builder.phase(name, !wraps && reduce != along_first);
+            // On a line the owner of a part relays it before it gets it back complete, so the second
+            // dimension must not add to it earlier.
+            builder.phase(name, !wraps && reduce && !along_first);
             for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                     // Along the first dimension `second` is the line, along the second `first` is.

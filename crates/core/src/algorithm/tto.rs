@@ -101,7 +101,7 @@ impl Algorithm for Tto {
         (schedule.conflict_free, schedule.excluded) = (true, vec![excluded]);
         for tree in 0..3 {
             let (offset, bytes) = shard(request.bytes, 3, tree);
-            let chunk_bytes = chunk.div_ceil(3).max(bytes.div_ceil(chunks));
+            let chunk_bytes = chunk.div_ceil(3).max(Lane::payload(bytes, chunks));
             builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: 1, source: 0, owner: 0 });
         }
         let trees = trees(rows, columns);

@@ -36,7 +36,7 @@ pub const MAX_LANE_TRANSFERS: usize = 1 << 26;
 pub struct Lane {
     /// First byte of the region.
     pub offset: Bytes,
-    /// Length of the region; chunk `k` carries bytes `k * ceil(bytes / chunks)` and up.
+    /// Length of the region; chunk `k` carries [`Lane::payload_per_chunk`] bytes of it.
     pub bytes: Bytes,
     /// Number of chunks.
     pub chunks: u64,
@@ -287,7 +287,10 @@ impl Schedule {
             if lane.chunks == 0 || lane.chunks > 1 << 40 || lane.chunk_bytes > 1 << 50 {
                 return bad(format!("lane {id} has {} chunks of {} bytes", lane.chunks, lane.chunk_bytes));
             }
-            if lane.chunk_bytes < lane.payload_per_chunk() {
+            if (lane.chunks as u128 - 1) * lane.stride as u128 > 1 << 60 {
+                return bad(format!("lane {id}: {} chunks at stride {} make too many slots", lane.chunks, lane.stride));
+            }
+            if lane.chunk_bytes < lane.payload_per_chunk().min(lane.bytes) {
                 return bad(format!(
                     "lane {id}: {} chunks of {} bytes cannot carry {} bytes",
                     lane.chunks, lane.chunk_bytes, lane.bytes
@@ -327,6 +330,10 @@ impl Schedule {
             if let Some(other) = transfer.after.iter().find(|&&other| other as usize >= self.transfers.len()) {
                 return bad(format!("transfer {id} waits for transfer {other}, which does not exist"));
             }
+            let wire = self.lanes[range.clone()].iter().fold(0u128, |sum, lane| sum + lane.chunk_bytes as u128);
+            if wire * first.chunks as u128 > 1 << 60 {
+                return bad(format!("transfer {id} carries {wire} bytes {} times, more than 1 EiB", first.chunks));
+            }
             lane_transfers += range.len();
             if lane_transfers > MAX_LANE_TRANSFERS {
                 return Err(Error::new(
@@ -340,8 +347,13 @@ impl Schedule {
 }
 
 impl Lane {
-    /// Payload bytes of every chunk but perhaps the last.
+    /// Payload bytes of every chunk but perhaps the last ones.
     pub fn payload_per_chunk(&self) -> Bytes {
-        self.bytes.div_ceil(self.chunks)
+        Lane::payload(self.bytes, self.chunks)
+    }
+
+    /// Payload of one of `chunks` chunks of `bytes` bytes: whole 32-bit elements.
+    pub fn payload(bytes: Bytes, chunks: u64) -> Bytes {
+        bytes.div_ceil(chunks).next_multiple_of(4)
     }
 }

@@ -5,6 +5,8 @@ mod packet;
 mod plan;
 mod recorder;
 mod result;
+#[cfg(test)]
+mod tests;
 
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
 
@@ -71,7 +73,7 @@ pub fn simulate(
     let plan = plan::Plan::new(fabric, schedule, system)?;
     let engine: &dyn Engine = match fidelity {
         Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
-        Fidelity::Packet => &packet::Packet,
+        Fidelity::Packet => &packet::Packet { merge_runs: true },
     };
     let mut recorder = recorder::Recorder::new(&plan);
     let events = engine.run(&plan, &mut recorder, progress)?;

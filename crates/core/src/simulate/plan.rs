@@ -112,7 +112,7 @@ impl<'a> Plan<'a> {
             let what = format!("the run would take {work} events (at most {MAX_WORK}); use larger chunks or less data");
             return Err(Error::new(Code::TooLarge, what));
         }
-        if longest > u64::MAX as u128 / 4 {
+        if longest > u64::MAX as u128 / 2 {
             return Err(Error::new(
                 Code::TooLarge,
                 "the run would take more simulated time than 64-bit picoseconds hold",

@@ -21,6 +21,19 @@ pub enum Event {
     Wake { queue: u32 },
 }
 
+impl Event {
+    /// Rank among simultaneous events: kind, then link, transfer or queue number.
+    pub fn rank(self) -> (u64, u32) {
+        match self {
+            Event::LinkDone { link, .. } => (0, link),
+            Event::Arrive { transfer, .. } => (1, transfer),
+            Event::Received { transfer } => (2, transfer),
+            Event::Applied { transfer } => (3, transfer),
+            Event::Wake { queue } => (4, queue),
+        }
+    }
+}
+
 /// An event with its time and rank among simultaneous ones: kind, then link, transfer or queue
 /// number, then creation. So ties are broken in schedule order, whatever happened before.
 #[derive(Clone, Copy)]
@@ -54,13 +67,7 @@ impl Events {
     /// Adds an event.
     pub fn push(&mut self, at: Picos, event: Event) {
         self.created = (self.created + 1) & 0xffff_ffff;
-        let (kind, id) = match event {
-            Event::LinkDone { link, .. } => (0, link),
-            Event::Arrive { transfer, .. } => (1, transfer),
-            Event::Received { transfer } => (2, transfer),
-            Event::Applied { transfer } => (3, transfer),
-            Event::Wake { queue } => (4, queue),
-        };
+        let (kind, id) = event.rank();
         // 3 bits of kind, 29 of number, 32 of creation order.
         let key = kind << 61 | (id as u64 & 0x1fff_ffff) << 32 | self.created;
         self.heap.push(Reverse(Timed(at, key, event)));

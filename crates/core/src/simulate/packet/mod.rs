@@ -29,11 +29,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// See the module.
-pub struct Packet;
+pub struct Packet {
+    /// Whether runs of packets that nothing interrupts are one event; never changes a result.
+    pub merge_runs: bool,
+}
 
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        Network::new(plan, recorder).run(progress)
+        let mut network = Network::new(plan, recorder);
+        network.merge_runs = self.merge_runs;
+        network.run(progress)
     }
 }
 
@@ -83,6 +88,8 @@ struct Network<'a, 'r> {
     plan: &'a Plan<'a>,
     recorder: &'r mut Recorder,
     now: Picos,
+    /// Rank of the event being processed.
+    turn: (u64, u32),
     events: Events,
     links: Vec<Link>,
     interfaces: Vec<Interface>,
@@ -104,6 +111,7 @@ struct Network<'a, 'r> {
     by_link: bool,
     strict: bool,
     stop_and_wait: bool,
+    merge_runs: bool,
 }
 
 impl<'a, 'r> Network<'a, 'r> {
@@ -114,6 +122,7 @@ impl<'a, 'r> Network<'a, 'r> {
             plan,
             recorder,
             now: 0,
+            turn: (0, 0),
             events: Events::default(),
             links: (0..plan.fabric.links.len()).map(|_| Link::default()).collect(),
             interfaces: vec![],
@@ -130,6 +139,7 @@ impl<'a, 'r> Network<'a, 'r> {
             by_link,
             strict: plan.schedule.issue == Issue::StrictSteps,
             stop_and_wait: by_link && plan.schedule.pacing == Pacing::StopAndWait,
+            merge_runs: true,
         };
         let count = plan.system.interface.count.min(plan.schedule.interfaces.unwrap_or(u32::MAX)).max(1);
         if !by_link {
@@ -171,13 +181,13 @@ impl<'a, 'r> Network<'a, 'r> {
         });
     }
 
-    fn run(mut self, progress: &mut Progress) -> Result<u64> {
+    fn run(&mut self, progress: &mut Progress) -> Result<u64> {
         let total = self.plan.messages().max(1);
         let mut done = 0u64;
         let mut events = 0u64;
         self.open_gate();
         while let Some((time, event)) = self.events.pop() {
-            self.now = time;
+            (self.now, self.turn) = (time, event.rank());
             events += 1;
             match event {
                 Event::LinkDone { link, version } => self.link_done(link, version),
@@ -331,6 +341,7 @@ impl<'a, 'r> Network<'a, 'r> {
         }
         let packets = job.packets.count;
         let first = plan.route(job)[0];
+        let depth = plan.system.interface.depth_packets;
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
@@ -345,7 +356,17 @@ impl<'a, 'r> Network<'a, 'r> {
         }
         if idle {
             self.request(first, Request::Interface(interface));
-        } else if !joins {
+        } else if joins {
+            // A run under way must end where the interface, fuller now, becomes free.
+            let service = self.links[first as usize].service;
+            if service.is_some_and(|s| matches!(s.request, Request::Interface(i) if i == interface)) {
+                self.settle(first);
+                let until_free = self.interfaces[interface as usize].backlog.saturating_sub(depth);
+                if until_free > 0 {
+                    self.shorten(first, until_free);
+                }
+            }
+        } else {
             if self.interfaces[interface as usize].is_mixed() {
                 self.interfaces[interface as usize].deal(number, packets);
             } else {
@@ -400,14 +421,39 @@ impl<'a, 'r> Network<'a, 'r> {
 
     /// Ends an interface's run of packets on a link with the packet that is being sent.
     fn interrupt(&mut self, link: LinkId) {
+        self.settle(link);
+        self.shorten(link, 1);
+    }
+
+    /// Accounts for the packets of a run that have left already, so that the run starts with the
+    /// packet being sent.
+    fn settle(&mut self, link: LinkId) {
+        let Some(service) = &mut self.links[link as usize].service else { return };
+        let Request::Interface(id) = service.request else { return };
+        let elapsed = self.now - service.start;
+        // At the very end of a packet the next one has started only if the link has had its turn.
+        let pending = elapsed.is_multiple_of(service.packet_ps) && self.turn <= (0, link);
+        let sent = (elapsed / service.packet_ps).saturating_sub(u64::from(pending)).min(service.packets - 1);
+        if sent > 0 {
+            let start = service.start;
+            service.start += sent * service.packet_ps;
+            service.packets -= sent;
+            self.recorder.transmitted(link, start, service.start);
+            let interface = &mut self.interfaces[id as usize];
+            interface.backlog -= sent;
+            interface.queue[0].packets_left -= sent;
+        }
+    }
+
+    /// Ends a settled run after at most `packets` packets.
+    fn shorten(&mut self, link: LinkId, packets: u64) {
         let state = &mut self.links[link as usize];
         let Some(service) = &mut state.service else { return };
-        let sent = (self.now - service.start).div_ceil(service.packet_ps).max(1);
-        if matches!(service.request, Request::Interface(_)) && sent < service.packets {
-            service.packets = sent;
+        if matches!(service.request, Request::Interface(_)) && service.packets > packets {
+            service.packets = packets;
             state.version += 1;
             service.version = state.version;
-            let (end, version) = (service.start + sent * service.packet_ps, state.version);
+            let (end, version) = (service.start + packets * service.packet_ps, state.version);
             self.events.push(end, Event::LinkDone { link, version });
         }
     }
@@ -444,7 +490,8 @@ impl<'a, 'r> Network<'a, 'r> {
                         let until_free = interface.backlog.saturating_sub(plan.system.interface.depth_packets);
                         let left = message.packets_left;
                         let run = if until_free > 0 { left.min(until_free) } else { left };
-                        (message.transfer, if single && state.waiting.is_empty() { run } else { 1 }, None)
+                        let alone = self.merge_runs && single && state.waiting.is_empty();
+                        (message.transfer, if alone { run } else { 1 }, None)
                     }
                     Some(channel) => {
                         let (number, _) = interface.channels[channel][0];

@@ -1,0 +1,216 @@
+//! Exact timestamps on tiny cases, and properties that hold on all.
+
+use super::packet::Packet;
+use super::plan::Plan;
+use super::recorder::Recorder;
+use super::*;
+use crate::algorithm;
+use crate::collective::{Collective, Kind};
+use crate::schedule::{Builder, Issue, Lane, Op, Schedule};
+use proptest::prelude::*;
+
+fn tto() -> System {
+    System::preset("tto").unwrap()
+}
+
+/// A schedule of the given (op, from, to, step) transfers of one lane.
+fn transfers(fabric: &Fabric, bytes: u64, list: &[(Op, u32, u32, u32)]) -> Schedule {
+    let mut builder = Builder::new("test", fabric, Collective::new(Kind::Broadcast), bytes);
+    builder.block((0, bytes), bytes);
+    for &(op, from, to, step) in list {
+        builder.send(op, from, to, 0, 1, step).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+fn time_ps(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> u64 {
+    simulate(fabric, schedule, system, fidelity, &mut |_| true).unwrap().time_ps
+}
+
+#[test]
+fn exact_times_of_single_messages() {
+    use Fidelity::{AlphaBeta, Packet};
+    let line = Fabric::parse("mesh:3").unwrap();
+    let generic = System::preset("generic").unwrap();
+    for (system, bytes, list, fidelity, expected) in [
+        // One packet over one link: 17 flits of 21 ns, then 12 ns hand-off.
+        (tto(), 8192, vec![(Op::Copy, 0, 1, 0)], Packet, 357_000 + 12_000),
+        (tto(), 8192, vec![(Op::Copy, 0, 1, 0)], AlphaBeta, 369_000),
+        // A reduction adds half a cycle a packet, in whole cycles.
+        (tto(), 8192, vec![(Op::Reduce, 0, 1, 0)], Packet, 369_000 + 1_000),
+        (tto(), 4 * 8192, vec![(Op::Reduce, 0, 1, 0)], Packet, 4 * 357_000 + 12_000 + 2_000),
+        // Two hops: packets are stored and forwarded; alpha-beta cuts through.
+        (tto(), 4 * 8192, vec![(Op::Copy, 0, 2, 0)], Packet, 5 * 357_000 + 12_000),
+        (tto(), 4 * 8192, vec![(Op::Copy, 0, 2, 0)], AlphaBeta, 4 * 357_000 + 12_000),
+        // Two messages share the first link, in order.
+        (tto(), 8192, vec![(Op::Copy, 0, 1, 0), (Op::Copy, 0, 2, 0)], Packet, 3 * 357_000 + 12_000),
+        // The second waits for the first to arrive and be handed over.
+        (tto(), 8192, vec![(Op::Copy, 0, 1, 0), (Op::Copy, 1, 2, 1)], Packet, 2 * 369_000),
+        // 64 flits and a header of 2.56 ns, 20 ns latency, 10 ns hand-off.
+        (generic.clone(), 4096, vec![(Op::Copy, 0, 1, 0)], Packet, 65 * 2_560 + 20_000 + 10_000),
+        // A short message is a short packet.
+        (generic, 100, vec![(Op::Copy, 0, 1, 0)], Packet, 3 * 2_560 + 20_000 + 10_000),
+    ] {
+        let schedule = transfers(&line, bytes, &list);
+        assert_eq!(time_ps(&line, &schedule, &system, fidelity), expected, "{} {fidelity:?} {list:?}", system.name);
+    }
+}
+
+#[test]
+fn tto_takes_its_formula() {
+    // 2 (C + H - 1) (357 q + 12) and what the additions at the roots cost (reference section 2.8).
+    let fabric = Fabric::parse("mesh:4x4").unwrap();
+    let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 43 * 98_304, "tto").unwrap();
+    let formula = 2 * (43 + 6 - 1) * (357 * 4 + 12) * 1000;
+    let time = time_ps(&fabric, &schedule, &tto(), Fidelity::Packet);
+    // Additions of four packets on the critical path: six levels, twice behind a sibling.
+    assert_eq!(time - formula, (6 + 2) * 2_000);
+}
+
+#[test]
+fn tables_add_up() {
+    let fabric = Fabric::parse("mesh:3").unwrap();
+    let schedule = transfers(&fabric, 2 * 8192, &[(Op::Copy, 0, 1, 0), (Op::Reduce, 1, 2, 1)]);
+    let result = simulate(&fabric, &schedule, &tto(), Fidelity::Packet, &mut |_| true).unwrap();
+    let used = fabric.link_between(0, 1).unwrap() as usize;
+    assert_eq!(result.links[used], LinkRow { busy_ps: 714_000, bytes: 16_384, packets: 2 });
+    assert_eq!(
+        result.ranks[2],
+        RankRow { finish_ps: 2 * 726_000 + 1_000, sent_bytes: 0, received_bytes: 16_384, reduce_ps: 1_000 }
+    );
+    assert_eq!(result.ranks[1].sent_bytes, 16_384);
+    assert_eq!((result.packet_hops, result.flit_hops), (4, 68));
+    assert_eq!(result.chunks, [ChunkRow { lane: 0, chunk: 0, complete_ps: result.time_ps }]);
+    let busy: f64 = result.timeline.utilization.iter().enumerate().fold(0.0, |sum, (i, share)| {
+        let start = i as u64 * result.timeline.window_ps;
+        sum + share * (result.time_ps - start).min(result.timeline.window_ps) as f64
+    });
+    assert!((busy / result.time_ps as f64 - result.link_utilization_mean()).abs() < 1e-9);
+}
+
+#[test]
+fn a_stall_names_the_chain_of_waits() {
+    let fabric = Fabric::parse("ring:3").unwrap();
+    let mut schedule = transfers(&fabric, 64, &[(Op::Copy, 0, 1, 0), (Op::Copy, 1, 2, 0), (Op::Copy, 2, 0, 0)]);
+    for (id, other) in [(0, 2), (1, 0), (2, 1)] {
+        schedule.transfers[id].after = vec![other];
+    }
+    for fidelity in Fidelity::ALL {
+        let error = simulate(&fabric, &schedule, &tto(), fidelity, &mut |_| true).unwrap_err();
+        assert_eq!(error.code, Code::Stalled, "{error}");
+    }
+    let error = simulate(&fabric, &schedule, &tto(), Fidelity::Packet, &mut |_| true).unwrap_err();
+    for part in ["after 0 of 3 messages", "(rank 0 -> 1", "waits for transfer 2", "waits for transfer 0 again"] {
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn runs_can_be_interrupted_and_report_progress() {
+    let fabric = Fabric::parse("mesh:4x4").unwrap();
+    let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 28, "tto").unwrap();
+    for fidelity in Fidelity::ALL {
+        let mut shares = vec![];
+        let error = simulate(&fabric, &schedule, &tto(), fidelity, &mut |share| {
+            shares.push(share);
+            shares.len() < 3
+        })
+        .unwrap_err();
+        assert_eq!(error.code, Code::Interrupted);
+        assert!(shares.windows(2).all(|pair| pair[0] < pair[1]) && shares.len() == 3, "{shares:?}");
+    }
+}
+
+#[test]
+fn hopeless_runs_are_refused_before_they_start() {
+    let fabric = Fabric::parse("mesh:8x8").unwrap();
+    let build = |spec| algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 50, spec).unwrap();
+    let direct = simulate(&fabric, &build("direct"), &tto(), Fidelity::Packet, &mut |_| true).unwrap_err();
+    assert_eq!(direct.code, Code::TooLarge, "{direct}");
+    assert!(simulate(&fabric, &build("ring"), &tto(), Fidelity::Packet, &mut |_| true).is_ok());
+}
+
+/// Time, busy time of every link and finish of every rank, with and without merged runs.
+fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [SimulationResult; 2] {
+    [true, false].map(|merge_runs| {
+        let plan = Plan::new(fabric, schedule, system).unwrap();
+        let mut recorder = Recorder::new(&plan);
+        Packet { merge_runs }.run(&plan, &mut recorder, &mut |_| true).unwrap();
+        recorder.finish(&plan, Fidelity::Packet, 0)
+    })
+}
+
+/// Random sends that need not compute anything, issued in any way.
+fn random_schedule() -> impl Strategy<Value = (Fabric, Schedule)> {
+    let fabric = prop_oneof![Just("mesh:2x3"), Just("ring:5"), Just("switch:4"), Just("bigraph:2x1")];
+    let sends = proptest::collection::vec((0u32..4, 0u32..4, 0u32..5, 0usize..3, any::<bool>()), 1..24);
+    (fabric, sends, 0usize..3, 1u64..4, 1u32..3, 1u32..5).prop_map(
+        |(spec, sends, issue, chunks, stride, interfaces)| {
+            let fabric = Fabric::parse(spec).unwrap();
+            let mut builder = Builder::new("random", &fabric, Collective::new(Kind::AllReduce), 300_000);
+            builder.schedule.issue = [Issue::Links, Issue::Steps, Issue::StrictSteps][issue];
+            builder.schedule.interfaces = Some(interfaces);
+            for (i, packets) in [1, 7, 100].into_iter().enumerate() {
+                let (offset, bytes) = (i as u64 * 100, 99);
+                builder.lane(Lane { offset, bytes, chunks, chunk_bytes: packets * 8192, stride, source: 0, owner: 0 });
+            }
+            for (from, to, step, lane, reduce) in sends {
+                if from != to {
+                    let op = if reduce { Op::Reduce } else { Op::Copy };
+                    builder.send(op, from, to, lane as u32, 1, step).unwrap();
+                }
+            }
+            let schedule = builder.finish().unwrap();
+            (fabric, schedule)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_sends_all_arrive_and_links_keep_their_rate((fabric, schedule) in random_schedule()) {
+        for system in ["tto", "generic"].map(|name| System::preset(name).unwrap()) {
+            for fidelity in Fidelity::ALL {
+                let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+                let again = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+                prop_assert_eq!(&result, &again);
+                let plan = Plan::new(&fabric, &schedule, &system).unwrap();
+                let mut busy = vec![0; fabric.links.len()];
+                for job in &plan.jobs {
+                    for &link in plan.route(job) {
+                        busy[link as usize] += job.chunks * job.packets.count * plan.packet_ps(job, link);
+                    }
+                }
+                for (row, busy) in result.links.iter().zip(busy) {
+                    prop_assert_eq!(row.busy_ps, busy);
+                    prop_assert!(busy <= result.time_ps);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn merged_runs_change_nothing((fabric, schedule) in random_schedule()) {
+        let [merged, single] = both_ways(&fabric, &schedule, &tto());
+        prop_assert_eq!(merged, single);
+    }
+}
+
+#[test]
+fn merged_runs_change_no_result_of_any_algorithm() {
+    for spec in ["mesh:4x4", "mesh:3x3", "mesh:5x5", "torus:4x4"] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for name in algorithm::ALL.map(|a| a.info().name) {
+            for bytes in [1 << 20, 5_000_000] {
+                let Ok(schedule) = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), bytes, name)
+                else {
+                    continue;
+                };
+                let [merged, single] = both_ways(&fabric, &schedule, &tto());
+                assert_eq!(merged, single, "{name} on {spec}, {bytes} B");
+            }
+        }
+    }
+}
