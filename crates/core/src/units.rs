@@ -74,7 +74,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
     let digits: u128 = format!("0{whole}{fraction}").parse().unwrap_or(0);
     let divisor = 10u128.pow(fraction.len() as u32);
     let scaled = digits * scale;
-    if scaled % divisor != 0 {
+    if !scaled.is_multiple_of(divisor) {
         return bad("not a whole number of bytes");
     }
     match scaled / divisor {
@@ -114,7 +114,7 @@ pub fn parse_decimal(text: &str) -> Option<f64> {
 /// `bytes` with a binary unit where it is exact, for people: `64MiB`, `96KiB`, `1000B`.
 pub fn format_bytes(bytes: Bytes) -> String {
     for (shift, unit) in [(50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes >= 1 << shift && bytes % (1 << shift) == 0 {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
             return format!("{}{unit}", bytes >> shift);
         }
     }

@@ -37,7 +37,7 @@ fn even_cycle(rows: usize, columns: usize) -> Vec<(usize, usize)> {
     let mut cycle: Vec<_> = (0..columns).map(|c| (0, c)).collect();
     for c in (0..columns).rev() {
         let column = (1..rows).map(|r| (r, c));
-        if (columns - 1 - c) % 2 == 0 { cycle.extend(column) } else { cycle.extend(column.rev()) }
+        if (columns - 1 - c).is_multiple_of(2) { cycle.extend(column) } else { cycle.extend(column.rev()) }
     }
     cycle
 }
@@ -49,7 +49,7 @@ fn grid_cycle(grid: &Grid) -> Option<Vec<u32>> {
         return (grid.kind != GridKind::Mesh).then(|| (0..dims.iter().product()).collect());
     }
     // One even dimension against a Hamiltonian path of all others is an even two-dimensional grid.
-    let even = long.iter().copied().rev().find(|&i| dims[i] % 2 == 0);
+    let even = long.iter().copied().rev().find(|&i| dims[i].is_multiple_of(2));
     if let Some(even) = even {
         let others: Vec<u32> = dims.iter().enumerate().filter(|&(i, _)| i != even).map(|(_, &d)| d).collect();
         let path = snake(&others);

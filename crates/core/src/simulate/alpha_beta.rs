@@ -93,7 +93,7 @@ impl Engine for AlphaBeta {
                 *entry = (entry.0.max(applied), entry.1 + 1);
             }
             done += 1;
-            if done % (1 << 16) == 0 && !progress(done as f64 / total as f64) {
+            if done.is_multiple_of(1 << 16) && !progress(done as f64 / total as f64) {
                 return Err(Error::new(Code::Interrupted, "interrupted"));
             }
         }

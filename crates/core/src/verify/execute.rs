@@ -54,7 +54,7 @@ pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T
 
 /// The first size that is not a multiple of `element` bytes, in words.
 pub(super) fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
-    let whole = |bytes: u64| element > 0 && bytes % element == 0;
+    let whole = |bytes: u64| element > 0 && bytes.is_multiple_of(element);
     if !whole(schedule.bytes) {
         return Some(format!("the buffer of {} bytes", schedule.bytes));
     }

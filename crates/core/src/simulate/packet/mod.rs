@@ -199,7 +199,7 @@ impl<'a, 'r> Network<'a, 'r> {
                 }
                 Event::Wake { queue } => self.advance(queue),
             }
-            if events % (1 << 16) == 0 && !progress(done as f64 / total as f64) {
+            if events.is_multiple_of(1 << 16) && !progress(done as f64 / total as f64) {
                 return Err(Error::new(Code::Interrupted, "interrupted"));
             }
         }
