@@ -72,7 +72,7 @@ impl ScheduleBuilder {
         source: u32,
         owner: u32,
     ) -> LaneId {
-        let chunk_bytes = chunk_bytes.unwrap_or_else(|| bytes.div_ceil(chunks.max(1)).max(1));
+        let chunk_bytes = chunk_bytes.unwrap_or_else(|| Lane::payload(bytes, chunks.max(1)).max(1));
         self.lanes.push(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
         self.lanes.len() as LaneId - 1
     }

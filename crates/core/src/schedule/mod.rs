@@ -290,10 +290,11 @@ impl Schedule {
             if (lane.chunks as u128 - 1) * lane.stride as u128 > 1 << 60 {
                 return bad(format!("lane {id}: {} chunks at stride {} make too many slots", lane.chunks, lane.stride));
             }
-            if lane.chunk_bytes < lane.payload_per_chunk().min(lane.bytes) {
+            let least = lane.payload_per_chunk().min(lane.bytes);
+            if lane.chunk_bytes < least {
                 return bad(format!(
-                    "lane {id}: {} chunks of {} bytes cannot carry {} bytes",
-                    lane.chunks, lane.chunk_bytes, lane.bytes
+                    "lane {id}: chunk_bytes is {}, but {} bytes in {} chunks of whole 4-byte elements need {least}",
+                    lane.chunk_bytes, lane.bytes, lane.chunks
                 ));
             }
             if lane.chunks > 1 && lane.stride == 0 {

@@ -296,9 +296,9 @@ mod tests {
         let (_, odd) = ring_all_reduce(3, 50, 1);
         let error = execute(&odd, &mut vec![vec![0u32; 12]; 3], None).unwrap_err();
         assert_has(&error.message, &["the buffer of 50 bytes is no whole number of 4-byte elements"]);
-        let (_, tree) = tree_all_reduce(4, 64, 3);
-        let error = execute(&tree, &mut vec![vec![0u32; 16]; 4], None).unwrap_err();
-        assert_has(&error.message, &["lane 0 (bytes 0..64): a chunk of 22 bytes is no whole number"]);
+        let (_, tree) = tree_all_reduce(4, 80, 4);
+        let error = execute(&tree, &mut vec![vec![0u64; 10]; 4], None).unwrap_err();
+        assert_has(&error.message, &["lane 0 (bytes 0..80): a chunk of 20 bytes is no whole number"]);
         assert_eq!(execute(&odd, &mut vec![vec![std::num::Wrapping(0u8); 50]; 3], None), Ok(()));
     }
 

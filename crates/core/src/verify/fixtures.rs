@@ -30,7 +30,7 @@ fn shards(builder: &mut Builder, chunks: u64) {
             offset,
             bytes: length,
             chunks,
-            chunk_bytes: length.div_ceil(chunks),
+            chunk_bytes: Lane::payload(length, chunks),
             stride: ranks - 1,
             source: rank,
             owner: rank,
@@ -41,7 +41,15 @@ fn shards(builder: &mut Builder, chunks: u64) {
 /// One lane of everything.
 fn whole(builder: &mut Builder, chunks: u64, stride: u32) {
     let bytes = builder.schedule.bytes;
-    builder.lane(Lane { offset: 0, bytes, chunks, chunk_bytes: bytes.div_ceil(chunks), stride, source: 0, owner: 0 });
+    builder.lane(Lane {
+        offset: 0,
+        bytes,
+        chunks,
+        chunk_bytes: Lane::payload(bytes, chunks),
+        stride,
+        source: 0,
+        owner: 0,
+    });
 }
 
 fn ring_phase(builder: &mut Builder, name: &str, op: Op) {
