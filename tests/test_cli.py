@@ -113,10 +113,12 @@ def test_simulate() -> None:
     assert {key: type(run[key]) for key in RUN_KEYS} == RUN_KEYS
     assert run["fidelity"] == "alpha-beta"
     assert run["system"] == "tto"
-    assert len(run["links"]) == 48
-    assert set(run["links"][0]) == {"from", "to", "busy_ns", "utilization", "bytes", "packets"}
-    assert len(run["ranks"]) == 16
-    assert run["timeline"]
+    assert run["ranks"] == 16
+    tables = run["tables"]
+    assert len(tables["links"]) == 48
+    assert set(tables["links"][0]) == {"from", "to", "busy_ns", "utilization", "bytes", "packets"}
+    assert len(tables["ranks"]) == 16
+    assert tables["timeline"]
     assert "Busiest links" in invoke("simulate", "mesh:4x4", "ring", *SMALL).stdout
 
 

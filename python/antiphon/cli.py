@@ -208,7 +208,7 @@ def simulate(
         run = antiphon.run(network, schedule, system, fidelity, progress=lambda share: progress(algorithm, share))
     if as_json:
         tables = {name: _rows(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-        _print_json("simulate", run.to_dict() | tables)
+        _print_json("simulate", run.to_dict() | {"tables": tables})
     else:
         _print_run(run)
 
