@@ -134,11 +134,19 @@ impl System {
     }
 
     /// Fastest payload rate of a link in bytes per second, as the exact fraction
-    /// `numerator / denominator`: full packets back to back, header flits not counted as payload.
+    /// `numerator / denominator`: best packets back to back, header flits not counted as payload.
     pub fn payload_rate(&self, link: &Link) -> (u128, u128) {
-        let full = self.packets(self.packet.payload_bytes);
-        let picos = self.flit_time(link) as u128 * full.flits as u128;
-        (self.packet.payload_bytes as u128 * 1_000_000_000_000, picos.max(1))
+        // A full packet, or one without the flit that a payload of no whole flits leaves half empty.
+        let full = self.packet.payload_bytes;
+        let whole = full / self.packet.flit_bytes * self.packet.flit_bytes;
+        let flit_ps = self.flit_time(link) as u128;
+        let rate = |payload: Bytes| {
+            let picos = flit_ps * self.packets(payload).flits as u128;
+            (payload as u128 * 1_000_000_000_000, picos.max(1))
+        };
+        let (a, b) = (rate(full), rate(whole.max(1)));
+        // Cross-multiplied without the common factor, so that nothing overflows.
+        if (a.0 / 1_000_000_000_000) * b.1 >= (b.0 / 1_000_000_000_000) * a.1 { a } else { b }
     }
 
     /// Time a rank takes to add `bytes` of received data to its own.
@@ -165,6 +173,13 @@ mod tests {
         assert_eq!(packets.flits * system.flit_time(&link), 357_000);
         assert_eq!(system.payload_rate(&link), (8192 * 1_000_000_000_000, 357_000));
         assert_eq!(system.reduce_time(4 * 8192), 2_000);
+        let mut odd = System::preset("generic").unwrap();
+        odd.packet.payload_bytes = 65;
+        assert_eq!(
+            odd.payload_rate(&link),
+            (64 * 1_000_000_000_000, 2 * 2_560),
+            "64 B in two flits, not 65 B in three"
+        );
     }
 
     #[test]
