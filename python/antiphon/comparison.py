@@ -197,17 +197,17 @@ def compare(
     system = System(system) if isinstance(system, str) else system
     size = parse_bytes(bytes)
     bound = lower_bound(fabric, collective, size, system, root)
-    schedules: list[tuple[str, Schedule]] = []
+    specs = known_names() if algorithms is None else list(algorithms)
+    for spec in specs:
+        if spec.partition(":")[0] not in known_names():
+            build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
     refused: list[Refusal] = []
-    for spec in known_names() if algorithms is None else algorithms:
-        try:
-            schedules.append((spec, build(fabric, spec, collective, size, system, root)))
-        except AntiphonError as error:
-            refused.append(_refusal(spec, fabric, error))
     runs: list[Run] = []
-    for spec, schedule in schedules:
+    # One schedule at a time, so that the largest alone decides the memory.
+    for spec in specs:
         heartbeat = None if progress is None else _heartbeat(progress, spec)
         try:
+            schedule = build(fabric, spec, collective, size, system, root)
             runs.append(run(fabric, schedule, system, fidelity, bound=bound, progress=heartbeat))
         except AntiphonError as error:
             refused.append(_refusal(spec, fabric, error))

@@ -1,6 +1,8 @@
 //! Builds schedules: transfers are added with a step, routes and dependencies are derived.
 
-use super::{Issue, Lane, LaneId, MAX_LANE_TRANSFERS, Op, Pacing, Phase, Schedule, Transfer, TransferId};
+use super::{
+    Issue, Lane, LaneId, MAX_DEPENDENCIES, MAX_LANE_TRANSFERS, Op, Pacing, Phase, Schedule, Transfer, TransferId,
+};
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId, Router};
@@ -139,6 +141,7 @@ impl<'a> Builder<'a> {
         let by_lane = schedule.transfers_by_lane();
         // Writes each rank has received of the current lane since it was last overwritten.
         let mut writes: Vec<Vec<TransferId>> = vec![Vec::new(); schedule.ranks as usize];
+        let mut dependencies = 0;
         for list in by_lane {
             let moment = |id: TransferId| {
                 let t = &schedule.transfers[id as usize];
@@ -148,6 +151,11 @@ impl<'a> Builder<'a> {
             for group in groups {
                 for &id in group {
                     let from = schedule.transfers[id as usize].from as usize;
+                    dependencies += writes[from].len();
+                    if dependencies > MAX_DEPENDENCIES {
+                        let what = format!("schedule has more than {MAX_DEPENDENCIES} dependencies");
+                        return Err(Error::new(Code::TooLarge, what));
+                    }
                     for &write in &writes[from] {
                         if !schedule.transfers[id as usize].after.contains(&write) {
                             schedule.transfers[id as usize].after.push(write);

@@ -30,6 +30,9 @@ pub type LaneId = u32;
 /// Most lane-transfer pairs a schedule may hold.
 pub const MAX_LANE_TRANSFERS: usize = 1 << 26;
 
+/// Most dependencies a schedule may hold.
+pub const MAX_DEPENDENCIES: usize = 1 << 26;
+
 /// A region of the buffer that streams in equal chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
