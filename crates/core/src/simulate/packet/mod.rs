@@ -61,15 +61,12 @@ struct Service {
     packets: u64,
     /// Channel it comes from, if from a mixed interface.
     channel: Option<usize>,
-    /// Matches the event that ends it; an outdated event is ignored.
-    version: u32,
 }
 
 #[derive(Default)]
 struct Link {
     waiting: VecDeque<Request>,
     service: Option<Service>,
-    version: u32,
 }
 
 /// Transfers of one sender (a link or a rank) still to be started, in schedule order.
@@ -123,7 +120,7 @@ impl<'a, 'r> Network<'a, 'r> {
             recorder,
             now: 0,
             turn: (0, 0),
-            events: Events::default(),
+            events: Events::new(plan.fabric.links.len()),
             links: (0..plan.fabric.links.len()).map(|_| Link::default()).collect(),
             interfaces: vec![],
             interface_queue: vec![],
@@ -186,11 +183,11 @@ impl<'a, 'r> Network<'a, 'r> {
         let mut done = 0u64;
         let mut events = 0u64;
         self.open_gate();
-        while let Some((time, event)) = self.events.pop() {
+        while let Some((time, event)) = self.events.next() {
             (self.now, self.turn) = (time, event.rank());
             events += 1;
             match event {
-                Event::LinkDone { link, version } => self.link_done(link, version),
+                Event::LinkDone { link } => self.link_done(link),
                 Event::Arrive { transfer, chunk, hop, last } => self.request_hop(transfer, chunk, hop, last),
                 Event::Received { transfer } => self.received(transfer),
                 Event::Applied { transfer } => {
@@ -447,14 +444,10 @@ impl<'a, 'r> Network<'a, 'r> {
 
     /// Ends a settled run after at most `packets` packets.
     fn shorten(&mut self, link: LinkId, packets: u64) {
-        let state = &mut self.links[link as usize];
-        let Some(service) = &mut state.service else { return };
+        let Some(service) = &mut self.links[link as usize].service else { return };
         if matches!(service.request, Request::Interface(_)) && service.packets > packets {
             service.packets = packets;
-            state.version += 1;
-            service.version = state.version;
-            let (end, version) = (service.start + packets * service.packet_ps, state.version);
-            self.events.push(end, Event::LinkDone { link, version });
+            self.events.set_end(link, service.start + packets * service.packet_ps);
         }
     }
 
@@ -510,18 +503,13 @@ impl<'a, 'r> Network<'a, 'r> {
             }
         };
         let packet_ps = plan.packet_ps(&plan.jobs[transfer as usize], link);
-        state.version += 1;
-        let version = state.version;
-        state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel, version });
-        self.events.push(self.now + packets * packet_ps, Event::LinkDone { link, version });
+        state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel });
+        self.events.set_end(link, self.now + packets * packet_ps);
     }
 
-    fn link_done(&mut self, link: LinkId, version: u32) {
+    fn link_done(&mut self, link: LinkId) {
         let plan = self.plan;
-        let Some(service) = self.links[link as usize].service.filter(|s| s.version == version) else {
-            return;
-        };
-        self.links[link as usize].service = None;
+        let service = self.links[link as usize].service.take().expect("an end belongs to a service");
         let job = &plan.jobs[service.transfer as usize];
         self.recorder.transmitted(link, service.start, self.now);
         let (chunk, hop, last, sender) = match service.request {
@@ -546,6 +534,9 @@ impl<'a, 'r> Network<'a, 'r> {
         }
         if let Some(queue) = sender {
             self.advance(queue);
+        }
+        if self.links[link as usize].service.is_none() {
+            self.events.clear_end(link);
         }
     }
 
