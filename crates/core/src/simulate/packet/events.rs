@@ -16,7 +16,7 @@ pub enum Event {
     /// A link finished its service.
     LinkDone { link: LinkId },
     /// A packet reached the node before hop `hop`.
-    Arrive { transfer: TransferId, chunk: u64, hop: u32, last: bool },
+    Arrive { transfer: TransferId, hop: u32, last: bool },
     /// The last packet of a message was received and handed over.
     Received { transfer: TransferId },
     /// Its data was added (or stored).
