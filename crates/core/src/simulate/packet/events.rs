@@ -1,4 +1,8 @@
 //! Events in time order, ties broken in schedule order.
+//!
+//! A link has at most one event to come, the end of its service, and these are most of all events.
+//! So they are not in the heap but in a tournament: a binary tree over the links in which every
+//! node knows the earliest end below it.
 
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
@@ -10,9 +14,9 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy)]
 pub enum Event {
     /// A link finished its service.
-    LinkDone { link: LinkId, version: u32 },
+    LinkDone { link: LinkId },
     /// A packet reached the node before hop `hop`.
-    Arrive { transfer: TransferId, chunk: u64, hop: u32, last: bool },
+    Arrive { transfer: TransferId, hop: u32, last: bool },
     /// The last packet of a message was received and handed over.
     Received { transfer: TransferId },
     /// Its data was added (or stored).
@@ -25,7 +29,7 @@ impl Event {
     /// Rank among simultaneous events: kind, then link, transfer or queue number.
     pub fn rank(self) -> (u64, u32) {
         match self {
-            Event::LinkDone { link, .. } => (0, link),
+            Event::LinkDone { link } => (0, link),
             Event::Arrive { transfer, .. } => (1, transfer),
             Event::Received { transfer } => (2, transfer),
             Event::Applied { transfer } => (3, transfer),
@@ -57,14 +61,23 @@ impl Ord for Timed {
 }
 
 /// Events to come.
-#[derive(Default)]
 pub struct Events {
     heap: BinaryHeap<Reverse<Timed>>,
     created: u64,
+    /// Earliest end of a service and its link, of two links or nodes each; node 1 is the root, link
+    /// `i` is node `links + i` with `links` rounded up to a power of two.
+    ends: Vec<(Picos, LinkId)>,
 }
 
 impl Events {
-    /// Adds an event.
+    /// No events, for a fabric of `links` links.
+    pub fn new(links: usize) -> Self {
+        let leaves = links.next_power_of_two();
+        let nodes = (0..2 * leaves).map(|node| (Picos::MAX, (node % leaves) as LinkId));
+        Events { heap: BinaryHeap::new(), created: 0, ends: nodes.collect() }
+    }
+
+    /// Adds an event other than the end of a service.
     pub fn push(&mut self, at: Picos, event: Event) {
         self.created = (self.created + 1) & 0xffff_ffff;
         let (kind, id) = event.rank();
@@ -73,8 +86,32 @@ impl Events {
         self.heap.push(Reverse(Timed(at, key, event)));
     }
 
-    /// Removes the next event.
-    pub fn pop(&mut self) -> Option<(Picos, Event)> {
-        self.heap.pop().map(|Reverse(Timed(at, _, event))| (at, event))
+    /// Sets when the service of a link ends; replaces what was set.
+    pub fn set_end(&mut self, link: LinkId, at: Picos) {
+        let mut node = self.ends.len() / 2 + link as usize;
+        let mut first = (at, link);
+        self.ends[node] = first;
+        while node > 1 {
+            // Of simultaneous ends that of the lowest link is first.
+            first = first.min(self.ends[node ^ 1]);
+            node /= 2;
+            self.ends[node] = first;
+        }
+    }
+
+    /// The link is idle: its end is no longer to come.
+    pub fn clear_end(&mut self, link: LinkId) {
+        self.set_end(link, Picos::MAX);
+    }
+
+    /// Returns the next event. Removes it, but for the end of a service: that one is to be replaced
+    /// or cleared before the next call.
+    pub fn next(&mut self) -> Option<(Picos, Event)> {
+        let (end, link) = self.ends[1];
+        match self.heap.peek() {
+            Some(Reverse(first)) if first.0 < end => self.heap.pop().map(|Reverse(Timed(at, _, event))| (at, event)),
+            // A simultaneous end comes first.
+            _ => (end < Picos::MAX).then_some((end, Event::LinkDone { link })),
+        }
     }
 }

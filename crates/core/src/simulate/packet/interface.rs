@@ -10,8 +10,6 @@ use std::collections::VecDeque;
 pub struct Message {
     /// Which transfer.
     pub transfer: TransferId,
-    /// Which chunk of it.
-    pub chunk: u64,
     /// Packets not yet sent.
     pub packets_left: u64,
     /// First link of its route.

@@ -47,8 +47,10 @@ impl Engine for Packet {
 enum Request {
     /// The packet at the head of an interface.
     Interface(u32),
-    /// Packets in transit: the next `count` packets of a message at hop `hop` of its route.
-    Transit { transfer: TransferId, chunk: u64, hop: u32, count: u64, last: bool },
+    /// Packets in transit: the next `count` packets of a transfer at hop `hop` of its route. Only the
+    /// last of them may be the `last` of its message. There can be millions of these; a run has
+    /// fewer than 2^32 packets on routes of several links.
+    Transit { transfer: TransferId, hop: u32, count: u32, last: bool },
 }
 
 /// What a link is transmitting.
@@ -61,15 +63,12 @@ struct Service {
     packets: u64,
     /// Channel it comes from, if from a mixed interface.
     channel: Option<usize>,
-    /// Matches the event that ends it; an outdated event is ignored.
-    version: u32,
 }
 
 #[derive(Default)]
 struct Link {
     waiting: VecDeque<Request>,
     service: Option<Service>,
-    version: u32,
 }
 
 /// Transfers of one sender (a link or a rank) still to be started, in schedule order.
@@ -123,7 +122,7 @@ impl<'a, 'r> Network<'a, 'r> {
             recorder,
             now: 0,
             turn: (0, 0),
-            events: Events::default(),
+            events: Events::new(plan.fabric.links.len()),
             links: (0..plan.fabric.links.len()).map(|_| Link::default()).collect(),
             interfaces: vec![],
             interface_queue: vec![],
@@ -186,12 +185,12 @@ impl<'a, 'r> Network<'a, 'r> {
         let mut done = 0u64;
         let mut events = 0u64;
         self.open_gate();
-        while let Some((time, event)) = self.events.pop() {
+        while let Some((time, event)) = self.events.next() {
             (self.now, self.turn) = (time, event.rank());
             events += 1;
             match event {
-                Event::LinkDone { link, version } => self.link_done(link, version),
-                Event::Arrive { transfer, chunk, hop, last } => self.request_hop(transfer, chunk, hop, last),
+                Event::LinkDone { link } => self.link_done(link),
+                Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
                 Event::Received { transfer } => self.received(transfer),
                 Event::Applied { transfer } => {
                     self.apply(transfer);
@@ -331,7 +330,6 @@ impl<'a, 'r> Network<'a, 'r> {
     fn start(&mut self, id: TransferId, interface: u32) {
         let plan = self.plan;
         let job = &plan.jobs[id as usize];
-        let chunk = self.started[id as usize];
         self.started[id as usize] += 1;
         self.met[id as usize] = 0;
         if job.hops.is_empty() {
@@ -345,7 +343,7 @@ impl<'a, 'r> Network<'a, 'r> {
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
-        state.queue.push_back(Message { transfer: id, chunk, packets_left: packets, first });
+        state.queue.push_back(Message { transfer: id, packets_left: packets, first });
         state.backlog += packets;
         let number = state.gone + state.queue.len() as u64 - 1;
         if !self.by_link {
@@ -447,29 +445,25 @@ impl<'a, 'r> Network<'a, 'r> {
 
     /// Ends a settled run after at most `packets` packets.
     fn shorten(&mut self, link: LinkId, packets: u64) {
-        let state = &mut self.links[link as usize];
-        let Some(service) = &mut state.service else { return };
+        let Some(service) = &mut self.links[link as usize].service else { return };
         if matches!(service.request, Request::Interface(_)) && service.packets > packets {
             service.packets = packets;
-            state.version += 1;
-            service.version = state.version;
-            let (end, version) = (service.start + packets * service.packet_ps, state.version);
-            self.events.push(end, Event::LinkDone { link, version });
+            self.events.set_end(link, service.start + packets * service.packet_ps);
         }
     }
 
     /// A packet in transit asks for the link of hop `hop`.
-    fn request_hop(&mut self, transfer: TransferId, chunk: u64, hop: u32, last: bool) {
+    fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
         let link = self.plan.route(&self.plan.jobs[transfer as usize])[hop as usize];
-        if let Some(Request::Transit { transfer: t, chunk: c, hop: h, count, last: l }) =
+        if let Some(Request::Transit { transfer: t, hop: h, count, last: l @ false }) =
             self.links[link as usize].waiting.back_mut()
-            && (*t, *c, *h) == (transfer, chunk, hop)
+            && (*t, *h) == (transfer, hop)
         {
             *count += 1;
-            *l |= last;
+            *l = last;
             return;
         }
-        self.request(link, Request::Transit { transfer, chunk, hop, count: 1, last });
+        self.request(link, Request::Transit { transfer, hop, count: 1, last });
     }
 
     /// Starts the next service of an idle link.
@@ -500,43 +494,38 @@ impl<'a, 'r> Network<'a, 'r> {
                     None => unreachable!("a mixed interface asks only for links its channels want"),
                 }
             }
-            Request::Transit { transfer, chunk, hop, count, last } => {
+            Request::Transit { transfer, hop, count, last } => {
                 let at_end = hop as usize + 1 == plan.jobs[transfer as usize].hops.len();
                 if count > 1 && !at_end {
                     // Forwarded packet by packet; the rest keeps its place at the front.
-                    state.waiting.push_front(Request::Transit { transfer, chunk, hop, count: count - 1, last });
+                    state.waiting.push_front(Request::Transit { transfer, hop, count: count - 1, last });
                 }
-                (transfer, if at_end { count } else { 1 }, None)
+                (transfer, if at_end { count as u64 } else { 1 }, None)
             }
         };
         let packet_ps = plan.packet_ps(&plan.jobs[transfer as usize], link);
-        state.version += 1;
-        let version = state.version;
-        state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel, version });
-        self.events.push(self.now + packets * packet_ps, Event::LinkDone { link, version });
+        state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel });
+        self.events.set_end(link, self.now + packets * packet_ps);
     }
 
-    fn link_done(&mut self, link: LinkId, version: u32) {
+    fn link_done(&mut self, link: LinkId) {
         let plan = self.plan;
-        let Some(service) = self.links[link as usize].service.filter(|s| s.version == version) else {
-            return;
-        };
-        self.links[link as usize].service = None;
+        let service = self.links[link as usize].service.take().expect("an end belongs to a service");
         let job = &plan.jobs[service.transfer as usize];
         self.recorder.transmitted(link, service.start, self.now);
-        let (chunk, hop, last, sender) = match service.request {
+        let (hop, last, sender) = match service.request {
             Request::Interface(id) => {
-                let (chunk, last) = self.sent_from_interface(id, link, &service);
-                (chunk, 0, last, Some(self.interface_queue[id as usize]))
+                let last = self.sent_from_interface(id, link, &service);
+                (0, last, Some(self.interface_queue[id as usize]))
             }
-            Request::Transit { chunk, hop, count, last, .. } => (chunk, hop, last && service.packets == count, None),
+            Request::Transit { hop, count, last, .. } => (hop, last && service.packets == count as u64, None),
         };
         let at = self.now + plan.latency_ps[link as usize];
         if hop as usize + 1 < job.hops.len() {
             if at == self.now {
-                self.request_hop(service.transfer, chunk, hop + 1, last);
+                self.request_hop(service.transfer, hop + 1, last);
             } else {
-                self.events.push(at, Event::Arrive { transfer: service.transfer, chunk, hop: hop + 1, last });
+                self.events.push(at, Event::Arrive { transfer: service.transfer, hop: hop + 1, last });
             }
         } else if last {
             self.events.push(at + plan.system.hand_off_ps, Event::Received { transfer: service.transfer });
@@ -547,11 +536,14 @@ impl<'a, 'r> Network<'a, 'r> {
         if let Some(queue) = sender {
             self.advance(queue);
         }
+        if self.links[link as usize].service.is_none() {
+            self.events.clear_end(link);
+        }
     }
 
     /// Accounts for packets an interface has sent over `link` and asks for its next one. Returns
-    /// the chunk of the message and whether it was the message's last packet.
-    fn sent_from_interface(&mut self, id: u32, link: LinkId, service: &Service) -> (u64, bool) {
+    /// whether the last packet of a message was among them.
+    fn sent_from_interface(&mut self, id: u32, link: LinkId, service: &Service) -> bool {
         let interface = &mut self.interfaces[id as usize];
         let number = match service.channel {
             Some(channel) => {
@@ -568,7 +560,7 @@ impl<'a, 'r> Network<'a, 'r> {
         interface.backlog -= service.packets;
         let message = interface.message(number);
         message.packets_left -= service.packets;
-        let (chunk, last) = (message.chunk, message.packets_left == 0);
+        let last = message.packets_left == 0;
         interface.asked.retain(|&asked| asked != link);
         interface.trim();
         let unasked = interface.asked.is_empty();
@@ -581,7 +573,7 @@ impl<'a, 'r> Network<'a, 'r> {
         } else if let Some(next) = interface.queue.front().map(|m| m.first) {
             self.request_after(link, next, service.request);
         }
-        (chunk, last)
+        last
     }
 
     /// Queues a request at `link`, which may be `done`, the one that has just become free.
