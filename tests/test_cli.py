@@ -274,6 +274,19 @@ def test_undecodable_files(tmp_path: Path) -> None:
     refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), "UTF-8")
 
 
+def test_schedule_files_that_never_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in ("/dev/zero", str(pipe)):
+        refused(invoke("verify", "mesh:4x4", "--schedule", path), "not a regular file")
+
+
+def test_errors_name_the_schedule_file(tmp_path: Path) -> None:
+    file = tmp_path / "damaged.json"
+    file.write_text('{"schema": "antiphon-schedule/1", "surplus": 1}')
+    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), f"{file}: schedule: ")
+
+
 @given(data=st.data())
 @settings(max_examples=30)
 def test_damaged_schedules_never_crash(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

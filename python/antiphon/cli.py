@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import time
 import traceback
@@ -27,6 +28,8 @@ from antiphon.text import format_bandwidth, format_time
 
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
+LARGEST_SCHEDULE = 1 << 30
+"""Schedule files are read whole; larger ones are refused."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -234,7 +237,11 @@ def verify(
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
     network = antiphon.Fabric(fabric)
     if path is not None:
-        schedule = antiphon.Schedule.from_json(_read(path), network)
+        try:
+            schedule = antiphon.Schedule.from_json(_read(path), network)
+        except AntiphonError as error:
+            message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
+            raise AntiphonError(message, error.code) from None
     else:
         schedule = antiphon.build(network, algorithm or "", collective, size, system, root)
     document = _schedule_dict(network, schedule)
@@ -560,8 +567,18 @@ def _right(header: str) -> Column:
 
 
 def _read(path: str) -> str:
+    file = Path(path)
     try:
-        return Path(path).read_text("utf-8")
+        status = file.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise AntiphonError(f"{path}: cannot be read: Is a directory", "bad-file")
+        if not stat.S_ISREG(status.st_mode):  # a device or pipe may never end
+            raise AntiphonError(f"{path}: is not a regular file", "bad-file")
+        if status.st_size > LARGEST_SCHEDULE:
+            raise AntiphonError(f"{path}: is larger than {antiphon.format_bytes(LARGEST_SCHEDULE)}", "too-large")
+        return file.read_text("utf-8")
+    except AntiphonError:
+        raise
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
     except ValueError:
