@@ -393,6 +393,24 @@ def test_a_closed_pipe_is_silent() -> None:
     assert process.wait(timeout=60) in (0, 1)
 
 
+def test_output_that_cannot_be_written() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "antiphon", "bound", "ring:4"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "error: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("redirection", ["", ">&-"])
+def test_poor_outputs(redirection: str) -> None:
+    """An encoding without the characters of the tables, and no standard output at all."""
+    script = f'"{sys.executable}" -m antiphon simulate ring:4 ring --bytes 64KiB {redirection}'
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("ring on ring:4" in done.stdout) == (redirection == "")
+
+
 def test_every_key_is_documented() -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
     text = (docs / "json.md").read_text("utf-8")

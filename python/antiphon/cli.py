@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -9,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -45,6 +46,7 @@ class Cli(click.Group):
         arguments = [argument for argument in arguments if argument != "--debug"]
         extra["standalone_mode"] = False
         try:
+            _prepare_output()
             _check_text(arguments)
             status = super().main(arguments, prog_name or "antiphon", **extra)
             sys.stdout.flush()
@@ -59,6 +61,11 @@ class Cli(click.Group):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
+        except OSError as error:  # those of files the user names have become AntiphonErrors
+            with suppress(OSError):
+                sys.stdout.flush()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _fail(f"the output cannot be written: {error.strerror or error}", debug)
         except MemoryError:
             _fail("out of memory; use a smaller fabric or size", debug)
         except Exception as error:
@@ -79,6 +86,14 @@ def _fail(message: str, debug: bool) -> NoReturn:
         traceback.print_exc()
     click.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(2)
+
+
+def _prepare_output() -> None:
+    """Output that a stream cannot take, such as µ in ASCII, is replaced; a closed stdout is ignored."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _check_text(arguments: Sequence[str]) -> None:
