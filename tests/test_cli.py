@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import antiphon
 from antiphon.cli import main
@@ -99,6 +100,22 @@ def test_compare_prints_a_table() -> None:
     assert result.exit_code == 0, result.stderr
     for text in ("ring-2d", "tto", "dbtree", "Lower bound", "✓"):
         assert text in result.stdout
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_narrow_terminals_get_fewer_columns(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli._console", lambda: Console(width=width, markup=False, highlight=False))
+    result = invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
+    assert "…" not in result.stdout
+    assert "halving-doubling │" in result.stdout
+    assert ("without rank 56 │" in result.stdout) == (width >= 80)  # folded below
+    assert ("Bus bandwidth" in result.stdout) == (width == 200)
+
+
+def test_equally_busy_links_are_in_order() -> None:
+    printed = invoke("simulate", "ring:4", "ring-bi", *SMALL).stdout
+    rows = [line.split("│")[1] for line in printed[printed.index("Busiest") :].splitlines() if line.startswith("│")]
+    assert rows == [f"{link:5} " for link in range(8)]
 
 
 def test_compare_refuses_when_nothing_runs() -> None:

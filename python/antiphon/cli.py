@@ -31,6 +31,8 @@ PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
 LARGEST_SCHEDULE = 1 << 30
 """Schedule files are read whole; larger ones are refused."""
+DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
+"""Columns of a comparison that a narrow terminal goes without, the first to go first."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -302,14 +304,15 @@ def bound(fabric: str, collective: str, root: int, size: str, system: str, as_js
     table = Table(
         "Bound",
         _right("Time"),
-        title=f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}",
     )
     for name in ("volume", "cut", "latency", "strength"):
         value = getattr(lower, f"{name}_ns")
         binding = name == lower.binding
         text = "not applicable" if value is None else format_time(value)
         table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
-    _console().print(table)
+    console = _console()
+    console.print(f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}")
+    console.print(table)
 
 
 @main.command()
@@ -484,30 +487,33 @@ def _print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None
 def _print_comparison(comparison: antiphon.Comparison) -> None:
     console = _console()
     size = antiphon.format_bytes(comparison.bytes)
-    table = Table(
-        "Algorithm",
-        _right("Time"),
-        _right("Of bound"),
-        _right("Bandwidth"),
-        _right("Bus bandwidth"),
-        _right("Links busy"),
-        _right("Steps"),
-        "Proof",
-        title=f"{comparison.collective} of {size} on {comparison.fabric}"
-        f" (system {comparison.system.name}, {comparison.fidelity})",
-    )
-    for place, run in enumerate(comparison.runs):
-        table.add_row(
-            run.algorithm,
-            format_time(run.time_ns),
-            f"{run.efficiency:.1%}",
-            format_bandwidth(run.algorithm_bandwidth_gb_per_s),
-            format_bandwidth(run.bus_bandwidth_gb_per_s),
-            f"{run.result.link_utilization_mean:.1%}",
-            f"{run.stats.steps:,}",
-            _proof_mark(run),
-            style="bold green" if place == 0 else "",
-        )
+    columns: dict[str, Callable[[antiphon.Run], str]] = {
+        "Algorithm": lambda run: run.algorithm,
+        "Time": lambda run: format_time(run.time_ns),
+        "Of bound": lambda run: f"{run.efficiency:.1%}",
+        "Bandwidth": lambda run: format_bandwidth(run.algorithm_bandwidth_gb_per_s),
+        "Bus bandwidth": lambda run: format_bandwidth(run.bus_bandwidth_gb_per_s),
+        "Links busy": lambda run: f"{run.result.link_utilization_mean:.1%}",
+        "Steps": lambda run: f"{run.stats.steps:,}",
+        "Proof": _proof_mark,
+    }
+    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {comparison.system.name}"
+    title += f", {comparison.fidelity})"
+
+    def table_of(names: Sequence[str]) -> Table:
+        left = ("Algorithm", "Proof")
+        table = Table(*(Column(n, overflow="fold") if n in left else _right(n) for n in names), title=title)
+        for place, run in enumerate(comparison.runs):
+            table.add_row(*(columns[name](run) for name in names), style="bold green" if place == 0 else "")
+        return table
+
+    names = list(columns)
+    table = table_of(names)
+    unlimited = console.options.update(max_width=10_000)
+    for name in DISPENSABLE:  # rather fewer columns than cut names and figures
+        if console.measure(table, options=unlimited).maximum > console.width:
+            names.remove(name)
+            table = table_of(names)
     if comparison.runs:
         console.print(table)
     bound = comparison.bound
@@ -538,7 +544,7 @@ def _print_run(run: antiphon.Run) -> None:
         table.add_row(label, value)
     console.print(table)
     links = result.links
-    busiest = links["busy_ns"].argsort(kind="stable")[::-1][:BUSIEST]
+    busiest = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
     table = Table(
         _right("Link"), "From → to", _right("Busy"), _right("Bytes"), _right("Packets"), title="Busiest links"
     )
