@@ -176,6 +176,11 @@ def test_comparison(mesh: Fabric) -> None:
         assert run.bus_bandwidth_gb_per_s >= run.algorithm_bandwidth_gb_per_s
 
 
+def test_algorithms_as_text(mesh: Fabric) -> None:
+    listed = antiphon.compare(mesh, bytes=SMALL, algorithms=["ring", "tto:chunk=32KiB,barrier=no"])
+    assert antiphon.compare(mesh, bytes=SMALL, algorithms="ring,tto:chunk=32KiB,barrier=no") == listed
+
+
 def test_refusals_and_mistakes_differ() -> None:
     comparison = antiphon.compare(Fabric("switch:6"), bytes=SMALL, algorithms=["ring", "tto"])
     assert [refusal.algorithm for refusal in comparison.refused] == ["tto"]
