@@ -176,6 +176,11 @@ def test_comparison(mesh: Fabric) -> None:
         assert run.bus_bandwidth_gb_per_s >= run.algorithm_bandwidth_gb_per_s
 
 
+def test_algorithms_as_text(mesh: Fabric) -> None:
+    listed = antiphon.compare(mesh, bytes=SMALL, algorithms=["ring", "tto:chunk=32KiB,barrier=no"])
+    assert antiphon.compare(mesh, bytes=SMALL, algorithms="ring,tto:chunk=32KiB,barrier=no") == listed
+
+
 def test_refusals_and_mistakes_differ() -> None:
     comparison = antiphon.compare(Fabric("switch:6"), bytes=SMALL, algorithms=["ring", "tto"])
     assert [refusal.algorithm for refusal in comparison.refused] == ["tto"]
@@ -306,9 +311,11 @@ def test_networkx_ranks_may_be_numbered() -> None:
 @pytest.mark.parametrize(
     ("node", "edge", "message"),
     [
-        ({"rank": 7}, {}, "not 0..4"),
+        ({"rank": 7}, {}, "not 0 to 3"),
         ({"rank": "x"}, {}, "'rank'"),
         ({"coords": ["x"]}, {}, "'coords'"),
+        ({"coords": "1;2"}, {}, "'coords'"),
+        ({}, {"speed": 2}, "speed"),
         ({}, {"rate_gb_per_s": "fast"}, "'rate_gb_per_s'"),
         ({}, {"rate_gb_per_s": -1}, "rate"),
         ({}, {"latency_ns": float("nan")}, "latency_ns"),
@@ -321,6 +328,18 @@ def test_wrong_graphs(node: dict[str, Any], edge: dict[str, Any], message: str) 
     graph.edges[0, 1].update(edge)
     with pytest.raises(AntiphonError, match=message):
         Fabric.from_networkx(graph)
+
+
+def test_graph_attributes() -> None:
+    graph = nx.path_graph(3)
+    graph.edges[0, 1]["speed"] = 0.5
+    for node in graph:
+        graph.nodes[node]["coords"] = 2 * node
+    fabric = Fabric.from_networkx(graph)
+    assert fabric.links["speed"].tolist() == [0.5, 0.5, 1, 1]
+    assert fabric.nodes["coord_0"].tolist() == [0, 2, 4]
+    with pytest.raises(AntiphonError, match="not a networkx graph: str"):
+        Fabric.from_networkx("petersen")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import antiphon
 from antiphon.cli import main
@@ -99,6 +100,22 @@ def test_compare_prints_a_table() -> None:
     assert result.exit_code == 0, result.stderr
     for text in ("ring-2d", "tto", "dbtree", "Lower bound", "✓"):
         assert text in result.stdout
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_narrow_terminals_get_fewer_columns(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli._console", lambda: Console(width=width, markup=False, highlight=False))
+    result = invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
+    assert "…" not in result.stdout
+    assert "halving-doubling │" in result.stdout
+    assert ("without rank 56 │" in result.stdout) == (width >= 80)  # folded below
+    assert ("Bus bandwidth" in result.stdout) == (width == 200)
+
+
+def test_equally_busy_links_are_in_order() -> None:
+    printed = invoke("simulate", "ring:4", "ring-bi", *SMALL).stdout
+    rows = [line.split("│")[1] for line in printed[printed.index("Busiest") :].splitlines() if line.startswith("│")]
+    assert rows == [f"{link:5} " for link in range(8)]
 
 
 def test_compare_refuses_when_nothing_runs() -> None:
@@ -274,6 +291,19 @@ def test_undecodable_files(tmp_path: Path) -> None:
     refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), "UTF-8")
 
 
+def test_schedule_files_that_never_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in ("/dev/zero", str(pipe)):
+        refused(invoke("verify", "mesh:4x4", "--schedule", path), "not a regular file")
+
+
+def test_errors_name_the_schedule_file(tmp_path: Path) -> None:
+    file = tmp_path / "damaged.json"
+    file.write_text('{"schema": "antiphon-schedule/1", "surplus": 1}')
+    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), f"{file}: schedule: ")
+
+
 @given(data=st.data())
 @settings(max_examples=30)
 def test_damaged_schedules_never_crash(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -378,6 +408,24 @@ def test_a_closed_pipe_is_silent() -> None:
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait(timeout=60) in (0, 1)
+
+
+def test_output_that_cannot_be_written() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "antiphon", "bound", "ring:4"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "error: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("redirection", ["", ">&-"])
+def test_poor_outputs(redirection: str) -> None:
+    """An encoding without the characters of the tables, and no standard output at all."""
+    script = f'"{sys.executable}" -m antiphon simulate ring:4 ring --bytes 64KiB {redirection}'
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("ring on ring:4" in done.stdout) == (redirection == "")
 
 
 def test_every_key_is_documented() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import zlib
@@ -105,6 +106,19 @@ def test_every_fabric_is_drawn(spec: str) -> None:
     assert not re.search(r"\bnan\b", html)
     best = comparison.runs[0].algorithm
     assert best in page.text
+
+
+def test_odd_nodes_are_drawn() -> None:
+    """Coordinates of very different scale, and names as long as they may be."""
+    nodes = [{"name": letter * 128, "coords": [0, place]} for letter, place in zip("abc", (0, 1, 1e6), strict=True)]
+    links = [{"from": 0, "to": 1}, {"from": 1, "to": 2}]
+    text = json.dumps({"schema": "antiphon-fabric/1", "nodes": nodes, "links": links})
+    fabric = antiphon.Fabric.from_json(text)
+    html = render(fabric, antiphon.compare(fabric, bytes="64KiB", algorithms=["direct"]))
+    box = re.search(r'id="picture" viewBox="0 0 (\d+) (\d+)"', html)
+    assert box is not None
+    assert max(int(box[1]), int(box[2])) < 1000
+    assert "<b>aaaaaaaaaaaaaaaaaaa… → bbbbbbbbbbbbbbbbbbb…</b>" in html
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

@@ -55,7 +55,7 @@ class Fabric:
         """A fabric from a networkx graph.
 
         Every edge is a link; in an undirected graph, one link each way. Edge attributes
-        ``rate_gb_per_s``, ``latency_ns`` and ``dimension`` and node attributes ``rank``
+        ``rate_gb_per_s``, ``latency_ns``, ``speed`` and ``dimension`` and node attributes ``rank``
         (false or -1: a switch; default: a rank, in node order) and ``coords`` are used.
         """
     @classmethod

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import stat
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -27,6 +29,10 @@ from antiphon.text import format_bandwidth, format_time
 
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
+LARGEST_SCHEDULE = 1 << 30
+"""Schedule files are read whole; larger ones are refused."""
+DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
+"""Columns of a comparison that a narrow terminal goes without, the first to go first."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -42,6 +48,7 @@ class Cli(click.Group):
         arguments = [argument for argument in arguments if argument != "--debug"]
         extra["standalone_mode"] = False
         try:
+            _prepare_output()
             _check_text(arguments)
             status = super().main(arguments, prog_name or "antiphon", **extra)
             sys.stdout.flush()
@@ -56,6 +63,11 @@ class Cli(click.Group):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
+        except OSError as error:  # those of files the user names have become AntiphonErrors
+            with suppress(OSError):
+                sys.stdout.flush()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _fail(f"the output cannot be written: {error.strerror or error}", debug)
         except MemoryError:
             _fail("out of memory; use a smaller fabric or size", debug)
         except Exception as error:
@@ -76,6 +88,14 @@ def _fail(message: str, debug: bool) -> NoReturn:
         traceback.print_exc()
     click.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(2)
+
+
+def _prepare_output() -> None:
+    """Output that a stream cannot take, such as µ in ASCII, is replaced; a closed stdout is ignored."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _check_text(arguments: Sequence[str]) -> None:
@@ -234,7 +254,11 @@ def verify(
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
     network = antiphon.Fabric(fabric)
     if path is not None:
-        schedule = antiphon.Schedule.from_json(_read(path), network)
+        try:
+            schedule = antiphon.Schedule.from_json(_read(path), network)
+        except AntiphonError as error:
+            message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
+            raise AntiphonError(message, error.code) from None
     else:
         schedule = antiphon.build(network, algorithm or "", collective, size, system, root)
     document = _schedule_dict(network, schedule)
@@ -280,14 +304,15 @@ def bound(fabric: str, collective: str, root: int, size: str, system: str, as_js
     table = Table(
         "Bound",
         _right("Time"),
-        title=f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}",
     )
     for name in ("volume", "cut", "latency", "strength"):
         value = getattr(lower, f"{name}_ns")
         binding = name == lower.binding
         text = "not applicable" if value is None else format_time(value)
         table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
-    _console().print(table)
+    console = _console()
+    console.print(f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}")
+    console.print(table)
 
 
 @main.command()
@@ -462,30 +487,33 @@ def _print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None
 def _print_comparison(comparison: antiphon.Comparison) -> None:
     console = _console()
     size = antiphon.format_bytes(comparison.bytes)
-    table = Table(
-        "Algorithm",
-        _right("Time"),
-        _right("Of bound"),
-        _right("Bandwidth"),
-        _right("Bus bandwidth"),
-        _right("Links busy"),
-        _right("Steps"),
-        "Proof",
-        title=f"{comparison.collective} of {size} on {comparison.fabric}"
-        f" (system {comparison.system.name}, {comparison.fidelity})",
-    )
-    for place, run in enumerate(comparison.runs):
-        table.add_row(
-            run.algorithm,
-            format_time(run.time_ns),
-            f"{run.efficiency:.1%}",
-            format_bandwidth(run.algorithm_bandwidth_gb_per_s),
-            format_bandwidth(run.bus_bandwidth_gb_per_s),
-            f"{run.result.link_utilization_mean:.1%}",
-            f"{run.stats.steps:,}",
-            _proof_mark(run),
-            style="bold green" if place == 0 else "",
-        )
+    columns: dict[str, Callable[[antiphon.Run], str]] = {
+        "Algorithm": lambda run: run.algorithm,
+        "Time": lambda run: format_time(run.time_ns),
+        "Of bound": lambda run: f"{run.efficiency:.1%}",
+        "Bandwidth": lambda run: format_bandwidth(run.algorithm_bandwidth_gb_per_s),
+        "Bus bandwidth": lambda run: format_bandwidth(run.bus_bandwidth_gb_per_s),
+        "Links busy": lambda run: f"{run.result.link_utilization_mean:.1%}",
+        "Steps": lambda run: f"{run.stats.steps:,}",
+        "Proof": _proof_mark,
+    }
+    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {comparison.system.name}"
+    title += f", {comparison.fidelity})"
+
+    def table_of(names: Sequence[str]) -> Table:
+        left = ("Algorithm", "Proof")
+        table = Table(*(Column(n, overflow="fold") if n in left else _right(n) for n in names), title=title)
+        for place, run in enumerate(comparison.runs):
+            table.add_row(*(columns[name](run) for name in names), style="bold green" if place == 0 else "")
+        return table
+
+    names = list(columns)
+    table = table_of(names)
+    unlimited = console.options.update(max_width=10_000)
+    for name in DISPENSABLE:  # rather fewer columns than cut names and figures
+        if console.measure(table, options=unlimited).maximum > console.width:
+            names.remove(name)
+            table = table_of(names)
     if comparison.runs:
         console.print(table)
     bound = comparison.bound
@@ -516,7 +544,7 @@ def _print_run(run: antiphon.Run) -> None:
         table.add_row(label, value)
     console.print(table)
     links = result.links
-    busiest = links["busy_ns"].argsort(kind="stable")[::-1][:BUSIEST]
+    busiest = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
     table = Table(
         _right("Link"), "From → to", _right("Busy"), _right("Bytes"), _right("Packets"), title="Busiest links"
     )
@@ -560,8 +588,18 @@ def _right(header: str) -> Column:
 
 
 def _read(path: str) -> str:
+    file = Path(path)
     try:
-        return Path(path).read_text("utf-8")
+        status = file.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise AntiphonError(f"{path}: cannot be read: Is a directory", "bad-file")
+        if not stat.S_ISREG(status.st_mode):  # a device or pipe may never end
+            raise AntiphonError(f"{path}: is not a regular file", "bad-file")
+        if status.st_size > LARGEST_SCHEDULE:
+            raise AntiphonError(f"{path}: is larger than {antiphon.format_bytes(LARGEST_SCHEDULE)}", "too-large")
+        return file.read_text("utf-8")
+    except AntiphonError:
+        raise
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
     except ValueError:

@@ -181,7 +181,7 @@ def compare(
     fabric: Fabric,
     collective: str = "all-reduce",
     bytes: int | str = "64MiB",
-    algorithms: Iterable[str] | None = None,
+    algorithms: str | Iterable[str] | None = None,
     system: str | System = "generic",
     fidelity: str = "packet",
     *,
@@ -190,12 +190,16 @@ def compare(
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
+    ``algorithms`` is a sequence of specifications, or text with commas as on the command line.
+
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
             cannot be proven or is too large is listed in ``refused`` instead.
     """
     system = System(system) if isinstance(system, str) else system
     size = parse_bytes(bytes)
+    if isinstance(algorithms, str):
+        algorithms = split_algorithms([algorithms])
     bound = lower_bound(fabric, collective, size, system, root)
     specs = known_names() if algorithms is None else list(algorithms)
     for spec in specs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple
 
 def from_networkx(graph: Any, name: str | None = None) -> tuple[str, str]:
     """Name and fabric JSON of a networkx graph; attributes as in ``Fabric.from_networkx``."""
+    if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
+        raise AntiphonError(f"not a networkx graph: {type(graph).__name__}", "bad-file")
     nodes = _in_rank_order(dict(graph.nodes(data=True)))
     index = {node: position for position, node in enumerate(nodes)}
     both = not graph.is_directed()
@@ -53,7 +55,7 @@ def _in_rank_order(nodes: dict[Hashable, Mapping[str, Any]]) -> dict[Hashable, M
     if any(isinstance(number, bool) for number in numbers):
         return nodes
     if sorted(numbers) != list(range(len(numbers))):
-        raise AntiphonError(f"node attributes 'rank' are not 0..{len(numbers)}, each once", "bad-file")
+        raise AntiphonError(f"node attributes 'rank' are not 0 to {len(numbers) - 1}, each once", "bad-file")
     place = {node: attributes["rank"] if _is_rank(attributes) else len(nodes) for node, attributes in nodes.items()}
     return {node: nodes[node] for node in sorted(nodes, key=place.__getitem__)}
 
@@ -67,14 +69,16 @@ def _node(node: Hashable, attributes: Mapping[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": str(node), "rank": _is_rank(attributes)}
     coords = attributes.get("coords")
     if coords is not None:
-        parts = coords.split(",") if isinstance(coords, str) else coords
+        parts = coords.split(",") if isinstance(coords, str) else coords if isinstance(coords, Iterable) else [coords]
         entry["coords"] = [_number(f"node {node}", "coords", part) for part in parts]
     return entry
 
 
 def _link(place: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        key: _number(place, key, attributes[key]) for key in ("rate_gb_per_s", "latency_ns") if key in attributes
+        key: _number(place, key, attributes[key])
+        for key in ("rate_gb_per_s", "latency_ns", "speed")
+        if key in attributes
     }
     if "dimension" in attributes:
         entry["dimension"] = str(attributes["dimension"])

@@ -29,6 +29,10 @@ MAX_DRAWN_LINKS = 8192
 MAX_LABELLED_NODES = 256
 FLATTEST = 0.3
 """Fabrics that are flatter are stretched to this ratio of height to width."""
+SPARSEST = 4
+"""Fabrics whose extent is more than so many times the spacing per node are drawn on a circle instead."""
+LONGEST_NAME = 20
+"""Longer names of nodes are cut where space is scarce."""
 LONGEST_SHOWN = 4
 """Utilization over time is drawn up to this multiple of the best time."""
 LEVELS = 10
@@ -75,7 +79,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
 def _entry(index: int, run: Run, fabric: Fabric) -> dict[str, Any]:
     """What the template says about one run, next to its own figures."""
     links = run.result.links
-    names = fabric.nodes["name"]
+    names = [_cut(str(name)) for name in fabric.nodes["name"]]
     busiest = int(links["busy_ns"].argmax())
     return {
         "run": run,
@@ -85,6 +89,10 @@ def _entry(index: int, run: Run, fabric: Fabric) -> dict[str, Any]:
         "busiest_utilization": float(links["utilization"][busiest]),
         "idle": int((links["bytes"] == 0).sum()),
     }
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _data(runs: list[Run]) -> list[dict[str, Any]]:
@@ -220,6 +228,8 @@ def _positions(fabric: Fabric) -> tuple[Points, bool]:
     if not np.isfinite(points).all() or not distinct or (flat and lengths.max() > 1.01 * lengths.min()):
         return _circle(len(points)), False
     points /= max(_spacing(points), 1e-9)
+    if points.max() > SPARSEST * len(points):
+        return _circle(len(points)), False
     if 0 < np.ptp(points[:, 1]) < FLATTEST * np.ptp(points[:, 0]):
         points[:, 1] *= min(3.0, FLATTEST * np.ptp(points[:, 0]) / np.ptp(points[:, 1]))
     return points, True
@@ -243,7 +253,8 @@ def _spacing(points: Points) -> float:
 def _circle(count: int) -> Points:
     angle = np.arange(count) * (2 * np.pi / count)
     radius = max(1.0, 0.5 / math.sin(math.pi / max(count, 3)))
-    return radius * np.stack([1 + np.sin(angle), 1 - np.cos(angle)], axis=1)
+    points = radius * np.stack([np.sin(angle), -np.cos(angle)], axis=1)
+    return np.asarray(points - points.min(axis=0))
 
 
 def _arrow(start: Points, end: Points, radius: float, scale: float, copy: int, bend: bool) -> str:
