@@ -121,6 +121,12 @@ def test_odd_nodes_are_drawn() -> None:
     assert "<b>aaaaaaaaaaaaaaaaaaa… → bbbbbbbbbbbbbbbbbbb…</b>" in html
 
 
+def test_charts_scroll_rather_than_shrink() -> None:
+    html = render(*compared("mesh:3x3"))
+    assert len(re.findall(r'<div class="wide">\n<svg viewBox="0 0 980 ', html)) == 2
+    assert ".wide > svg { min-width: 720px; }" in html
+
+
 def test_nothing_is_loaded_from_elsewhere() -> None:
     html = render(*compared("mesh:3x3"))
     assert not re.search(r"https?://|@import|url\((?!#)", html)

@@ -170,7 +170,7 @@ fn bad_requests() {
         ("tto:chunk=0", Code::BadSize, "must be positive"),
         ("tto:chunk=1,chunk=2", Code::BadSpec, "given twice"),
         ("tto:excluded=5", Code::BadSpec, "no corner"),
-        ("tto:excluded=99", Code::BadSpec, "ranks are 0..16"),
+        ("tto:excluded=99", Code::BadSpec, "ranks are 0 to 15"),
         ("tto:barrier=maybe", Code::BadSpec, "yes or no"),
         ("ring-bi-odd", Code::NotApplicable, "use ring-bi"),
         ("", Code::UnknownName, "known:"),

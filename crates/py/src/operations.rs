@@ -20,7 +20,7 @@ const HEARTBEAT: Duration = Duration::from_millis(100);
 pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Collective> {
     let kind = Kind::parse(name).map_err(raise)?;
     if root as usize >= fabric.ranks() {
-        let text = format!("root {root} does not exist; ranks are 0..{}", fabric.ranks());
+        let text = format!("root {root} does not exist; ranks are 0 to {}", fabric.ranks() - 1);
         return Err(raise(Error::new(Code::BadSpec, text)));
     }
     Ok(Collective { kind, root: if kind.rooted() { root } else { 0 } })

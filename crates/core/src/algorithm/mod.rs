@@ -131,7 +131,7 @@ pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: By
         return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
     }
     if collective.root as usize >= fabric.ranks() {
-        let what = format!("root {} does not exist; ranks are 0..{}", collective.root, fabric.ranks());
+        let what = format!("root {} does not exist; ranks are 0 to {}", collective.root, fabric.ranks() - 1);
         return Err(Error::new(Code::BadSpec, what));
     }
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));

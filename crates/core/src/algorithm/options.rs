@@ -64,7 +64,7 @@ impl<'a> Options<'a> {
         match text.parse::<u32>() {
             Ok(rank) if rank < ranks => Ok(Some(rank)),
             _ => {
-                let what = format!("{}: {key}={} is no rank; ranks are 0..{ranks}", self.name, clip(text));
+                let what = format!("{}: {key}={} is no rank; ranks are 0 to {}", self.name, clip(text), ranks - 1);
                 Err(Error::new(Code::BadSpec, what))
             }
         }

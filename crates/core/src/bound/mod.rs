@@ -52,7 +52,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, byt
         return Err(Error::new(Code::BadSize, message));
     }
     if collective.root as usize >= fabric.ranks() {
-        let message = format!("root {} is no rank; ranks are 0..{}", collective.root, fabric.ranks());
+        let message = format!("root {} is no rank; ranks are 0 to {}", collective.root, fabric.ranks() - 1);
         return Err(Error::new(Code::BadSpec, message));
     }
     let capacities = Capacities::new(fabric, system);

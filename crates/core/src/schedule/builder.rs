@@ -83,7 +83,7 @@ impl<'a> Builder<'a> {
         if from >= ranks || to >= ranks {
             return Err(Error::new(
                 Code::BadFile,
-                format!("transfer from rank {from} to rank {to}: ranks are 0..{ranks}"),
+                format!("transfer from rank {from} to rank {to}: ranks are 0 to {}", ranks - 1),
             ));
         }
         let node = |rank| self.schedule.node_of(self.fabric, rank);

@@ -280,7 +280,11 @@ impl Schedule {
             return bad(format!("excluded rank {rank} does not exist"));
         }
         if self.collective.root >= self.ranks {
-            return bad(format!("root {} does not exist; ranks are 0..{}", self.collective.root, self.ranks));
+            return bad(format!(
+                "root {} does not exist; ranks are 0 to {}",
+                self.collective.root,
+                self.ranks.saturating_sub(1)
+            ));
         }
         for (id, lane) in self.lanes.iter().enumerate() {
             let end = lane.offset.checked_add(lane.bytes);
