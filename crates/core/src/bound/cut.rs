@@ -1,7 +1,7 @@
 //! Cut bounds: bytes that must leave a set of nodes, over the rate of the links that leave it.
 
 use super::capacity::{Capacities, Load, shards};
-use super::maxflow::{FlowNetwork, UNLIMITED};
+use super::maxflow::{FlowNetwork, UNLIMITED, spread};
 use crate::collective::{Collective, Kind};
 use crate::fabric::{Fabric, NodeId};
 use crate::units::Bytes;
@@ -34,23 +34,24 @@ pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, collective: Collecti
 /// links that leave the set (that enter it, if `reversed`: bytes that *start* outside and are wanted inside).
 ///
 /// Newton's iteration on the ratio, with maximum flows as the test: as ForestColl's optimality test (Zhao et al.,
-/// "ForestColl", 2024), but from each rank towards the ranks before it. Sets whose lowest rank is `v` are
-/// tested together; all ranks below `v` are then outside, and flows to them are short.
+/// "ForestColl", 2024), but from each rank towards the ranks before it in [`spread`] order. Sets
+/// whose first rank is `v` are tested together; all ranks before `v` are then outside, and flows to them are short.
 fn worst_cut(fabric: &Fabric, capacities: &Capacities, reversed: bool, wanted: &[u128]) -> Load {
     let nodes = fabric.nodes.len();
     let sink = nodes as NodeId;
     let total: u128 = wanted.iter().sum();
     let ranks = || 0..fabric.ranks() as u32;
-    let mut edges: Vec<(NodeId, NodeId, u128)> = Vec::with_capacity(fabric.links.len() + fabric.ranks());
+    let mut edges: Vec<(NodeId, NodeId, u128)> = Vec::with_capacity(fabric.links.len());
     let mut leaving = vec![0; nodes];
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
         let (from, to) = if reversed { (link.to, link.from) } else { (link.from, link.to) };
         leaving[from as usize] += capacity;
         edges.push((from, to, capacity));
     }
-    let links = edges.len();
-    edges.extend(ranks().map(|rank| (fabric.node_of_rank(rank), sink, 0)));
-    let mut network = FlowNetwork::new(nodes + 1, &edges);
+    // Arcs to the sink and to early ranks first, so that searches that can end do.
+    edges.sort_by_key(|edge| edge.1.reverse_bits());
+    let sinks = ranks().map(|rank| (fabric.node_of_rank(rank), sink, 0));
+    let mut network = FlowNetwork::new(nodes + 1, &sinks.chain(edges.iter().copied()).collect::<Vec<_>>());
 
     let alone = |rank: u32| Load {
         bytes: total - wanted[rank as usize],
@@ -58,32 +59,34 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, reversed: bool, wanted: &
     };
     let mut worst = ranks().map(alone).fold(Load::NONE, Load::max);
     // A set A is worse than the ratio bytes/capacity if bytes * leaving(A) + capacity * wanted(A) < capacity * total.
-    let scale = |network: &mut FlowNetwork, outside: u32, ratio: Load| {
-        for (edge, &(_, _, capacity)) in edges[..links].iter().enumerate() {
-            network.set_capacity(edge, ratio.bytes * capacity);
+    let scale = |network: &mut FlowNetwork, outside: &[bool], ratio: Load| {
+        for (edge, &(_, _, capacity)) in edges.iter().enumerate() {
+            network.set_capacity(fabric.ranks() + edge, ratio.bytes * capacity);
         }
         for rank in ranks() {
             let wants = ratio.capacity * wanted[rank as usize];
-            network.set_capacity(links + rank as usize, if rank < outside { UNLIMITED } else { wants });
+            network.set_capacity(rank as usize, if outside[rank as usize] { UNLIMITED } else { wants });
         }
     };
     let mut ratio = worst.reduced();
-    scale(&mut network, 0, ratio);
-    for rank in ranks() {
+    let mut outside = vec![false; fabric.ranks()];
+    scale(&mut network, &outside, ratio);
+    for rank in spread(fabric.ranks() as u32) {
         let start = fabric.node_of_rank(rank);
         while network.augment(start, sink, ratio.capacity * total) < ratio.capacity * total {
             let inside = |node: NodeId| network.on_source_side(node);
-            let crossing = edges[..links].iter().filter(|edge| inside(edge.0) && !inside(edge.1));
+            let crossing = edges.iter().filter(|edge| inside(edge.0) && !inside(edge.1));
             worst = Load {
                 bytes: ranks().filter(|&r| !inside(fabric.node_of_rank(r))).map(|r| wanted[r as usize]).sum(),
                 capacity: crossing.map(|edge| edge.2).sum(),
             };
             ratio = worst.reduced();
             network.reset();
-            scale(&mut network, rank, ratio);
+            scale(&mut network, &outside, ratio);
         }
         network.reset();
-        network.set_capacity(links + rank as usize, UNLIMITED);
+        network.set_capacity(rank as usize, UNLIMITED);
+        outside[rank as usize] = true;
     }
     worst
 }

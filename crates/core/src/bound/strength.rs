@@ -7,7 +7,7 @@
 //! is the optimum.
 
 use super::capacity::{Capacities, Load};
-use super::maxflow::{FlowNetwork, UNLIMITED};
+use super::maxflow::{FlowNetwork, UNLIMITED, spread};
 use crate::fabric::{Fabric, NodeId};
 use crate::system::System;
 use std::collections::BTreeMap;
@@ -42,34 +42,41 @@ pub fn strength(fabric: &Fabric, system: &System) -> Option<Strength> {
 
 /// [`strength`] with the capacities of the links known.
 pub(super) fn with_capacities(fabric: &Fabric, capacities: &Capacities) -> Option<Strength> {
-    let edges = symmetric_edges(fabric, capacities)?;
     let nodes = fabric.nodes.len();
+    // Below, a node's number is its place in this order.
+    let mut place = vec![0; nodes];
+    for (at, node) in (0..).zip(spread(nodes as NodeId)) {
+        place[node as usize] = at;
+    }
+    let edges = symmetric_edges(fabric, capacities, &place)?;
     let mut best = evaluate(&edges, (0..nodes as u32).collect());
     loop {
         let found = evaluate(&edges, most_violated(nodes, &edges, &best));
         if !found.load(1).exceeds(best.load(1)) {
-            return Some(best);
+            let part_of = number(place.into_iter().map(|at| best.part_of[at as usize]).collect()).0;
+            return Some(Strength { part_of, ..best });
         }
         best = found;
     }
 }
 
-/// Undirected edges (higher node, lower node, capacity of one direction), parallel links merged.
-fn symmetric_edges(fabric: &Fabric, capacities: &Capacities) -> Option<Vec<(NodeId, NodeId, u128)>> {
+/// Undirected edges (later node, earlier node, capacity of one direction) by places, parallel links merged.
+fn symmetric_edges(fabric: &Fabric, capacities: &Capacities, place: &[u32]) -> Option<Vec<(NodeId, NodeId, u128)>> {
     if fabric.has_switches() {
         return None;
     }
     let mut down: BTreeMap<(NodeId, NodeId), (u128, u128)> = BTreeMap::new();
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
-        let both = down.entry((link.from.max(link.to), link.from.min(link.to))).or_default();
-        *if link.from > link.to { &mut both.0 } else { &mut both.1 } += capacity;
+        let (from, to) = (place[link.from as usize], place[link.to as usize]);
+        let both = down.entry((from.max(to), from.min(to))).or_default();
+        *if from > to { &mut both.0 } else { &mut both.1 } += capacity;
     }
     let edge = |((high, low), (there, back))| (there == back).then_some((high, low, there));
     down.into_iter().map(edge).collect()
 }
 
-/// A partition given by any labels below the number of nodes, with its parts counted and numbered.
-fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
+/// Labels below the number of nodes, numbered by first appearance, and how many differ.
+fn number(labels: Vec<u32>) -> (Vec<u32>, u32) {
     let mut number = vec![u32::MAX; labels.len()];
     let mut parts = 0;
     let renumber = |label: u32| {
@@ -80,7 +87,12 @@ fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
         }
         *slot
     };
-    let part_of: Vec<u32> = labels.into_iter().map(renumber).collect();
+    (labels.into_iter().map(renumber).collect(), parts)
+}
+
+/// A partition given by any labels below the number of nodes, with its parts counted and numbered.
+fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
+    let (part_of, parts) = number(labels);
     let apart = |edge: &&(NodeId, NodeId, u128)| part_of[edge.0 as usize] != part_of[edge.1 as usize];
     let crossing = edges.iter().filter(apart).map(|edge| edge.2).sum();
     Strength { crossing, parts, part_of }

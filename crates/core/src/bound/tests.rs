@@ -174,6 +174,16 @@ fn the_smallest_and_largest_sizes_do_not_overflow() {
     }
 }
 
+#[test]
+fn long_rings_are_bounded_at_once() {
+    // In plain node order these flows took minutes.
+    let ring = grid("t", GridKind::Torus, &[4096]).unwrap();
+    let found = strength(&ring, &unit_system()).unwrap();
+    assert_eq!((found.parts, found.crossing), (4096, 4096));
+    let of = |kind| lower_bound(&ring, &unit_system(), Collective::new(kind), 4096 * 4).unwrap();
+    assert_eq!(of(Kind::AllGather).cut_ps, 4095 * 4 * 1_000 / 2);
+}
+
 /// Not a test of speed on a shared machine; `cargo test --release -- --ignored --nocapture bound_timings` prints it.
 #[test]
 #[ignore]
