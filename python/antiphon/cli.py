@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from rich.text import Text
 import antiphon
 from antiphon.comparison import bound_dict, known_names, split_algorithms
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
+from antiphon.files import discard_unfinished, written_whole
 from antiphon.text import format_bandwidth, format_time
 
 PATIENCE_S = 2.0
@@ -76,11 +77,33 @@ class Cli(click.Group):
         sys.exit(status or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
+        # The work is done in a thread, so that Ctrl-C is heard while the core computes.
+        outcome: list[Any] = []
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                outcome.append(super(Cli, self).invoke(ctx))
+            except BaseException as error:
+                failure.append(error)
+
+        worker = threading.Thread(target=work, daemon=True)
         try:
-            return super().invoke(ctx)
+            worker.start()
+            while worker.is_alive():
+                worker.join(0.05)
+            if failure:
+                raise failure[0]
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
+            if worker.is_alive():
+                # The thread cannot be stopped: leave at once, and nothing half-written behind.
+                discard_unfinished()
+                Console(stderr=True).show_cursor(True)
+                sys.stdout.flush()
+                os._exit(130)
             ctx.exit(130)
+        return outcome[0]
 
 
 def _fail(message: str, debug: bool) -> NoReturn:
@@ -461,7 +484,7 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
                 for other, task in tasks.items():
                     bar.update(task, visible=other == name)
                 if name not in tasks:
-                    tasks[name] = bar.add_task(f"simulating {name}", total=1.0)
+                    tasks[name] = bar.add_task(name, total=1.0)
                 bar.update(tasks[name], completed=share)
                 bar.refresh()
 

@@ -210,6 +210,8 @@ def compare(
     # One schedule at a time, so that the largest alone decides the memory.
     for spec in specs:
         heartbeat = None if progress is None else _heartbeat(progress, spec)
+        if heartbeat is not None:
+            heartbeat(0.0)
         try:
             schedule = build(fabric, spec, collective, size, system, root)
             runs.append(run(fabric, schedule, system, fidelity, bound=bound, progress=heartbeat))

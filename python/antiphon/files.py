@@ -11,6 +11,16 @@ from typing import TextIO
 
 from antiphon.errors import AntiphonError
 
+_unfinished: set[Path] = set()
+"""Temporary files that are being written."""
+
+
+def discard_unfinished() -> None:
+    """Removes what is being written, for a process that ends without unwinding."""
+    for path in list(_unfinished):
+        with suppress(OSError):
+            path.unlink()
+
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]:
@@ -32,15 +42,18 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
     try:
         handle, name = tempfile.mkstemp(suffix=".tmp", prefix=f".{path.stem[:40]}-", dir=path.parent)
         temporary = Path(name)
+        _unfinished.add(temporary)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             yield file
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
+        _unfinished.discard(temporary)
         temporary = None
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
     finally:
         if temporary is not None:
+            _unfinished.discard(temporary)
             with suppress(OSError):
                 temporary.unlink()
 

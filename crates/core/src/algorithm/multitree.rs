@@ -6,9 +6,9 @@
 
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router};
-use crate::schedule::{Issue, Lane, Op, Schedule};
+use crate::schedule::{Issue, Lane, MAX_LANE_TRANSFERS, Op, Schedule};
 
 /// See the module.
 pub struct MultiTree;
@@ -172,6 +172,12 @@ impl Algorithm for MultiTree {
         let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes);
         let roots: Vec<u32> =
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
+        let count = roots.len() * (fabric.ranks() - 1) * if kind == Kind::AllReduce { 2 } else { 1 };
+        if count > MAX_LANE_TRANSFERS {
+            let what =
+                format!("multitree on {} ranks needs {count} transfers (at most {MAX_LANE_TRANSFERS})", fabric.ranks());
+            return Err(Error::new(Code::TooLarge, what));
+        }
         let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));
         let mut builder = request.builder();
         if kind.rooted() {

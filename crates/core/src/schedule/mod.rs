@@ -28,7 +28,7 @@ pub type TransferId = u32;
 pub type LaneId = u32;
 
 /// Most lane-transfer pairs a schedule may hold.
-pub const MAX_LANE_TRANSFERS: usize = 1 << 26;
+pub const MAX_LANE_TRANSFERS: usize = 1 << 23;
 
 /// Most dependencies a schedule may hold.
 pub const MAX_DEPENDENCIES: usize = 1 << 26;
@@ -285,6 +285,9 @@ impl Schedule {
                 self.collective.root,
                 self.ranks.saturating_sub(1)
             ));
+        }
+        if self.interfaces == Some(0) {
+            return bad("interfaces is 0, expected at least 1 or null".into());
         }
         for (id, lane) in self.lanes.iter().enumerate() {
             let end = lane.offset.checked_add(lane.bytes);

@@ -1,6 +1,6 @@
 //! Alpha-beta fidelity: whole messages, each link serving its messages in schedule order.
 //!
-//! A message takes its links' latencies plus its size over the slowest rate (cut-through), plus
+//! A message takes its links' latencies, one flit a link, and its size over the slowest rate (cut-through), plus
 //! the hand-off and reduction at the receiver. Network interfaces and step order of ranks are not
 //! modelled. O(messages * (hops + dependencies)).
 
@@ -68,8 +68,9 @@ impl Engine for AlphaBeta {
                 start = start.max(link_free[link as usize]);
                 link_free[link as usize] = start + duration;
                 recorder.transmitted(link, start, start + duration);
-                start += plan.latency_ps[link as usize];
-                arrived = arrived.max(start + duration);
+                arrived = arrived.max(start + duration + plan.latency_ps[link as usize]);
+                // The next link starts when the first flit is there.
+                start += plan.latency_ps[link as usize] + plan.flit_ps[link as usize];
             }
             let delivered = arrived + plan.system.hand_off_ps;
             if let Some(&first) = plan.route(job).first() {

@@ -41,7 +41,7 @@ fn exact_times_of_single_messages() {
         (tto(), 4 * 8192, vec![(Op::Reduce, 0, 1, 0)], Packet, 4 * 357_000 + 12_000 + 2_000),
         // Two hops: packets are stored and forwarded; alpha-beta cuts through.
         (tto(), 4 * 8192, vec![(Op::Copy, 0, 2, 0)], Packet, 5 * 357_000 + 12_000),
-        (tto(), 4 * 8192, vec![(Op::Copy, 0, 2, 0)], AlphaBeta, 4 * 357_000 + 12_000),
+        (tto(), 4 * 8192, vec![(Op::Copy, 0, 2, 0)], AlphaBeta, 21_000 + 4 * 357_000 + 12_000),
         // Two messages share the first link, in order.
         (tto(), 8192, vec![(Op::Copy, 0, 1, 0), (Op::Copy, 0, 2, 0)], Packet, 3 * 357_000 + 12_000),
         // The second waits for the first to arrive and be handed over.
