@@ -68,8 +68,9 @@ impl Engine for AlphaBeta {
                 start = start.max(link_free[link as usize]);
                 link_free[link as usize] = start + duration;
                 recorder.transmitted(link, start, start + duration);
+                // The tail leaves after the head and after the tail came in.
+                arrived = arrived.max(start + duration) + plan.latency_ps[link as usize];
                 start += plan.latency_ps[link as usize];
-                arrived = arrived.max(start + duration);
             }
             let delivered = arrived + plan.system.hand_off_ps;
             if let Some(&first) = plan.route(job).first() {
