@@ -55,4 +55,22 @@ mod tests {
             assert!(error.code == Code::BadFile && error.message.contains(why), "{error}");
         }
     }
+
+    #[test]
+    fn totals_stay_in_range() {
+        let transfer = r#"{"from":0,"to":1,"op":"copy","lane":0,"step":4294967295,"route":[0]}"#;
+        let text = |transfers: usize| {
+            format!(
+                r#"{{"schema":"antiphon-schedule/1","algorithm":"t","fabric":"f","collective":{{"kind":"broadcast"}},
+                "bytes":8,"ranks":2,"lanes":[{{"offset":0,"bytes":8,"chunks":1024,"chunk_bytes":1125899906842624,
+                "stride":4294967295}}],"phases":[{{"name":"p"}}],"transfers":[{}],"issue":"links",
+                "pacing":"pipelined","serial_reductions":true}}"#,
+                vec![transfer; transfers].join(",")
+            )
+        };
+        let pair = Fabric::parse("ring:2").unwrap();
+        let stats = Schedule::from_json(&text(15), Some(&pair)).unwrap().stats(&pair);
+        assert_eq!((stats.link_bytes[0], stats.steps), (15 << 60, 1024 * 4294967295 + 1));
+        assert_eq!(Schedule::from_json(&text(16), None).unwrap_err().code, Code::TooLarge);
+    }
 }

@@ -323,7 +323,7 @@ impl Schedule {
         {
             return bad(format!("known gap (rank {rank}, lane {lane}) does not exist"));
         }
-        let mut lane_transfers = 0usize;
+        let (mut lane_transfers, mut total) = (0usize, 0u128);
         for (id, transfer) in self.transfers.iter().enumerate() {
             if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
                 return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
@@ -345,6 +345,10 @@ impl Schedule {
             let wire = self.lanes[range.clone()].iter().fold(0u128, |sum, lane| sum + lane.chunk_bytes as u128);
             if wire * first.chunks as u128 > 1 << 60 {
                 return bad(format!("transfer {id} carries {wire} bytes {} times, more than 1 EiB", first.chunks));
+            }
+            total += wire * first.chunks as u128;
+            if total > u64::MAX as u128 {
+                return Err(Error::new(Code::TooLarge, "schedule: its transfers carry more than 16 EiB together"));
             }
             lane_transfers += range.len();
             if lane_transfers > MAX_LANE_TRANSFERS {
