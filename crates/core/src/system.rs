@@ -134,19 +134,17 @@ impl System {
     }
 
     /// Fastest payload rate of a link in bytes per second, as the exact fraction
-    /// `numerator / denominator`: best packets back to back, header flits not counted as payload.
+    /// `numerator / denominator`: the best packets back to back, header flits not counted as payload.
     pub fn payload_rate(&self, link: &Link) -> (u128, u128) {
-        // A full packet, or one without the flit that a payload of no whole flits leaves half empty.
-        let full = self.packet.payload_bytes;
-        let whole = full / self.packet.flit_bytes * self.packet.flit_bytes;
-        let flit_ps = self.flit_time(link) as u128;
-        let rate = |payload: Bytes| {
-            let picos = flit_ps * self.packets(payload).flits as u128;
-            (payload as u128 * 1_000_000_000_000, picos.max(1))
-        };
-        let (a, b) = (rate(full), rate(whole.max(1)));
-        // Cross-multiplied without the common factor, so that nothing overflows.
-        if (a.0 / 1_000_000_000_000) * b.1 >= (b.0 / 1_000_000_000_000) * a.1 { a } else { b }
+        let format = &self.packet;
+        // A packet that just fills its flits can beat a full one with a flit hardly filled.
+        let filled = format.payload_bytes / format.flit_bytes * format.flit_bytes;
+        let rate = |payload: Bytes| (payload as u128, self.packets(payload).flits as u128);
+        let mut best = rate(format.payload_bytes);
+        if filled > 0 && !format.fixed_size && rate(filled).0 * best.1 > best.0 * rate(filled).1 {
+            best = rate(filled);
+        }
+        (best.0 * 1_000_000_000_000, (self.flit_time(link) as u128 * best.1).max(1))
     }
 
     /// Time a rank takes to add `bytes` of received data to its own.
@@ -173,13 +171,18 @@ mod tests {
         assert_eq!(packets.flits * system.flit_time(&link), 357_000);
         assert_eq!(system.payload_rate(&link), (8192 * 1_000_000_000_000, 357_000));
         assert_eq!(system.reduce_time(4 * 8192), 2_000);
-        let mut odd = System::preset("generic").unwrap();
-        odd.packet.payload_bytes = 65;
-        assert_eq!(
-            odd.payload_rate(&link),
-            (64 * 1_000_000_000_000, 2 * 2_560),
-            "64 B in two flits, not 65 B in three"
-        );
+    }
+
+    #[test]
+    fn the_best_packet_counts() {
+        let mut system = System::preset("generic").unwrap();
+        system.packet = PacketFormat { payload_bytes: 65, flit_bytes: 64, header_flits: 1, fixed_size: false };
+        let link = Link::new(0, 1, "x");
+        // 128 bytes go as two packets of 64, faster than one of 65 and one of 63 would.
+        assert_eq!(system.packets(128), Packets { count: 2, flits: 2 });
+        assert_eq!(system.payload_rate(&link), (64 * 1_000_000_000_000, 2 * 2_560));
+        system.packet.fixed_size = true;
+        assert_eq!(system.payload_rate(&link), (65 * 1_000_000_000_000, 3 * 2_560));
     }
 
     #[test]

@@ -43,7 +43,12 @@ impl<'py> FromPyObject<'_, 'py> for Size {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let text = match value.cast::<PyString>() {
             Ok(text) => text.to_string(),
-            Err(_) => value.call_method0("__index__").map_err(|_| not_a_size(&value))?.to_string(),
+            Err(_) => {
+                let index = value.call_method0("__index__").map_err(|_| not_a_size(&value))?;
+                // Python refuses to print integers of thousands of digits.
+                let too_large = |_| raise(Error::new(Code::BadSize, "size is larger than 1 PiB"));
+                index.extract::<i128>().map_err(too_large)?.to_string()
+            }
         };
         units::parse_bytes(&text).map(Size).map_err(raise)
     }

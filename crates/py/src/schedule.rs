@@ -21,11 +21,8 @@ impl Schedule {
     #[classmethod]
     #[pyo3(signature = (text, fabric = None))]
     fn from_json(class: &Bound<'_, PyType>, text: &str, fabric: Option<&Fabric>) -> PyResult<Self> {
-        let fabric = fabric.map(|fabric| &fabric.0);
-        let schedule = run(class.py(), || match fabric {
-            Some(fabric) => schedule::Schedule::from_json(text, fabric),
-            None => serde_json::from_str(text).map_err(|e| Error::new(Code::BadFile, format!("schedule: {e}"))),
-        })?;
+        let fabric = fabric.map(|fabric| &*fabric.0);
+        let schedule = run(class.py(), || schedule::Schedule::from_json(text, fabric))?;
         Ok(Schedule(schedule))
     }
 

@@ -18,8 +18,8 @@ pub use stats::{PhaseSteps, Stats};
 
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, LinkId, NodeId};
-use crate::units::Bytes;
+use crate::fabric::{Fabric, LinkId, MAX_RANKS, NodeId};
+use crate::units::{Bytes, clip};
 use serde::{Deserialize, Serialize};
 
 /// Index of a transfer in [`Schedule::transfers`].
@@ -256,25 +256,39 @@ impl Schedule {
     /// # Errors
     /// [`Code::BadFile`] or [`Code::TooLarge`], naming the first offending lane or transfer.
     pub fn check(&self, fabric: &Fabric) -> Result<()> {
+        self.check_alone()?;
         let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}")));
-        if self.schema != Self::SCHEMA {
-            return bad(format!("schema is '{}', expected '{}'", self.schema, Self::SCHEMA));
-        }
         if self.ranks as usize != fabric.ranks() {
             return bad(format!("it is for {} ranks, the fabric has {}", self.ranks, fabric.ranks()));
+        }
+        if self.placement.iter().any(|&node| node as usize >= fabric.nodes.len()) {
+            return bad(format!("placement names a node that is none of {}", fabric.nodes.len()));
+        }
+        for (id, transfer) in self.transfers.iter().enumerate() {
+            if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
+                return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of [`Schedule::check`] that needs no fabric: enough to execute the schedule.
+    ///
+    /// # Errors
+    /// As [`Schedule::check`].
+    pub fn check_alone(&self) -> Result<()> {
+        let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}")));
+        if self.schema != Self::SCHEMA {
+            return bad(format!("schema is '{}', expected '{}'", clip(&self.schema), Self::SCHEMA));
+        }
+        if self.ranks as usize > MAX_RANKS {
+            return bad(format!("it is for {} ranks; at most {MAX_RANKS} are supported", self.ranks));
         }
         if self.bytes == 0 || self.bytes > crate::units::MAX_BYTES {
             return bad(format!("bytes is {}, expected 1 to 1 PiB", self.bytes));
         }
-        if !self.placement.is_empty()
-            && (self.placement.len() != self.ranks as usize
-                || self.placement.iter().any(|&n| n as usize >= fabric.nodes.len()))
-        {
-            return bad(format!(
-                "placement must name one of {} nodes for each of {} ranks",
-                fabric.nodes.len(),
-                self.ranks
-            ));
+        if !self.placement.is_empty() && self.placement.len() != self.ranks as usize {
+            return bad(format!("placement must name a node for each of {} ranks", self.ranks));
         }
         if let Some(rank) = self.excluded.iter().find(|&&rank| rank >= self.ranks) {
             return bad(format!("excluded rank {rank} does not exist"));
@@ -319,7 +333,7 @@ impl Schedule {
         {
             return bad(format!("known gap (rank {rank}, lane {lane}) does not exist"));
         }
-        let mut lane_transfers = 0usize;
+        let (mut lane_transfers, mut total) = (0usize, 0u128);
         for (id, transfer) in self.transfers.iter().enumerate() {
             if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
                 return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
@@ -335,15 +349,16 @@ impl Schedule {
             if transfer.phase as usize >= self.phases.len() {
                 return bad(format!("transfer {id} is in phase {} of {}", transfer.phase, self.phases.len()));
             }
-            if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
-                return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));
-            }
             if let Some(other) = transfer.after.iter().find(|&&other| other as usize >= self.transfers.len()) {
                 return bad(format!("transfer {id} waits for transfer {other}, which does not exist"));
             }
             let wire = self.lanes[range.clone()].iter().fold(0u128, |sum, lane| sum + lane.chunk_bytes as u128);
             if wire * first.chunks as u128 > 1 << 60 {
                 return bad(format!("transfer {id} carries {wire} bytes {} times, more than 1 EiB", first.chunks));
+            }
+            total += wire * first.chunks as u128;
+            if total > u64::MAX as u128 {
+                return Err(Error::new(Code::TooLarge, "schedule: its transfers carry more than 16 EiB together"));
             }
             lane_transfers += range.len();
             if lane_transfers > MAX_LANE_TRANSFERS {

@@ -71,7 +71,7 @@ impl Schedule {
                 }
             }
         }
-        let slots = rounds.iter().sum::<u64>() * fabric.links.len() as u64;
+        let slots = rounds.iter().map(|&round| round as f64).sum::<f64>() * fabric.links.len() as f64;
         let [reduce_heights, copy_heights] = heights;
         Stats {
             phases: self
@@ -80,13 +80,13 @@ impl Schedule {
                 .zip(&steps)
                 .map(|(phase, &steps)| PhaseSteps { name: phase.name.clone(), steps })
                 .collect(),
-            steps: steps.iter().sum(),
+            steps: steps.iter().fold(0, |sum, steps| sum.saturating_add(*steps)),
             transfers: self.transfers.len() as u64,
             messages: self.messages(),
             link_bytes,
             reduce_heights,
             copy_heights,
-            used_links_percent: if slots == 0 { 0.0 } else { 100.0 * link_slots as f64 / slots as f64 },
+            used_links_percent: if slots == 0.0 { 0.0 } else { 100.0 * link_slots as f64 / slots },
         }
     }
 }

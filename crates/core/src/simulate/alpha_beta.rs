@@ -68,7 +68,9 @@ impl Engine for AlphaBeta {
                 start = start.max(link_free[link as usize]);
                 link_free[link as usize] = start + duration;
                 recorder.transmitted(link, start, start + duration);
-                arrived = arrived.max(start + duration + plan.latency_ps[link as usize]);
+                // The tail leaves after the head and, but for the first link, one flit after it came in.
+                let tail = if i == 0 { 0 } else { arrived + plan.flit_ps[link as usize] };
+                arrived = tail.max(start + duration) + plan.latency_ps[link as usize];
                 // The next link starts when the first flit is there.
                 start += plan.latency_ps[link as usize] + plan.flit_ps[link as usize];
             }

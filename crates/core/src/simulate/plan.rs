@@ -91,8 +91,16 @@ impl<'a> Plan<'a> {
             let hops = transfer.route.len() as u128;
             let per_message = if hops > 1 { packets.count as u128 * hops } else { 1 };
             work += lane.chunks as u128 * per_message;
-            let slowest = transfer.route.iter().map(|&l| plan.flit_ps[l as usize]).max().unwrap_or(0);
-            longest += lane.chunks as u128 * packets.count as u128 * packets.flits as u128 * slowest as u128 * hops;
+            let reduce_ps = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
+            // One message after the other, each store-and-forward.
+            let packet = |l: &LinkId| (plan.flit_ps[*l as usize] as u128).saturating_mul(packets.flits as u128);
+            let slowest = transfer.route.iter().map(packet).max().unwrap_or(0);
+            let latency = transfer.route.iter().map(|&l| plan.latency_ps[l as usize] as u128).sum::<u128>();
+            let message = (packets.count as u128)
+                .saturating_mul(slowest.saturating_mul(hops).saturating_add(system.interface.issue_ps as u128))
+                .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
+                .saturating_add(reduce_ps as u128);
+            longest = longest.saturating_add(message.saturating_mul(lane.chunks as u128));
             plan.jobs.push(Job {
                 from: transfer.from,
                 to: transfer.to,
@@ -102,7 +110,7 @@ impl<'a> Plan<'a> {
                 chunks: lane.chunks,
                 packets,
                 bytes,
-                reduce_ps: if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 },
+                reduce_ps,
                 lanes: transfer.lane_range(),
                 hops: range(&mut plan.hops, &transfer.route),
                 after: range(&mut plan.after, &transfer.after),

@@ -7,6 +7,7 @@ use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::schedule::{Builder, Issue, Lane, Op, Schedule};
+use crate::units::Rate;
 use proptest::prelude::*;
 
 fn tto() -> System {
@@ -53,6 +54,35 @@ fn exact_times_of_single_messages() {
     ] {
         let schedule = transfers(&line, bytes, &list);
         assert_eq!(time_ps(&line, &schedule, &system, fidelity), expected, "{} {fidelity:?} {list:?}", system.name);
+    }
+}
+
+#[test]
+fn a_slow_first_link_does_not_hide_the_latency_of_the_second() {
+    let mut line = Fabric::parse("mesh:3@25/1us").unwrap();
+    let slow = line.link_between(0, 1).unwrap();
+    line.links[slow as usize].speed_permille = 1;
+    let schedule = transfers(&line, 8192, &[(Op::Copy, 0, 2, 0)]);
+    // 17 flits of 20480 ns, one flit on the second link, two latencies and the hand-off.
+    assert_eq!(
+        time_ps(&line, &schedule, &tto(), Fidelity::AlphaBeta),
+        17 * 20_480_000 + 21_000 + 2 * 1_000_000 + 12_000
+    );
+}
+
+#[test]
+fn times_past_64_bits_are_refused() {
+    // Latencies, hand-offs and reductions add up too.
+    let line = Fabric::parse("mesh:2x2@25/1000000ms").unwrap();
+    let schedule = algorithm::build(&line, &tto(), Collective::new(Kind::AllReduce), 1 << 30, "tto").unwrap();
+    let ring = Fabric::parse("ring:4").unwrap();
+    let sums = algorithm::build(&ring, &tto(), Collective::new(Kind::AllReduce), 1 << 30, "ring").unwrap();
+    let system = System { reduce_rate: Some(Rate(1)), ..tto() };
+    for fidelity in Fidelity::ALL {
+        for (fabric, schedule) in [(&line, &schedule), (&ring, &sums)] {
+            let error = simulate(fabric, schedule, &system, fidelity, &mut |_| true).unwrap_err();
+            assert_eq!(error.code, Code::TooLarge, "{error}");
+        }
     }
 }
 

@@ -163,7 +163,7 @@ proptest! {
             let places: Vec<usize> = (0..json.len()).filter(|&i| json[i].is_ascii_digit()).collect();
             json[places[index.index(places.len())]] = b'0' + digit;
         }
-        if let Ok(damaged) = Schedule::from_json(std::str::from_utf8(&json).unwrap(), &fabric)
+        if let Ok(damaged) = Schedule::from_json(std::str::from_utf8(&json).unwrap(), Some(&fabric))
             && verify(&fabric, &damaged).is_ok_and(|proof| proof.complete) {
                 prop_assert_eq!(check_by_execution(&damaged, Some(1)), Ok(()));
             }
