@@ -1,0 +1,76 @@
+//! Packet simulation: throughput where nothing merges, the paper's own case, and 1 GiB.
+
+use antiphon_core::algorithm;
+use antiphon_core::collective::{Collective, Kind};
+use antiphon_core::fabric::Fabric;
+use antiphon_core::schedule::Schedule;
+use antiphon_core::simulate::{Fidelity, SimulationResult, simulate};
+use antiphon_core::system::System;
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+
+struct Case {
+    fabric: Fabric,
+    system: System,
+    schedule: Schedule,
+}
+
+impl Case {
+    fn new(fabric: &str, system: &str, algorithm: &str, bytes: u64) -> Case {
+        let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset(system).unwrap());
+        let collective = Collective::new(Kind::AllReduce);
+        let schedule = algorithm::build(&fabric, &system, collective, bytes, algorithm).unwrap();
+        Case { fabric, system, schedule }
+    }
+
+    fn run(&self) -> SimulationResult {
+        simulate(&self.fabric, &self.schedule, &self.system, Fidelity::Packet, &mut |_| true).unwrap()
+    }
+}
+
+/// Packets times links a second. Routes have several links, so every packet is an event a link;
+/// with `tto` links have no latency, with `generic` every arrival is one more event.
+fn throughput(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("packet-hops");
+    group.sample_size(20).sampling_mode(SamplingMode::Flat);
+    group.measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
+    for (system, algorithm) in [("tto", "direct"), ("tto", "halving-doubling"), ("generic", "direct")] {
+        let case = Case::new("mesh:8x8", system, algorithm, 16 * MIB);
+        group.throughput(Throughput::Elements(case.run().packet_hops));
+        group.bench_function(BenchmarkId::new(algorithm, system), |bencher| bencher.iter(|| case.run()));
+    }
+    group.finish();
+}
+
+/// Building included, as in the time of the artifact.
+fn tto_9x9(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("tto-9x9");
+    group.bench_function("4MiB", |bencher| bencher.iter(|| Case::new("mesh:9x9", "tto", "tto", 4 * MIB).run()));
+    group.finish();
+}
+
+fn gigabyte(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("1GiB");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat).warm_up_time(Duration::from_millis(1));
+    for name in algorithm::ALL.map(|a| a.info().name) {
+        // This one is for odd sides.
+        let fabric = if name == "ring-bi-odd" { "mesh:9x9" } else { "mesh:8x8" };
+        let case = Case::new(fabric, "tto", name, 1024 * MIB);
+        let start = Instant::now();
+        case.run();
+        // Ten runs, at least half a second.
+        group.measurement_time((start.elapsed() * 14).max(Duration::from_millis(500)));
+        group.bench_function(BenchmarkId::new(name, fabric), |bencher| bencher.iter(|| case.run()));
+    }
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    throughput(&mut criterion);
+    tto_9x9(&mut criterion);
+    gigabyte(&mut criterion);
+    criterion.final_summary();
+}

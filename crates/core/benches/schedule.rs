@@ -1,0 +1,53 @@
+//! Building and proving schedules, and lower bounds.
+
+use antiphon_core::algorithm;
+use antiphon_core::bound::lower_bound;
+use antiphon_core::collective::{Collective, Kind};
+use antiphon_core::fabric::Fabric;
+use antiphon_core::system::System;
+use antiphon_core::verify::verify;
+use criterion::{BenchmarkId, Criterion, SamplingMode};
+use std::time::{Duration, Instant};
+
+const BYTES: u64 = 64 << 20;
+
+fn build_and_verify(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("build-and-verify");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat).warm_up_time(Duration::from_millis(1));
+    let system = System::preset("tto").unwrap();
+    for name in algorithm::ALL.map(|a| a.info().name) {
+        // This one is for odd sides.
+        let spec = if name == "ring-bi-odd" { "mesh:15x15" } else { "mesh:16x16" };
+        let fabric = Fabric::parse(spec).unwrap();
+        let run = || {
+            let collective = Collective::new(Kind::AllReduce);
+            let schedule = algorithm::build(&fabric, &system, collective, BYTES, name).unwrap();
+            verify(&fabric, &schedule).unwrap()
+        };
+        let start = Instant::now();
+        run();
+        // Ten runs, at least half a second.
+        group.measurement_time((start.elapsed() * 14).max(Duration::from_millis(500)));
+        group.bench_function(BenchmarkId::new(name, spec), |bencher| bencher.iter(run));
+    }
+    group.finish();
+}
+
+fn bounds(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("lower-bound");
+    group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    let system = System::preset("tto").unwrap();
+    for spec in ["mesh:8x8", "mesh:16x16"] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let run = || lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), BYTES).unwrap();
+        group.bench_function(spec, |bencher| bencher.iter(run));
+    }
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    build_and_verify(&mut criterion);
+    bounds(&mut criterion);
+    criterion.final_summary();
+}
