@@ -121,7 +121,9 @@ def test_sizes(size: Any, count: int) -> None:
     assert antiphon.parse_bytes(size) == count
 
 
-@pytest.mark.parametrize("size", [0, -1, 1.5, "1.5", "", "0", "-3", "1e9", 2**64, 10**400, 10**5000, None, "9999TiB", "x" * 999])
+@pytest.mark.parametrize(
+    "size", [0, -1, 1.5, "1.5", "", "0", "-3", "1e9", 2**64, 10**400, 10**5000, None, "9999TiB", "x" * 999]
+)
 def test_bad_sizes(size: Any) -> None:
     with pytest.raises(AntiphonError) as caught:
         antiphon.parse_bytes(size)

@@ -400,6 +400,18 @@ def test_ctrl_c_ends_a_long_run() -> None:
     assert (stdout, stderr) == ("", "interrupted\n")
 
 
+def test_ctrl_c_is_heard_outside_simulations_too(tmp_path: Path) -> None:
+    process = antiphon_process("compare", "fc:700", "--report", str(tmp_path / "out.html"))
+    time.sleep(1.5)
+    assert process.poll() is None, "the run was too short for this test"
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    assert process.communicate(timeout=30) == ("", "interrupted\n")
+    assert time.monotonic() - start < 2
+    assert process.returncode == 130
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_closed_pipe_is_silent() -> None:
     process = antiphon_process("simulate", "mesh:8x8", "ring", *SMALL, "--json")
     assert process.stdout is not None

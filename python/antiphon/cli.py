@@ -86,17 +86,19 @@ class Cli(click.Group):
                 outcome.append(super(Cli, self).invoke(ctx))
             except BaseException as error:
                 failure.append(error)
+            finally:
+                done.set()
 
-        worker = threading.Thread(target=work, daemon=True)
+        done = threading.Event()
         try:
-            worker.start()
-            while worker.is_alive():
-                worker.join(0.05)
+            threading.Thread(target=work, daemon=True).start()
+            while not done.wait(0.05):
+                pass
             if failure:
                 raise failure[0]
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
-            if worker.is_alive():
+            if not done.is_set():
                 # The thread cannot be stopped: leave at once, and nothing half-written behind.
                 discard_unfinished()
                 Console(stderr=True).show_cursor(True)
