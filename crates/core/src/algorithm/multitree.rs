@@ -6,9 +6,9 @@
 
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router};
-use crate::schedule::{Issue, Lane, Op, Schedule};
+use crate::schedule::{Issue, Lane, MAX_TRANSFERS, Op, Schedule};
 
 /// See the module.
 pub struct MultiTree;
@@ -169,9 +169,15 @@ impl Algorithm for MultiTree {
         let Some(twins) = twins(fabric) else {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
-        let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes);
+        let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes).next_multiple_of(4);
         let roots: Vec<u32> =
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
+        // Growing the trees takes long; do not start what cannot be held.
+        let passes = if kind == Kind::AllReduce { 2 } else { 1 };
+        if passes * roots.len() * (fabric.ranks() - 1) > MAX_TRANSFERS {
+            let what = format!("multitree on {} ranks has more than {MAX_TRANSFERS} transfers", fabric.ranks());
+            return Err(Error::new(Code::TooLarge, what));
+        }
         let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));
         let mut builder = request.builder();
         if kind.rooted() {
