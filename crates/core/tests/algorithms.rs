@@ -251,3 +251,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_does_not_fit_memory_is_refused_at_once() {
+    let system = System::preset("generic").unwrap();
+    for (fabric, spec, what) in [
+        ("ring:4096", "multitree", "transfers"),
+        ("ring:1024", "direct", "links on its routes"),
+        ("fc:600", "direct", "dependencies"),
+    ] {
+        let fabric = Fabric::parse(fabric).unwrap();
+        let error = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap_err();
+        assert_eq!(error.code, Code::TooLarge, "{error}");
+        assert!(error.message.contains(what), "{error}");
+    }
+}
+
+#[test]
+fn chunks_are_not_empty() {
+    let system = System::preset("generic").unwrap();
+    let fabric = Fabric::parse("mesh:4x4").unwrap();
+    for (spec, kind) in [("tto", Kind::AllReduce), ("multitree", Kind::Broadcast)] {
+        for chunk in [1, 13, 50, 98_304] {
+            let spec = format!("{spec}:chunk={chunk}");
+            let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, &spec).unwrap();
+            for (id, lane) in schedule.lanes.iter().enumerate() {
+                // The last one may be, where lanes differ by an element.
+                let last = schedule.chunk_range(id as u32, lane.chunks.saturating_sub(2));
+                assert!(!last.is_empty(), "{spec}: lane {id}");
+            }
+        }
+    }
+}

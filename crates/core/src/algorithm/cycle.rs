@@ -2,8 +2,8 @@
 
 use crate::fabric::{Fabric, Grid, GridKind, NodeId, Shape};
 
-/// Tries of the search for a Hamiltonian cycle on fabrics without structure.
-const SEARCH_LIMIT: usize = 200_000;
+/// Neighbours looked at in the search for a Hamiltonian cycle on fabrics without structure.
+const SEARCH_LIMIT: usize = 1 << 24;
 
 /// A cycle through all ranks over links (or through switches), starting at rank 0, if one is
 /// known or found by a bounded search.
@@ -78,30 +78,32 @@ fn search(fabric: &Fabric) -> Option<Vec<u32>> {
     let adjacent = rank_neighbours(fabric);
     let count = adjacent.len();
     let mut used = vec![false; count];
-    let mut path = vec![0u32];
-    used[0] = true;
-    let ways_out = |rank: u32, used: &[bool]| adjacent[rank as usize].iter().filter(|&&n| !used[n as usize]).count();
-    let choices = |rank: u32, used: &[bool]| {
-        let mut list: Vec<u32> = adjacent[rank as usize].iter().copied().filter(|&n| !used[n as usize]).collect();
-        list.sort_by_key(|&n| (ways_out(n, used), n));
-        list.reverse();
-        list
-    };
-    let mut stack = vec![choices(0, &used)];
-    for _ in 0..SEARCH_LIMIT {
-        let top = stack.last_mut()?;
-        match top.pop() {
+    // Unused neighbours of each rank (those that lead to it, where links go one way).
+    let mut ways_out: Vec<usize> = vec![0; count];
+    adjacent.iter().flatten().for_each(|&n| ways_out[n as usize] += 1);
+    let mut left = SEARCH_LIMIT;
+    let mut path = Vec::with_capacity(count);
+    let mut stack = vec![vec![0u32]];
+    while left > 0 {
+        match stack.last_mut()?.pop() {
             Some(next) => {
                 path.push(next);
                 used[next as usize] = true;
-                if path.len() == count && adjacent[next as usize].contains(&0) {
+                let near = &adjacent[next as usize];
+                near.iter().for_each(|&n| ways_out[n as usize] -= 1);
+                left = left.saturating_sub(near.len());
+                if path.len() == count && near.contains(&0) {
                     return Some(path);
                 }
-                stack.push(choices(next, &used));
+                let mut choices: Vec<u32> = near.iter().copied().filter(|&n| !used[n as usize]).collect();
+                choices.sort_unstable_by_key(|&n| std::cmp::Reverse((ways_out[n as usize], n)));
+                stack.push(choices);
             }
             None => {
                 stack.pop();
-                used[path.pop()? as usize] = false;
+                let last = path.pop()?;
+                used[last as usize] = false;
+                adjacent[last as usize].iter().for_each(|&n| ways_out[n as usize] += 1);
             }
         }
     }
@@ -117,7 +119,7 @@ fn rank_neighbours(fabric: &Fabric) -> Vec<Vec<u32>> {
             let mut stack = vec![fabric.node_of_rank(rank)];
             seen[stack[0] as usize] = true;
             while let Some(node) = stack.pop() {
-                for next in fabric.neighbours(node) {
+                for next in fabric.out_links(node).iter().map(|&link| fabric.link(link).to) {
                     if !std::mem::replace(&mut seen[next as usize], true) {
                         match fabric.nodes[next as usize].rank {
                             Some(other) => found.push(other),
@@ -250,6 +252,14 @@ mod tests {
         assert_eq!(hamiltonian(&line), None);
         let odd = grid("odd", Mesh, &[3, 3]).unwrap();
         assert_eq!(hamiltonian(&odd), None);
+    }
+
+    #[test]
+    fn dense_fabrics_are_searched_at_once() {
+        for (spec, ranks) in [("bigraph:64x32", 4096), ("fc:512,drop=0-1", 512), ("switch:2048,exclude=7", 2047)] {
+            let cycle = hamiltonian(&Fabric::parse(spec).unwrap()).unwrap();
+            assert_eq!(cycle.len(), ranks, "{spec}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router};
-use crate::schedule::{Issue, Lane, MAX_LANE_TRANSFERS, Op, Schedule};
+use crate::schedule::{Issue, Lane, MAX_TRANSFERS, Op, Schedule};
 
 /// See the module.
 pub struct MultiTree;
@@ -169,13 +169,13 @@ impl Algorithm for MultiTree {
         let Some(twins) = twins(fabric) else {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
-        let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes);
+        let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes).next_multiple_of(4);
         let roots: Vec<u32> =
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
-        let count = roots.len() * (fabric.ranks() - 1) * if kind == Kind::AllReduce { 2 } else { 1 };
-        if count > MAX_LANE_TRANSFERS {
-            let what =
-                format!("multitree on {} ranks needs {count} transfers (at most {MAX_LANE_TRANSFERS})", fabric.ranks());
+        // Growing the trees takes long; do not start what cannot be held.
+        let passes = if kind == Kind::AllReduce { 2 } else { 1 };
+        if passes * roots.len() * (fabric.ranks() - 1) > MAX_TRANSFERS {
+            let what = format!("multitree on {} ranks has more than {MAX_TRANSFERS} transfers", fabric.ranks());
             return Err(Error::new(Code::TooLarge, what));
         }
         let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));

@@ -6,9 +6,10 @@ use crate::schedule::{Builder, LaneId, Op};
 /// Reduces `lanes` adjacent lanes along `path`, one hop a step from `first_step`: every rank adds
 /// its own data when the path first visits it and merely relays when the path comes by again.
 pub fn reduce_along(builder: &mut Builder, path: &[u32], lane: LaneId, lanes: u32, first_step: u32) -> Result<()> {
+    let mut seen = vec![false; builder.schedule.ranks as usize];
     for (i, hop) in path.windows(2).enumerate() {
-        let seen = path[..=i].contains(&hop[1]);
-        let op = if seen { Op::Copy } else { Op::Reduce };
+        seen[hop[0] as usize] = true;
+        let op = if seen[hop[1] as usize] { Op::Copy } else { Op::Reduce };
         builder.send(op, hop[0], hop[1], lane, lanes, first_step + i as u32)?;
     }
     Ok(())

@@ -93,7 +93,8 @@ impl Algorithm for Tto {
             let column = if c == 0 { column } else { columns - 1 - column };
             row * columns + column
         };
-        let chunk = request.options.bytes("chunk", 96 << 10)?.min(request.bytes);
+        // Whole elements for each tree, so that no chunk is empty.
+        let chunk = request.options.bytes("chunk", 96 << 10)?.min(request.bytes).next_multiple_of(12);
         let chunks = request.bytes.div_ceil(chunk);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;

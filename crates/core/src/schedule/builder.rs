@@ -1,12 +1,14 @@
 //! Builds schedules: transfers are added with a step, routes and dependencies are derived.
 
 use super::{
-    Issue, Lane, LaneId, MAX_DEPENDENCIES, MAX_LANE_TRANSFERS, Op, Pacing, Phase, Schedule, Transfer, TransferId,
+    Issue, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Pacing, Phase, Schedule,
+    Transfer, TransferId,
 };
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId, Router};
 use crate::units::Bytes;
+use std::collections::HashMap;
 
 /// Adds transfers step by step. A transfer sees everything its sender received in earlier steps
 /// (and earlier phases) and nothing from its own step; the dependencies that follow from this are
@@ -14,7 +16,10 @@ use crate::units::Bytes;
 pub struct Builder<'a> {
     fabric: &'a Fabric,
     router: Router<'a>,
+    /// The first link from one node to another; only looked up.
+    neighbours: HashMap<(NodeId, NodeId), LinkId>,
     lane_transfers: usize,
+    hops: usize,
     /// The schedule under construction; its attributes may be set directly.
     pub schedule: Schedule,
 }
@@ -22,10 +27,16 @@ pub struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// An empty schedule for `collective` over `bytes` on `fabric`, without phases.
     pub fn new(algorithm: impl Into<String>, fabric: &'a Fabric, collective: Collective, bytes: Bytes) -> Self {
+        let mut neighbours = HashMap::with_capacity(fabric.links.len());
+        for (id, link) in (0..).zip(&fabric.links) {
+            neighbours.entry((link.from, link.to)).or_insert(id);
+        }
         Builder {
             fabric,
+            neighbours,
             router: Router::new(fabric),
             lane_transfers: 0,
+            hops: 0,
             schedule: Schedule {
                 schema: Schedule::SCHEMA.into(),
                 algorithm: algorithm.into(),
@@ -77,7 +88,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     /// [`Code::BadFile`] for ranks that do not exist, [`Code::TooLarge`] for schedules past
-    /// [`MAX_LANE_TRANSFERS`].
+    /// [`MAX_TRANSFERS`], [`MAX_LANE_TRANSFERS`] or [`MAX_HOPS`].
     pub fn send(&mut self, op: Op, from: u32, to: u32, lane: LaneId, lanes: u32, step: u32) -> Result<()> {
         let ranks = self.schedule.ranks;
         if from >= ranks || to >= ranks {
@@ -110,11 +121,15 @@ impl<'a> Builder<'a> {
             self.phase("main", false);
         }
         self.lane_transfers += lanes as usize;
-        if self.lane_transfers > MAX_LANE_TRANSFERS {
-            return Err(Error::new(
-                Code::TooLarge,
-                format!("schedule has more than {MAX_LANE_TRANSFERS} lane transfers"),
-            ));
+        self.hops += route.len();
+        for (what, count, most) in [
+            ("transfers", self.schedule.transfers.len() + 1, MAX_TRANSFERS),
+            ("lane transfers", self.lane_transfers, MAX_LANE_TRANSFERS),
+            ("links on its routes", self.hops, MAX_HOPS),
+        ] {
+            if count > most {
+                return Err(too_many(what, most));
+            }
         }
         let phase = self.schedule.phases.len() as u32 - 1;
         self.schedule.transfers.push(Transfer { from, to, op, lane, lanes, phase, step, route, after: vec![] });
@@ -122,8 +137,8 @@ impl<'a> Builder<'a> {
     }
 
     fn minimal_route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
-        match self.fabric.link_between(from, to) {
-            Some(link) => vec![link],
+        match self.neighbours.get(&(from, to)) {
+            Some(&link) => vec![link],
             None => self.router.route(from, to),
         }
     }
@@ -133,7 +148,7 @@ impl<'a> Builder<'a> {
     /// Complexity: O(lane transfers * mean fan-in).
     ///
     /// # Errors
-    /// As [`Schedule::check`].
+    /// As [`Schedule::check`], and [`Code::TooLarge`] past [`MAX_DEPENDENCIES`].
     pub fn finish(mut self) -> Result<Schedule> {
         let schedule = &mut self.schedule;
         schedule.transfers.sort_by_key(|t| (t.phase, t.step));
@@ -150,16 +165,20 @@ impl<'a> Builder<'a> {
             let groups: Vec<&[TransferId]> = list.chunk_by(|&a, &b| moment(a) == moment(b)).collect();
             for group in groups {
                 for &id in group {
-                    let from = schedule.transfers[id as usize].from as usize;
-                    dependencies += writes[from].len();
-                    if dependencies > MAX_DEPENDENCIES {
-                        let what = format!("schedule has more than {MAX_DEPENDENCIES} dependencies");
-                        return Err(Error::new(Code::TooLarge, what));
+                    let transfer = &mut schedule.transfers[id as usize];
+                    let known = transfer.after.len();
+                    let writes = &writes[transfer.from as usize];
+                    if known == 0 {
+                        transfer.after.extend_from_slice(writes);
+                    } else {
+                        // Another lane of the same transfer may have the same writes.
+                        let new = |write: &&TransferId| !transfer.after[..known].contains(write);
+                        let new: Vec<TransferId> = writes.iter().filter(new).copied().collect();
+                        transfer.after.extend(new);
                     }
-                    for &write in &writes[from] {
-                        if !schedule.transfers[id as usize].after.contains(&write) {
-                            schedule.transfers[id as usize].after.push(write);
-                        }
+                    dependencies += transfer.after.len() - known;
+                    if dependencies > MAX_DEPENDENCIES {
+                        return Err(too_many("dependencies", MAX_DEPENDENCIES));
                     }
                 }
                 for &id in group {
@@ -175,4 +194,8 @@ impl<'a> Builder<'a> {
         }
         Ok(self.schedule)
     }
+}
+
+fn too_many(what: &str, most: usize) -> Error {
+    Error::new(Code::TooLarge, format!("the schedule has more than {most} {what}; use fewer ranks"))
 }

@@ -27,11 +27,15 @@ pub type TransferId = u32;
 /// Index of a lane in [`Schedule::lanes`].
 pub type LaneId = u32;
 
+/// Most transfers a schedule may hold: a ring of 2048 ranks. This and the next limits keep a schedule
+/// below 2 GiB of memory.
+pub const MAX_TRANSFERS: usize = 1 << 23;
 /// Most lane-transfer pairs a schedule may hold.
-pub const MAX_LANE_TRANSFERS: usize = 1 << 23;
-
-/// Most dependencies a schedule may hold.
-pub const MAX_DEPENDENCIES: usize = 1 << 26;
+pub const MAX_LANE_TRANSFERS: usize = 1 << 26;
+/// Most links on the routes of a built schedule.
+pub const MAX_HOPS: usize = 1 << 27;
+/// Most dependencies of a built schedule.
+pub const MAX_DEPENDENCIES: usize = 1 << 27;
 
 /// A region of the buffer that streams in equal chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -327,6 +331,9 @@ impl Schedule {
             if lane.source >= self.ranks || lane.owner >= self.ranks {
                 return bad(format!("lane {id} names a source or owner that is no rank"));
             }
+        }
+        if self.transfers.len() > MAX_TRANSFERS {
+            return Err(Error::new(Code::TooLarge, format!("schedule: more than {MAX_TRANSFERS} transfers")));
         }
         if let Some((rank, lane)) =
             self.known_gaps.iter().find(|(r, l)| *r >= self.ranks || *l as usize >= self.lanes.len())
