@@ -30,7 +30,8 @@ impl Engine for AlphaBeta {
         let mut next_chunk = vec![0u64; plan.jobs.len()];
         let mut link_free: Vec<Picos> = vec![0; plan.fabric.links.len()];
         let mut send_free: Vec<Picos> = vec![0; plan.fabric.links.len()];
-        let mut reducer_free: Vec<Picos> = vec![0; plan.fabric.ranks()];
+        // The last reduction of each rank.
+        let mut reducer_busy: Vec<(Picos, Picos)> = vec![(0, 0); plan.fabric.ranks()];
         let stop_and_wait = plan.schedule.pacing == Pacing::StopAndWait && plan.schedule.issue == Issue::Links;
         let (mut phase, mut barrier, mut latest) = (0, 0, 0);
         let mut heap: BinaryHeap<Reverse<(u32, u64, u32)>> =
@@ -80,9 +81,15 @@ impl Engine for AlphaBeta {
             }
             let mut applied = delivered;
             if job.reduce_ps > 0 {
-                let free = &mut reducer_free[job.to as usize];
-                applied = delivered.max(*free) + job.reduce_ps;
-                *free = applied;
+                // Messages come here in schedule order; one that arrives early goes before.
+                let (begin, end) = &mut reducer_busy[job.to as usize];
+                if delivered + job.reduce_ps > *begin {
+                    *begin = delivered.max(*end);
+                    *end = *begin + job.reduce_ps;
+                    applied = *end;
+                } else {
+                    applied = delivered + job.reduce_ps;
+                }
             }
             recorder.applied(plan, job, chunk, applied);
             latest = latest.max(applied);
