@@ -59,8 +59,7 @@ impl Algorithm for Direct {
             }
             _ => {
                 for rank in 0..n {
-                    let lane = builder.block(request.shard(rank), request.block_bytes(n)) as usize;
-                    (builder.schedule.lanes[lane].source, builder.schedule.lanes[lane].owner) = (rank, rank);
+                    builder.shard_block(rank, request.shard(rank), request.block_bytes(n));
                 }
                 let pairs = || (1..n).flat_map(|k| (0..n).map(move |rank| (k, rank, (rank + k) % n)));
                 if request.scatters() {

@@ -67,8 +67,7 @@ impl Algorithm for HalvingDoubling {
         let reversed = |l: u32| l.reverse_bits() >> (32 - bits);
         for lane in 0..n {
             let owner = rank[reversed(lane) as usize];
-            let id = builder.block(request.shard(owner), request.block_bytes(n)) as usize;
-            (builder.schedule.lanes[id].source, builder.schedule.lanes[id].owner) = (owner, owner);
+            builder.shard_block(owner, request.shard(owner), request.block_bytes(n));
         }
         // The lanes of all positions that agree with `i` in their lowest `known` bits.
         let span = |i: u32, known: u32| {

@@ -196,8 +196,7 @@ impl Algorithm for MultiTree {
             builder.schedule.issue = Issue::StrictSteps;
             builder.schedule.conflict_free = true;
             for &root in &roots {
-                let lane = builder.block(request.shard(root), request.block_bytes(request.ranks())) as usize;
-                (builder.schedule.lanes[lane].source, builder.schedule.lanes[lane].owner) = (root, root);
+                builder.shard_block(root, request.shard(root), request.block_bytes(request.ranks()));
             }
         }
         if kind.reduces() {

@@ -40,11 +40,10 @@ impl Algorithm for Ring {
             if visits.len() == 2 {
                 region = half(region, usize::from(slot == visits[1]));
             }
-            let lane = builder.block(region, block);
-            (builder.schedule.lanes[lane as usize].source, builder.schedule.lanes[lane as usize].owner) = (rank, rank);
+            builder.shard_block(rank, region, block);
         }
         // Slot `i` after `start`, going forwards along the walk.
-        let around = |start: usize| -> Vec<u32> { (0..slots).map(|i| walk[(start + i) % slots]).collect() };
+        let around = |start| path::around(&walk, start, 0);
         if request.scatters() {
             builder.phase("reduce-scatter", false);
             for slot in 0..slots {

@@ -60,8 +60,7 @@ impl Algorithm for Ring2d {
         for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
             for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                 let owner = rank(which, first, second);
-                let id = builder.block(half(request.shard(owner), which), block) as usize;
-                (builder.schedule.lanes[id].source, builder.schedule.lanes[id].owner) = (owner, owner);
+                builder.shard_block(owner, half(request.shard(owner), which), block);
             }
         }
         // A phase is one dimension of both halves: whole parts along the first, blocks along the second.

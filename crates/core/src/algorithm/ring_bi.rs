@@ -38,15 +38,10 @@ impl Algorithm for RingBi {
         builder.schedule.conflict_free = !request.fabric.has_switches();
         for direction in 0..2 {
             for &rank in &cycle {
-                let lane = builder.block(half(request.shard(rank), direction), block) as usize;
-                (builder.schedule.lanes[lane].source, builder.schedule.lanes[lane].owner) = (rank, rank);
+                builder.shard_block(rank, half(request.shard(rank), direction), block);
             }
         }
-        // The whole cycle from `slot`, forwards for direction 0 and backwards for direction 1.
-        let around = |slot: usize, direction: usize| -> Vec<u32> {
-            let step = if direction == 0 { 1 } else { slots - 1 };
-            (0..slots).map(|i| cycle[(slot + i * step) % slots]).collect()
-        };
+        let around = |slot, direction| path::around(&cycle, slot, direction);
         let lanes = || (0..2).flat_map(|direction| (0..slots).map(move |slot| (direction, slot)));
         if request.scatters() {
             builder.phase("reduce-scatter", false);

@@ -64,10 +64,7 @@ impl Algorithm for RingBiOdd {
                 builder.block(half(shard(request.bytes, slots, slot), direction), block);
             }
         }
-        let around = |slot: usize, direction: usize| -> Vec<u32> {
-            let step = if direction == 0 { 1 } else { slots - 1 };
-            (0..slots).map(|i| ring[(slot + i * step) % slots]).collect()
-        };
+        let around = |slot, direction| path::around(&ring, slot, direction);
         let lanes = || (0..2).flat_map(|direction| (0..slots).map(move |slot| (direction, slot)));
         // Hops from the owner of a lane to the merging rank of its direction, along the gather.
         let hops_to_merge = |direction: usize, slot: usize| {

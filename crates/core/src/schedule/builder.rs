@@ -79,6 +79,14 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// [`Builder::block`] for a shard: `rank` starts with it (AllGather) and ends with it (ReduceScatter).
+    pub fn shard_block(&mut self, rank: u32, range: (Bytes, Bytes), wire: Bytes) -> LaneId {
+        let lane = self.block(range, wire);
+        let entry = &mut self.schedule.lanes[lane as usize];
+        (entry.source, entry.owner) = (rank, rank);
+        lane
+    }
+
     /// Starts a phase; transfers added from now on belong to it.
     pub fn phase(&mut self, name: &str, barrier: bool) {
         self.schedule.phases.push(Phase { name: name.into(), barrier });

@@ -15,8 +15,8 @@ const MAX_CHUNK_ROWS: u64 = 1 << 20;
 pub struct Recorder {
     links: Vec<LinkRow>,
     ranks: Vec<RankRow>,
-    /// Start of every lane's rows in `complete`; chunks between the first and the last share the
-    /// first row's neighbour when the table would be too large.
+    /// Start of every lane's rows in `complete`: a row a chunk, or only the first and the last
+    /// chunk's when the table would be too large.
     lane_rows: Vec<usize>,
     complete: Vec<Picos>,
     all_chunks: bool,
