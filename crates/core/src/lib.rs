@@ -7,6 +7,7 @@ pub mod bound;
 pub mod collective;
 pub mod error;
 pub mod fabric;
+pub mod noc;
 pub mod schedule;
 pub mod simulate;
 pub mod system;

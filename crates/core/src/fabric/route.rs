@@ -43,28 +43,29 @@ impl<'a> Router<'a> {
         })
     }
 
+    /// First link of the route from `at` to another node; `None` if there is no path or none is needed.
+    pub fn next(&mut self, at: NodeId, to: NodeId) -> Option<LinkId> {
+        let fabric = self.fabric;
+        let distance = self.distances(to);
+        let closer = |id: &LinkId| {
+            let after = distance[fabric.link(*id).to as usize];
+            after != u32::MAX && after + 1 == distance[at as usize]
+        };
+        let links = fabric.out_links(at).iter().copied();
+        links.filter(closer).min_by_key(|&id| (fabric.link(id).to, id))
+    }
+
     /// Links of the route between two nodes; empty if they are the same.
     ///
     /// # Panics
     /// If there is no path; [`Fabric::new`] guarantees one between ranks.
     pub fn route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
-        let fabric = self.fabric;
-        let distance = self.distances(to);
-        let mut links = Vec::with_capacity(distance[from as usize] as usize);
+        let mut links = Vec::with_capacity(self.distances(to)[from as usize] as usize);
         let mut at = from;
         while at != to {
-            let next = fabric
-                .out_links(at)
-                .iter()
-                .copied()
-                .filter(|&id| {
-                    let after = distance[fabric.link(id).to as usize];
-                    after != u32::MAX && after + 1 == distance[at as usize]
-                })
-                .min_by_key(|&id| (fabric.link(id).to, id))
-                .expect("ranks of a fabric are connected");
+            let next = self.next(at, to).expect("ranks of a fabric are connected");
             links.push(next);
-            at = fabric.link(next).to;
+            at = self.fabric.link(next).to;
         }
         links
     }

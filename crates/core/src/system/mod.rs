@@ -1,5 +1,9 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
+mod router;
+
+pub use router::{Allocator, Choice, RouterModel, Switching};
+
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Link;
 use crate::units::{Bytes, Picos, Rate, clip};
@@ -48,6 +52,8 @@ pub struct System {
     pub packet: PacketFormat,
     /// Network interfaces.
     pub interface: NetworkInterface,
+    /// Routers, for flit fidelity.
+    pub router: RouterModel,
     /// From the arrival of a message's last packet to the start of what waited for it.
     pub hand_off_ps: Picos,
     /// Rate at which a rank adds received data to its own, one message at a time; `None` is free.
@@ -81,6 +87,14 @@ impl System {
                 clock_ps: None,
                 packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 1, fixed_size: false },
                 interface: NetworkInterface { count: 4, depth_packets: 64, virtual_channels: 4, issue_ps: 1_000 },
+                // A packet and a round trip of credits fit into a buffer.
+                router: RouterModel {
+                    depth_flits: 128,
+                    switching: Switching::CutThrough,
+                    routing_cycles: 0,
+                    hand_off_ps: 2_000,
+                    ..RouterModel::textbook()
+                },
                 hand_off_ps: 10_000,
                 reduce_rate: None,
             }),
@@ -94,6 +108,15 @@ impl System {
                 packet: PacketFormat { payload_bytes: 8192, flit_bytes: 512, header_flits: 1, fixed_size: true },
                 // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
                 interface: NetworkInterface { count: 4, depth_packets: 52, virtual_channels: 4, issue_ps: 1_000 },
+                // Reference section 1: 4 channels of 318 flits, look-ahead routing, iSLIP; 8 of the 12 ns
+                // of hand-off are spent in the routers at both ends.
+                router: RouterModel {
+                    depth_flits: 318,
+                    switching: Switching::CutThrough,
+                    routing_cycles: 0,
+                    hand_off_ps: 4_000,
+                    ..RouterModel::textbook()
+                },
                 hand_off_ps: 12_000,
                 // 16 PEs x 256 four-byte sums a cycle (reference section 1.3).
                 reduce_rate: Some(Rate(16 * 256 * 4 * 1_000_000_000)),

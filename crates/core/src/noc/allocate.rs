@@ -1,0 +1,178 @@
+//! Separable allocation: requests of inputs for outputs become a matching.
+//!
+//! Each side picks one of its requests by itself, so a cycle's matching need not be maximal; that is
+//! the price of one cycle, and further iterations raise it.
+
+use crate::system::Allocator;
+
+/// One request. `input` and `output` are local numbers of one router.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// Who asks.
+    pub input: u32,
+    /// What for.
+    pub output: u32,
+    /// Of several requests of one input for one output the least passes on.
+    pub tie: u32,
+    /// Creation of the packet: smaller is older.
+    pub age: u64,
+    /// What the caller wants to know about a granted request.
+    pub tag: u32,
+}
+
+/// Scratch space of allocations, for one or many routers.
+#[derive(Default)]
+pub struct Matching {
+    /// Best request of each output (input) so far: key and index.
+    best_of_output: Vec<(u64, u64, u32)>,
+    best_of_input: Vec<(u64, u64, u32)>,
+    matched_output: Vec<bool>,
+    matched_input: Vec<bool>,
+}
+
+const NONE: (u64, u64, u32) = (u64::MAX, u64::MAX, u32::MAX);
+
+/// Distance from a round-robin pointer.
+fn behind(number: u32, pointer: u32, count: usize) -> u64 {
+    (if number >= pointer { number - pointer } else { number + count as u32 - pointer }) as u64
+}
+
+impl Matching {
+    /// Room for `inputs` and `outputs` of the largest router.
+    pub fn new(inputs: usize, outputs: usize) -> Self {
+        Matching {
+            best_of_output: vec![NONE; outputs],
+            best_of_input: vec![NONE; inputs],
+            matched_output: vec![false; outputs],
+            matched_input: vec![false; inputs],
+        }
+    }
+
+    /// Calls `grant` with every granted request. `next_input[o]` is the round-robin pointer of output
+    /// `o` over inputs, `next_output[i]` that of input `i` over outputs; their lengths are the counts.
+    /// O(iterations x requests).
+    pub fn allocate(
+        &mut self,
+        allocator: Allocator,
+        iterations: u32,
+        requests: &[Request],
+        next_input: &mut [u32],
+        next_output: &mut [u32],
+        mut grant: impl FnMut(&Request),
+    ) {
+        // Alone, a request wins under every policy.
+        if let [request] = requests {
+            next_input[request.output as usize] = after(request.input, next_output.len());
+            next_output[request.input as usize] = after(request.output, next_input.len());
+            return grant(request);
+        }
+        let (inputs, outputs) = (next_output.len(), next_input.len());
+        let Matching { best_of_output, best_of_input, matched_output, matched_input } = self;
+        for iteration in 0..iterations {
+            let open = |r: &Request| !matched_input[r.input as usize] && !matched_output[r.output as usize];
+            let at_output = |r: &Request| match allocator {
+                Allocator::Age => (r.age, r.input as u64),
+                _ => (behind(r.input, next_input[r.output as usize], inputs), r.tie as u64),
+            };
+            let at_input = |r: &Request| match allocator {
+                Allocator::Age => (r.age, r.tie as u64),
+                _ => (behind(r.output, next_output[r.input as usize], outputs), r.tie as u64),
+            };
+            let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
+            if allocator == Allocator::Islip {
+                pick(best_of_output, requests, output, at_output, |_, r| open(r));
+                pick(best_of_input, requests, input, at_input, |i, r| best_of_output[output(r)].2 == i);
+            } else {
+                pick(best_of_input, requests, input, at_input, |_, r| open(r));
+                pick(best_of_output, requests, output, at_output, |i, r| best_of_input[input(r)].2 == i);
+            }
+            let mut any = false;
+            for (index, r) in requests.iter().enumerate() {
+                let (input, output) = (r.input as usize, r.output as usize);
+                if best_of_input[input].2 != index as u32 || best_of_output[output].2 != index as u32 {
+                    continue;
+                }
+                any = true;
+                (matched_input[input], matched_output[output]) = (true, true);
+                if iteration == 0 || allocator != Allocator::Islip {
+                    next_input[output] = after(r.input, inputs);
+                    next_output[input] = after(r.output, outputs);
+                }
+                grant(r);
+            }
+            for r in requests {
+                best_of_input[r.input as usize] = NONE;
+                best_of_output[r.output as usize] = NONE;
+            }
+            if !any {
+                break;
+            }
+        }
+        for r in requests {
+            matched_input[r.input as usize] = false;
+            matched_output[r.output as usize] = false;
+        }
+    }
+}
+
+/// The least key of each side, over the eligible requests.
+fn pick(
+    best: &mut [(u64, u64, u32)],
+    requests: &[Request],
+    side: impl Fn(&Request) -> usize,
+    key: impl Fn(&Request) -> (u64, u64),
+    eligible: impl Fn(u32, &Request) -> bool,
+) {
+    for (index, r) in requests.iter().enumerate().filter(|(index, r)| eligible(*index as u32, r)) {
+        let (a, b) = key(r);
+        best[side(r)] = (a, b, index as u32).min(best[side(r)]);
+    }
+}
+
+/// The number after `number`, round.
+fn after(number: u32, count: usize) -> u32 {
+    if number as usize + 1 == count { 0 } else { number + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(input: u32, output: u32, age: u64) -> Request {
+        Request { input, output, tie: 0, age, tag: 0 }
+    }
+
+    fn granted(
+        allocator: Allocator,
+        iterations: u32,
+        requests: &[Request],
+        next: &mut [Vec<u32>; 2],
+    ) -> Vec<(u32, u32)> {
+        let [a, b] = next;
+        let mut list = vec![];
+        Matching::new(4, 4).allocate(allocator, iterations, requests, a, b, |r| list.push((r.input, r.output)));
+        list.sort_unstable();
+        list
+    }
+
+    #[test]
+    fn islip_desynchronises() {
+        // Three inputs want all of three outputs: one match in the first cycle, three from the third on.
+        let all: Vec<Request> = (0..3).flat_map(|i| (0..3).map(move |o| request(i, o, 0))).collect();
+        let mut next = [vec![0; 4], vec![0; 4]];
+        let sizes: Vec<usize> = (0..5).map(|_| granted(Allocator::Islip, 1, &all, &mut next).len()).collect();
+        assert_eq!(sizes, [1, 2, 3, 3, 3]);
+        let mut next = [vec![0; 4], vec![0; 4]];
+        assert_eq!(granted(Allocator::Islip, 3, &all, &mut next).len(), 3);
+    }
+
+    #[test]
+    fn the_oldest_wins_and_round_robin_takes_turns() {
+        let two = [request(0, 1, 9), request(2, 1, 4)];
+        let mut next = [vec![0; 4], vec![0; 4]];
+        assert_eq!(granted(Allocator::Age, 1, &two, &mut next), [(2, 1)]);
+        let mut next = [vec![0; 4], vec![0; 4]];
+        let turns: Vec<_> = (0..3).flat_map(|_| granted(Allocator::RoundRobin, 1, &two, &mut next)).collect();
+        assert_eq!(turns, [(0, 1), (2, 1), (0, 1)]);
+    }
+}

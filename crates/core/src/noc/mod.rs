@@ -1,0 +1,15 @@
+//! A flit-level network of input-queued virtual-channel routers with credit flow control.
+//!
+//! It moves packets for whoever drives it: [`crate::simulate`] with a schedule, [`synthetic`] with
+//! random traffic, by which the network is validated on its own.
+
+mod allocate;
+mod deadlock;
+mod measure;
+mod network;
+pub mod route;
+pub mod synthetic;
+pub mod traffic;
+mod wheel;
+
+pub use network::{Hop, Network, Packet, Routing, Run};

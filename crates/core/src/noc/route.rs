@@ -1,0 +1,223 @@
+//! Routes that follow from the destination: dimension order on grids, minimal tables on any graph.
+
+use super::network::{Hop, Packet, Routing};
+use crate::error::{Code, Error, Result, nearest};
+use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router, Shape};
+use crate::units::clip;
+
+/// Most entries of a routing table.
+const MAX_ENTRIES: usize = 1 << 26;
+
+/// A named routing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Dimension order, the fastest dimension (x) first.
+    Xy,
+    /// Dimension order, the slowest dimension first.
+    Yx,
+    /// Fewest links, ties to the neighbour with the lowest number.
+    Minimal,
+}
+
+impl Kind {
+    /// All, with their command-line names.
+    pub const ALL: [(&'static str, Kind); 3] = [("xy", Kind::Xy), ("yx", Kind::Yx), ("minimal", Kind::Minimal)];
+
+    /// By command-line name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`].
+    pub fn parse(text: &str) -> Result<Kind> {
+        Kind::ALL.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind).ok_or_else(|| {
+            let names = Kind::ALL.map(|(name, _)| name);
+            let hint = nearest(text, names);
+            let what = format!("no routing '{}'{hint}; known: {}", clip(text), names.join(", "));
+            Error::new(Code::UnknownName, what)
+        })
+    }
+
+    /// What suits a fabric: `xy` on grids, `minimal` elsewhere.
+    pub fn of(fabric: &Fabric) -> Kind {
+        match fabric.shape {
+            Shape::Grid(_) => Kind::Xy,
+            _ => Kind::Minimal,
+        }
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// Routes of packets between the nodes of terminals.
+pub enum Routes {
+    /// See [`Kind::Xy`] and [`Kind::Yx`].
+    Grid(DimensionOrder),
+    /// See [`Kind::Minimal`].
+    Table(Table),
+}
+
+impl Routes {
+    /// Routes of a kind to `terminals` on `fabric` for routers of `virtual_channels`.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] for dimension order off grids or without two virtual channels on a
+    /// torus; [`Code::TooLarge`].
+    pub fn new(kind: Kind, fabric: &Fabric, terminals: &[NodeId], virtual_channels: u32) -> Result<Routes> {
+        Ok(match kind {
+            Kind::Minimal => Routes::Table(Table::new(fabric, terminals)?),
+            Kind::Xy | Kind::Yx => {
+                Routes::Grid(DimensionOrder::new(fabric, terminals, kind == Kind::Xy, virtual_channels)?)
+            }
+        })
+    }
+}
+
+impl Routing for Routes {
+    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+        match self {
+            Routes::Grid(grid) => grid.next(packet, at),
+            Routes::Table(table) => table.next(packet, at),
+        }
+    }
+}
+
+/// Dimension order. On tori the shorter way, ties by the packet's coin; the virtual channels are in
+/// two classes, and a packet whose way along a dimension crosses the dateline between the last and
+/// the first node takes the second class all along it, so that no cycle of buffers closes.
+pub struct DimensionOrder {
+    torus: bool,
+    /// Dimensions in the order they are corrected.
+    order: Vec<usize>,
+    dims: Vec<u32>,
+    /// Coordinates of all nodes.
+    coords: Vec<u32>,
+    destinations: Vec<NodeId>,
+    /// Link of every node to every position along every dimension (where there is one).
+    links: Vec<LinkId>,
+    /// First entry of each dimension in a node's part of `links`, and its length.
+    offsets: Vec<usize>,
+    width: usize,
+}
+
+/// Bits of [`Packet::route`]: dimension + 1 and class of the stretch a packet is on, then coins.
+const DIMENSION_BITS: u32 = 8;
+const CLASS_BIT: u32 = 1 << 8;
+const UP_BIT: u32 = 1 << 9;
+/// Coins of a packet, one for every dimension, as the initial [`Packet::route`].
+pub const COIN_SHIFT: u32 = 16;
+
+impl DimensionOrder {
+    fn new(fabric: &Fabric, terminals: &[NodeId], xy: bool, virtual_channels: u32) -> Result<Self> {
+        let refuse = |why: &str| Err(Error::new(Code::NotApplicable, format!("{}: {why}", fabric.name)));
+        let Shape::Grid(grid) = &fabric.shape else {
+            return refuse("dimension-ordered routing needs a grid; use routing minimal");
+        };
+        let torus = grid.kind == GridKind::Torus && grid.dims.iter().any(|&extent| extent > 2);
+        if torus && virtual_channels < 2 {
+            return refuse("a torus needs at least 2 virtual channels, on either side of its datelines");
+        }
+        let offsets: Vec<usize> =
+            grid.dims.iter().scan(0, |next, &extent| Some(std::mem::replace(next, *next + extent as usize))).collect();
+        let width = grid.dims.iter().map(|&extent| extent as usize).sum();
+        if width * fabric.nodes.len() > MAX_ENTRIES {
+            return Err(Error::new(Code::TooLarge, format!("{}: too large for routing tables", fabric.name)));
+        }
+        let coords: Vec<u32> = (0..fabric.nodes.len() as NodeId).flat_map(|node| grid.coords(node)).collect();
+        let count = grid.dims.len();
+        let mut links = vec![LinkId::MAX; width * fabric.nodes.len()];
+        for (id, link) in fabric.links.iter().enumerate() {
+            let at = |node: NodeId| &coords[node as usize * count..][..count];
+            let (from, to) = (at(link.from), at(link.to));
+            if let Some(dimension) = (0..count).find(|&d| from[d] != to[d]) {
+                links[link.from as usize * width + offsets[dimension] + to[dimension] as usize] = id as LinkId;
+            }
+        }
+        let mut order: Vec<usize> = (0..count).collect();
+        if xy {
+            order.reverse();
+        }
+        Ok(DimensionOrder {
+            torus,
+            order,
+            dims: grid.dims.clone(),
+            coords,
+            destinations: terminals.to_vec(),
+            links,
+            offsets,
+            width,
+        })
+    }
+}
+
+impl Routing for DimensionOrder {
+    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+        let count = self.dims.len();
+        let here = &self.coords[at as usize * count..][..count];
+        let there = &self.coords[self.destinations[packet.destination as usize] as usize * count..][..count];
+        let classes = if self.torus { 2 } else { 1 };
+        let Some(&dimension) = self.order.iter().find(|&&d| here[d] != there[d]) else {
+            return Hop { link: None, class: 0, classes };
+        };
+        let (from, to, extent) = (here[dimension], there[dimension], self.dims[dimension]);
+        let link = |position: u32| self.links[at as usize * self.width + self.offsets[dimension] + position as usize];
+        // A clique, and neighbours: straight there.
+        let direct = link(to);
+        if !self.torus && direct != LinkId::MAX {
+            return Hop { link: Some(direct), class: 0, classes };
+        }
+        if !self.torus {
+            let next = if to > from { from + 1 } else { from - 1 };
+            return Hop { link: Some(link(next)), class: 0, classes };
+        }
+        if packet.route % (1 << DIMENSION_BITS) != dimension as u32 + 1 {
+            // Onto a new dimension: the shorter way, and whether it crosses the dateline.
+            let distance = (to + extent - from) % extent;
+            let coin = packet.route >> (COIN_SHIFT + dimension as u32 % 16) & 1 != 0;
+            let up = 2 * distance < extent || (2 * distance == extent && coin);
+            let crosses = if up { from > to } else { from < to };
+            packet.route = packet.route >> COIN_SHIFT << COIN_SHIFT | (dimension as u32 + 1);
+            packet.route |= if crosses { CLASS_BIT } else { 0 } | if up { UP_BIT } else { 0 };
+        }
+        let next = if packet.route & UP_BIT != 0 { (from + 1) % extent } else { (from + extent - 1) % extent };
+        Hop { link: Some(link(next)), class: u32::from(packet.route & CLASS_BIT != 0), classes }
+    }
+}
+
+/// Next links by destination.
+pub struct Table {
+    nodes: usize,
+    /// Index of each terminal's destination in `next`.
+    column: Vec<u32>,
+    /// Link from each node towards each destination.
+    next: Vec<LinkId>,
+}
+
+impl Table {
+    fn new(fabric: &Fabric, terminals: &[NodeId]) -> Result<Self> {
+        let nodes = fabric.nodes.len();
+        let mut targets = terminals.to_vec();
+        targets.sort_unstable();
+        targets.dedup();
+        if targets.len() * nodes > MAX_ENTRIES {
+            return Err(Error::new(Code::TooLarge, format!("{}: too large for routing tables", fabric.name)));
+        }
+        let mut next = vec![LinkId::MAX; targets.len() * nodes];
+        let mut router = Router::new(fabric);
+        for (column, &target) in targets.iter().enumerate() {
+            for node in 0..nodes {
+                next[column * nodes + node] = router.next(node as NodeId, target).unwrap_or(LinkId::MAX);
+            }
+        }
+        let place = |node: &NodeId| targets.binary_search(node).unwrap_or(0) as u32;
+        Ok(Table { nodes, column: terminals.iter().map(place).collect(), next })
+    }
+}
+
+impl Routing for Table {
+    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+        let link = self.next[self.column[packet.destination as usize] as usize * self.nodes + at as usize];
+        Hop { link: (link != LinkId::MAX).then_some(link), class: 0, classes: 1 }
+    }
+}

@@ -1,0 +1,389 @@
+//! The network under synthetic traffic: Bernoulli sources with unlimited queues, warm-up, steady
+//! state, confidence interval (Dally and Towles, chapter 23).
+
+use super::measure::{BATCH_CYCLES, Measure};
+use super::network::{Network, Packet, Run};
+use super::route::{COIN_SHIFT, Kind, Routes};
+use super::traffic::{Pattern, Random, probability};
+use crate::error::{Code, Error, Result};
+use crate::fabric::{Fabric, NodeId};
+use crate::system::RouterModel;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Most flits of a packet.
+const MAX_PACKET_FLITS: u32 = 1 << 16;
+/// Most cycles of a run.
+const MAX_CYCLES: u64 = 1 << 32;
+/// The measurement goes on until the interval is this narrow, as a share of the mean,
+const PRECISION: f64 = 0.005;
+/// or this many flits have crossed a link.
+const MAX_FLIT_HOPS: u64 = 20_000_000;
+/// Mean latency from which a network counts as saturated, in units of the latency without load and
+/// in cycles (BookSim 2: 500 cycles).
+const SATURATED: (f64, f64) = (5.0, 500.0);
+
+/// What to simulate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// Traffic, as in [`Pattern::parse`].
+    pub traffic: String,
+    /// Flits offered per node and cycle.
+    pub rate: f64,
+    /// Flits of every packet.
+    pub packet_flits: u32,
+    /// Routing; by the fabric if `None`.
+    pub routing: Option<Kind>,
+    /// Routers.
+    pub router: RouterModel,
+    /// Cycles on every link for one flit.
+    pub link_cycles: u32,
+    /// Cycles a flit travels after that.
+    pub latency_cycles: u32,
+    /// Cycles before measuring; until latencies settle if `None`.
+    pub warm_up_cycles: Option<u64>,
+    /// Cycles measured; until the confidence interval is narrow if `None`.
+    pub cycles: Option<u64>,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+/// Mean, spread and percentiles of packet latencies, in cycles from creation to the arrival of the
+/// last flit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval of the mean; `None` if it cannot be told.
+    pub half_width: Option<f64>,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// From creation to the arrival of the last flit.
+    pub packet_latency_cycles: Latency,
+    /// From injection of the head to the arrival of the last flit, mean.
+    pub network_latency_cycles: f64,
+    /// Flits that left the network per node and cycle.
+    pub accepted_flits_per_node_cycle: f64,
+    /// Routers passed, those at both ends included.
+    pub hops_mean: f64,
+    /// Whether sources were kept up with and latencies stayed finite.
+    pub stable: bool,
+    /// Packets measured.
+    pub packets: u64,
+    /// Cycles of warm-up.
+    pub warm_up_cycles: u64,
+    /// Cycles measured.
+    pub cycles: u64,
+    /// Flits times links crossed in the whole run.
+    pub flit_hops: u64,
+    /// Events processed.
+    pub events: u64,
+}
+
+impl Experiment {
+    /// Uniform traffic of single flits on [`RouterModel::textbook`] routers.
+    pub fn new(rate: f64) -> Experiment {
+        Experiment {
+            traffic: "uniform".into(),
+            rate,
+            packet_flits: 1,
+            routing: None,
+            router: RouterModel::textbook(),
+            link_cycles: 1,
+            latency_cycles: 0,
+            warm_up_cycles: None,
+            cycles: None,
+            seed: 1,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(Code::BadSize, what));
+        if self.packet_flits == 0 || self.packet_flits > MAX_PACKET_FLITS {
+            return wrong(format!("a packet has 1 to {MAX_PACKET_FLITS} flits, not {}", self.packet_flits));
+        }
+        if !(self.rate > 0.0 && self.rate <= 1.0) {
+            return wrong(format!("the rate is above 0 and at most 1 flit per node and cycle, not {}", self.rate));
+        }
+        if probability(self.rate / self.packet_flits as f64) < 1 << 24 {
+            return wrong(format!("at rate {} hardly a packet would be sent; use at least 1e-9", self.rate));
+        }
+        for (name, cycles) in [("link", self.link_cycles), ("latency", self.latency_cycles)] {
+            if cycles > 1 << 20 || (name == "link" && cycles == 0) {
+                return wrong(format!("{name} cycles: at least {} and at most 2^20", u32::from(name == "link")));
+            }
+        }
+        let depth = self.router.depth_flits;
+        if self.router.switching == crate::system::Switching::CutThrough && depth < self.packet_flits {
+            return wrong(format!(
+                "cut-through needs buffers of a whole packet: {} flits, not {depth}",
+                self.packet_flits
+            ));
+        }
+        for cycles in [self.warm_up_cycles, self.cycles].into_iter().flatten() {
+            if cycles > MAX_CYCLES {
+                return wrong(format!("at most {MAX_CYCLES} cycles, not {cycles}"));
+            }
+        }
+        if self.cycles == Some(0) {
+            return wrong("0 cycles measure nothing".into());
+        }
+        Ok(())
+    }
+
+    /// Runs the network until the measurement is done. `progress` is called now and then with the
+    /// cycles done; returning `false` ends the run.
+    ///
+    /// # Errors
+    /// [`Code::BadSize`] for values out of range, those of [`Pattern::parse`], [`Routes::new`] and
+    /// [`Network::new`]; [`Code::Stalled`] with the cycle of buffers of a deadlock;
+    /// [`Code::Interrupted`].
+    pub fn run(&self, fabric: &Fabric, progress: &mut dyn FnMut(u64) -> bool) -> Result<Measured> {
+        self.check()?;
+        let pattern = Pattern::parse(&self.traffic, fabric)?;
+        let ranks = fabric.ranks() as u32;
+        let nodes: Vec<NodeId> = (0..ranks).map(|rank| fabric.node_of_rank(rank)).collect();
+        let kind = self.routing.unwrap_or(Kind::of(fabric));
+        let routes = Routes::new(kind, fabric, &nodes, self.router.virtual_channels)?;
+        let clock = self.router.clock_ps;
+        let flit_ps = vec![self.link_cycles as u64 * clock; fabric.links.len()];
+        let latency_ps = vec![self.latency_cycles as u64 * clock; fabric.links.len()];
+        let network = Network::new(fabric, &self.router, &flit_ps, &latency_ps, &nodes, routes)?;
+        let mut sources = Sources {
+            experiment: self,
+            fabric,
+            pattern,
+            ranks,
+            start: probability(self.rate / self.packet_flits as f64),
+            random: (0..ranks as u64).map(|rank| Random::new(self.seed, rank)).collect(),
+            next: vec![0; ranks as usize],
+            waiting: BinaryHeap::new(),
+            network,
+            measure: Measure::new(u64::MAX),
+            window: Window::default(),
+            progress,
+        };
+        sources.run()
+    }
+}
+
+/// Flits and packets delivered in a stretch of time.
+#[derive(Default, Clone, Copy)]
+struct Window {
+    packets: u64,
+    flits: u64,
+    latency: u64,
+}
+
+struct Sources<'a> {
+    experiment: &'a Experiment,
+    fabric: &'a Fabric,
+    pattern: Pattern,
+    ranks: u32,
+    /// Probability of a packet in a cycle, of 2^64.
+    start: u64,
+    random: Vec<Random>,
+    /// Cycle in which each source creates its next packet. It is created when it can be injected,
+    /// so that a source's queue takes no memory.
+    next: Vec<u64>,
+    /// Idle sources by that cycle.
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+    network: Network<Routes>,
+    measure: Measure,
+    window: Window,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl Sources<'_> {
+    fn run(&mut self) -> Result<Measured> {
+        for rank in 0..self.ranks {
+            self.schedule_after(rank, 0);
+            self.waiting.push(Reverse((self.next[rank as usize], rank)));
+        }
+        let (mut now, mut saturated) = self.warm_up()?;
+        let warm_up_cycles = now;
+        self.measure = Measure::new(now);
+        let batches = |cycles: u64| cycles.div_ceil(BATCH_CYCLES).max(1) * BATCH_CYCLES;
+        let mut cycles = self.experiment.cycles.map_or(20 * BATCH_CYCLES, batches);
+        let behind = self.behind(now);
+        self.window = Window::default();
+        let window = loop {
+            let end = warm_up_cycles + cycles;
+            self.measure.extend(end);
+            self.advance(now, end, end)?;
+            now = end;
+            let window = self.window;
+            let growth = self.behind(now).saturating_sub(behind) as f64 / (cycles * self.ranks as u64) as f64;
+            // Sources that fall behind by more than 2 % of the time never catch up.
+            saturated |= growth > 0.02;
+            if !saturated {
+                // Packets created in time are awaited, under unchanged load.
+                while !saturated && !self.all_delivered(end) {
+                    self.advance(now, now + BATCH_CYCLES, end)?;
+                    now += BATCH_CYCLES;
+                    saturated = now - end > (cycles + 100_000) * 4;
+                }
+            }
+            let (mean, ..) = self.measure.means(end);
+            saturated |= mean > self.limit();
+            let narrow = self.measure.half_width(end) <= PRECISION * mean;
+            if saturated || narrow || self.experiment.cycles.is_some() || self.network.flit_hops > MAX_FLIT_HOPS {
+                break window;
+            }
+            cycles *= 2;
+        };
+        let end = warm_up_cycles + cycles;
+        let (mean, network, hops_mean) = self.measure.means(end);
+        let half_width = self.measure.half_width(end);
+        Ok(Measured {
+            packet_latency_cycles: Latency {
+                mean,
+                half_width: half_width.is_finite().then_some(half_width),
+                p50: self.measure.percentile(0.5),
+                p99: self.measure.percentile(0.99),
+            },
+            network_latency_cycles: network,
+            accepted_flits_per_node_cycle: window.flits as f64 / (cycles * self.ranks as u64) as f64,
+            hops_mean,
+            stable: !saturated,
+            packets: self.measure.packets(end),
+            warm_up_cycles,
+            cycles,
+            flit_hops: self.network.flit_hops,
+            events: self.network.event_count,
+        })
+    }
+
+    /// Runs until latency and throughput change by less than 2 % from one window to the next, longer
+    /// one. Returns the cycle, and whether the network is saturated.
+    fn warm_up(&mut self) -> Result<(u64, bool)> {
+        if let Some(cycles) = self.experiment.warm_up_cycles {
+            self.advance(0, cycles, 0)?;
+            return Ok((cycles, false));
+        }
+        let (mut now, mut length) = (0, 2_000);
+        let mut before: Option<(f64, f64)> = None;
+        loop {
+            let behind = self.behind(now);
+            self.window = Window::default();
+            self.advance(now, now + length, 0)?;
+            now += length;
+            let mean = self.window.latency as f64 / self.window.packets.max(1) as f64;
+            let rate = self.window.flits as f64 / length as f64;
+            let near = |a: f64, b: f64| (a - b).abs() <= 0.02 * a.max(b);
+            let settled = before.is_some_and(|(m, r)| near(m, mean) && near(r, rate)) && self.window.packets > 0;
+            let growth = self.behind(now).saturating_sub(behind) as f64 / (length * self.ranks as u64) as f64;
+            // Overload shows at once in sources that fall behind; its throughput still has to settle.
+            let overload = growth > 0.05 && before.is_some_and(|(_, r)| near(r, rate));
+            if settled || overload || self.network.flit_hops > MAX_FLIT_HOPS / 4 || now > MAX_CYCLES {
+                return Ok((now, overload));
+            }
+            before = Some((mean, rate));
+            length = length * 3 / 2;
+        }
+    }
+
+    /// Latency at which the network counts as saturated.
+    fn limit(&self) -> f64 {
+        let e = self.experiment;
+        let router = &e.router;
+        let stages = router.routing_cycles + router.vc_allocation_cycles + router.switch_allocation_cycles;
+        let hop = (stages + router.traversal_cycles + e.link_cycles + e.latency_cycles) as f64;
+        let (_, _, hops) = self.measure.means(u64::MAX);
+        let unloaded = 2.0 + hop * hops + (e.packet_flits - 1) as f64 * e.link_cycles as f64;
+        (SATURATED.0 * unloaded).max(SATURATED.1)
+    }
+
+    /// Cycles by which all sources together are behind with creating packets.
+    fn behind(&self, now: u64) -> u64 {
+        self.next.iter().map(|&next| now.saturating_sub(next)).sum()
+    }
+
+    /// Whether every packet created before `end` has been delivered.
+    fn all_delivered(&self, end: u64) -> bool {
+        self.next.iter().all(|&next| next >= end) && self.network.oldest_created().is_none_or(|created| created >= end)
+    }
+
+    /// Draws the cycle of the next packet of a source, after `from - 1`.
+    fn schedule_after(&mut self, rank: u32, from: u64) {
+        let mut cycle = from;
+        let random = &mut self.random[rank as usize];
+        while !random.happens(self.start) {
+            cycle += 1;
+        }
+        self.next[rank as usize] = cycle;
+    }
+
+    /// Creates the next packet of a source, to be injected from `cycle` on.
+    fn create(&mut self, rank: u32, cycle: u64) {
+        let created = self.next[rank as usize];
+        let random = &mut self.random[rank as usize];
+        let destination = self.pattern.destination(rank, self.ranks, random);
+        let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
+        self.schedule_after(rank, created + 1);
+        let packet = Packet::new(destination, self.experiment.packet_flits, rank, coins, created);
+        self.network.offer(rank, Run { packet, count: 1 }, cycle);
+    }
+
+    /// Runs the cycles from `from` up to `until`; the measurement ends at `end` for now.
+    fn advance(&mut self, from: u64, until: u64, end: u64) -> Result<()> {
+        let mut steps = 0u32;
+        let mut cycle = from;
+        loop {
+            let source = self.waiting.peek().map(|Reverse((cycle, _))| *cycle);
+            let network = self.network.next_cycle();
+            if network.is_none() && self.network.in_flight > 0 {
+                return Err(self.stalled(cycle));
+            }
+            cycle = match (source, network) {
+                (Some(a), Some(b)) => a.min(b),
+                (Some(a), None) | (None, Some(a)) => a,
+                (None, None) => return Ok(()),
+            };
+            if cycle >= until {
+                return Ok(());
+            }
+            while let Some(&Reverse((at, rank))) = self.waiting.peek()
+                && at == cycle
+            {
+                self.waiting.pop();
+                self.create(rank, cycle);
+            }
+            self.network.advance(cycle);
+            for i in 0..self.network.delivered.len() {
+                let p = self.network.delivered[i];
+                self.window.packets += 1;
+                self.window.flits += p.flits as u64;
+                self.window.latency += cycle - p.created;
+                let (latency, network) = (cycle - p.created, cycle - p.injected);
+                self.measure.deliver(p.created, latency, network, p.hops as u64 + 1, end);
+            }
+            for i in 0..self.network.departed.len() {
+                let rank = self.network.departed[i];
+                let next = self.next[rank as usize];
+                if next <= cycle {
+                    self.create(rank, cycle + 1);
+                } else {
+                    self.waiting.push(Reverse((next, rank)));
+                }
+            }
+            steps += 1;
+            if steps.is_multiple_of(1 << 12) && !(self.progress)(cycle) {
+                return Err(Error::new(Code::Interrupted, "interrupted"));
+            }
+        }
+    }
+
+    fn stalled(&self, cycle: u64) -> Error {
+        let cycle_of_buffers = self.network.deadlock(self.fabric).unwrap_or("no cycle found".into());
+        Error::new(Code::Stalled, format!("deadlock at cycle {cycle}: {cycle_of_buffers}"))
+    }
+}

@@ -1,0 +1,164 @@
+//! Synthetic traffic: who sends to whom, and when.
+//!
+//! Patterns as in Dally and Towles, Principles and Practices of Interconnection Networks, section 3.2.
+
+use crate::error::{Code, Error, Result, nearest};
+use crate::fabric::{Fabric, Shape};
+use crate::units::{clip, parse_decimal};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+
+/// Destinations of packets, by source.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pattern {
+    /// Every rank alike, the source included.
+    Uniform,
+    /// The same rank always, one entry a source.
+    Permutation(Vec<u32>),
+    /// One rank with a probability (of 2^64), every rank alike otherwise.
+    Hotspot(u32, u64),
+}
+
+/// Names of the patterns.
+pub const PATTERNS: [&str; 8] =
+    ["uniform", "transpose", "tornado", "bit-complement", "bit-reverse", "shuffle", "neighbor", "hotspot"];
+
+impl Pattern {
+    /// The pattern of a specification such as `uniform` or `hotspot:rank=27,share=0.2`.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`], [`Code::BadSpec`], or [`Code::NotApplicable`] on fabrics without the
+    /// structure the pattern needs.
+    pub fn parse(text: &str, fabric: &Fabric) -> Result<Pattern> {
+        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let name = if name == "bitcomp" { "bit-complement" } else { name };
+        let ranks = fabric.ranks() as u32;
+        let refuse =
+            |why: String| Err(Error::new(Code::NotApplicable, format!("traffic {name} on {}: {why}", fabric.name)));
+        if !options.is_empty() && name != "hotspot" {
+            return Err(Error::new(
+                Code::BadSpec,
+                format!("traffic {name} has no options, but got '{}'", clip(options)),
+            ));
+        }
+        let grid = match &fabric.shape {
+            Shape::Grid(grid) if fabric.nodes.len() == fabric.ranks() => Some(grid),
+            _ => None,
+        };
+        // On a grid every coordinate on its own, elsewhere the rank as the only one.
+        let each = |f: &dyn Fn(u32, u32) -> u32| {
+            Pattern::Permutation(match grid {
+                Some(grid) => (0..ranks)
+                    .map(|rank| {
+                        let coords: Vec<u32> =
+                            grid.coords(rank).iter().zip(&grid.dims).map(|(&c, &k)| f(c, k)).collect();
+                        grid.node(&coords)
+                    })
+                    .collect(),
+                None => (0..ranks).map(|rank| f(rank, ranks)).collect(),
+            })
+        };
+        let bits = |f: &dyn Fn(u32, u32) -> u32| {
+            if !ranks.is_power_of_two() {
+                return refuse(format!("it needs a power of two of ranks, not {ranks}"));
+            }
+            Ok(Pattern::Permutation((0..ranks).map(|rank| f(rank, ranks.trailing_zeros())).collect()))
+        };
+        Ok(match name {
+            "uniform" => Pattern::Uniform,
+            "transpose" => match grid {
+                Some(grid) if grid.dims.len() == 2 && grid.dims[0] == grid.dims[1] => {
+                    let swap = |rank| grid.node(&[grid.coords(rank)[1], grid.coords(rank)[0]]);
+                    Pattern::Permutation((0..ranks).map(swap).collect())
+                }
+                _ => return refuse("it needs a square grid of two dimensions".into()),
+            },
+            // Just short of half way round.
+            "tornado" => each(&|c, k| (c + k.div_ceil(2) - 1) % k),
+            "neighbor" => each(&|c, k| (c + 1) % k),
+            "bit-complement" => bits(&|rank, count| !rank & (((1u64 << count) - 1) as u32))?,
+            "bit-reverse" => bits(&|rank, count| rank.reverse_bits().checked_shr(32 - count).unwrap_or(0))?,
+            "shuffle" => bits(&|rank, count| (rank << 1 | rank >> (count - 1)) & (((1u64 << count) - 1) as u32))?,
+            "hotspot" => {
+                let (mut rank, mut share) = (ranks / 2, 0.1);
+                for option in options.split(',').filter(|option| !option.is_empty()) {
+                    let wrong = |why: &str| {
+                        Error::new(Code::BadSpec, format!("traffic hotspot: {why}, not '{}'", clip(option)))
+                    };
+                    match option.split_once('=') {
+                        Some(("rank", value)) => {
+                            rank = value
+                                .parse()
+                                .ok()
+                                .filter(|&rank| rank < ranks)
+                                .ok_or_else(|| wrong(&format!("rank is a rank from 0 to {}", ranks - 1)))?;
+                        }
+                        Some(("share", value)) => {
+                            let given = parse_decimal(value).filter(|share| (0.0..=1.0).contains(share));
+                            share = given.ok_or_else(|| wrong("share is a number from 0 to 1"))?;
+                        }
+                        _ => return Err(wrong("options are rank=N and share=X")),
+                    }
+                }
+                Pattern::Hotspot(rank, probability(share))
+            }
+            _ => {
+                let hint = nearest(name, PATTERNS);
+                let what = format!("no traffic '{}'{hint}; known: {}", clip(name), PATTERNS.join(", "));
+                return Err(Error::new(Code::UnknownName, what));
+            }
+        })
+    }
+
+    /// Destination of the next packet of `source`.
+    pub fn destination(&self, source: u32, ranks: u32, random: &mut Random) -> u32 {
+        match self {
+            Pattern::Uniform => random.below(ranks),
+            Pattern::Permutation(list) => list[source as usize],
+            Pattern::Hotspot(rank, share) => {
+                if random.happens(*share) {
+                    *rank
+                } else {
+                    random.below(ranks)
+                }
+            }
+        }
+    }
+}
+
+/// A probability as a share of 2^64.
+pub fn probability(share: f64) -> u64 {
+    // Saturates: 1 happens but for one time in 2^64.
+    (share * 2f64.powi(64)) as u64
+}
+
+/// Seeded random numbers in integers only, equal on every machine.
+pub struct Random(Pcg64Mcg);
+
+impl Random {
+    /// Stream number `stream` of a seed.
+    pub fn new(seed: u64, stream: u64) -> Random {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        bytes[8..].copy_from_slice(&stream.to_le_bytes());
+        let mut first = Pcg64Mcg::from_seed(bytes);
+        // Close seeds start close together.
+        (0..16).for_each(|_| _ = first.next_u64());
+        Random(Pcg64Mcg::seed_from_u64(first.next_u64()))
+    }
+
+    /// A number below `count`.
+    pub fn below(&mut self, count: u32) -> u32 {
+        ((self.0.next_u32() as u64 * count as u64) >> 32) as u32
+    }
+
+    /// Whether something of a probability (of 2^64) happens.
+    pub fn happens(&mut self, probability: u64) -> bool {
+        self.0.next_u64() < probability
+    }
+
+    /// 32 random bits.
+    pub fn bits(&mut self) -> u32 {
+        self.0.next_u32()
+    }
+}

@@ -1,0 +1,105 @@
+//! Events by cycle: a wheel of slots for the near future, a heap for the rest.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const SLOTS: usize = 1 << 12;
+
+/// What happens to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// The first flit on a channel arrives.
+    Arrival(u32),
+    /// A credit for a virtual channel of a channel comes back.
+    Credit(u32),
+    /// A terminal may have something to inject.
+    Terminal(u32),
+    /// A router may have something to allocate.
+    Router(u32),
+}
+
+/// Events to come, in cycle order; of one cycle, in no particular order.
+pub struct Wheel {
+    slots: Vec<Vec<Event>>,
+    /// A bit for every slot that is not empty.
+    occupied: [u64; SLOTS / 64],
+    far: BinaryHeap<Reverse<(u64, Event)>>,
+    now: u64,
+}
+
+impl Wheel {
+    /// No events, at cycle 0.
+    pub fn new() -> Self {
+        Wheel { slots: vec![vec![]; SLOTS], occupied: [0; SLOTS / 64], far: BinaryHeap::new(), now: 0 }
+    }
+
+    /// Adds an event at a cycle that has not been taken yet.
+    pub fn push(&mut self, cycle: u64, event: Event) {
+        debug_assert!(cycle >= self.now);
+        if cycle - self.now >= SLOTS as u64 {
+            return self.far.push(Reverse((cycle, event)));
+        }
+        let slot = cycle as usize % SLOTS;
+        self.slots[slot].push(event);
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Cycle of the next event.
+    pub fn next_cycle(&self) -> Option<u64> {
+        let start = self.now as usize % SLOTS;
+        let first = self.occupied[start / 64] >> (start % 64);
+        let near = if first != 0 {
+            Some(first.trailing_zeros() as u64)
+        } else {
+            // All words after the first, and the low part of the first again.
+            (1..=SLOTS / 64).find_map(|i| {
+                let word = self.occupied[(start / 64 + i) % (SLOTS / 64)];
+                (word != 0).then(|| (64 * i - start % 64) as u64 + word.trailing_zeros() as u64)
+            })
+        };
+        let far = self.far.peek().map(|Reverse((cycle, _))| *cycle);
+        match (near.map(|distance| self.now + distance), far) {
+            (Some(near), Some(far)) => Some(near.min(far)),
+            (near, far) => near.or(far),
+        }
+    }
+
+    /// Moves all events of `cycle`, the next one with any, into `events`.
+    pub fn take(&mut self, cycle: u64, events: &mut Vec<Event>) {
+        self.now = cycle;
+        let slot = cycle as usize % SLOTS;
+        events.clear();
+        std::mem::swap(&mut self.slots[slot], events);
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        while self.far.peek().is_some_and(|Reverse((at, _))| *at == cycle) {
+            events.extend(self.far.pop().map(|Reverse((_, event))| event));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_come_in_order_near_and_far() {
+        let mut wheel = Wheel::new();
+        let cycles = [5, 5_000, 4_095, 64, 63, 0, 12_345, 4_096, 8_191, 5];
+        for (i, &cycle) in cycles.iter().enumerate() {
+            wheel.push(cycle, Event::Router(i as u32));
+        }
+        let (mut seen, mut events) = (vec![], vec![]);
+        while let Some(cycle) = wheel.next_cycle() {
+            wheel.take(cycle, &mut events);
+            let right = |e: &Event| !matches!(e, Event::Router(i) if cycles[*i as usize] != cycle);
+            assert!(events.iter().all(right));
+            seen.extend(events.iter().map(|_| cycle));
+            if cycle == 63 {
+                wheel.push(63 + 4_095, Event::Terminal(0));
+
+                assert_eq!(wheel.next_cycle(), Some(64));
+            }
+        }
+        assert_eq!(seen, [0, 5, 5, 63, 64, 4_095, 4_096, 4_158, 5_000, 8_191, 12_345]);
+    }
+}
