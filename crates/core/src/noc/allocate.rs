@@ -24,17 +24,17 @@ pub struct Request {
 #[derive(Default)]
 pub struct Matching {
     /// Best request of each output (input) so far: key and index.
-    best_of_output: Vec<(u64, u64, u32)>,
-    best_of_input: Vec<(u64, u64, u32)>,
+    best_of_output: Vec<(u64, u32)>,
+    best_of_input: Vec<(u64, u32)>,
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
 }
 
-const NONE: (u64, u64, u32) = (u64::MAX, u64::MAX, u32::MAX);
+const NONE: (u64, u32) = (u64::MAX, u32::MAX);
 
-/// Distance from a round-robin pointer.
-fn behind(number: u32, pointer: u32, count: usize) -> u64 {
-    (if number >= pointer { number - pointer } else { number + count as u32 - pointer }) as u64
+/// Distance of a number from a round-robin pointer.
+pub fn behind(number: u32, pointer: u32, count: usize) -> u32 {
+    if number >= pointer { number - pointer } else { number + count as u32 - pointer }
 }
 
 impl Matching {
@@ -71,25 +71,25 @@ impl Matching {
         for iteration in 0..iterations {
             let open = |r: &Request| !matched_input[r.input as usize] && !matched_output[r.output as usize];
             let at_output = |r: &Request| match allocator {
-                Allocator::Age => (r.age, r.input as u64),
-                _ => (behind(r.input, next_input[r.output as usize], inputs), r.tie as u64),
+                Allocator::Age => r.age,
+                _ => (behind(r.input, next_input[r.output as usize], inputs) as u64) << 32 | r.tie as u64,
             };
             let at_input = |r: &Request| match allocator {
-                Allocator::Age => (r.age, r.tie as u64),
-                _ => (behind(r.output, next_output[r.input as usize], outputs), r.tie as u64),
+                Allocator::Age => r.age,
+                _ => (behind(r.output, next_output[r.input as usize], outputs) as u64) << 32 | r.tie as u64,
             };
             let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
             if allocator == Allocator::Islip {
                 pick(best_of_output, requests, output, at_output, |_, r| open(r));
-                pick(best_of_input, requests, input, at_input, |i, r| best_of_output[output(r)].2 == i);
+                pick(best_of_input, requests, input, at_input, |i, r| best_of_output[output(r)].1 == i);
             } else {
                 pick(best_of_input, requests, input, at_input, |_, r| open(r));
-                pick(best_of_output, requests, output, at_output, |i, r| best_of_input[input(r)].2 == i);
+                pick(best_of_output, requests, output, at_output, |i, r| best_of_input[input(r)].1 == i);
             }
             let mut any = false;
             for (index, r) in requests.iter().enumerate() {
                 let (input, output) = (r.input as usize, r.output as usize);
-                if best_of_input[input].2 != index as u32 || best_of_output[output].2 != index as u32 {
+                if best_of_input[input].1 != index as u32 || best_of_output[output].1 != index as u32 {
                     continue;
                 }
                 any = true;
@@ -117,20 +117,20 @@ impl Matching {
 
 /// The least key of each side, over the eligible requests.
 fn pick(
-    best: &mut [(u64, u64, u32)],
+    best: &mut [(u64, u32)],
     requests: &[Request],
     side: impl Fn(&Request) -> usize,
-    key: impl Fn(&Request) -> (u64, u64),
+    key: impl Fn(&Request) -> u64,
     eligible: impl Fn(u32, &Request) -> bool,
 ) {
     for (index, r) in requests.iter().enumerate().filter(|(index, r)| eligible(*index as u32, r)) {
-        let (a, b) = key(r);
-        best[side(r)] = (a, b, index as u32).min(best[side(r)]);
+        let best = &mut best[side(r)];
+        *best = (key(r), index as u32).min(*best);
     }
 }
 
 /// The number after `number`, round.
-fn after(number: u32, count: usize) -> u32 {
+pub fn after(number: u32, count: usize) -> u32 {
     if number as usize + 1 == count { 0 } else { number + 1 }
 }
 

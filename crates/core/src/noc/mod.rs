@@ -8,7 +8,9 @@ mod deadlock;
 mod measure;
 mod network;
 pub mod route;
+mod router;
 pub mod synthetic;
+mod terminal;
 pub mod traffic;
 mod wheel;
 

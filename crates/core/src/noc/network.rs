@@ -5,10 +5,11 @@
 //! be granted; a flit on a link is one event however long it takes.
 
 use super::allocate::{Matching, Request};
+use super::router::Head;
 use super::wheel::{Event, Wheel};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
-use crate::system::{RouterModel, Switching};
+use crate::system::RouterModel;
 use crate::units::Picos;
 use std::collections::VecDeque;
 
@@ -32,7 +33,7 @@ pub struct Packet {
     pub created: u64,
     /// Cycle in which its head left its terminal.
     pub injected: u64,
-    received: u32,
+    pub(super) received: u32,
 }
 
 impl Packet {
@@ -85,12 +86,12 @@ enum End {
 pub(super) struct Channel {
     to: End,
     pub(super) link: Option<LinkId>,
-    flit_ps: Picos,
+    pub(super) flit_ps: Picos,
     latency_ps: Picos,
     /// From a flit's departure from the buffer at the far end to the use of its credit here.
-    credit_cycles: u64,
+    pub(super) credit_cycles: u64,
     /// When the last flit given to it is through.
-    free_ps: Picos,
+    pub(super) free_ps: Picos,
     flights: VecDeque<Flight>,
     /// Uninterrupted transmission that ends at `free_ps`.
     run_start_ps: Picos,
@@ -107,67 +108,69 @@ pub(super) struct Buffer {
     pub(super) wants: (u32, u32),
     pub(super) has: Option<u32>,
     /// No bid before this cycle.
-    ready: u64,
+    pub(super) ready: u64,
 }
 
 pub(super) struct Terminal {
-    queue: VecDeque<Run>,
+    pub(super) queue: VecDeque<Run>,
     /// Packet being injected, flits left, and its virtual channel.
-    current: Option<(u32, u32, u32)>,
-    next_vc: u32,
+    pub(super) current: Option<(u32, u32, u32)>,
+    pub(super) next_vc: u32,
     /// Packets not fully injected.
-    backlog: u64,
+    pub(super) backlog: u64,
     /// Cycle it was last woken for, and last looked at.
-    woken: u64,
-    worked: u64,
+    pub(super) woken: u64,
+    pub(super) worked: u64,
 }
 
 /// See the module.
 pub struct Network<R> {
     pub(super) model: RouterModel,
-    routing: R,
+    pub(super) routing: R,
     pub(super) vcs: usize,
-    wheel: Wheel,
-    now: u64,
+    pub(super) wheel: Wheel,
+    pub(super) now: u64,
     /// Every router's first port, and one past the last router's.
     pub(super) in_base: Vec<u32>,
     pub(super) out_base: Vec<u32>,
-    router_of_in: Vec<u32>,
+    pub(super) router_of_in: Vec<u32>,
     pub(super) router_of_out: Vec<u32>,
     /// Channel that feeds each input port. Channel `c` below the number of output ports leaves from
     /// output port `c`; the others are injection channels, one a terminal.
     pub(super) feeder: Vec<u32>,
     pub(super) channels: Vec<Channel>,
-    channel_of_link: Vec<u32>,
-    ejection: Vec<u32>,
+    pub(super) channel_of_link: Vec<u32>,
+    pub(super) ejection: Vec<u32>,
     /// Per virtual channel of a channel, at its sending side.
     pub(super) credits: Vec<u32>,
     pub(super) busy: Vec<bool>,
     /// Per virtual channel of an input port.
     pub(super) buffers: Vec<Buffer>,
     /// Bit sets over the buffers of each router, from word `words[router]`.
-    words: Vec<u32>,
-    wants_vc: Vec<u64>,
-    wants_switch: Vec<u64>,
+    pub(super) words: Vec<u32>,
+    pub(super) wants_vc: Vec<u64>,
+    pub(super) wants_switch: Vec<u64>,
     /// Round-robin pointers: of virtual channels over buffers and back, of crossbar outputs over
     /// inputs and back, and of crossbar inputs over their virtual channels.
-    vc_next_input: Vec<u32>,
-    vc_next_output: Vec<u32>,
-    switch_next_input: Vec<u32>,
-    switch_next_output: Vec<u32>,
-    switch_next_vc: Vec<u32>,
+    pub(super) vc_next_input: Vec<u32>,
+    pub(super) vc_next_output: Vec<u32>,
+    pub(super) switch_next_input: Vec<u32>,
+    pub(super) switch_next_output: Vec<u32>,
+    pub(super) switch_next_vc: Vec<u32>,
     /// Cycle each router was last woken for, and last worked in.
-    router_woken: Vec<u64>,
-    router_worked: Vec<u64>,
-    terminals: Vec<Terminal>,
+    pub(super) router_woken: Vec<u64>,
+    pub(super) router_worked: Vec<u64>,
+    pub(super) terminals: Vec<Terminal>,
     pub(super) packets: Vec<Packet>,
-    free: Vec<u32>,
-    matching: Matching,
-    requests: Vec<Request>,
-    granted: Vec<(u32, u32)>,
-    events: Vec<Event>,
-    due_routers: Vec<u32>,
-    due_terminals: Vec<u32>,
+    pub(super) free: Vec<u32>,
+    pub(super) matching: Matching,
+    pub(super) requests: Vec<Request>,
+    pub(super) heads: Vec<Head>,
+    pub(super) heads_of_port: Vec<u32>,
+    pub(super) granted: Vec<(u32, u32)>,
+    pub(super) events: Vec<Event>,
+    pub(super) due_routers: Vec<u32>,
+    pub(super) due_terminals: Vec<u32>,
     /// Packets that arrived in this cycle.
     pub delivered: Vec<Packet>,
     /// Terminals from which a packet's last flit left in this cycle.
@@ -317,6 +320,8 @@ impl<R: Routing> Network<R> {
             free: vec![],
             matching: Matching::new(most(&ins) * vcs.max(is), most(&outs) * vcs.max(os)),
             requests: vec![],
+            heads: vec![],
+            heads_of_port: vec![0; most(&outs)],
             granted: vec![],
             events: vec![],
             due_routers: vec![],
@@ -407,7 +412,7 @@ impl<R: Routing> Network<R> {
     }
 
     /// Lets a router be looked at in `cycle`, this one or a later one.
-    fn wake_router(&mut self, router: u32, cycle: u64) {
+    pub(super) fn wake_router(&mut self, router: u32, cycle: u64) {
         let woken = &mut self.router_woken[router as usize];
         if *woken == cycle {
             return;
@@ -420,7 +425,7 @@ impl<R: Routing> Network<R> {
         }
     }
 
-    fn wake_terminal(&mut self, terminal: u32, cycle: u64) {
+    pub(super) fn wake_terminal(&mut self, terminal: u32, cycle: u64) {
         let woken = &mut self.terminals[terminal as usize].woken;
         if *woken != cycle {
             *woken = cycle;
@@ -431,7 +436,7 @@ impl<R: Routing> Network<R> {
     // --- Channels ---------------------------------------------------------------------------
 
     /// Puts a flit on a channel, at `ready_ps` or when it is free.
-    fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready_ps: Picos) {
+    pub(super) fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready_ps: Picos) {
         let channel = &mut self.channels[id as usize];
         if ready_ps > channel.free_ps {
             if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
@@ -524,260 +529,5 @@ impl<R: Routing> Network<R> {
                 }
             }
         }
-    }
-
-    // --- Terminals --------------------------------------------------------------------------
-
-    /// Sends one flit of a terminal, if it has one and there is room for it.
-    fn inject(&mut self, terminal: u32) {
-        let channel = (self.router_of_out.len() + terminal as usize) as u32;
-        let first = channel as usize * self.vcs;
-        let state = &mut self.terminals[terminal as usize];
-        if std::mem::replace(&mut state.worked, self.now) == self.now {
-            return;
-        }
-        let (id, left, vc) = match state.current {
-            Some(current) => current,
-            None => {
-                let Some(run) = state.queue.front_mut() else { return };
-                let needed = match self.model.switching {
-                    Switching::Wormhole => 1,
-                    Switching::CutThrough => run.packet.flits,
-                };
-                let turn = (0..self.vcs).map(|i| (state.next_vc as usize + i) % self.vcs);
-                let mut open = turn.filter(|v| !self.busy[first + v] && self.credits[first + v] >= needed);
-                let Some(vc) = open.next() else { return };
-                state.next_vc = ((vc + 1) % self.vcs) as u32;
-                self.busy[first + vc] = true;
-                run.count -= 1;
-                let packet = Packet { injected: self.now, ..run.packet };
-                if run.count == 0 {
-                    state.queue.pop_front();
-                }
-                self.in_flight += 1;
-                let id = self.free.pop().unwrap_or_else(|| {
-                    self.packets.push(packet);
-                    self.packets.len() as u32 - 1
-                });
-                self.packets[id as usize] = packet;
-                (id, packet.flits, vc as u32)
-            }
-        };
-        let at = first + vc as usize;
-        if self.credits[at] == 0 {
-            state.current = Some((id, left, vc));
-            return;
-        }
-        self.credits[at] -= 1;
-        state.current = (left > 1).then_some((id, left - 1, vc));
-        if left == 1 {
-            self.busy[at] = false;
-            state.backlog -= 1;
-            self.departed.push(terminal);
-        }
-        if state.current.is_some() || !state.queue.is_empty() {
-            self.wake_terminal(terminal, self.now + 1);
-        }
-        self.transmit(channel, id, vc, (self.now + 1) * self.model.clock_ps);
-    }
-
-    // --- Routers ----------------------------------------------------------------------------
-
-    /// Word and bit of a buffer in the sets of its router.
-    fn bit(&self, router: u32, buffer: usize) -> (usize, u64) {
-        let local = buffer - self.in_base[router as usize] as usize * self.vcs;
-        (self.words[router as usize] as usize + local / 64, 1 << (local % 64))
-    }
-
-    fn word_range(&self, router: usize) -> std::ops::Range<usize> {
-        let count = ((self.in_base[router + 1] - self.in_base[router]) as usize * self.vcs).div_ceil(64);
-        let first = self.words[router] as usize;
-        first..first + count
-    }
-
-    fn is_wanting(&self, router: usize) -> bool {
-        self.word_range(router).any(|word| (self.wants_vc[word] | self.wants_switch[word]) != 0)
-    }
-
-    /// The packet that is now first in a buffer is routed, from cycle `from` on.
-    fn route(&mut self, router: u32, id: usize, from: u64) {
-        let (packet, _) = self.buffers[id].packets[0];
-        let state = &mut self.packets[packet as usize];
-        let hop = self.routing.next(state, router);
-        let channel = match hop.link {
-            Some(link) => self.channel_of_link[link as usize],
-            None => self.ejection[state.destination as usize],
-        };
-        let first = channel * self.vcs as u32;
-        let share = |class: u32| first + class * self.vcs as u32 / hop.classes;
-        let (word, bit) = self.bit(router, id);
-        self.wants_vc[word] |= bit;
-        let buffer = &mut self.buffers[id];
-        buffer.wants = match hop.link {
-            Some(_) => (share(hop.class), share(hop.class + 1)),
-            None => (first, first + self.vcs as u32),
-        };
-        buffer.ready = from + self.model.routing_cycles as u64;
-    }
-
-    /// One allocation of virtual channels and of the crossbar of a router.
-    fn allocate(&mut self, router: usize) {
-        let mut later = u64::MAX;
-        let ports = self.in_base[router] as usize..self.in_base[router + 1] as usize;
-        let outs = self.out_base[router] as usize..self.out_base[router + 1] as usize;
-        let first = ports.start * self.vcs;
-        let cut_through = self.model.switching == Switching::CutThrough;
-        let mut granted = std::mem::take(&mut self.granted);
-        granted.clear();
-
-        self.requests.clear();
-        for word in self.word_range(router) {
-            let mut bits = self.wants_vc[word];
-            while bits != 0 {
-                let local = (word - self.words[router] as usize) * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let buffer = &self.buffers[first + local];
-                if buffer.ready > self.now {
-                    later = later.min(buffer.ready);
-                    continue;
-                }
-                let packet = &self.packets[buffer.packets[0].0 as usize];
-                let needed = if cut_through { packet.flits } else { 0 };
-                for vc in buffer.wants.0..buffer.wants.1 {
-                    if !self.busy[vc as usize] && self.credits[vc as usize] >= needed {
-                        self.requests.push(Request {
-                            input: local as u32,
-                            output: vc - (outs.start * self.vcs) as u32,
-                            tie: 0,
-                            age: packet.created,
-                            tag: vc,
-                        });
-                    }
-                }
-            }
-        }
-        if !self.requests.is_empty() {
-            self.matching.allocate(
-                self.model.allocator,
-                self.model.iterations,
-                &self.requests,
-                &mut self.vc_next_input[outs.start * self.vcs..outs.end * self.vcs],
-                &mut self.vc_next_output[ports.start * self.vcs..ports.end * self.vcs],
-                |r| granted.push((r.input, r.tag)),
-            );
-        }
-        let wait = (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
-        for &(local, vc) in &granted {
-            let id = first + local as usize;
-            let (word, bit) = self.bit(router as u32, id);
-            self.wants_vc[word] &= !bit;
-            self.wants_switch[word] |= bit;
-            self.busy[vc as usize] = true;
-            let buffer = &mut self.buffers[id];
-            buffer.has = Some(vc);
-            buffer.ready = self.now + wait;
-        }
-        let mut any = !granted.is_empty();
-
-        self.requests.clear();
-        let (is, os) = (self.model.input_speedup, self.model.output_speedup);
-        for word in self.word_range(router) {
-            let mut bits = self.wants_switch[word];
-            while bits != 0 {
-                let local = (word - self.words[router] as usize) * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let buffer = &self.buffers[first + local];
-                if buffer.ready > self.now {
-                    later = later.min(buffer.ready);
-                    continue;
-                }
-                let has = buffer.has.expect("it has a virtual channel") as usize;
-                if self.credits[has] == 0 {
-                    continue;
-                }
-                let channel = has / self.vcs;
-                if let Some(open) = self.output_opens(channel)
-                    && open > self.now
-                {
-                    later = later.min(open);
-                    continue;
-                }
-                let (port, vc) = ((local / self.vcs) as u32, (local % self.vcs) as u32);
-                let input = port * is + vc % is;
-                let pointer = self.switch_next_vc[ports.start * is as usize + input as usize];
-                self.requests.push(Request {
-                    input,
-                    output: (channel - outs.start) as u32 * os + port % os,
-                    tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
-                    age: self.packets[buffer.packets[0].0 as usize].created,
-                    tag: local as u32,
-                });
-            }
-        }
-        granted.clear();
-        if !self.requests.is_empty() {
-            self.matching.allocate(
-                self.model.allocator,
-                self.model.iterations,
-                &self.requests,
-                &mut self.switch_next_input[outs.start * os as usize..outs.end * os as usize],
-                &mut self.switch_next_output[ports.start * is as usize..ports.end * is as usize],
-                |r| granted.push((r.input, r.tag)),
-            );
-        }
-        for &(input, local) in &granted {
-            let vc = local % self.vcs as u32;
-            self.switch_next_vc[ports.start * is as usize + input as usize] = (vc + is) % self.vcs as u32;
-            self.forward(router as u32, first + local as usize);
-        }
-        any |= !granted.is_empty();
-        self.granted = granted;
-        // Without a grant nothing changes until a credit or a flit comes.
-        if any && self.is_wanting(router) {
-            later = self.now + 1;
-        }
-        if later < u64::MAX {
-            self.wake_router(router as u32, later);
-        }
-    }
-
-    /// With output queues of finite length: the first cycle in which one takes another flit.
-    fn output_opens(&self, channel: usize) -> Option<u64> {
-        let room = self.model.output_queue_flits?;
-        let channel = &self.channels[channel];
-        // A flit granted at `t` waits from `t + 1 + traversal` on, behind those before it.
-        let free = channel.free_ps.saturating_sub((room as u64).saturating_mul(channel.flit_ps).saturating_sub(1));
-        Some(free.div_ceil(self.model.clock_ps).saturating_sub(1 + self.model.traversal_cycles as u64))
-    }
-
-    /// The first flit of a buffer crosses the router.
-    fn forward(&mut self, router: u32, id: usize) {
-        let port = id / self.vcs;
-        let (word, bit) = self.bit(router, id);
-        let buffer = &mut self.buffers[id];
-        let (packet, arrived) = buffer.packets[0];
-        let has = buffer.has.expect("it has a virtual channel");
-        buffer.sent += 1;
-        let done = buffer.sent == self.packets[packet as usize].flits;
-        self.credits[has as usize] -= 1;
-        if done {
-            self.busy[has as usize] = false;
-            buffer.packets.pop_front();
-            buffer.sent = 0;
-            buffer.has = None;
-            self.wants_switch[word] &= !bit;
-        } else if buffer.sent == arrived {
-            self.wants_switch[word] &= !bit;
-        } else {
-            buffer.ready = self.now + self.model.switch_allocation_cycles as u64;
-        }
-        if done && !buffer.packets.is_empty() {
-            self.route(router, id, self.now + 1);
-        }
-        let feeder = self.feeder[port];
-        let back = self.now + self.channels[feeder as usize].credit_cycles;
-        self.wheel.push(back, Event::Credit(feeder * self.vcs as u32 + (id % self.vcs) as u32));
-        let ready = (self.now + 1 + self.model.traversal_cycles as u64) * self.model.clock_ps;
-        self.transmit(has / self.vcs as u32, packet, has % self.vcs as u32, ready);
     }
 }
