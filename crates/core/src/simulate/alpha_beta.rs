@@ -68,7 +68,7 @@ impl Engine for AlphaBeta {
                 }
                 start = start.max(link_free[link as usize]);
                 link_free[link as usize] = start + duration;
-                recorder.transmitted(link, start, start + duration);
+                recorder.traffic.transmitted(link, start, start + duration);
                 // The tail leaves after the head and, but for the first link, one flit after it came in.
                 let tail = if i == 0 { 0 } else { arrived + plan.flit_ps[link as usize] };
                 arrived = tail.max(start + duration) + plan.latency_ps[link as usize];
@@ -91,7 +91,7 @@ impl Engine for AlphaBeta {
                     applied = delivered + job.reduce_ps;
                 }
             }
-            recorder.applied(plan, job, chunk, applied);
+            recorder.deliveries.applied(plan, job, chunk, applied);
             latest = latest.max(applied);
             for &dependent in &dependents[id as usize] {
                 let ahead = (chunk - next_chunk[dependent as usize]) as usize;

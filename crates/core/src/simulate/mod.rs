@@ -1,6 +1,7 @@
 //! Simulation: one schedule, several fidelities, one result.
 
 mod alpha_beta;
+mod endpoints;
 mod packet;
 mod plan;
 mod recorder;

@@ -15,31 +15,22 @@ use std::collections::BinaryHeap;
 pub enum Event {
     /// A link finished its service.
     LinkDone { link: LinkId },
-    /// A packet reached the node before hop `hop`.
+    /// A packet reached the node before hop `hop`, or a message on no links its receiver.
     Arrive { transfer: TransferId, hop: u32, last: bool },
-    /// The last packet of a message was received and handed over.
-    Received { transfer: TransferId },
-    /// Its data was added (or stored).
-    Applied { transfer: TransferId },
-    /// Something a sender may have waited for happened.
-    Wake { queue: u32 },
 }
 
 impl Event {
-    /// Rank among simultaneous events: kind, then link, transfer or queue number.
+    /// Rank among simultaneous events: kind, then link or transfer number.
     pub fn rank(self) -> (u64, u32) {
         match self {
             Event::LinkDone { link } => (0, link),
             Event::Arrive { transfer, .. } => (1, transfer),
-            Event::Received { transfer } => (2, transfer),
-            Event::Applied { transfer } => (3, transfer),
-            Event::Wake { queue } => (4, queue),
         }
     }
 }
 
-/// An event with its time and rank among simultaneous ones: kind, then link, transfer or queue
-/// number, then creation. So ties are broken in schedule order, whatever happened before.
+/// An event with its time and rank among simultaneous ones: kind, then link or transfer number,
+/// then creation. So ties are broken in schedule order, whatever happened before.
 #[derive(Clone, Copy)]
 struct Timed(Picos, u64, Event);
 
@@ -102,6 +93,11 @@ impl Events {
     /// The link is idle: its end is no longer to come.
     pub fn clear_end(&mut self, link: LinkId) {
         self.set_end(link, Picos::MAX);
+    }
+
+    /// When the next event is; [`Picos::MAX`] if there is none.
+    pub fn next_at(&self) -> Picos {
+        self.heap.peek().map_or(Picos::MAX, |Reverse(first)| first.0).min(self.ends[1].0)
     }
 
     /// Returns the next event. Removes it, but for the end of a service: that one is to be replaced

@@ -2,7 +2,6 @@
 
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
-use crate::units::Picos;
 use std::collections::VecDeque;
 
 /// A message, or what is left of it, in an interface.
@@ -27,8 +26,6 @@ pub struct Interface {
     pub gone: u64,
     /// Packets not yet sent.
     pub backlog: u64,
-    /// Until when packets are being handed to it.
-    pub busy_until: Picos,
     /// Per virtual channel, runs of (message number, packets); empty unless mixed.
     pub channels: Vec<VecDeque<(u64, u64)>>,
     /// Channel that gets the next packet.

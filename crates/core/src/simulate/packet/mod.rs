@@ -1,14 +1,10 @@
-//! Packet fidelity: packets on FIFO links, network interfaces, barriers, serial reduction.
+//! Packet fidelity: packets on FIFO links behind network interfaces.
 //!
 //! - A link sends one packet at a time. What wants to use it waits in one FIFO: packets in transit
 //!   each once, a network interface once for the packet at its head (so interfaces take turns).
 //! - A packet is stored and forwarded at every node on its route; transit buffers are unlimited.
-//! - [`Issue::Links`]: one interface for every outgoing link, messages in schedule order.
-//!   [`Issue::Steps`]: a rank goes through its slots; a send takes the lowest free interface; an
-//!   interface is free when its last packet has entered its queue of finite depth, and different
-//!   destinations share that queue (head-of-line blocking).
-//! - A message counts as received `hand_off` after its last packet; reductions of a rank run one
-//!   at a time.
+//! - An interface is free when its last packet has entered its queue of finite depth; messages for
+//!   different links share that queue (head-of-line blocking).
 //!
 //! A run of packets that no other can interrupt is one event: on routes of a single link the cost
 //! of a run grows with the messages, not with the packets.
@@ -16,17 +12,17 @@
 mod events;
 mod interface;
 
+use super::endpoints::{Carrier, Endpoints};
 use super::plan::Plan;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Traffic};
 use super::{Engine, Progress};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
-use crate::schedule::{Issue, Pacing, TransferId};
+use crate::schedule::TransferId;
 use crate::units::Picos;
 use events::{Event, Events};
 use interface::{Interface, Message};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// See the module.
 pub struct Packet {
@@ -36,9 +32,28 @@ pub struct Packet {
 
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        let mut network = Network::new(plan, recorder);
-        network.merge_runs = self.merge_runs;
-        network.run(progress)
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries);
+        let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces(), self.merge_runs);
+        let mut events = 0u64;
+        endpoints.begin(&mut network);
+        loop {
+            let (network_at, endpoints_at) = (network.events.next_at(), endpoints.next_at());
+            if network_at.min(endpoints_at) == Picos::MAX {
+                break;
+            }
+            if network_at <= endpoints_at {
+                network.step(&mut endpoints);
+            } else {
+                (network.now, network.turn) = (endpoints_at, ENDPOINT);
+                endpoints.step(&mut network);
+            }
+            events += 1;
+            if events.is_multiple_of(1 << 16) && !progress(endpoints.progress()) {
+                return Err(Error::new(Code::Interrupted, "interrupted"));
+            }
+        }
+        endpoints.finish(network.now)?;
+        Ok(events)
     }
 }
 
@@ -71,287 +86,47 @@ struct Link {
     service: Option<Service>,
 }
 
-/// Transfers of one sender (a link or a rank) still to be started, in schedule order.
-struct Queue {
-    rank: u32,
-    heap: BinaryHeap<Reverse<(u32, u64, TransferId)>>,
-    /// Transfers of the current slot that have not started (step order only).
-    slot: Vec<TransferId>,
-    /// Messages sent but not received (stop-and-wait only).
-    outstanding: u32,
-    /// First interface and number of interfaces.
-    interfaces: std::ops::Range<u32>,
-}
+/// Rank of an event of the endpoints: after all of the network at that time.
+const ENDPOINT: (u64, u32) = (u64::MAX, 0);
 
-struct Network<'a, 'r> {
+/// The network: links behind interfaces.
+struct Network<'a> {
     plan: &'a Plan<'a>,
-    recorder: &'r mut Recorder,
+    traffic: &'a mut Traffic,
     now: Picos,
     /// Rank of the event being processed.
     turn: (u64, u32),
     events: Events,
     links: Vec<Link>,
     interfaces: Vec<Interface>,
-    /// Queue that fills each interface.
-    interface_queue: Vec<u32>,
-    queues: Vec<Queue>,
-    /// Queues of each rank.
-    rank_queues: Vec<Vec<u32>>,
-    /// Queue each transfer is sent from.
-    transfer_queue: Vec<u32>,
-    /// Chunks started and applied, and dependencies known to be met for the next chunk.
-    started: Vec<u64>,
-    applied: Vec<u64>,
-    met: Vec<u32>,
-    reducer_free: Vec<Picos>,
-    /// Messages of each phase not yet applied, and the first phase still behind a barrier.
-    phase_left: Vec<u64>,
-    gate: u32,
-    by_link: bool,
-    strict: bool,
-    stop_and_wait: bool,
     merge_runs: bool,
 }
 
-impl<'a, 'r> Network<'a, 'r> {
-    fn new(plan: &'a Plan<'a>, recorder: &'r mut Recorder) -> Self {
-        let ranks = plan.fabric.ranks();
-        let by_link = plan.schedule.issue == Issue::Links;
-        let mut network = Network {
-            plan,
-            recorder,
-            now: 0,
-            turn: (0, 0),
-            events: Events::new(plan.fabric.links.len()),
-            links: (0..plan.fabric.links.len()).map(|_| Link::default()).collect(),
-            interfaces: vec![],
-            interface_queue: vec![],
-            queues: vec![],
-            rank_queues: vec![vec![]; ranks],
-            transfer_queue: vec![0; plan.jobs.len()],
-            started: vec![0; plan.jobs.len()],
-            applied: vec![0; plan.jobs.len()],
-            met: vec![0; plan.jobs.len()],
-            reducer_free: vec![0; ranks],
-            phase_left: plan.phase_messages.clone(),
-            gate: 0,
-            by_link,
-            strict: plan.schedule.issue == Issue::StrictSteps,
-            stop_and_wait: by_link && plan.schedule.pacing == Pacing::StopAndWait,
-            merge_runs: true,
-        };
-        let count = plan.system.interface.count.min(plan.schedule.interfaces.unwrap_or(u32::MAX)).max(1);
-        if !by_link {
-            (0..ranks as u32).for_each(|rank| network.add_queue(rank, count));
-        }
-        // With an interface for every link, a sender is a (rank, first link) pair.
-        let mut of_link = vec![u32::MAX; plan.fabric.links.len()];
-        for (id, job) in plan.jobs.iter().enumerate() {
-            let queue = match plan.route(job).first() {
-                _ if !by_link => job.from,
-                Some(&link) if of_link[link as usize] != u32::MAX => of_link[link as usize],
-                first => {
-                    network.add_queue(job.from, 1);
-                    let queue = network.queues.len() as u32 - 1;
-                    if let Some(&link) = first {
-                        of_link[link as usize] = queue;
-                    }
-                    queue
-                }
-            };
-            network.transfer_queue[id] = queue;
-            network.queues[queue as usize].heap.push(Reverse((job.phase, job.step, id as TransferId)));
-        }
-        network
-    }
-
-    fn add_queue(&mut self, rank: u32, interfaces: u32) {
-        let id = self.queues.len() as u32;
-        let first = self.interfaces.len() as u32;
-        self.interfaces.extend((0..interfaces).map(|_| Interface::default()));
-        self.interface_queue.resize(self.interfaces.len(), id);
-        self.rank_queues[rank as usize].push(id);
-        self.queues.push(Queue {
-            rank,
-            heap: BinaryHeap::new(),
-            slot: vec![],
-            outstanding: 0,
-            interfaces: first..first + interfaces,
-        });
-    }
-
-    fn run(&mut self, progress: &mut Progress) -> Result<u64> {
-        let total = self.plan.messages().max(1);
-        let mut done = 0u64;
-        let mut events = 0u64;
-        self.open_gate();
-        while let Some((time, event)) = self.events.next() {
-            (self.now, self.turn) = (time, event.rank());
-            events += 1;
-            match event {
-                Event::LinkDone { link } => self.link_done(link),
-                Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
-                Event::Received { transfer } => self.received(transfer),
-                Event::Applied { transfer } => {
-                    self.apply(transfer);
-                    done += 1;
-                }
-                Event::Wake { queue } => self.advance(queue),
-            }
-            if events.is_multiple_of(1 << 16) && !progress(done as f64 / total as f64) {
-                return Err(Error::new(Code::Interrupted, "interrupted"));
-            }
-        }
-        if done < self.plan.messages() { Err(self.stalled(done)) } else { Ok(events) }
-    }
-
-    // --- Senders: which message starts when -------------------------------------------------
-
-    /// Moves the gate past every phase whose predecessors are complete, and wakes all senders.
-    fn open_gate(&mut self) {
-        let phases = &self.plan.schedule.phases;
-        let mut gate = self.gate as usize;
-        let complete = |gate: usize, left: &[u64]| left[..gate].iter().all(|&l| l == 0);
-        while gate < phases.len() && (!phases[gate].barrier || complete(gate, &self.phase_left)) {
-            gate += 1;
-        }
-        if gate as u32 != self.gate {
-            self.gate = gate as u32;
-            for queue in 0..self.queues.len() as u32 {
-                self.advance(queue);
-            }
-        }
-    }
-
-    /// Whether the next chunk of a transfer may start, as far as data is concerned.
-    fn data_ready(&mut self, id: TransferId) -> bool {
-        let job = &self.plan.jobs[id as usize];
-        let chunk = self.started[id as usize];
-        let met = &mut self.met[id as usize];
-        let after = &self.plan.after[job.after.clone()];
-        while let Some(&other) = after.get(*met as usize) {
-            if self.applied[other as usize] <= chunk {
-                return false;
-            }
-            *met += 1;
-        }
-        true
-    }
-
-    /// Starts everything a sender may start now.
-    fn advance(&mut self, queue: u32) {
-        if self.by_link { self.advance_link(queue) } else { self.advance_steps(queue) }
-    }
-
-    fn advance_link(&mut self, queue: u32) {
-        loop {
-            let state = &self.queues[queue as usize];
-            let interface = state.interfaces.start;
-            // Two queued messages keep the link busy; more would only cost memory.
-            if (self.stop_and_wait && state.outstanding > 0) || self.interfaces[interface as usize].queue.len() >= 2 {
-                return;
-            }
-            let Some(&Reverse((phase, _, id))) = state.heap.peek() else {
-                return;
-            };
-            if phase >= self.gate || !self.data_ready(id) {
-                return;
-            }
-            self.pop(queue);
-            self.queues[queue as usize].outstanding += 1;
-            self.start(id, interface);
-        }
-    }
-
-    /// Takes the first transfer off a queue and queues its next chunk.
-    fn pop(&mut self, queue: u32) -> Option<TransferId> {
-        let heap = &mut self.queues[queue as usize].heap;
-        let mut top = heap.peek_mut()?;
-        let Reverse((phase, slot, id)) = *top;
-        let job = &self.plan.jobs[id as usize];
-        // Chunks taken so far follow from the slot.
-        let chunk = (slot - job.step).checked_div(job.stride).unwrap_or(0);
-        if chunk + 1 < job.chunks {
-            *top = Reverse((phase, slot + job.stride, id));
-        } else {
-            std::collections::binary_heap::PeekMut::pop(top);
-        }
-        Some(id)
-    }
-
-    fn advance_steps(&mut self, queue: u32) {
-        loop {
-            let state = &self.queues[queue as usize];
-            if state.slot.is_empty() {
-                let interfaces = state.interfaces.clone();
-                if self.strict && !interfaces.clone().all(|i| self.is_free(i)) {
-                    return;
-                }
-                let Some(&Reverse((phase, slot, _))) = state.heap.peek() else {
-                    return;
-                };
-                if phase >= self.gate {
-                    return;
-                }
-                while let Some(&Reverse((p, s, _))) = self.queues[queue as usize].heap.peek() {
-                    if (p, s) != (phase, slot) {
-                        break;
-                    }
-                    let id = self.pop(queue).expect("just seen");
-                    self.queues[queue as usize].slot.push(id);
-                }
-            }
-            let mut i = 0;
-            while i < self.queues[queue as usize].slot.len() {
-                let id = self.queues[queue as usize].slot[i];
-                if !self.data_ready(id) {
-                    i += 1;
-                    continue;
-                }
-                let Some(free) = self.queues[queue as usize].interfaces.clone().find(|&i| self.is_free(i)) else {
-                    return;
-                };
-                self.queues[queue as usize].slot.remove(i);
-                self.start(id, free);
-            }
-            if !self.queues[queue as usize].slot.is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// Whether the last packet given to an interface has entered its queue.
+impl Carrier for Network<'_> {
     fn is_free(&self, interface: u32) -> bool {
-        let state = &self.interfaces[interface as usize];
-        state.backlog <= self.plan.system.interface.depth_packets && state.busy_until <= self.now
+        self.interfaces[interface as usize].backlog <= self.plan.system.interface.depth_packets
     }
 
-    /// Hands the next message of a transfer to an interface.
-    fn start(&mut self, id: TransferId, interface: u32) {
+    fn has_room(&self, interface: u32) -> bool {
+        self.interfaces[interface as usize].queue.len() < 2
+    }
+
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Picos) -> Picos {
         let plan = self.plan;
-        let job = &plan.jobs[id as usize];
-        self.started[id as usize] += 1;
-        self.met[id as usize] = 0;
-        if job.hops.is_empty() {
+        let job = &plan.jobs[transfer as usize];
+        let Some(&first) = plan.route(job).first() else {
             // Both ranks on one node: nothing crosses a link.
-            let at = self.now + plan.system.hand_off_ps;
-            return self.events.push(at, Event::Received { transfer: id });
-        }
+            self.events.push(now, Event::Arrive { transfer, hop: 0, last: true });
+            return now;
+        };
         let packets = job.packets.count;
-        let first = plan.route(job)[0];
         let depth = plan.system.interface.depth_packets;
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
-        state.queue.push_back(Message { transfer: id, packets_left: packets, first });
+        state.queue.push_back(Message { transfer, packets_left: packets, first });
         state.backlog += packets;
         let number = state.gone + state.queue.len() as u64 - 1;
-        if !self.by_link {
-            // One packet an issue slot; the last is visible one slot later.
-            state.busy_until = self.now + (packets + 1) * plan.system.interface.issue_ps;
-            let (until, queue) = (state.busy_until, self.interface_queue[interface as usize]);
-            self.events.push(until, Event::Wake { queue });
-        }
         if idle {
             self.request(first, Request::Interface(interface));
         } else if joins {
@@ -371,6 +146,37 @@ impl<'a, 'r> Network<'a, 'r> {
                 self.split(interface);
             }
             self.ask(interface);
+        }
+        // One packet an issue slot; the last is visible one slot later.
+        now + (packets + 1) * plan.system.interface.issue_ps
+    }
+}
+
+impl<'a> Network<'a> {
+    fn new(plan: &'a Plan<'a>, traffic: &'a mut Traffic, interfaces: usize, merge_runs: bool) -> Self {
+        let links = plan.fabric.links.len();
+        Network {
+            plan,
+            traffic,
+            now: 0,
+            turn: (0, 0),
+            events: Events::new(links),
+            links: (0..links).map(|_| Link::default()).collect(),
+            interfaces: (0..interfaces).map(|_| Interface::default()).collect(),
+            merge_runs,
+        }
+    }
+
+    /// Processes the next event.
+    fn step(&mut self, endpoints: &mut Endpoints) {
+        let Some((now, event)) = self.events.next() else { return };
+        (self.now, self.turn) = (now, event.rank());
+        match event {
+            Event::LinkDone { link } => self.link_done(link, endpoints),
+            Event::Arrive { transfer, hop, .. } if hop as usize == self.plan.jobs[transfer as usize].hops.len() => {
+                endpoints.arrived(transfer, now);
+            }
+            Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
         }
     }
 
@@ -436,7 +242,7 @@ impl<'a, 'r> Network<'a, 'r> {
             let start = service.start;
             service.start += sent * service.packet_ps;
             service.packets -= sent;
-            self.recorder.transmitted(link, start, service.start);
+            self.traffic.transmitted(link, start, service.start);
             let interface = &mut self.interfaces[id as usize];
             interface.backlog -= sent;
             interface.queue[0].packets_left -= sent;
@@ -508,15 +314,15 @@ impl<'a, 'r> Network<'a, 'r> {
         self.events.set_end(link, self.now + packets * packet_ps);
     }
 
-    fn link_done(&mut self, link: LinkId) {
+    fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
         let plan = self.plan;
         let service = self.links[link as usize].service.take().expect("an end belongs to a service");
         let job = &plan.jobs[service.transfer as usize];
-        self.recorder.transmitted(link, service.start, self.now);
+        self.traffic.transmitted(link, service.start, self.now);
         let (hop, last, sender) = match service.request {
             Request::Interface(id) => {
                 let last = self.sent_from_interface(id, link, &service);
-                (0, last, Some(self.interface_queue[id as usize]))
+                (0, last, Some(id))
             }
             Request::Transit { hop, count, last, .. } => (hop, last && service.packets == count as u64, None),
         };
@@ -528,13 +334,13 @@ impl<'a, 'r> Network<'a, 'r> {
                 self.events.push(at, Event::Arrive { transfer: service.transfer, hop: hop + 1, last });
             }
         } else if last {
-            self.events.push(at + plan.system.hand_off_ps, Event::Received { transfer: service.transfer });
+            endpoints.arrived(service.transfer, at);
         }
         if self.links[link as usize].service.is_none() {
             self.serve(link);
         }
-        if let Some(queue) = sender {
-            self.advance(queue);
+        if let Some(interface) = sender {
+            endpoints.departed(interface, self.now, self);
         }
         if self.links[link as usize].service.is_none() {
             self.events.clear_end(link);
@@ -583,76 +389,5 @@ impl<'a, 'r> Network<'a, 'r> {
         } else {
             self.request(link, request);
         }
-    }
-
-    // --- Receivers --------------------------------------------------------------------------
-
-    fn received(&mut self, transfer: TransferId) {
-        let job = &self.plan.jobs[transfer as usize];
-        if job.reduce_ps == 0 {
-            self.events.push(self.now, Event::Applied { transfer });
-        } else {
-            let free = &mut self.reducer_free[job.to as usize];
-            *free = self.now.max(*free) + job.reduce_ps;
-            let at = *free;
-            self.events.push(at, Event::Applied { transfer });
-        }
-        if self.stop_and_wait {
-            let queue = self.transfer_queue[transfer as usize];
-            self.queues[queue as usize].outstanding -= 1;
-            self.advance(queue);
-        }
-    }
-
-    fn apply(&mut self, transfer: TransferId) {
-        let plan = self.plan;
-        let job = &plan.jobs[transfer as usize];
-        let chunk = self.applied[transfer as usize];
-        self.applied[transfer as usize] += 1;
-        self.recorder.applied(plan, job, chunk, self.now);
-        self.phase_left[job.phase as usize] -= 1;
-        if self.phase_left[job.phase as usize] == 0 {
-            self.open_gate();
-        }
-        for i in 0..self.rank_queues[job.to as usize].len() {
-            self.advance(self.rank_queues[job.to as usize][i]);
-        }
-    }
-
-    /// Why nothing moves any more: from a sender that cannot start, along what it waits for.
-    fn stalled(&mut self, done: u64) -> Error {
-        let head = |network: &Self, queue: usize| {
-            let state = &network.queues[queue];
-            state.slot.first().copied().or_else(|| state.heap.peek().map(|&Reverse((_, _, id))| id))
-        };
-        let mut chain = Vec::new();
-        let mut visited = Vec::new();
-        let mut next = (0..self.queues.len()).find_map(|queue| head(self, queue));
-        while let Some(id) = next.filter(|id| !visited.contains(id) && visited.len() < 12) {
-            visited.push(id);
-            chain.push(self.plan.describe(id, self.started[id as usize]));
-            let job = &self.plan.jobs[id as usize];
-            let missing = self.plan.after[job.after.clone()]
-                .iter()
-                .copied()
-                .find(|&other| self.applied[other as usize] <= self.started[id as usize]);
-            next = match missing {
-                Some(other) if self.started[other as usize] > self.started[id as usize] => None,
-                Some(other) => {
-                    let first = head(self, self.transfer_queue[other as usize] as usize);
-                    if first == Some(id) { Some(other) } else { first }
-                }
-                None => None,
-            };
-        }
-        if let Some(id) = next {
-            chain.push(format!("transfer {id} again"));
-        }
-        let rank = self.queues.iter().map(|q| q.rank).next().unwrap_or(0);
-        let chain =
-            if chain.is_empty() { format!("rank {rank} has nothing to send") } else { chain.join(" waits for ") };
-        let total = self.plan.messages();
-        let what = format!("no progress after {done} of {total} messages at {} ns: {chain}", self.now / 1000);
-        Error::new(Code::Stalled, what)
     }
 }

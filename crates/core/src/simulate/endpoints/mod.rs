@@ -1,0 +1,157 @@
+//! Ranks: which message starts when, and what its receiver does with it.
+//!
+//! - [`Issue::Links`]: one interface for every outgoing link, messages in schedule order.
+//!   [`Issue::Steps`]: a rank goes through its slots; a send takes the lowest free interface.
+//! - A message counts as received `hand_off` after it arrived; reductions of a rank run one at a
+//!   time.
+//!
+//! Engines that move packets or flits share this side; each is a [`Carrier`] of messages. Events
+//! of the ranks come after those of the network at the same time.
+
+mod receivers;
+mod senders;
+mod stalled;
+
+use super::plan::Plan;
+use super::recorder::Deliveries;
+use crate::schedule::{Issue, Pacing, TransferId};
+use crate::units::Picos;
+use senders::Queue;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A network as the ranks see it: interfaces that take whole messages.
+pub trait Carrier {
+    /// Whether the last packet given to an interface has entered its queue.
+    fn is_free(&self, interface: u32) -> bool;
+
+    /// Whether an interface has fewer than two messages: two keep its link busy, more would only
+    /// cost memory.
+    fn has_room(&self, interface: u32) -> bool;
+
+    /// Takes a message, also one whose route is empty; returns until when its packets are being
+    /// handed to the interface. [`Endpoints::departed`] and [`Endpoints::arrived`] are to be told
+    /// what becomes of it.
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Picos) -> Picos;
+}
+
+/// A network interface, as its rank sees it.
+struct Interface {
+    /// Queue that fills it.
+    queue: u32,
+    /// Until when packets are being handed to it.
+    busy_until: Picos,
+}
+
+/// Something to happen at a rank.
+///
+/// The order of variants, then that of numbers, is the order of simultaneous events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The last packet of a message was received and handed over.
+    Received { transfer: TransferId },
+    /// Its data was added (or stored).
+    Applied { transfer: TransferId },
+    /// Something a sender may have waited for happened.
+    Wake { queue: u32 },
+}
+
+/// See the module.
+pub struct Endpoints<'a> {
+    plan: &'a Plan<'a>,
+    deliveries: &'a mut Deliveries,
+    /// Events to come. Equal ones are interchangeable.
+    agenda: BinaryHeap<Reverse<(Picos, Event)>>,
+    queues: Vec<Queue>,
+    interfaces: Vec<Interface>,
+    /// Queues of each rank.
+    rank_queues: Vec<Vec<u32>>,
+    /// Queue each transfer is sent from.
+    transfer_queue: Vec<u32>,
+    /// Chunks started and applied, and dependencies known to be met for the next chunk.
+    started: Vec<u64>,
+    applied: Vec<u64>,
+    met: Vec<u32>,
+    reducer_free: Vec<Picos>,
+    /// Messages of each phase not yet applied, and the first phase still behind a barrier.
+    phase_left: Vec<u64>,
+    gate: u32,
+    /// Messages applied.
+    done: u64,
+    by_link: bool,
+    strict: bool,
+    stop_and_wait: bool,
+}
+
+impl<'a> Endpoints<'a> {
+    /// The ranks of a plan before anything has started.
+    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries) -> Self {
+        let ranks = plan.fabric.ranks();
+        let by_link = plan.schedule.issue == Issue::Links;
+        let mut endpoints = Endpoints {
+            plan,
+            deliveries,
+            agenda: BinaryHeap::new(),
+            queues: vec![],
+            interfaces: vec![],
+            rank_queues: vec![vec![]; ranks],
+            transfer_queue: vec![0; plan.jobs.len()],
+            started: vec![0; plan.jobs.len()],
+            applied: vec![0; plan.jobs.len()],
+            met: vec![0; plan.jobs.len()],
+            reducer_free: vec![0; ranks],
+            phase_left: plan.phase_messages.clone(),
+            gate: 0,
+            done: 0,
+            by_link,
+            strict: plan.schedule.issue == Issue::StrictSteps,
+            stop_and_wait: by_link && plan.schedule.pacing == Pacing::StopAndWait,
+        };
+        endpoints.add_queues();
+        endpoints
+    }
+
+    /// Number of interfaces of all ranks together.
+    pub fn interfaces(&self) -> usize {
+        self.interfaces.len()
+    }
+
+    /// Share of messages applied, 0 to 1.
+    pub fn progress(&self) -> f64 {
+        self.done as f64 / self.plan.messages().max(1) as f64
+    }
+
+    /// Starts what can start at time 0.
+    pub fn begin(&mut self, carrier: &mut impl Carrier) {
+        self.open_gate(0, carrier);
+    }
+
+    /// When the next event is; [`Picos::MAX`] if there is none.
+    pub fn next_at(&self) -> Picos {
+        self.agenda.peek().map_or(Picos::MAX, |&Reverse((at, _))| at)
+    }
+
+    /// Processes the next event.
+    pub fn step(&mut self, carrier: &mut impl Carrier) {
+        let Some(Reverse((now, event))) = self.agenda.pop() else { return };
+        match event {
+            Event::Received { transfer } => self.received(transfer, now, carrier),
+            Event::Applied { transfer } => self.apply(transfer, now, carrier),
+            Event::Wake { queue } => self.advance(queue, now, carrier),
+        }
+    }
+
+    /// Packets have left an interface, so that it may be free or have room.
+    pub fn departed(&mut self, interface: u32, now: Picos, carrier: &mut impl Carrier) {
+        self.advance(self.interfaces[interface as usize].queue, now, carrier);
+    }
+
+    /// The last packet of a message reached the node of its receiver, or will at `at`.
+    pub fn arrived(&mut self, transfer: TransferId, at: Picos) {
+        self.push(at + self.plan.system.hand_off_ps, Event::Received { transfer });
+    }
+
+    fn push(&mut self, at: Picos, event: Event) {
+        self.agenda.push(Reverse((at, event)));
+    }
+}

@@ -1,0 +1,64 @@
+//! Collects the result tables while an engine runs, in memory that does not grow with time.
+
+mod deliveries;
+mod traffic;
+
+pub use deliveries::Deliveries;
+pub use traffic::Traffic;
+
+use super::Fidelity;
+use super::plan::Plan;
+use super::result::{LinkRow, RankRow, SimulationResult, Timeline};
+
+/// See the module.
+pub struct Recorder {
+    /// What the network says.
+    pub traffic: Traffic,
+    /// What the ranks say.
+    pub deliveries: Deliveries,
+}
+
+impl Recorder {
+    /// An empty record for a run of `plan`.
+    pub fn new(plan: &Plan) -> Self {
+        Recorder { traffic: Traffic::new(plan.fabric.links.len()), deliveries: Deliveries::new(plan) }
+    }
+
+    /// The result tables.
+    pub fn finish(self, plan: &Plan, fidelity: Fidelity, events: u64) -> SimulationResult {
+        let row = |&busy_ps| LinkRow { busy_ps, ..LinkRow::default() };
+        let mut links: Vec<LinkRow> = self.traffic.busy_ps.iter().map(row).collect();
+        let row = |&finish_ps| RankRow { finish_ps, ..RankRow::default() };
+        let mut ranks: Vec<RankRow> = self.deliveries.finish_ps.iter().map(row).collect();
+        // What was carried follows from the plan, however it was timed.
+        for job in &plan.jobs {
+            for &link in plan.route(job) {
+                links[link as usize].bytes += job.bytes * job.chunks;
+                links[link as usize].packets += job.packets.count * job.chunks;
+            }
+            ranks[job.from as usize].sent_bytes += job.bytes * job.chunks;
+            ranks[job.to as usize].received_bytes += job.bytes * job.chunks;
+            ranks[job.to as usize].reduce_ps += job.reduce_ps * job.chunks;
+        }
+        let time_ps = ranks.iter().map(|row| row.finish_ps).max().unwrap_or(0);
+        let chunks = self.deliveries.chunk_rows(plan);
+        let (window_ps, utilization) = self.traffic.utilization(time_ps);
+        SimulationResult {
+            fidelity,
+            time_ps,
+            first_chunk_ps: chunks.iter().map(|row| row.complete_ps).min().unwrap_or(0),
+            last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),
+            timeline: Timeline { window_ps, utilization },
+            packet_hops: links.iter().map(|row| row.packets).sum(),
+            flit_hops: plan
+                .jobs
+                .iter()
+                .map(|j| j.chunks * j.packets.count * j.packets.flits * j.hops.len() as u64)
+                .sum(),
+            links,
+            ranks,
+            chunks,
+            events,
+        }
+    }
+}
