@@ -1,5 +1,6 @@
 //! Why nothing moves: the cycle of buffers that wait for each other.
 
+use super::buffer::NONE;
 use super::network::{Network, Routing};
 use crate::fabric::Fabric;
 
@@ -7,7 +8,7 @@ impl<R: Routing> Network<R> {
     /// The cycle of waiting buffers of a network in which nothing can move any more, in words;
     /// `None` if nothing waits. O(buffers).
     pub fn deadlock(&self, fabric: &Fabric) -> Option<String> {
-        let mut at = (0..self.buffers.len()).find(|&id| !self.buffers[id].packets.is_empty())?;
+        let mut at = (0..self.buffers.len()).find(|&id| !self.buffers[id].is_empty())?;
         let mut path: Vec<usize> = vec![];
         while !path.contains(&at) {
             path.push(at);
@@ -23,7 +24,9 @@ impl<R: Routing> Network<R> {
     /// A buffer whose first packet has to move before that of `id` can.
     fn waits_for(&self, id: usize) -> Option<usize> {
         let buffer = &self.buffers[id];
-        let (_, arrived) = *buffer.packets.front()?;
+        if buffer.is_empty() {
+            return None;
+        }
         let port = id / self.vcs;
         let downstream = |vc: u32| -> Option<usize> {
             let channel = vc as usize / self.vcs;
@@ -32,12 +35,12 @@ impl<R: Routing> Network<R> {
         };
         match buffer.has {
             // Flits that are still behind.
-            Some(_) if buffer.sent == arrived => {
+            has if has != NONE && buffer.here == 0 => {
                 let vc = self.feeder[port] * self.vcs as u32 + (id % self.vcs) as u32;
                 self.holder(vc)
             }
-            Some(vc) => downstream(vc),
-            None => (buffer.wants.0..buffer.wants.1)
+            vc if vc != NONE => downstream(vc),
+            _ => (buffer.wants.0..buffer.wants.1)
                 .find_map(|vc| if self.busy[vc as usize] { self.holder(vc) } else { downstream(vc) }),
         }
     }
@@ -46,7 +49,7 @@ impl<R: Routing> Network<R> {
     fn holder(&self, vc: u32) -> Option<usize> {
         let router = *self.router_of_out.get(vc as usize / self.vcs)? as usize;
         let buffers = self.in_base[router] as usize * self.vcs..self.in_base[router + 1] as usize * self.vcs;
-        buffers.into_iter().find(|&id| self.buffers[id].has == Some(vc))
+        buffers.into_iter().find(|&id| self.buffers[id].has == vc)
     }
 
     fn name(&self, fabric: &Fabric, id: usize) -> String {

@@ -5,6 +5,7 @@
 //! be granted; a flit on a link is one event however long it takes.
 
 use super::allocate::{Matching, Request};
+use super::buffer::{Buffer, NONE, Received};
 use super::router::Head;
 use super::wheel::{Event, Wheel};
 use crate::error::{Code, Error, Result};
@@ -95,20 +96,6 @@ pub(super) struct Channel {
     flights: VecDeque<Flight>,
     /// Uninterrupted transmission that ends at `free_ps`.
     run_start_ps: Picos,
-}
-
-/// Receiving side of one virtual channel at a router.
-#[derive(Default)]
-pub(super) struct Buffer {
-    /// Packets in order, with the flits of each that have arrived.
-    pub(super) packets: VecDeque<(u32, u32)>,
-    /// Flits of the first packet that have left.
-    pub(super) sent: u32,
-    /// Virtual channels the first packet may take (from, up to), and the one it has.
-    pub(super) wants: (u32, u32),
-    pub(super) has: Option<u32>,
-    /// No bid before this cycle.
-    pub(super) ready: u64,
 }
 
 pub(super) struct Terminal {
@@ -295,7 +282,7 @@ impl<R: Routing> Network<R> {
             channels,
             channel_of_link,
             ejection,
-            buffers: (0..ports * vcs).map(|_| Buffer::default()).collect(),
+            buffers: (0..ports * vcs).map(|_| Buffer::new()).collect(),
             words,
             wants_vc: vec![0; word_count as usize],
             wants_switch: vec![0; word_count as usize],
@@ -401,7 +388,7 @@ impl<R: Routing> Network<R> {
     pub fn is_quiet(&self) -> bool {
         self.credits.iter().all(|&credits| credits == self.model.depth_flits)
             && self.busy.iter().all(|&busy| !busy)
-            && self.buffers.iter().all(|buffer| buffer.packets.is_empty())
+            && self.buffers.iter().all(|buffer| buffer.is_empty())
     }
 
     /// Creation of the oldest packet in flight or queued. O(packets in flight + terminals).
@@ -474,28 +461,24 @@ impl<R: Routing> Network<R> {
     fn buffer(&mut self, port: u32, Flight { packet, vc, .. }: Flight) {
         let router = self.router_of_in[port as usize];
         let id = port as usize * self.vcs + vc as usize;
-        let buffer = &mut self.buffers[id];
-        match buffer.packets.back_mut() {
-            Some((last, arrived)) if *last == packet => *arrived += 1,
-            _ => {
-                buffer.packets.push_back((packet, 1));
-                if self.channels[self.feeder[port as usize] as usize].link.is_some() {
-                    self.packets[packet as usize].hops += 1;
-                }
-                if buffer.packets.len() == 1 {
-                    self.route(router, id, self.now);
-                }
-                return self.wake_router(router, self.now);
-            }
+        let received = self.buffers[id].receive(packet);
+        if matches!(received, Received::FirstHead | Received::Behind(true))
+            && self.channels[self.feeder[port as usize] as usize].link.is_some()
+        {
+            self.packets[packet as usize].hops += 1;
         }
-        if buffer.packets.len() == 1 && buffer.has.is_some() {
-            let (word, bit) = self.bit(router, id);
-            if self.wants_switch[word] & bit == 0 {
-                self.wants_switch[word] |= bit;
-                self.buffers[id].ready = self.now + self.model.switch_allocation_cycles as u64 - 1;
+        match received {
+            Received::FirstHead => self.route(router, id, self.now),
+            Received::FirstBody if self.buffers[id].has != NONE => {
+                let (word, bit) = self.bit(router, id);
+                if self.wants_switch[word] & bit == 0 {
+                    self.wants_switch[word] |= bit;
+                    self.buffers[id].ready = self.now + self.model.switch_allocation_cycles as u64 - 1;
+                }
             }
-            self.wake_router(router, self.now);
+            _ => return,
         }
+        self.wake_router(router, self.now);
     }
 
     /// Takes a flit out of the network.

@@ -1,9 +1,10 @@
 //! Routers: route computation, allocation of virtual channels and of the crossbar, traversal.
 
 use super::allocate::{Request, after, behind};
+use super::buffer::Buffer;
 use super::network::{Network, Routing};
 use super::wheel::Event;
-use crate::system::Switching;
+use crate::system::{Allocator, Switching};
 use std::ops::Range;
 
 /// Ports of one router, and the words of its sets of buffers.
@@ -29,7 +30,7 @@ impl<R: Routing> Network<R> {
         (self.words[router as usize] as usize + local / 64, 1 << (local % 64))
     }
 
-    pub(super) fn word_range(&self, router: usize) -> std::ops::Range<usize> {
+    pub(super) fn word_range(&self, router: usize) -> Range<usize> {
         let count = ((self.in_base[router + 1] - self.in_base[router]) as usize * self.vcs).div_ceil(64);
         let first = self.words[router] as usize;
         first..first + count
@@ -41,9 +42,10 @@ impl<R: Routing> Network<R> {
 
     /// The packet that is now first in a buffer is routed, from cycle `from` on.
     pub(super) fn route(&mut self, router: u32, id: usize, from: u64) {
-        let (packet, _) = self.buffers[id].packets[0];
+        let packet = self.buffers[id].packet;
         let state = &mut self.packets[packet as usize];
         let hop = self.routing.next(state, router);
+        let flits = state.flits;
         let channel = match hop.link {
             Some(link) => self.channel_of_link[link as usize],
             None => self.ejection[state.destination as usize],
@@ -57,7 +59,13 @@ impl<R: Routing> Network<R> {
             Some(_) => (share(hop.class), share(hop.class + 1)),
             None => (first, first + self.vcs as u32),
         };
+        buffer.left = flits;
         buffer.ready = from + self.model.routing_cycles as u64;
+    }
+
+    /// Age of the first packet of a buffer, where the allocator asks for it.
+    fn age(&self, buffer: &Buffer) -> u64 {
+        if self.model.allocator == Allocator::Age { self.packets[buffer.packet as usize].created } else { 0 }
     }
 
     /// One allocation of virtual channels and of the crossbar of a router.
@@ -94,12 +102,12 @@ impl<R: Routing> Network<R> {
                     *later = buffer.ready.min(*later);
                     continue;
                 }
-                let packet = &self.packets[buffer.packets[0].0 as usize];
-                let needed = if cut_through { packet.flits } else { 0 };
+                let needed = if cut_through { buffer.left } else { 0 };
+                let age = self.age(buffer);
                 let (from, to) = (buffer.wants.0 as usize, buffer.wants.1 as usize);
                 if (from..to).any(|vc| !self.busy[vc] && self.credits[vc] >= needed) {
                     let port = from / self.vcs - ports.outs.start;
-                    self.heads.push(Head { local: local as u32, port: port as u32, needed, age: packet.created });
+                    self.heads.push(Head { local: local as u32, port: port as u32, needed, age });
                     self.heads_of_port[port] += 1;
                 }
             }
@@ -144,7 +152,7 @@ impl<R: Routing> Network<R> {
             self.wants_switch[word] |= bit;
             self.busy[vc as usize] = true;
             let buffer = &mut self.buffers[first + local as usize];
-            buffer.has = Some(vc);
+            buffer.has = vc;
             buffer.ready = self.now + wait;
         }
         self.granted.len()
@@ -165,7 +173,7 @@ impl<R: Routing> Network<R> {
                     *later = buffer.ready.min(*later);
                     continue;
                 }
-                let has = buffer.has.expect("it has a virtual channel") as usize;
+                let has = buffer.has as usize;
                 if self.credits[has] == 0 {
                     continue;
                 }
@@ -183,7 +191,7 @@ impl<R: Routing> Network<R> {
                     input,
                     output: (channel - outs.start) as u32 * os + port % os,
                     tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
-                    age: self.packets[buffer.packets[0].0 as usize].created,
+                    age: self.age(buffer),
                     tag: local as u32,
                 });
             }
@@ -223,24 +231,21 @@ impl<R: Routing> Network<R> {
         let port = id / self.vcs;
         let (word, bit) = self.bit(router, id);
         let buffer = &mut self.buffers[id];
-        let (packet, arrived) = buffer.packets[0];
-        let has = buffer.has.expect("it has a virtual channel");
-        buffer.sent += 1;
-        let done = buffer.sent == self.packets[packet as usize].flits;
+        let (packet, has) = (buffer.packet, buffer.has);
+        buffer.here -= 1;
+        buffer.left -= 1;
         self.credits[has as usize] -= 1;
-        if done {
+        if buffer.left == 0 {
             self.busy[has as usize] = false;
-            buffer.packets.pop_front();
-            buffer.sent = 0;
-            buffer.has = None;
+            buffer.advance();
             self.wants_switch[word] &= !bit;
-        } else if buffer.sent == arrived {
+            if !buffer.is_empty() {
+                self.route(router, id, self.now + 1);
+            }
+        } else if buffer.here == 0 {
             self.wants_switch[word] &= !bit;
         } else {
             buffer.ready = self.now + self.model.switch_allocation_cycles as u64;
-        }
-        if done && !buffer.packets.is_empty() {
-            self.route(router, id, self.now + 1);
         }
         let feeder = self.feeder[port];
         let back = self.now + self.channels[feeder as usize].credit_cycles;
