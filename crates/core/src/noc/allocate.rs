@@ -28,6 +28,10 @@ pub struct Matching {
     best_of_input: Vec<(u64, u32)>,
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
+    /// Requests of each input and for each output.
+    asking: Vec<u32>,
+    asked: Vec<u32>,
+    contended: Vec<Request>,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
@@ -45,6 +49,9 @@ impl Matching {
             best_of_input: vec![NONE; inputs],
             matched_output: vec![false; outputs],
             matched_input: vec![false; inputs],
+            asking: vec![0; inputs],
+            asked: vec![0; outputs],
+            contended: vec![],
         }
     }
 
@@ -60,14 +67,31 @@ impl Matching {
         next_output: &mut [u32],
         mut grant: impl FnMut(&Request),
     ) {
-        // Alone, a request wins under every policy.
-        if let [request] = requests {
-            next_input[request.output as usize] = after(request.input, next_output.len());
-            next_output[request.input as usize] = after(request.output, next_input.len());
-            return grant(request);
-        }
         let (inputs, outputs) = (next_output.len(), next_input.len());
-        let Matching { best_of_output, best_of_input, matched_output, matched_input } = self;
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, asking, asked, contended } = self;
+        // A request that shares neither its input nor its output wins under every policy.
+        for r in requests {
+            asking[r.input as usize] += 1;
+            asked[r.output as usize] += 1;
+        }
+        contended.clear();
+        for r in requests {
+            if asking[r.input as usize] == 1 && asked[r.output as usize] == 1 {
+                next_input[r.output as usize] = after(r.input, inputs);
+                next_output[r.input as usize] = after(r.output, outputs);
+                grant(r);
+            } else {
+                contended.push(*r);
+            }
+        }
+        for r in requests {
+            asking[r.input as usize] = 0;
+            asked[r.output as usize] = 0;
+        }
+        if contended.is_empty() {
+            return;
+        }
+        let requests = &contended[..];
         for iteration in 0..iterations {
             let open = |r: &Request| !matched_input[r.input as usize] && !matched_output[r.output as usize];
             let at_output = |r: &Request| match allocator {
