@@ -336,6 +336,11 @@ impl<R: Routing> Network<R> {
         self.terminals[terminal as usize].backlog
     }
 
+    /// Runs a terminal has not begun the last packet of.
+    pub fn queued_runs(&self, terminal: u32) -> usize {
+        self.terminals[terminal as usize].queue.len()
+    }
+
     /// Cycle of the next event, if anything can still move.
     pub fn next_cycle(&self) -> Option<u64> {
         self.wheel.next_cycle()

@@ -2,6 +2,7 @@
 
 mod alpha_beta;
 mod endpoints;
+mod flit;
 mod packet;
 mod plan;
 mod recorder;
@@ -26,17 +27,20 @@ pub enum Fidelity {
     AlphaBeta,
     /// Packets with headers, FIFO links, network interfaces of finite depth.
     Packet,
+    /// Flits through virtual-channel routers with finite buffers and credits.
+    Flit,
 }
 
 impl Fidelity {
     /// All fidelities, cheapest first.
-    pub const ALL: [Fidelity; 2] = [Fidelity::AlphaBeta, Fidelity::Packet];
+    pub const ALL: [Fidelity; 3] = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit];
 
     /// The command-line name.
     pub fn name(self) -> &'static str {
         match self {
             Fidelity::AlphaBeta => "alpha-beta",
             Fidelity::Packet => "packet",
+            Fidelity::Flit => "flit",
         }
     }
 
@@ -62,7 +66,7 @@ pub type Progress<'a> = dyn FnMut(f64) -> bool + 'a;
 /// Times a schedule on a fabric. The schedule should have been verified.
 ///
 /// # Errors
-/// [`Code::Stalled`] with the chain of waits if it stops making progress, [`Code::TooLarge`] if
+/// [`Code::Stalled`] with the chain of waits, or the cycle of buffers, if it stops making progress, [`Code::TooLarge`] if
 /// the run would need too many events, [`Code::Interrupted`].
 pub fn simulate(
     fabric: &Fabric,
@@ -75,6 +79,7 @@ pub fn simulate(
     let engine: &dyn Engine = match fidelity {
         Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
         Fidelity::Packet => &packet::Packet { merge_runs: true },
+        Fidelity::Flit => &flit::Flit,
     };
     let mut recorder = recorder::Recorder::new(&plan);
     let events = engine.run(&plan, &mut recorder, progress)?;

@@ -108,13 +108,13 @@ impl System {
                 packet: PacketFormat { payload_bytes: 8192, flit_bytes: 512, header_flits: 1, fixed_size: true },
                 // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
                 interface: NetworkInterface { count: 4, depth_packets: 52, virtual_channels: 4, issue_ps: 1_000 },
-                // Reference section 1: 4 channels of 318 flits, look-ahead routing, iSLIP; 8 of the 12 ns
+                // Reference section 1: 4 channels of 318 flits, look-ahead routing, iSLIP; 9 of the 12 ns
                 // of hand-off are spent in the routers at both ends.
                 router: RouterModel {
                     depth_flits: 318,
                     switching: Switching::CutThrough,
                     routing_cycles: 0,
-                    hand_off_ps: 4_000,
+                    hand_off_ps: 3_000,
                     ..RouterModel::textbook()
                 },
                 hand_off_ps: 12_000,

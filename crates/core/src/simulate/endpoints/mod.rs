@@ -60,6 +60,8 @@ enum Event {
 pub struct Endpoints<'a> {
     plan: &'a Plan<'a>,
     deliveries: &'a mut Deliveries,
+    /// From the arrival of a message to the start of what waited for it.
+    hand_off_ps: Picos,
     /// Events to come. Equal ones are interchangeable.
     agenda: BinaryHeap<Reverse<(Picos, Event)>>,
     queues: Vec<Queue>,
@@ -85,12 +87,13 @@ pub struct Endpoints<'a> {
 
 impl<'a> Endpoints<'a> {
     /// The ranks of a plan before anything has started.
-    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries) -> Self {
+    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries, hand_off_ps: Picos) -> Self {
         let ranks = plan.fabric.ranks();
         let by_link = plan.schedule.issue == Issue::Links;
         let mut endpoints = Endpoints {
             plan,
             deliveries,
+            hand_off_ps,
             agenda: BinaryHeap::new(),
             queues: vec![],
             interfaces: vec![],
@@ -114,6 +117,11 @@ impl<'a> Endpoints<'a> {
     /// Number of interfaces of all ranks together.
     pub fn interfaces(&self) -> usize {
         self.interfaces.len()
+    }
+
+    /// Interfaces of a rank, in blocks.
+    pub fn interfaces_of(&self, rank: u32) -> impl Iterator<Item = u32> {
+        self.rank_queues[rank as usize].iter().flat_map(|&queue| self.queues[queue as usize].interfaces.clone())
     }
 
     /// Share of messages applied, 0 to 1.
@@ -148,7 +156,7 @@ impl<'a> Endpoints<'a> {
 
     /// The last packet of a message reached the node of its receiver, or will at `at`.
     pub fn arrived(&mut self, transfer: TransferId, at: Picos) {
-        self.push(at + self.plan.system.hand_off_ps, Event::Received { transfer });
+        self.push(at + self.hand_off_ps, Event::Received { transfer });
     }
 
     fn push(&mut self, at: Picos, event: Event) {

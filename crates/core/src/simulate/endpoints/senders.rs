@@ -15,7 +15,7 @@ pub struct Queue {
     /// Messages sent but not received (stop-and-wait only).
     pub outstanding: u32,
     /// First interface and number of interfaces.
-    interfaces: std::ops::Range<u32>,
+    pub interfaces: std::ops::Range<u32>,
 }
 
 impl Endpoints<'_> {

@@ -32,7 +32,7 @@ pub struct Packet {
 
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries);
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.system.hand_off_ps);
         let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces(), self.merge_runs);
         let mut events = 0u64;
         endpoints.begin(&mut network);

@@ -1,0 +1,212 @@
+//! Flit fidelity: the schedule's messages through the routers of [`crate::noc`].
+//!
+//! Every interface of a rank is a terminal of its node's router. Packets follow the routes of the
+//! schedule. What a rank hands to an interface at time `t` can leave it in the first cycle after `t`.
+
+use super::endpoints::{Carrier, Endpoints};
+use super::plan::Plan;
+use super::recorder::Recorder;
+use super::{Engine, Progress};
+use crate::error::{Code, Error, Result};
+use crate::fabric::{GridKind, LinkId, NodeId, Shape};
+use crate::noc::{Hop, Network, Packet, Routing, Run};
+use crate::schedule::{Issue, TransferId};
+use crate::system::Switching;
+use crate::units::Picos;
+use std::collections::HashMap;
+
+/// Most flits times links of one run: minutes.
+const MAX_FLIT_HOPS: u128 = 4_000_000_000;
+
+/// See the module.
+pub struct Flit;
+
+impl Engine for Flit {
+    fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
+        check(plan)?;
+        let clock = plan.system.router.clock_ps;
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.system.router.hand_off_ps);
+        let mut carrier = Interfaces::new(plan, &endpoints)?;
+        let mut arrived = vec![0u64; plan.jobs.len()];
+        let (mut now, mut steps) = (0, 0u64);
+        endpoints.begin(&mut carrier);
+        loop {
+            let cycle = carrier.network.next_cycle();
+            let at = cycle.map_or(Picos::MAX, |cycle| cycle * clock);
+            now = match at.min(endpoints.next_at()) {
+                Picos::MAX => break,
+                next => next,
+            };
+            match cycle {
+                Some(cycle) if at == now => {
+                    carrier.network.advance(cycle);
+                    let network = &mut carrier.network;
+                    for (link, start, end) in network.transmissions.drain(..) {
+                        recorder.traffic.transmitted(link, start, end);
+                    }
+                    for packet in &network.delivered {
+                        let (transfer, packets) = (packet.tag, plan.jobs[packet.tag as usize].packets.count);
+                        arrived[transfer as usize] += 1;
+                        if arrived[transfer as usize].is_multiple_of(packets) {
+                            endpoints.arrived(transfer, now);
+                        }
+                    }
+                    for i in 0..carrier.network.departed.len() {
+                        let terminal = carrier.network.departed[i];
+                        endpoints.departed(terminal, now, &mut carrier);
+                    }
+                }
+                _ => endpoints.step(&mut carrier),
+            }
+            steps += 1;
+            if steps.is_multiple_of(1 << 14) && !progress(endpoints.progress()) {
+                return Err(Error::new(Code::Interrupted, "interrupted"));
+            }
+        }
+        let network = &mut carrier.network;
+        if network.in_flight > 0 {
+            let cycle = network.deadlock(plan.fabric).unwrap_or("no cycle of buffers".into());
+            let what = format!("deadlock in the network at {} ns: {cycle}", now / 1000);
+            return Err(Error::new(Code::Stalled, what));
+        }
+        endpoints.finish(now)?;
+        network.finish();
+        for (link, start, end) in network.transmissions.drain(..) {
+            recorder.traffic.transmitted(link, start, end);
+        }
+        Ok(network.event_count)
+    }
+}
+
+/// Refuses what the network could not carry or would take too long to.
+fn check(plan: &Plan) -> Result<()> {
+    let router = &plan.system.router;
+    let work = plan.jobs.iter().map(|job| {
+        let flits = job.packets.count as u128 * job.packets.flits as u128;
+        flits * job.chunks as u128 * job.hops.len().max(1) as u128
+    });
+    let work = work.sum::<u128>();
+    if work > MAX_FLIT_HOPS {
+        let what =
+            format!("the run would take {work} flit-hops (at most {MAX_FLIT_HOPS}); use less data or fidelity packet");
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    let longest = plan.jobs.iter().map(|job| job.packets.flits).max().unwrap_or(0);
+    if longest > u32::MAX as u64 || (router.switching == Switching::CutThrough && longest > router.depth_flits as u64) {
+        let depth = router.depth_flits;
+        let what = format!("packets of {longest} flits do not fit into buffers of {depth}, as cut-through needs");
+        return Err(Error::new(Code::BadSize, what));
+    }
+    Ok(())
+}
+
+/// The network behind the interfaces of all ranks. Terminal `i` is interface `i`; those after the
+/// last interface only receive.
+struct Interfaces<'a> {
+    plan: &'a Plan<'a>,
+    network: Network<SourceRoutes<'a>>,
+    /// Terminal at which each transfer arrives.
+    destination: Vec<u32>,
+}
+
+impl<'a> Interfaces<'a> {
+    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints) -> Result<Self> {
+        let node = |rank: u32| plan.schedule.node_of(plan.fabric, rank);
+        let mut terminals: Vec<NodeId> = vec![0; endpoints.interfaces()];
+        for rank in 0..plan.fabric.ranks() as u32 {
+            endpoints.interfaces_of(rank).for_each(|interface| terminals[interface as usize] = node(rank));
+        }
+        // An interface for every outgoing link comes with one for every incoming link; shared
+        // interfaces receive from the links in turn.
+        let by_link = plan.schedule.issue == Issue::Links;
+        let mut of_link: HashMap<(u32, Option<LinkId>), u32> = HashMap::new();
+        let mut received = vec![0usize; plan.fabric.ranks()];
+        let mut destination = Vec::with_capacity(plan.jobs.len());
+        for job in &plan.jobs {
+            let terminal = *of_link.entry((job.to, plan.route(job).last().copied())).or_insert_with(|| {
+                let turn = &mut received[job.to as usize];
+                *turn += 1;
+                let count = if by_link { 0 } else { endpoints.interfaces_of(job.to).count() };
+                if count > 0 {
+                    return endpoints.interfaces_of(job.to).nth((*turn - 1) % count).expect("below the count");
+                }
+                terminals.push(node(job.to));
+                terminals.len() as u32 - 1
+            });
+            destination.push(terminal);
+        }
+        let routes = SourceRoutes::new(plan)?;
+        let router = &plan.system.router;
+        let network = Network::new(plan.fabric, router, &plan.flit_ps, &plan.latency_ps, &terminals, routes)?;
+        Ok(Interfaces { plan, network, destination })
+    }
+}
+
+impl Carrier for Interfaces<'_> {
+    fn is_free(&self, interface: u32) -> bool {
+        self.network.backlog(interface) <= self.plan.system.interface.depth_packets
+    }
+
+    fn has_room(&self, interface: u32) -> bool {
+        self.network.queued_runs(interface) < 2
+    }
+
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Picos) -> Picos {
+        let job = &self.plan.jobs[transfer as usize];
+        let cycle = now / self.plan.system.router.clock_ps + 1;
+        let packet = Packet::new(self.destination[transfer as usize], job.packets.flits as u32, transfer, 0, cycle);
+        self.network.offer(interface, Run { packet, count: job.packets.count }, cycle);
+        // One packet an issue slot; the last is visible one slot later.
+        now + (job.packets.count + 1) * self.plan.system.interface.issue_ps
+    }
+}
+
+/// The routes of the schedule. On tori a packet that has crossed the dateline between the last and
+/// the first node of a dimension is in the second class of virtual channels until it leaves that
+/// dimension.
+struct SourceRoutes<'a> {
+    plan: &'a Plan<'a>,
+    classes: u32,
+    /// Class of every hop of the plan; empty where there is only one.
+    class: Vec<u8>,
+}
+
+impl<'a> SourceRoutes<'a> {
+    fn new(plan: &'a Plan<'a>) -> Result<Self> {
+        let fabric = plan.fabric;
+        let mut routes = SourceRoutes { plan, classes: 1, class: vec![] };
+        let Shape::Grid(grid) = &fabric.shape else { return Ok(routes) };
+        if grid.kind != GridKind::Torus || plan.jobs.iter().all(|job| job.hops.len() < 2) {
+            return Ok(routes);
+        }
+        if plan.system.router.virtual_channels < 2 {
+            let what = "a torus needs at least 2 virtual channels, on either side of its datelines";
+            return Err(Error::new(Code::NotApplicable, what));
+        }
+        routes.classes = 2;
+        routes.class = vec![0; plan.hops.len()];
+        for job in &plan.jobs {
+            let (mut along, mut crossed) = (None, false);
+            for hop in job.hops.clone() {
+                let link = fabric.link(plan.hops[hop]);
+                let (from, to) = (grid.coords(link.from), grid.coords(link.to));
+                let dimension = (0..from.len()).find(|&d| from[d] != to[d]);
+                if dimension != along {
+                    (along, crossed) = (dimension, false);
+                }
+                crossed |= dimension.is_some_and(|d| from[d].abs_diff(to[d]) > 1);
+                routes.class[hop] = u8::from(crossed);
+            }
+        }
+        Ok(routes)
+    }
+}
+
+impl Routing for SourceRoutes<'_> {
+    fn next(&self, packet: &mut Packet, _at: NodeId) -> Hop {
+        let route = self.plan.jobs[packet.tag as usize].hops.clone();
+        let hop = route.start + packet.hops as usize;
+        let class = self.class.get(hop).copied().unwrap_or(0) as u32;
+        Hop { link: (hop < route.end).then(|| self.plan.hops[hop]), class, classes: self.classes }
+    }
+}
