@@ -21,7 +21,7 @@ ifeq ($(wildcard python/antiphon/_core*.so),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo test test-all bench lint docs build wheel lock clean browser tools missing-extension
+.PHONY: help demo test test-all bench tables lint docs build wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,9 @@ bench: build ## time the core (cargo bench) and whatever benches/ holds
 	@for script in benches/*.py; do \
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
+
+tables: build ## write the table of docs/fidelity.md again
+	$(BIN)/python scripts/fidelity_table.py
 
 lint: tools build ## formatting, clippy, ruff, mypy, type stubs against the extension; warnings are errors
 	cargo fmt --all --check

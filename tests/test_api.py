@@ -363,7 +363,7 @@ def test_lists() -> None:
     assert "mesh" in [kind for kind, _, _ in antiphon.fabrics()]
     assert antiphon.systems()[0] == "generic"
     assert antiphon.collectives()[0] == "all-reduce"
-    assert antiphon.fidelities() == ["alpha-beta", "packet"]
+    assert antiphon.fidelities() == ["alpha-beta", "packet", "flit"]
     for algorithm in antiphon.algorithms():
         assert algorithm.summary
         assert algorithm.source

@@ -21,6 +21,7 @@ __all__ = [
     "algorithms",
     "build",
     "bus_factor",
+    "check_fidelity",
     "collectives",
     "fabrics",
     "fidelities",
@@ -335,7 +336,7 @@ def simulate(
         fabric: the fabric the schedule is for.
         schedule: what to time.
         system: preset name or System.
-        fidelity: ``alpha-beta`` or ``packet``.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         progress: called about ten times a second with the share done, 0 to 1; an exception it
             raises ends the run.
 
@@ -355,6 +356,13 @@ def systems() -> list[str]:
 
 def collectives() -> list[str]:
     """Names of the collectives."""
+
+def check_fidelity(name: str) -> None:
+    """Refuses a name that is no fidelity.
+
+    Raises:
+        AntiphonError: ``unknown-name``, naming the nearest.
+    """
 
 def fidelities() -> list[str]:
     """Names of the simulation fidelities, cheapest first."""

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -147,13 +148,11 @@ def _fabric_kinds() -> list[str]:
 FABRIC = click.argument("fabric", shell_complete=_complete(_fabric_kinds))
 ALGORITHM = click.argument("algorithm", shell_complete=_complete(known_names))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
-FIDELITY = click.option(
-    "--fidelity",
-    default="packet",
-    show_default=True,
-    help="alpha-beta or packet.",
-    shell_complete=_complete(antiphon.fidelities),
-)
+
+
+def _fidelity(text: str) -> Callable[[F], F]:
+    complete = _complete(antiphon.fidelities)
+    return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=complete)
 
 
 def problem(function: F) -> F:
@@ -191,7 +190,7 @@ def main() -> None:
 @FABRIC
 @problem
 @click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
-@FIDELITY
+@_fidelity("alpha-beta, packet or flit, or several with commas, side by side.")
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
 @JSON
 def compare(
@@ -234,7 +233,7 @@ def compare(
 @FABRIC
 @ALGORITHM
 @problem
-@FIDELITY
+@_fidelity("alpha-beta, packet or flit.")
 @JSON
 def simulate(
     fabric: str,
@@ -512,24 +511,31 @@ def _print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None
 def _print_comparison(comparison: antiphon.Comparison) -> None:
     console = _console()
     size = antiphon.format_bytes(comparison.bytes)
-    columns: dict[str, Callable[[antiphon.Run], str]] = {
-        "Algorithm": lambda run: run.algorithm,
-        "Time": lambda run: format_time(run.time_ns),
-        "Of bound": lambda run: f"{run.efficiency:.1%}",
-        "Bandwidth": lambda run: format_bandwidth(run.algorithm_bandwidth_gb_per_s),
-        "Bus bandwidth": lambda run: format_bandwidth(run.bus_bandwidth_gb_per_s),
-        "Links busy": lambda run: f"{run.result.link_utilization_mean:.1%}",
-        "Steps": lambda run: f"{run.stats.steps:,}",
-        "Proof": _proof_mark,
+    columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
+        "Algorithm": lambda runs: runs[0].algorithm,
+        "Time": lambda runs: format_time(runs[0].time_ns),
+        "Of bound": lambda runs: f"{runs[0].efficiency:.1%}",
+        "Bandwidth": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
+        "Bus bandwidth": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
+        "Links busy": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
+        "Steps": lambda runs: f"{runs[0].stats.steps:,}",
+        "Proof": lambda runs: _proof_mark(runs[0]),
     }
+    if len(comparison.fidelities) > 1:
+        # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
+        del columns["Time"]
+        rest = {name: columns.pop(name) for name in list(columns)[1:]}
+        for name in comparison.fidelities:
+            columns[name] = partial(_time_at, name)
+        columns |= rest
     title = f"{comparison.collective} of {size} on {comparison.fabric} (system {comparison.system.name}"
     title += f", {comparison.fidelity})"
 
     def table_of(names: Sequence[str]) -> Table:
         left = ("Algorithm", "Proof")
         table = Table(*(Column(n, overflow="fold") if n in left else _right(n) for n in names), title=title)
-        for place, run in enumerate(comparison.runs):
-            table.add_row(*(columns[name](run) for name in names), style="bold green" if place == 0 else "")
+        for place, runs in enumerate(comparison.ladder):
+            table.add_row(*(columns[name](runs) for name in names), style="bold green" if place == 0 else "")
         return table
 
     names = list(columns)
@@ -546,7 +552,17 @@ def _print_comparison(comparison: antiphon.Comparison) -> None:
     if comparison.refused:
         console.print("Left out:", style="dim")
         for refusal in comparison.refused:
-            console.print(f"  {refusal.algorithm}: {refusal.reason}", style="dim", soft_wrap=True)
+            where = f" ({refusal.fidelity})" if refusal.fidelity else ""
+            console.print(f"  {refusal.algorithm}{where}: {refusal.reason}", style="dim", soft_wrap=True)
+
+
+def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
+    """The time at a fidelity, and by how much it is off the most detailed one."""
+    best = runs[0]
+    run = next((run for run in runs if run.result.fidelity == fidelity), None)
+    if run is None:
+        return "left out"
+    return format_time(run.time_ns) + ("" if run is best else f" ({run.time_ns / best.time_ns - 1:+.1%})")
 
 
 def _print_run(run: antiphon.Run) -> None:

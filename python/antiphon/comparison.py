@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from antiphon._core import (
@@ -13,6 +13,8 @@ from antiphon._core import (
     algorithms,
     build,
     bus_factor,
+    check_fidelity,
+    fidelities,
     lower_bound,
     parse_bytes,
     simulate,
@@ -99,25 +101,45 @@ class Run:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An algorithm that was left out of a comparison, and why."""
+    """An algorithm that was left out of a comparison, or of one fidelity of it, and why."""
 
     algorithm: str
     reason: str
     code: str
+    fidelity: str | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs by time, best first (incomplete ones last), and the algorithms that were left out."""
+    """Runs by time, best first (incomplete ones last), and the algorithms that were left out.
+
+    ``ladder`` has the runs of every algorithm, one a fidelity, the most detailed first; it decides
+    the order.
+    """
 
     fabric: str
     collective: str
     bytes: int
     system: System
-    fidelity: str
+    fidelities: list[str]
     bound: Bound
-    runs: list[Run]
+    ladder: list[list[Run]]
     refused: list[Refusal]
+
+    @property
+    def fidelity(self) -> str:
+        """All fidelities, cheapest first, with commas."""
+        return ",".join(self.fidelities)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs."""
+        return [run for runs in self.ladder for run in runs]
+
+    @property
+    def ranking(self) -> list[Run]:
+        """The most detailed run of every algorithm, best first."""
+        return [runs[0] for runs in self.ladder]
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as documented in docs/json.md."""
@@ -130,7 +152,7 @@ class Comparison:
             "lower_bound_ns": self.bound.time_ns,
             "bound": bound_dict(self.bound),
             "runs": [run.to_dict() for run in self.runs],
-            "refused": [{"algorithm": r.algorithm, "reason": r.reason, "code": r.code} for r in self.refused],
+            "refused": [asdict(refusal) for refusal in self.refused],
         }
 
 
@@ -183,14 +205,15 @@ def compare(
     bytes: int | str = "64MiB",
     algorithms: str | Iterable[str] | None = None,
     system: str | System = "generic",
-    fidelity: str = "packet",
+    fidelity: str | Iterable[str] = "packet",
     *,
     root: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
-    ``algorithms`` is a sequence of specifications, or text with commas as on the command line.
+    ``algorithms`` is a sequence of specifications, or text with commas as on the command line;
+    ``fidelity`` is one fidelity or several, in a sequence or with commas.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -205,20 +228,45 @@ def compare(
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
             build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
+    chosen = split_fidelities(fidelity)
     refused: list[Refusal] = []
-    runs: list[Run] = []
+    ladder: list[list[Run]] = []
     # One schedule at a time, so that the largest alone decides the memory.
     for spec in specs:
-        heartbeat = None if progress is None else _heartbeat(progress, spec)
-        if heartbeat is not None:
-            heartbeat(0.0)
         try:
             schedule = build(fabric, spec, collective, size, system, root)
-            runs.append(run(fabric, schedule, system, fidelity, bound=bound, progress=heartbeat))
         except AntiphonError as error:
             refused.append(_refusal(spec, fabric, error))
-    runs.sort(key=lambda run: (not run.result.proof.complete, run.time_ns))
-    return Comparison(fabric.name, collective, size, system, fidelity, bound, runs, refused)
+            continue
+        runs: list[Run] = []
+        for name in reversed(chosen):
+            title = spec if len(chosen) == 1 else f"{spec} ({name})"
+            heartbeat = None if progress is None else _heartbeat(progress, title)
+            if heartbeat is not None:
+                heartbeat(0.0)
+            try:
+                runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat))
+            except AntiphonError as error:
+                refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
+        if runs:
+            ladder.append(runs)
+    rank = {name: place for place, name in enumerate(reversed(chosen))}
+    # An algorithm that could not be timed in the greatest detail does not compete with those that were.
+    ladder.sort(key=lambda runs: (not runs[0].result.proof.complete, rank[runs[0].result.fidelity], runs[0].time_ns))
+    return Comparison(fabric.name, collective, size, system, chosen, bound, ladder, refused)
+
+
+def split_fidelities(given: str | Iterable[str]) -> list[str]:
+    """The fidelities of a list with commas, or a sequence, each once, cheapest first.
+
+    Raises:
+        AntiphonError: ``unknown-name``, naming the nearest.
+    """
+    names = given.split(",") if isinstance(given, str) else list(given)
+    known = fidelities()
+    for name in names:
+        check_fidelity(name)
+    return sorted(set(names), key=known.index)
 
 
 def known_names() -> list[str]:
@@ -247,8 +295,8 @@ def _heartbeat(progress: Progress, name: str) -> Callable[[float], object]:
     return lambda share: progress(name, share)
 
 
-def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError) -> Refusal:
+def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError, fidelity: str | None = None) -> Refusal:
     if error.code not in REFUSALS:
         raise error
     reason = error.message.removeprefix(f"{algorithm} does not apply to {fabric.name}: ")
-    return Refusal(algorithm, reason, error.code)
+    return Refusal(algorithm, reason, error.code, fidelity)

@@ -60,18 +60,20 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     )
     environment.filters |= {"time": format_time, "bandwidth": format_bandwidth, "size": format_bytes, "digits": digits}
     picture = _picture(fabric)
+    ranking = comparison.ranking
     return environment.get_template("report.html").render(
         comparison=comparison,
-        best=comparison.runs[0],
+        best=ranking[0],
+        ranking=ranking,
         fabric=fabric,
-        runs=[_entry(index, run, fabric) for index, run in enumerate(comparison.runs)],
+        runs=[_entry(index, run, fabric) for index, run in enumerate(ranking)],
         bars=_bars(comparison),
         lines=_lines(comparison),
         picture=picture,
         drawable=f"{MAX_DRAWN_NODES:,} nodes and {MAX_DRAWN_LINKS:,} links",
         levels=LEVELS,
         system=json.loads(comparison.system.to_json()),
-        data=_data(comparison.runs) if picture else [],
+        data=_data(ranking) if picture else [],
         version=__version__,
     )
 
@@ -138,23 +140,23 @@ def _time_axis(longest_ns: float, pixels: float) -> Axis:
 def _bars(comparison: Comparison) -> dict[str, Any]:
     """Horizontal bars, best first, and where the line of the bound is."""
     width = 600.0
-    axis = _time_axis(max(run.time_ns for run in comparison.runs), width)
+    axis = _time_axis(max(run.time_ns for run in comparison.ranking), width)
     return {
         "axis": axis,
         "width": width,
         "bound": comparison.bound.time_ns * axis.pixels_per_unit,
-        "lengths": [run.time_ns * axis.pixels_per_unit for run in comparison.runs],
+        "lengths": [run.time_ns * axis.pixels_per_unit for run in comparison.ranking],
     }
 
 
 def _lines(comparison: Comparison) -> dict[str, Any]:
     """Utilization over time of every run as SVG path data."""
     width, height = 880.0, 260.0
-    longest = max(run.time_ns for run in comparison.runs)
-    shown = min(longest, LONGEST_SHOWN * comparison.runs[0].time_ns)
+    longest = max(run.time_ns for run in comparison.ranking)
+    shown = min(longest, LONGEST_SHOWN * comparison.ranking[0].time_ns)
     axis = _time_axis(shown, width)
     paths = []
-    for run in comparison.runs:
+    for run in comparison.ranking:
         start, share = run.result.timeline["start_ns"], run.result.timeline["utilization"]
         ends = np.append(start[1:], run.time_ns)
         xs = (start + np.maximum(ends, start)) / 2 * axis.pixels_per_unit

@@ -16,8 +16,8 @@ mod _core {
     use super::fabric::Fabric;
     #[pymodule_export]
     use super::operations::{
-        algorithms, build, bus_factor, collectives, fabrics, fidelities, format_bytes, lower_bound, parse_bytes, shard,
-        simulate, systems, verify,
+        algorithms, build, bus_factor, check_fidelity, collectives, fabrics, fidelities, format_bytes, lower_bound,
+        parse_bytes, shard, simulate, systems, verify,
     };
     #[pymodule_export]
     use super::schedule::Schedule;

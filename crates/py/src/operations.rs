@@ -232,6 +232,12 @@ pub fn collectives() -> Vec<&'static str> {
     Kind::ALL.map(Kind::name).to_vec()
 }
 
+/// Refuses a name that is no fidelity.
+#[pyfunction]
+pub fn check_fidelity(name: &str) -> PyResult<()> {
+    Fidelity::parse(name).map(|_| ()).map_err(raise)
+}
+
 #[pyfunction]
 pub fn fidelities() -> Vec<&'static str> {
     Fidelity::ALL.map(Fidelity::name).to_vec()

@@ -7,6 +7,7 @@ use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::schedule::{Builder, Issue, Lane, Op, Schedule};
+use crate::system::{Allocator, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
 
@@ -30,7 +31,7 @@ fn time_ps(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fide
 
 #[test]
 fn exact_times_of_single_messages() {
-    use Fidelity::{AlphaBeta, Packet};
+    use Fidelity::{AlphaBeta, Flit, Packet};
     let line = Fabric::parse("mesh:3").unwrap();
     let generic = System::preset("generic").unwrap();
     for (system, bytes, list, fidelity, expected) in [
@@ -47,6 +48,12 @@ fn exact_times_of_single_messages() {
         (tto(), 8192, vec![(Op::Copy, 0, 1, 0), (Op::Copy, 0, 2, 0)], Packet, 3 * 357_000 + 12_000),
         // The second waits for the first to arrive and be handed over.
         (tto(), 8192, vec![(Op::Copy, 0, 1, 0), (Op::Copy, 1, 2, 1)], Packet, 2 * 369_000),
+        // The routers at both ends take 9 of the 12 ns: a cycle until the interface sees the message, two
+        // to the router, three through it (channel, crossbar, traversal), three through the other and out.
+        (tto(), 8192, vec![(Op::Copy, 0, 1, 0)], Flit, 369_000),
+        (tto(), 4 * 8192, vec![(Op::Reduce, 0, 1, 0)], Flit, 4 * 357_000 + 12_000 + 2_000),
+        // A further hop costs the head its flit time and three cycles; the others follow.
+        (tto(), 4 * 8192, vec![(Op::Copy, 0, 2, 0)], Flit, 4 * 357_000 + 21_000 + 3_000 + 12_000),
         // 64 flits and a header of 2.56 ns, 20 ns latency, 10 ns hand-off.
         (generic.clone(), 4096, vec![(Op::Copy, 0, 1, 0)], Packet, 65 * 2_560 + 20_000 + 10_000),
         // A short message is a short packet.
@@ -222,6 +229,34 @@ proptest! {
     }
 
     #[test]
+    fn small_buffers_carry_all_or_name_what_waits(
+        (fabric, schedule) in random_schedule(),
+        depth_flits in 1u32..40,
+        virtual_channels in 1u32..4,
+        allocator in 0usize..3,
+        output_queue_flits in proptest::option::of(1u32..4),
+    ) {
+        let mut system = tto();
+        system.router = RouterModel {
+            depth_flits,
+            virtual_channels,
+            allocator: [Allocator::Islip, Allocator::RoundRobin, Allocator::Age][allocator],
+            switching: if depth_flits < 17 { Switching::Wormhole } else { Switching::CutThrough },
+            output_queue_flits,
+            ..system.router
+        };
+        match simulate(&fabric, &schedule, &system, Fidelity::Flit, &mut |_| true) {
+            Ok(result) => {
+                let plenty = simulate(&fabric, &schedule, &tto(), Fidelity::Flit, &mut |_| true).unwrap();
+                prop_assert_eq!(result.flit_hops, plenty.flit_hops);
+                let busy = |result: &SimulationResult| -> Vec<u64> { result.links.iter().map(|l| l.busy_ps).collect() };
+                prop_assert_eq!(busy(&result), busy(&plenty));
+            }
+            Err(error) => prop_assert!(error.message.contains("waits for"), "{}", error),
+        }
+    }
+
+    #[test]
     fn merged_runs_change_nothing((fabric, schedule) in random_schedule()) {
         let [merged, single] = both_ways(&fabric, &schedule, &tto());
         prop_assert_eq!(merged, single);
@@ -238,12 +273,18 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                 else {
                     continue;
                 };
-                let [alpha_beta, packet] = Fidelity::ALL.map(|f| time_ps(&fabric, &schedule, &tto(), f) as f64);
+                let [alpha_beta, packet] =
+                    [Fidelity::AlphaBeta, Fidelity::Packet].map(|f| time_ps(&fabric, &schedule, &tto(), f) as f64);
                 let single = schedule.transfers.iter().all(|t| t.route.len() == 1);
                 let agree = single && schedule.issue == Issue::Links;
                 // Where links or interfaces are shared, alpha-beta does not see the queues.
                 let range = if agree { 0.999..=1.001 } else { 0.7..=1.001 };
                 assert!(range.contains(&(alpha_beta / packet)), "{name} on {spec}: {alpha_beta} and {packet}");
+                if bytes == 1 << 20 {
+                    let flit = time_ps(&fabric, &schedule, &tto(), Fidelity::Flit) as f64;
+                    let range = if agree { 0.998..=1.002 } else { 0.7..=1.3 };
+                    assert!(range.contains(&(packet / flit)), "{name} on {spec}: {packet} and {flit}");
+                }
             }
         }
     }

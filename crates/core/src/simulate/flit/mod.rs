@@ -3,16 +3,19 @@
 //! Every interface of a rank is a terminal of its node's router. Packets follow the routes of the
 //! schedule. What a rank hands to an interface at time `t` can leave it in the first cycle after `t`.
 
+mod routes;
+
 use super::endpoints::{Carrier, Endpoints};
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::{Engine, Progress};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{GridKind, LinkId, NodeId, Shape};
-use crate::noc::{Hop, Network, Packet, Routing, Run};
+use crate::fabric::{LinkId, NodeId};
+use crate::noc::{Network, Packet, Run};
 use crate::schedule::{Issue, TransferId};
 use crate::system::Switching;
 use crate::units::Picos;
+use routes::SourceRoutes;
 use std::collections::HashMap;
 
 /// Most flits times links of one run: minutes.
@@ -135,7 +138,7 @@ impl<'a> Interfaces<'a> {
             });
             destination.push(terminal);
         }
-        let routes = SourceRoutes::new(plan)?;
+        let routes = SourceRoutes::new(plan);
         let router = &plan.system.router;
         let network = Network::new(plan.fabric, router, &plan.flit_ps, &plan.latency_ps, &terminals, routes)?;
         Ok(Interfaces { plan, network, destination })
@@ -158,55 +161,5 @@ impl Carrier for Interfaces<'_> {
         self.network.offer(interface, Run { packet, count: job.packets.count }, cycle);
         // One packet an issue slot; the last is visible one slot later.
         now + (job.packets.count + 1) * self.plan.system.interface.issue_ps
-    }
-}
-
-/// The routes of the schedule. On tori a packet that has crossed the dateline between the last and
-/// the first node of a dimension is in the second class of virtual channels until it leaves that
-/// dimension.
-struct SourceRoutes<'a> {
-    plan: &'a Plan<'a>,
-    classes: u32,
-    /// Class of every hop of the plan; empty where there is only one.
-    class: Vec<u8>,
-}
-
-impl<'a> SourceRoutes<'a> {
-    fn new(plan: &'a Plan<'a>) -> Result<Self> {
-        let fabric = plan.fabric;
-        let mut routes = SourceRoutes { plan, classes: 1, class: vec![] };
-        let Shape::Grid(grid) = &fabric.shape else { return Ok(routes) };
-        if grid.kind != GridKind::Torus || plan.jobs.iter().all(|job| job.hops.len() < 2) {
-            return Ok(routes);
-        }
-        if plan.system.router.virtual_channels < 2 {
-            let what = "a torus needs at least 2 virtual channels, on either side of its datelines";
-            return Err(Error::new(Code::NotApplicable, what));
-        }
-        routes.classes = 2;
-        routes.class = vec![0; plan.hops.len()];
-        for job in &plan.jobs {
-            let (mut along, mut crossed) = (None, false);
-            for hop in job.hops.clone() {
-                let link = fabric.link(plan.hops[hop]);
-                let (from, to) = (grid.coords(link.from), grid.coords(link.to));
-                let dimension = (0..from.len()).find(|&d| from[d] != to[d]);
-                if dimension != along {
-                    (along, crossed) = (dimension, false);
-                }
-                crossed |= dimension.is_some_and(|d| from[d].abs_diff(to[d]) > 1);
-                routes.class[hop] = u8::from(crossed);
-            }
-        }
-        Ok(routes)
-    }
-}
-
-impl Routing for SourceRoutes<'_> {
-    fn next(&self, packet: &mut Packet, _at: NodeId) -> Hop {
-        let route = self.plan.jobs[packet.tag as usize].hops.clone();
-        let hop = route.start + packet.hops as usize;
-        let class = self.class.get(hop).copied().unwrap_or(0) as u32;
-        Hop { link: (hop < route.end).then(|| self.plan.hops[hop]), class, classes: self.classes }
     }
 }

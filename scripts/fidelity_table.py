@@ -1,0 +1,51 @@
+"""Writes the table of docs/fidelity.md: how far cheaper fidelities are from `flit`.
+
+Run by `make tables`; a test runs its first size again.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import antiphon
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "fidelity.md"
+FABRICS = ("mesh:8x8", "mesh:5x5")
+SIZES = ("256KiB", "1MiB", "4MiB", "16MiB")
+TABLE = re.compile(r"(?<=<!-- table: make tables -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
+
+
+def rows(fabric: str, size: str) -> dict[str, tuple[float, float, float]]:
+    """By algorithm: time at flit fidelity in nanoseconds, errors of alpha-beta and packet in percent."""
+    comparison = antiphon.compare(antiphon.Fabric(fabric), bytes=size, system="tto", fidelity=antiphon.fidelities())
+    found = {}
+    for runs in comparison.ladder:
+        flit, packet, alpha_beta = (run.time_ns for run in runs)
+        found[runs[0].algorithm] = (flit, 100 * (alpha_beta / flit - 1), 100 * (packet / flit - 1))
+    return found
+
+
+def table() -> str:
+    """All rows as Markdown."""
+    lines = [
+        "| fabric | algorithm |" + "".join(f" {size} |" for size in SIZES),
+        "|---|---|" + "---|" * len(SIZES),
+    ]
+    for fabric in FABRICS:
+        columns = [rows(fabric, size) for size in SIZES]
+        for algorithm in sorted(columns[-1], key=lambda name: columns[-1][name][0]):
+            cells = (cell(column[algorithm]) for column in columns)
+            lines.append(f"| {fabric} | {algorithm} |" + "".join(f" {text} |" for text in cells))
+            print(lines[-1], file=sys.stderr)
+    return "\n".join(lines) + "\n"
+
+
+def cell(row: tuple[float, float, float]) -> str:
+    """The two errors."""
+    return f"{row[1]:+.1f} / {row[2]:+.1f}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(TABLE.sub(lambda _: table(), PAGE.read_text("utf-8"), count=1), "utf-8")
