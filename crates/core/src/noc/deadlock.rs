@@ -37,19 +37,18 @@ impl<R: Routing> Network<R> {
             // Flits that are still behind.
             has if has != NONE && buffer.here == 0 => {
                 let vc = self.feeder[port] * self.vcs as u32 + (id % self.vcs) as u32;
-                self.holder(vc)
+                self.holder_at_router(vc)
             }
             vc if vc != NONE => downstream(vc),
-            _ => (buffer.wants.0..buffer.wants.1)
-                .find_map(|vc| if self.busy[vc as usize] { self.holder(vc) } else { downstream(vc) }),
+            _ => (buffer.wants.0..buffer.wants.1).find_map(|vc| self.holder_at_router(vc).or_else(|| downstream(vc))),
         }
     }
 
-    /// The buffer whose first packet holds a virtual channel.
-    fn holder(&self, vc: u32) -> Option<usize> {
-        let router = *self.router_of_out.get(vc as usize / self.vcs)? as usize;
-        let buffers = self.in_base[router] as usize * self.vcs..self.in_base[router + 1] as usize * self.vcs;
-        buffers.into_iter().find(|&id| self.buffers[id].has == vc)
+    /// The buffer whose first packet has a virtual channel, unless a terminal's has.
+    fn holder_at_router(&self, vc: u32) -> Option<usize> {
+        let at_router = (vc as usize) < self.router_of_out.len() * self.vcs;
+        let holder = self.holder[vc as usize];
+        (at_router && holder != NONE).then_some(holder as usize)
     }
 
     fn name(&self, fabric: &Fabric, id: usize) -> String {

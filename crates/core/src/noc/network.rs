@@ -10,7 +10,7 @@ use super::router::Head;
 use super::wheel::{Event, Wheel};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
-use crate::system::RouterModel;
+use crate::system::{RouterModel, Switching};
 use crate::units::Picos;
 use std::collections::VecDeque;
 
@@ -34,13 +34,13 @@ pub struct Packet {
     pub created: u64,
     /// Cycle in which its head left its terminal.
     pub injected: u64,
-    pub(super) received: u32,
+    pub(super) delivered: bool,
 }
 
 impl Packet {
     /// A packet not yet injected.
     pub fn new(destination: u32, flits: u32, tag: u32, route: u32, created: u64) -> Packet {
-        Packet { destination, flits, tag, hops: 0, route, created, injected: 0, received: 0 }
+        Packet { destination, flits, tag, hops: 0, route, created, injected: 0, delivered: false }
     }
 }
 
@@ -130,10 +130,12 @@ pub struct Network<R> {
     pub(super) ejection: Vec<u32>,
     /// Per virtual channel of a channel, at its sending side.
     pub(super) credits: Vec<u32>,
-    pub(super) busy: Vec<bool>,
+    /// The buffer (or terminal, for injection channels) whose packet has it; [`NONE`] if it is free.
+    pub(super) holder: Vec<u32>,
     /// Per virtual channel of an input port.
     pub(super) buffers: Vec<Buffer>,
-    /// Bit sets over the buffers of each router, from word `words[router]`.
+    /// Bit sets over the buffers of each router, from word `words[router]`: whose first packet wants a
+    /// virtual channel, and whose first flit can cross the router as far as credits go.
     pub(super) words: Vec<u32>,
     pub(super) wants_vc: Vec<u64>,
     pub(super) wants_switch: Vec<u64>,
@@ -278,7 +280,7 @@ impl<R: Routing> Network<R> {
             out_base,
             feeder,
             credits: vec![model.depth_flits; channels.len() * vcs],
-            busy: vec![false; channels.len() * vcs],
+            holder: vec![NONE; channels.len() * vcs],
             channels,
             channel_of_link,
             ejection,
@@ -392,13 +394,13 @@ impl<R: Routing> Network<R> {
     /// Whether every credit is back and every buffer empty.
     pub fn is_quiet(&self) -> bool {
         self.credits.iter().all(|&credits| credits == self.model.depth_flits)
-            && self.busy.iter().all(|&busy| !busy)
+            && self.holder.iter().all(|&holder| holder == NONE)
             && self.buffers.iter().all(|buffer| buffer.is_empty())
     }
 
     /// Creation of the oldest packet in flight or queued. O(packets in flight + terminals).
     pub fn oldest_created(&self) -> Option<u64> {
-        let flying = self.packets.iter().filter(|p| p.received < p.flits).map(|p| p.created);
+        let flying = self.packets.iter().filter(|p| !p.delivered).map(|p| p.created);
         let queued = self.terminals.iter().flat_map(|t| t.queue.front()).map(|run| run.packet.created);
         flying.chain(queued).min()
     }
@@ -428,7 +430,7 @@ impl<R: Routing> Network<R> {
     // --- Channels ---------------------------------------------------------------------------
 
     /// Puts a flit on a channel, at `ready_ps` or when it is free.
-    pub(super) fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready_ps: Picos) {
+    pub(super) fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready_ps: Picos, last: bool) {
         let channel = &mut self.channels[id as usize];
         if ready_ps > channel.free_ps {
             if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
@@ -439,11 +441,18 @@ impl<R: Routing> Network<R> {
         }
         channel.free_ps += channel.flit_ps;
         let arrives = (channel.free_ps + channel.latency_ps).div_ceil(self.model.clock_ps);
+        self.flit_hops += u64::from(channel.link.is_some());
+        if matches!(channel.to, End::Terminal) {
+            // Terminals take flits at once, so the credit's return is known; only the last one matters.
+            self.wheel.push(arrives + channel.credit_cycles, Event::Credit(id * self.vcs as u32 + vc));
+            if !last {
+                return;
+            }
+        }
         channel.flights.push_back(Flight { arrives, packet, vc });
         if channel.flights.len() == 1 {
             self.wheel.push(arrives, Event::Arrival(id));
         }
-        self.flit_hops += u64::from(channel.link.is_some());
     }
 
     /// Flits arrive at the end of a channel.
@@ -457,7 +466,7 @@ impl<R: Routing> Network<R> {
             channel.flights.pop_front();
             match channel.to {
                 End::Router { port } => self.buffer(port, flight),
-                End::Terminal => self.eject(id, flight),
+                End::Terminal => self.deliver(flight.packet),
             }
         }
     }
@@ -475,28 +484,27 @@ impl<R: Routing> Network<R> {
         match received {
             Received::FirstHead => self.route(router, id, self.now),
             Received::FirstBody if self.buffers[id].has != NONE => {
-                let (word, bit) = self.bit(router, id);
-                if self.wants_switch[word] & bit == 0 {
-                    self.wants_switch[word] |= bit;
-                    self.buffers[id].ready = self.now + self.model.switch_allocation_cycles as u64 - 1;
+                let buffer = &mut self.buffers[id];
+                if buffer.here == 1 {
+                    buffer.ready = buffer.ready.max(self.now + self.model.switch_allocation_cycles as u64 - 1);
                 }
+                if self.credits[buffer.has as usize] == 0 {
+                    return;
+                }
+                let (word, bit) = self.bit(router, id);
+                self.wants_switch[word] |= bit;
             }
             _ => return,
         }
         self.wake_router(router, self.now);
     }
 
-    /// Takes a flit out of the network.
-    fn eject(&mut self, channel: u32, Flight { packet, vc, .. }: Flight) {
-        let back = self.now + self.channels[channel as usize].credit_cycles;
-        self.wheel.push(back, Event::Credit(channel * self.vcs as u32 + vc));
-        let state = &mut self.packets[packet as usize];
-        state.received += 1;
-        if state.received == state.flits {
-            self.delivered.push(*state);
-            self.free.push(packet);
-            self.in_flight -= 1;
-        }
+    /// The last flit of a packet has arrived at its terminal.
+    fn deliver(&mut self, packet: u32) {
+        self.packets[packet as usize].delivered = true;
+        self.delivered.push(self.packets[packet as usize]);
+        self.free.push(packet);
+        self.in_flight -= 1;
     }
 
     /// A credit is back.
@@ -512,7 +520,15 @@ impl<R: Routing> Network<R> {
             }
             None => {
                 let router = self.router_of_out[channel];
-                if self.is_wanting(router as usize) {
+                let holder = self.holder[vc as usize];
+                if holder == NONE {
+                    // Heads may wait for room for a whole packet.
+                    if self.model.switching == Switching::CutThrough && self.is_wanting(router as usize) {
+                        self.wake_router(router, self.now);
+                    }
+                } else if self.credits[vc as usize] == 1 && self.buffers[holder as usize].here > 0 {
+                    let (word, bit) = self.bit(router, holder as usize);
+                    self.wants_switch[word] |= bit;
                     self.wake_router(router, self.now);
                 }
             }

@@ -1,7 +1,7 @@
 //! Routers: route computation, allocation of virtual channels and of the crossbar, traversal.
 
 use super::allocate::{Request, after, behind};
-use super::buffer::Buffer;
+use super::buffer::{Buffer, NONE};
 use super::network::{Network, Routing};
 use super::wheel::Event;
 use crate::system::{Allocator, Switching};
@@ -105,7 +105,7 @@ impl<R: Routing> Network<R> {
                 let needed = if cut_through { buffer.left } else { 0 };
                 let age = self.age(buffer);
                 let (from, to) = (buffer.wants.0 as usize, buffer.wants.1 as usize);
-                if (from..to).any(|vc| !self.busy[vc] && self.credits[vc] >= needed) {
+                if (from..to).any(|vc| self.holder[vc] == NONE && self.credits[vc] >= needed) {
                     let port = from / self.vcs - ports.outs.start;
                     self.heads.push(Head { local: local as u32, port: port as u32, needed, age });
                     self.heads_of_port[port] += 1;
@@ -119,8 +119,8 @@ impl<R: Routing> Network<R> {
         for head in &heads {
             let id = first + head.local as usize;
             let (from, to) = self.buffers[id].wants;
-            let (busy, credits) = (&self.busy, &self.credits);
-            let open = (from..to).filter(|&vc| !busy[vc as usize] && credits[vc as usize] >= head.needed);
+            let (holder, credits) = (&self.holder, &self.credits);
+            let open = (from..to).filter(|&vc| holder[vc as usize] == NONE && credits[vc as usize] >= head.needed);
             if self.heads_of_port[head.port as usize] == 1 {
                 let pointer = self.vc_next_output[id];
                 let vc = open.min_by_key(|&vc| behind(vc - first_out as u32, pointer, outs)).expect("one is open");
@@ -149,8 +149,10 @@ impl<R: Routing> Network<R> {
         for &(local, vc) in &self.granted {
             let (word, bit) = (ports.words.start + local as usize / 64, 1 << (local % 64));
             self.wants_vc[word] &= !bit;
-            self.wants_switch[word] |= bit;
-            self.busy[vc as usize] = true;
+            if self.credits[vc as usize] > 0 {
+                self.wants_switch[word] |= bit;
+            }
+            self.holder[vc as usize] = (first + local as usize) as u32;
             let buffer = &mut self.buffers[first + local as usize];
             buffer.has = vc;
             buffer.ready = self.now + wait;
@@ -174,9 +176,6 @@ impl<R: Routing> Network<R> {
                     continue;
                 }
                 let has = buffer.has as usize;
-                if self.credits[has] == 0 {
-                    continue;
-                }
                 let channel = has / self.vcs;
                 if let Some(open) = self.output_opens(channel)
                     && open > self.now
@@ -235,22 +234,24 @@ impl<R: Routing> Network<R> {
         buffer.here -= 1;
         buffer.left -= 1;
         self.credits[has as usize] -= 1;
-        if buffer.left == 0 {
-            self.busy[has as usize] = false;
+        let last = buffer.left == 0;
+        if last {
+            self.holder[has as usize] = NONE;
             buffer.advance();
             self.wants_switch[word] &= !bit;
             if !buffer.is_empty() {
                 self.route(router, id, self.now + 1);
             }
-        } else if buffer.here == 0 {
-            self.wants_switch[word] &= !bit;
         } else {
             buffer.ready = self.now + self.model.switch_allocation_cycles as u64;
+            if buffer.here == 0 || self.credits[has as usize] == 0 {
+                self.wants_switch[word] &= !bit;
+            }
         }
         let feeder = self.feeder[port];
         let back = self.now + self.channels[feeder as usize].credit_cycles;
         self.wheel.push(back, Event::Credit(feeder * self.vcs as u32 + (id % self.vcs) as u32));
         let ready = (self.now + 1 + self.model.traversal_cycles as u64) * self.model.clock_ps;
-        self.transmit(has / self.vcs as u32, packet, has % self.vcs as u32, ready);
+        self.transmit(has / self.vcs as u32, packet, has % self.vcs as u32, ready, last);
     }
 }

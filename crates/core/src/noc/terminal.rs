@@ -1,5 +1,6 @@
 //! Terminals: one flit a cycle into a free virtual channel, taken round robin.
 
+use super::buffer::NONE;
 use super::network::{Network, Packet, Routing};
 use crate::system::Switching;
 
@@ -21,10 +22,10 @@ impl<R: Routing> Network<R> {
                     Switching::CutThrough => run.packet.flits,
                 };
                 let turn = (0..self.vcs).map(|i| (state.next_vc as usize + i) % self.vcs);
-                let mut open = turn.filter(|v| !self.busy[first + v] && self.credits[first + v] >= needed);
+                let mut open = turn.filter(|v| self.holder[first + v] == NONE && self.credits[first + v] >= needed);
                 let Some(vc) = open.next() else { return };
                 state.next_vc = ((vc + 1) % self.vcs) as u32;
-                self.busy[first + vc] = true;
+                self.holder[first + vc] = terminal;
                 run.count -= 1;
                 let packet = Packet { injected: self.now, ..run.packet };
                 if run.count == 0 {
@@ -47,13 +48,13 @@ impl<R: Routing> Network<R> {
         self.credits[at] -= 1;
         state.current = (left > 1).then_some((id, left - 1, vc));
         if left == 1 {
-            self.busy[at] = false;
+            self.holder[at] = NONE;
             state.backlog -= 1;
             self.departed.push(terminal);
         }
         if state.current.is_some() || !state.queue.is_empty() {
             self.wake_terminal(terminal, self.now + 1);
         }
-        self.transmit(channel, id, vc, (self.now + 1) * self.model.clock_ps);
+        self.transmit(channel, id, vc, (self.now + 1) * self.model.clock_ps, left == 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-const SLOTS: usize = 1 << 12;
+const SLOTS: usize = 1 << 7;
 
 /// What happens to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
