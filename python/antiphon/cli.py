@@ -739,7 +739,7 @@ def _print_noc(runs: Sequence[antiphon.NocResult]) -> None:
         latency = run.packet_latency_cycles
         table.add_row(
             f"{run.rate:.4g}",
-            f"{run.accepted_flits_per_node_cycle:.4f}",
+            f"{run.accepted_flits_per_node_cycle:.4g}",
             f"{latency.mean:,.2f}",
             "" if latency.half_width is None else f"{latency.half_width:,.2f}",
             f"{latency.p50:,}",

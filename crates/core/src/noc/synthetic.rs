@@ -4,7 +4,7 @@
 use super::measure::{BATCH_CYCLES, Measure};
 use super::network::{Network, Packet, Run};
 use super::route::{COIN_SHIFT, Kind, Routes};
-use super::traffic::{Pattern, Random, probability};
+use super::traffic::{Pattern, Random, Waits};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::system::RouterModel;
@@ -14,8 +14,12 @@ use std::collections::BinaryHeap;
 
 /// Most flits of a packet.
 const MAX_PACKET_FLITS: u32 = 1 << 16;
-/// Most cycles of a run.
-const MAX_CYCLES: u64 = 1 << 32;
+/// Most cycles of warm-up and of a measurement,
+const MAX_CYCLES: u64 = 1 << 30;
+/// and if they are not given.
+const LONG_CYCLES: u64 = 1 << 26;
+/// Fewest packets per node and cycle.
+const LEAST_PACKETS: f64 = 1e-6;
 /// The measurement goes on until the interval is this narrow, as a share of the mean,
 const PRECISION: f64 = 0.005;
 /// or going on would take more than this many flits times links, a matter of seconds.
@@ -115,8 +119,9 @@ impl Experiment {
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return wrong(format!("the rate is above 0 and at most 1 flit per node and cycle, not {}", self.rate));
         }
-        if probability(self.rate / self.packet_flits as f64) < 1 << 24 {
-            return wrong(format!("at rate {} hardly a packet would be sent; use at least 1e-9", self.rate));
+        let least = LEAST_PACKETS * self.packet_flits as f64;
+        if self.rate < least {
+            return wrong(format!("at rate {} hardly a packet would be sent; use at least {least}", self.rate));
         }
         for (name, cycles) in [("link", self.link_cycles), ("latency", self.latency_cycles)] {
             if cycles > 1 << 20 || (name == "link" && cycles == 0) {
@@ -164,7 +169,7 @@ impl Experiment {
             fabric,
             pattern,
             ranks,
-            start: probability(self.rate / self.packet_flits as f64),
+            waits: Waits::new(self.rate / self.packet_flits as f64),
             random: (0..ranks as u64).map(|rank| Random::new(self.seed, rank)).collect(),
             next: vec![0; ranks as usize],
             waiting: BinaryHeap::new(),
@@ -191,8 +196,8 @@ struct Sources<'a> {
     fabric: &'a Fabric,
     pattern: Pattern,
     ranks: u32,
-    /// Probability of a packet in a cycle, of 2^64.
-    start: u64,
+    /// Between the packets of a source.
+    waits: Waits,
     random: Vec<Random>,
     /// Cycle in which each source creates its next packet. It is created when it can be injected,
     /// so that a source's queue takes no memory.
@@ -210,7 +215,7 @@ struct Sources<'a> {
 impl Sources<'_> {
     fn run(&mut self) -> Result<Measured> {
         for rank in 0..self.ranks {
-            self.schedule_after(rank, 0);
+            self.schedule(rank, 0);
             self.waiting.push(Reverse((self.next[rank as usize], rank)));
         }
         let (mut now, mut saturated) = self.warm_up()?;
@@ -242,7 +247,8 @@ impl Sources<'_> {
             let (mean, ..) = self.measure.means(end);
             saturated |= mean > self.limit();
             let narrow = self.measure.half_width(end) <= PRECISION * mean;
-            if saturated || narrow || self.experiment.cycles.is_some() || 2 * self.network.flit_hops > MAX_FLIT_HOPS {
+            let long = 2 * self.network.flit_hops > MAX_FLIT_HOPS || 2 * cycles > LONG_CYCLES;
+            if saturated || narrow || long || self.experiment.cycles.is_some() {
                 break window;
             }
             cycles *= 2;
@@ -298,7 +304,7 @@ impl Sources<'_> {
             // Overload shows at once in sources that fall behind; its throughput still has to settle.
             let overload = growth > 0.05 && before.is_some_and(|(_, r)| near(r, rate));
             let long = self.network.flit_hops > MAX_FLIT_HOPS / 2 && now > LONG_WARM_UP;
-            if settled || overload || long || now > MAX_CYCLES {
+            if settled || overload || long || now > LONG_CYCLES {
                 return Ok((now, overload));
             }
             before = Some((mean, rate));
@@ -327,14 +333,9 @@ impl Sources<'_> {
         self.next.iter().all(|&next| next >= end) && self.network.oldest_created().is_none_or(|created| created >= end)
     }
 
-    /// Draws the cycle of the next packet of a source, after `from - 1`.
-    fn schedule_after(&mut self, rank: u32, from: u64) {
-        let mut cycle = from;
-        let random = &mut self.random[rank as usize];
-        while !random.happens(self.start) {
-            cycle += 1;
-        }
-        self.next[rank as usize] = cycle;
+    /// Draws the cycle of the next packet of a source, `from` at the earliest.
+    fn schedule(&mut self, rank: u32, from: u64) {
+        self.next[rank as usize] = from + self.waits.draw(&mut self.random[rank as usize]);
     }
 
     /// Creates the next packet of a source, to be injected from `cycle` on.
@@ -343,7 +344,7 @@ impl Sources<'_> {
         let random = &mut self.random[rank as usize];
         let destination = self.pattern.destination(rank, self.ranks, random);
         let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
-        self.schedule_after(rank, created + 1);
+        self.schedule(rank, created + 1);
         let packet = Packet::new(destination, self.experiment.packet_flits, rank, coins, created);
         self.network.offer(rank, Run { packet, count: 1 }, cycle);
     }
