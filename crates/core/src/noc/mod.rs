@@ -9,6 +9,8 @@ mod measure;
 mod network;
 pub mod route;
 pub mod synthetic;
+#[cfg(test)]
+mod tests;
 pub mod traffic;
 mod wheel;
 
