@@ -25,15 +25,18 @@ from antiphon._core import (
     fidelities,
     format_bytes,
     lower_bound,
+    noc,
     parse_bytes,
     shard,
     simulate,
     systems,
+    traffic_patterns,
     verify,
 )
 from antiphon.comparison import Comparison, Refusal, Run, compare, run
 from antiphon.errors import AntiphonError
-from antiphon.results import Algorithm, Bound, Proof, SimulationResult, Stats
+from antiphon.results import Algorithm, Bound, Latency, NocResult, Proof, Router, SimulationResult, Stats
+from antiphon.saturation import Saturation, noc_saturation
 
 __all__ = [
     "Algorithm",
@@ -41,9 +44,13 @@ __all__ = [
     "Bound",
     "Comparison",
     "Fabric",
+    "Latency",
+    "NocResult",
     "Proof",
     "Refusal",
+    "Router",
     "Run",
+    "Saturation",
     "Schedule",
     "ScheduleBuilder",
     "SimulationResult",
@@ -59,10 +66,13 @@ __all__ = [
     "fidelities",
     "format_bytes",
     "lower_bound",
+    "noc",
+    "noc_saturation",
     "parse_bytes",
     "run",
     "shard",
     "simulate",
     "systems",
+    "traffic_patterns",
     "verify",
 ]

@@ -6,7 +6,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
-from antiphon.results import Algorithm, Bound, Proof, SimulationResult, Stats, Table
+from antiphon.results import Algorithm, Bound, NocResult, Proof, SimulationResult, Stats, Table
 
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
@@ -27,10 +27,12 @@ __all__ = [
     "fidelities",
     "format_bytes",
     "lower_bound",
+    "noc",
     "parse_bytes",
     "shard",
     "simulate",
     "systems",
+    "traffic_patterns",
     "verify",
 ]
 
@@ -344,6 +346,73 @@ def simulate(
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``.
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
+
+def noc(
+    fabric: Fabric,
+    traffic: str = "uniform",
+    rate: float = 0.1,
+    *,
+    packet_flits: SupportsIndex = 1,
+    vcs: SupportsIndex = 4,
+    vc_depth: SupportsIndex = 8,
+    routing: str | None = None,
+    switching: str = "wormhole",
+    allocator: str = "islip",
+    iterations: SupportsIndex = 1,
+    routing_cycles: SupportsIndex = 1,
+    vc_allocation_cycles: SupportsIndex = 1,
+    switch_allocation_cycles: SupportsIndex = 1,
+    traversal_cycles: SupportsIndex = 1,
+    credit_cycles: SupportsIndex = 1,
+    input_speedup: SupportsIndex = 1,
+    output_speedup: SupportsIndex = 1,
+    internal_speedup: SupportsIndex = 1,
+    output_queue_flits: SupportsIndex | None = None,
+    link_cycles: SupportsIndex = 1,
+    latency_cycles: SupportsIndex = 0,
+    warm_up_cycles: SupportsIndex | None = None,
+    cycles: SupportsIndex | None = None,
+    seed: SupportsIndex = 1,
+    progress: Callable[[float], object] | None = None,
+) -> NocResult:
+    """The flit-level network of a fabric under synthetic traffic (docs/noc.md).
+
+    Args:
+        fabric: one router a node, one terminal a rank.
+        traffic: pattern of destinations (``traffic_patterns()``), ``hotspot:rank=N,share=X``.
+        rate: flits offered per rank and cycle, above 0 and at most 1.
+        packet_flits: flits of every packet.
+        vcs: virtual channels of every link and ejection port.
+        vc_depth: flits in the buffer of one virtual channel.
+        routing: ``xy``, ``yx`` or ``minimal``; None: ``xy`` on grids, ``minimal`` elsewhere.
+        switching: ``wormhole`` or ``cut-through``.
+        allocator: ``islip``, ``round-robin`` or ``age``.
+        iterations: iterations of each allocation.
+        routing_cycles: route computation.
+        vc_allocation_cycles: allocation of a virtual channel, at least 1.
+        switch_allocation_cycles: allocation of the crossbar, at least 1.
+        traversal_cycles: crossing the router.
+        credit_cycles: from the arrival of a credit to its use.
+        input_speedup: crossbar inputs of one input port.
+        output_speedup: crossbar outputs of one output port.
+        internal_speedup: allocations in one cycle.
+        output_queue_flits: flits that may wait between crossbar and link; None: any number.
+        link_cycles: cycles that a link takes for one flit.
+        latency_cycles: cycles that a flit travels after that.
+        warm_up_cycles: cycles before the measurement; None: until latency and throughput settle.
+        cycles: cycles measured, rounded up to 500; None: until the mean latency is known well.
+        seed: seed of all random numbers.
+        progress: as in ``simulate``; the run may end well before the share is 1.
+
+    Raises:
+        AntiphonError: ``bad-size``, ``bad-spec`` or ``unknown-name`` for wrong parameters,
+            ``not-applicable`` for traffic or routing the fabric cannot have, ``too-large``, and
+            ``stalled`` with the cycle of buffers if the network deadlocks.
+        KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
+    """
+
+def traffic_patterns() -> list[str]:
+    """Names of the patterns of synthetic traffic."""
 
 def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""

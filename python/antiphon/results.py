@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -175,6 +175,114 @@ class SimulationResult(_ByValue):
     def timeline_frame(self) -> pd.DataFrame:
         """Utilization over time as a DataFrame (needs pandas)."""
         return _frame(self.timeline, None)
+
+
+@dataclass(frozen=True)
+class Router:
+    """The virtual-channel routers of a flit-level network (docs/noc.md).
+
+    Attributes:
+        vcs: virtual channels of every link and ejection port.
+        vc_depth: flits in the buffer of one virtual channel.
+        switching: ``wormhole`` or ``cut-through``.
+        allocator: ``islip``, ``round-robin`` or ``age``.
+        iterations: iterations of each allocation.
+        routing_cycles: route computation.
+        vc_allocation_cycles: allocation of a virtual channel.
+        switch_allocation_cycles: allocation of the crossbar.
+        traversal_cycles: crossing the router.
+        credit_cycles: from the arrival of a credit to its use.
+        input_speedup: crossbar inputs of one input port.
+        output_speedup: crossbar outputs of one output port.
+        internal_speedup: allocations in one cycle.
+        output_queue_flits: flits that may wait between crossbar and link; None: any number.
+    """
+
+    vcs: int
+    vc_depth: int
+    switching: str
+    allocator: str
+    iterations: int
+    routing_cycles: int
+    vc_allocation_cycles: int
+    switch_allocation_cycles: int
+    traversal_cycles: int
+    credit_cycles: int
+    input_speedup: int
+    output_speedup: int
+    internal_speedup: int
+    output_queue_flits: int | None
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latencies of packets in cycles, from creation to the arrival of the last flit.
+
+    Attributes:
+        mean: their mean.
+        half_width: half the width of the 95 % confidence interval of the mean; None if unknown.
+        p50: the median.
+        p99: the 99th percentile.
+    """
+
+    mean: float
+    half_width: float | None
+    p50: int
+    p99: int
+
+
+@dataclass(frozen=True)
+class NocResult:
+    """What a flit-level network did under synthetic traffic.
+
+    Attributes:
+        fabric: the fabric's name.
+        traffic: the pattern of destinations.
+        rate: flits offered per node and cycle.
+        packet_flits: flits of every packet.
+        router: the routers.
+        routing: ``xy``, ``yx`` or ``minimal``.
+        link_cycles: cycles that a link takes for one flit.
+        latency_cycles: cycles that a flit travels after that.
+        seed: seed of all random numbers.
+        packet_latency_cycles: from creation to the arrival of the last flit.
+        network_latency_mean_cycles: from injection of the head to the arrival of the last flit.
+        accepted_flits_per_node_cycle: flits that left the network.
+        hops_mean: routers passed, those at both ends included.
+        stable: the network kept up. If not, it is beyond saturation, and latencies are those of
+            packets delivered, whatever is still queued.
+        packets: packets measured.
+        warm_up_cycles: cycles before the measurement.
+        cycles: cycles measured.
+        flit_hops: flits times links they crossed, in the whole run.
+        events: events the engine processed.
+    """
+
+    fabric: str
+    traffic: str
+    rate: float
+    packet_flits: int
+    router: Router
+    routing: str
+    link_cycles: int
+    latency_cycles: int
+    seed: int
+    packet_latency_cycles: Latency
+    network_latency_mean_cycles: float
+    accepted_flits_per_node_cycle: float
+    hops_mean: float
+    stable: bool
+    packets: int
+    warm_up_cycles: int
+    cycles: int
+    flit_hops: int
+    events: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as documented in docs/json.md."""
+        document = asdict(self)
+        mean = document.pop("network_latency_mean_cycles")
+        return document | {"network_latency_cycles": {"mean": mean}}
 
 
 def _frame(table: Table, index: str | None) -> pd.DataFrame:

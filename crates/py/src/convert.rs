@@ -59,6 +59,38 @@ fn not_a_size(value: &Bound<'_, PyAny>) -> PyErr {
     raise(Error::new(Code::BadSize, text))
 }
 
+/// An integer given from Python, whatever its size.
+pub struct Int(Option<i128>, String);
+
+impl<'py> FromPyObject<'_, 'py> for Int {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let index = value.call_method0("__index__").ok();
+        let number = index.and_then(|index| index.extract::<i128>().ok());
+        // Python refuses to print integers of thousands of digits.
+        let text = value.str().map_or("a number of thousands of digits".into(), |text| text.to_string());
+        Ok(Int(number, text))
+    }
+}
+
+impl From<u32> for Int {
+    fn from(value: u32) -> Self {
+        Int(Some(value.into()), String::new())
+    }
+}
+
+impl Int {
+    /// The value of the parameter `name`, if it fits.
+    pub fn get<T: TryFrom<i128>>(self, name: &str) -> PyResult<T> {
+        self.0.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            let most = (1u128 << (8 * size_of::<T>())) - 1;
+            let text = format!("{name} is a whole number from 0 to {most}, not {}", units::clip(&self.1));
+            raise(Error::new(Code::BadSize, text))
+        })
+    }
+}
+
 /// Picoseconds as nanoseconds.
 pub fn nanos(picos: Picos) -> f64 {
     picos as f64 / units::PICOS_PER_NANO as f64

@@ -3,6 +3,8 @@
 mod builder;
 mod convert;
 mod fabric;
+mod heartbeat;
+mod noc;
 mod operations;
 mod schedule;
 mod system;
@@ -14,6 +16,8 @@ mod _core {
     use super::builder::ScheduleBuilder;
     #[pymodule_export]
     use super::fabric::Fabric;
+    #[pymodule_export]
+    use super::noc::{noc, traffic_patterns};
     #[pymodule_export]
     use super::operations::{
         algorithms, build, bus_factor, check_fidelity, collectives, fabrics, fidelities, format_bytes, lower_bound,

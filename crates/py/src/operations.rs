@@ -2,6 +2,7 @@
 
 use crate::convert::{Size, Table, fields, nanos, raise, record, run};
 use crate::fabric::Fabric;
+use crate::heartbeat::run_with_progress;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
@@ -11,10 +12,6 @@ use antiphon_core::verify::Proof;
 use antiphon_core::{algorithm, bound, fabric, simulate as simulation, system, units, verify as verification};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::time::{Duration, Instant};
-
-/// How often a simulation looks for signals and reports progress.
-const HEARTBEAT: Duration = Duration::from_millis(100);
 
 /// The collective of a name and a root, which must be a rank of the fabric.
 pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Collective> {
@@ -123,29 +120,11 @@ pub fn simulate<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
     let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
-    let mut last = Instant::now();
-    let mut stopped = None;
-    let mut heartbeat = |share: f64| {
-        if last.elapsed() < HEARTBEAT {
-            return true;
-        }
-        last = Instant::now();
-        stopped = Python::attach(|py| {
-            py.check_signals()?;
-            progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
-        })
-        .err();
-        stopped.is_none()
-    };
-    let outcome = run(py, || {
+    let (proof, result) = run_with_progress(py, progress, |heartbeat| {
         let proof = verification::verify(fabric, schedule)?;
-        simulation::simulate(fabric, schedule, &system, fidelity, &mut heartbeat).map(|result| (proof, result))
-    });
-    match (stopped, outcome) {
-        (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(error),
-        (None, Ok((proof, result))) => result_record(py, fabric, &proof, &result),
-    }
+        simulation::simulate(fabric, schedule, &system, fidelity, heartbeat).map(|result| (proof, result))
+    })?;
+    result_record(py, fabric, &proof, &result)
 }
 
 fn result_record<'py>(

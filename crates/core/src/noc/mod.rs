@@ -12,6 +12,8 @@ pub mod route;
 mod router;
 pub mod synthetic;
 mod terminal;
+#[cfg(test)]
+mod tests;
 pub mod traffic;
 mod wheel;
 

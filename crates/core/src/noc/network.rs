@@ -381,6 +381,13 @@ impl<R: Routing> Network<R> {
         self.due_routers = due;
     }
 
+    /// Has everything looked at in the next cycle processed, needed or not.
+    #[cfg(test)]
+    pub(super) fn wake_all(&mut self) {
+        self.due_routers.extend(0..self.router_woken.len() as u32);
+        self.due_terminals.extend(0..self.terminals.len() as u32);
+    }
+
     /// Reports transmissions that still run; to be called once, when all is delivered.
     pub fn finish(&mut self) {
         for channel in &mut self.channels {

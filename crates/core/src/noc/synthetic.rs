@@ -4,7 +4,7 @@
 use super::measure::{BATCH_CYCLES, Measure};
 use super::network::{Network, Packet, Run};
 use super::route::{COIN_SHIFT, Kind, Routes};
-use super::traffic::{Pattern, Random, probability};
+use super::traffic::{Pattern, Random, Waits};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::system::RouterModel;
@@ -14,12 +14,18 @@ use std::collections::BinaryHeap;
 
 /// Most flits of a packet.
 const MAX_PACKET_FLITS: u32 = 1 << 16;
-/// Most cycles of a run.
-const MAX_CYCLES: u64 = 1 << 32;
+/// Most cycles of warm-up and of a measurement,
+const MAX_CYCLES: u64 = 1 << 30;
+/// and if they are not given.
+const LONG_CYCLES: u64 = 1 << 26;
+/// Fewest packets per node and cycle.
+const LEAST_PACKETS: f64 = 1e-6;
 /// The measurement goes on until the interval is this narrow, as a share of the mean,
 const PRECISION: f64 = 0.005;
-/// or this many flits have crossed a link.
-const MAX_FLIT_HOPS: u64 = 20_000_000;
+/// or going on would take more than this many flits times links, a matter of seconds.
+const MAX_FLIT_HOPS: u64 = 10_000_000;
+/// Cycles of a warm-up that may end before latencies settle, where they take too much work.
+const LONG_WARM_UP: u64 = 9_000;
 /// Mean latency from which a network counts as saturated, in units of the latency without load and
 /// in cycles (BookSim 2: 500 cycles).
 const SATURATED: (f64, f64) = (5.0, 500.0);
@@ -113,8 +119,9 @@ impl Experiment {
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return wrong(format!("the rate is above 0 and at most 1 flit per node and cycle, not {}", self.rate));
         }
-        if probability(self.rate / self.packet_flits as f64) < 1 << 24 {
-            return wrong(format!("at rate {} hardly a packet would be sent; use at least 1e-9", self.rate));
+        let least = LEAST_PACKETS * self.packet_flits as f64;
+        if self.rate < least {
+            return wrong(format!("at rate {} hardly a packet would be sent; use at least {least}", self.rate));
         }
         for (name, cycles) in [("link", self.link_cycles), ("latency", self.latency_cycles)] {
             if cycles > 1 << 20 || (name == "link" && cycles == 0) {
@@ -140,13 +147,13 @@ impl Experiment {
     }
 
     /// Runs the network until the measurement is done. `progress` is called now and then with the
-    /// cycles done; returning `false` ends the run.
+    /// share of the work done at most, 0 to 1; returning `false` ends the run.
     ///
     /// # Errors
     /// [`Code::BadSize`] for values out of range, those of [`Pattern::parse`], [`Routes::new`] and
     /// [`Network::new`]; [`Code::Stalled`] with the cycle of buffers of a deadlock;
     /// [`Code::Interrupted`].
-    pub fn run(&self, fabric: &Fabric, progress: &mut dyn FnMut(u64) -> bool) -> Result<Measured> {
+    pub fn run(&self, fabric: &Fabric, progress: &mut dyn FnMut(f64) -> bool) -> Result<Measured> {
         self.check()?;
         let pattern = Pattern::parse(&self.traffic, fabric)?;
         let ranks = fabric.ranks() as u32;
@@ -162,12 +169,13 @@ impl Experiment {
             fabric,
             pattern,
             ranks,
-            start: probability(self.rate / self.packet_flits as f64),
+            waits: Waits::new(self.rate / self.packet_flits as f64),
             random: (0..ranks as u64).map(|rank| Random::new(self.seed, rank)).collect(),
             next: vec![0; ranks as usize],
             waiting: BinaryHeap::new(),
             network,
             measure: Measure::new(u64::MAX),
+            delivered: Measure::new(u64::MAX),
             window: Window::default(),
             progress,
         };
@@ -188,8 +196,8 @@ struct Sources<'a> {
     fabric: &'a Fabric,
     pattern: Pattern,
     ranks: u32,
-    /// Probability of a packet in a cycle, of 2^64.
-    start: u64,
+    /// Between the packets of a source.
+    waits: Waits,
     random: Vec<Random>,
     /// Cycle in which each source creates its next packet. It is created when it can be injected,
     /// so that a source's queue takes no memory.
@@ -197,20 +205,23 @@ struct Sources<'a> {
     /// Idle sources by that cycle.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
     network: Network<Routes>,
+    /// By the cycle of creation, and for networks beyond saturation by that of delivery.
     measure: Measure,
+    delivered: Measure,
     window: Window,
-    progress: &'a mut dyn FnMut(u64) -> bool,
+    progress: &'a mut dyn FnMut(f64) -> bool,
 }
 
 impl Sources<'_> {
     fn run(&mut self) -> Result<Measured> {
         for rank in 0..self.ranks {
-            self.schedule_after(rank, 0);
+            self.schedule(rank, 0);
             self.waiting.push(Reverse((self.next[rank as usize], rank)));
         }
         let (mut now, mut saturated) = self.warm_up()?;
         let warm_up_cycles = now;
         self.measure = Measure::new(now);
+        self.delivered = Measure::new(now);
         let batches = |cycles: u64| cycles.div_ceil(BATCH_CYCLES).max(1) * BATCH_CYCLES;
         let mut cycles = self.experiment.cycles.map_or(20 * BATCH_CYCLES, batches);
         let behind = self.behind(now);
@@ -218,6 +229,7 @@ impl Sources<'_> {
         let window = loop {
             let end = warm_up_cycles + cycles;
             self.measure.extend(end);
+            self.delivered.extend(end);
             self.advance(now, end, end)?;
             now = end;
             let window = self.window;
@@ -235,26 +247,34 @@ impl Sources<'_> {
             let (mean, ..) = self.measure.means(end);
             saturated |= mean > self.limit();
             let narrow = self.measure.half_width(end) <= PRECISION * mean;
-            if saturated || narrow || self.experiment.cycles.is_some() || self.network.flit_hops > MAX_FLIT_HOPS {
+            let long = 2 * self.network.flit_hops > MAX_FLIT_HOPS || 2 * cycles > LONG_CYCLES;
+            if saturated || narrow || long || self.experiment.cycles.is_some() {
                 break window;
             }
             cycles *= 2;
         };
         let end = warm_up_cycles + cycles;
-        let (mean, network, hops_mean) = self.measure.means(end);
-        let half_width = self.measure.half_width(end);
+        // Beyond saturation packets of one time may never arrive.
+        let measure = if saturated { &self.delivered } else { &self.measure };
+        let packets = measure.packets(end);
+        if packets == 0 {
+            let what = format!("no packet arrived in the {cycles} cycles of the measurement; measure longer");
+            return Err(Error::new(Code::BadSize, what));
+        }
+        let (mean, network, hops_mean) = measure.means(end);
+        let half_width = measure.half_width(end);
         Ok(Measured {
             packet_latency_cycles: Latency {
                 mean,
-                half_width: half_width.is_finite().then_some(half_width),
-                p50: self.measure.percentile(0.5),
-                p99: self.measure.percentile(0.99),
+                half_width: (half_width.is_finite() && !saturated).then_some(half_width),
+                p50: measure.percentile(0.5),
+                p99: measure.percentile(0.99),
             },
             network_latency_cycles: network,
             accepted_flits_per_node_cycle: window.flits as f64 / (cycles * self.ranks as u64) as f64,
             hops_mean,
             stable: !saturated,
-            packets: self.measure.packets(end),
+            packets,
             warm_up_cycles,
             cycles,
             flit_hops: self.network.flit_hops,
@@ -283,7 +303,8 @@ impl Sources<'_> {
             let growth = self.behind(now).saturating_sub(behind) as f64 / (length * self.ranks as u64) as f64;
             // Overload shows at once in sources that fall behind; its throughput still has to settle.
             let overload = growth > 0.05 && before.is_some_and(|(_, r)| near(r, rate));
-            if settled || overload || self.network.flit_hops > MAX_FLIT_HOPS / 4 || now > MAX_CYCLES {
+            let long = self.network.flit_hops > MAX_FLIT_HOPS / 2 && now > LONG_WARM_UP;
+            if settled || overload || long || now > LONG_CYCLES {
                 return Ok((now, overload));
             }
             before = Some((mean, rate));
@@ -312,14 +333,9 @@ impl Sources<'_> {
         self.next.iter().all(|&next| next >= end) && self.network.oldest_created().is_none_or(|created| created >= end)
     }
 
-    /// Draws the cycle of the next packet of a source, after `from - 1`.
-    fn schedule_after(&mut self, rank: u32, from: u64) {
-        let mut cycle = from;
-        let random = &mut self.random[rank as usize];
-        while !random.happens(self.start) {
-            cycle += 1;
-        }
-        self.next[rank as usize] = cycle;
+    /// Draws the cycle of the next packet of a source, `from` at the earliest.
+    fn schedule(&mut self, rank: u32, from: u64) {
+        self.next[rank as usize] = from + self.waits.draw(&mut self.random[rank as usize]);
     }
 
     /// Creates the next packet of a source, to be injected from `cycle` on.
@@ -328,7 +344,7 @@ impl Sources<'_> {
         let random = &mut self.random[rank as usize];
         let destination = self.pattern.destination(rank, self.ranks, random);
         let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
-        self.schedule_after(rank, created + 1);
+        self.schedule(rank, created + 1);
         let packet = Packet::new(destination, self.experiment.packet_flits, rank, coins, created);
         self.network.offer(rank, Run { packet, count: 1 }, cycle);
     }
@@ -364,7 +380,9 @@ impl Sources<'_> {
                 self.window.flits += p.flits as u64;
                 self.window.latency += cycle - p.created;
                 let (latency, network) = (cycle - p.created, cycle - p.injected);
-                self.measure.deliver(p.created, latency, network, p.hops as u64 + 1, end);
+                let routers = p.hops as u64 + 1;
+                self.measure.deliver(p.created, latency, network, routers, end);
+                self.delivered.deliver(cycle, latency, network, routers, end);
             }
             for i in 0..self.network.departed.len() {
                 let rank = self.network.departed[i];
@@ -376,10 +394,20 @@ impl Sources<'_> {
                 }
             }
             steps += 1;
-            if steps.is_multiple_of(1 << 12) && !(self.progress)(cycle) {
+            let share = self.share_done(cycle);
+            if steps.is_multiple_of(1 << 8) && !(self.progress)(share) {
                 return Err(Error::new(Code::Interrupted, "interrupted"));
             }
         }
+    }
+
+    fn share_done(&self, cycle: u64) -> f64 {
+        let e = self.experiment;
+        let share = match (e.warm_up_cycles, e.cycles) {
+            (Some(warm_up), Some(cycles)) => cycle as f64 / (warm_up + cycles) as f64,
+            _ => self.network.flit_hops as f64 / MAX_FLIT_HOPS as f64,
+        };
+        share.min(1.0)
     }
 
     fn stalled(&self, cycle: u64) -> Error {

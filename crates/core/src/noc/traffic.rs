@@ -132,6 +132,43 @@ pub fn probability(share: f64) -> u64 {
     (share * 2f64.powi(64)) as u64
 }
 
+/// Waits between events that happen in every cycle with the same probability, drawn in
+/// O(log 1/probability) instead of cycle by cycle.
+pub struct Waits {
+    /// Probability of an event in 2^`levels` cycles; at least a half.
+    any: u64,
+    /// Of 2^(k + 1) cycles with an event, the probability of one in the first half.
+    first_half: Vec<u64>,
+}
+
+impl Waits {
+    /// For a probability above 0. Only the basic operations, which are exact alike on every machine.
+    pub fn new(share: f64) -> Waits {
+        let mut any = share;
+        let mut first_half = vec![];
+        while any < 0.5 {
+            let twice = any * (2.0 - any);
+            first_half.push(probability(any / twice));
+            any = twice;
+        }
+        Waits { any: probability(any), first_half }
+    }
+
+    /// Cycles without an event before the next one.
+    pub fn draw(&self, random: &mut Random) -> u64 {
+        let mut cycles = 0;
+        while !random.happens(self.any) {
+            cycles += 1 << self.first_half.len();
+        }
+        for (k, &first) in self.first_half.iter().enumerate().rev() {
+            if !random.happens(first) {
+                cycles += 1 << k;
+            }
+        }
+        cycles
+    }
+}
+
 /// Seeded random numbers in integers only, equal on every machine.
 pub struct Random(Pcg64Mcg);
 

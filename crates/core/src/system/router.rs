@@ -29,7 +29,7 @@ pub enum Allocator {
 }
 
 /// A named choice of a router model.
-pub trait Choice: Sized + Copy + 'static {
+pub trait Choice: Sized + Copy + PartialEq + 'static {
     /// What is chosen, for messages.
     const WHAT: &'static str;
     /// All values with their command-line names.
@@ -46,6 +46,11 @@ pub trait Choice: Sized + Copy + 'static {
             let what = format!("no {} '{}'{hint}; known: {}", Self::WHAT, clip(text), names.join(", "));
             Error::new(Code::UnknownName, what)
         })
+    }
+
+    /// The command-line name.
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
     }
 }
 

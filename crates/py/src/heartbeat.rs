@@ -1,0 +1,33 @@
+//! Long runs: progress and Ctrl-C.
+
+use crate::convert::run;
+use antiphon_core::error::Error;
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// How often a run looks for signals and reports progress.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// Runs core code that reports the share done; what `progress` or a signal handler raises ends it.
+pub fn run_with_progress<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let mut last = Instant::now();
+    let mut stopped = None;
+    let mut heartbeat = |share: f64| {
+        if last.elapsed() < HEARTBEAT {
+            return true;
+        }
+        last = Instant::now();
+        stopped = Python::attach(|py| {
+            py.check_signals()?;
+            progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
+        })
+        .err();
+        stopped.is_none()
+    };
+    let outcome = run(py, || work(&mut heartbeat));
+    stopped.map_or(outcome, Err)
+}

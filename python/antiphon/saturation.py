@@ -1,0 +1,78 @@
+"""Where a network saturates: the largest rate of synthetic traffic that it keeps up with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon._core import Fabric, noc
+from antiphon.errors import AntiphonError
+from antiphon.results import NocResult
+
+PRECISION = 0.01
+"""The largest stable rate is known to this share of itself."""
+STRIDE = 1.1
+"""From a stable rate at most to this many times as much."""
+LEAST_RATE = 1e-4
+"""A network that cannot keep up with this rate is taken to carry no traffic at all."""
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """The largest rate that is stable, and the least known to be unstable.
+
+    Attributes:
+        stable: the run at the largest stable rate.
+        unstable_rate: the least rate that was tried and is unstable; None if every rate is stable.
+    """
+
+    stable: NocResult
+    unstable_rate: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as documented in docs/json.md, with ``unstable_rate``."""
+        return self.stable.to_dict() | {"unstable_rate": self.unstable_rate}
+
+
+def noc_saturation(
+    fabric: Fabric,
+    traffic: str = "uniform",
+    *,
+    progress: Callable[[float], object] | None = None,
+    **parameters: Any,
+) -> Saturation:
+    """Finds the largest stable rate by bisection, to 1 %.
+
+    Args:
+        fabric: as in ``noc``, like all further parameters.
+        traffic: as in ``noc``.
+        progress: called with the share of the bisection that is done.
+        parameters: those of ``noc``, but ``rate``.
+    """
+    runs = 0
+
+    def run(rate: float) -> NocResult:
+        nonlocal runs
+        done = runs / (runs + 8)  # how many follow is not known
+        runs += 1
+        report = None if progress is None else lambda _share: progress(done)
+        return noc(fabric, traffic, rate, progress=report, **parameters)
+
+    low: NocResult | None = None
+    high, rate = None, 1.0
+    while True:
+        result = run(rate)
+        if result.stable:
+            low = result
+        else:
+            high = rate
+        if high is None:
+            return Saturation(result, None)
+        if low is not None and high - low.rate <= PRECISION * high:
+            return Saturation(low, high)
+        if high < LEAST_RATE:
+            raise AntiphonError(f"{fabric.name} is saturated at every rate of {traffic} traffic", "not-applicable")
+        # What was accepted beyond saturation is a good first guess.
+        guess = min(max(result.accepted_flits_per_node_cycle, 0.25 * high), 0.95 * high)
+        rate = guess if low is None else min(STRIDE * low.rate, (low.rate + high) / 2)
