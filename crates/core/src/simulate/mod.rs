@@ -3,6 +3,7 @@
 mod alpha_beta;
 mod endpoints;
 mod packet;
+mod period;
 mod plan;
 mod recorder;
 mod result;
@@ -74,7 +75,7 @@ pub fn simulate(
     let plan = plan::Plan::new(fabric, schedule, system)?;
     let engine: &dyn Engine = match fidelity {
         Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
-        Fidelity::Packet => &packet::Packet { merge_runs: true },
+        Fidelity::Packet => &packet::Packet::default(),
     };
     let mut recorder = recorder::Recorder::new(&plan);
     let events = engine.run(&plan, &mut recorder, progress)?;
