@@ -1,9 +1,12 @@
 //! Direct: every rank exchanges with every other, along minimal routes.
+//!
+//! Shards go in chunks: every rank gathers a chunk before it scatters the next. That keeps the ranks
+//! together, so that few packets wait in the network, and makes long runs periodic.
 
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
-use crate::schedule::{Op, Schedule};
+use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
 pub struct Direct;
@@ -11,7 +14,7 @@ pub struct Direct;
 const INFO: Info = Info {
     name: "direct",
     summary: "every pair of ranks exchanges directly, along minimal routes",
-    options: &[],
+    options: &[("chunk", "bytes of one message of AllReduce, ReduceScatter and AllGather (default 8KiB)")],
     source: "folklore; the basic algorithm of fully connected dimensions (Themis, ISCA 2022, section 2)",
     collectives: &Kind::ALL,
 };
@@ -58,21 +61,17 @@ impl Algorithm for Direct {
                 }
             }
             _ => {
-                for rank in 0..n {
-                    builder.shard_block(rank, request.shard(rank), request.block_bytes(n));
-                }
+                let half = n.saturating_sub(1);
+                let stride = half * (u32::from(request.scatters()) + u32::from(request.gathers()));
+                request.shard_lanes(&mut builder, 0..n, 8 << 10, stride.max(1))?;
+                builder.schedule.issue = Issue::StrictSteps;
+                builder.phase(request.collective.kind.name(), false);
                 let pairs = || (1..n).flat_map(|k| (0..n).map(move |rank| (k, rank, (rank + k) % n)));
-                if request.scatters() {
-                    builder.phase("reduce-scatter", false);
-                    for (k, rank, other) in pairs() {
-                        builder.send(Op::Reduce, rank, other, other, 1, k - 1)?;
-                    }
+                for (k, rank, other) in pairs().filter(|_| request.scatters()) {
+                    builder.send(Op::Reduce, rank, other, other, 1, k - 1)?;
                 }
-                if request.gathers() {
-                    builder.phase("all-gather", false);
-                    for (k, rank, other) in pairs() {
-                        builder.send(Op::Copy, rank, other, rank, 1, k - 1)?;
-                    }
+                for (k, rank, other) in pairs().filter(|_| request.gathers()) {
+                    builder.send(Op::Copy, rank, other, rank, 1, stride - half + k - 1)?;
                 }
             }
         }

@@ -1,5 +1,9 @@
 //! Recursive halving and doubling, nearest partners first.
 //!
+//! Blocks go in chunks, halved and doubled one after the other; a link's next message waits until the
+//! receiver has the previous one, so that few packets wait in the network and long runs are
+//! periodic.
+//!
 //! Thakur, Rabenseifner and Gropp, IJHPCA 2005. On a BiGraph the ranks are mapped so that in each
 //! step every link between the layers carries one message (HDRM; Dong et al., EFLOPS, HPCA 2020).
 
@@ -7,7 +11,7 @@ use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::Shape;
-use crate::schedule::{Issue, Op, Schedule};
+use crate::schedule::{Op, Pacing, Schedule};
 
 /// See the module.
 pub struct HalvingDoubling;
@@ -15,7 +19,10 @@ pub struct HalvingDoubling;
 const INFO: Info = Info {
     name: "halving-doubling",
     summary: "recursive halving, then doubling; rank-mapped on a BiGraph (HDRM)",
-    options: &[("mapping", "auto (default: hdrm where it exists), linear or hdrm")],
+    options: &[
+        ("chunk", "bytes of one block of one rank that go together (default 128KiB)"),
+        ("mapping", "auto (default: hdrm where it exists), linear or hdrm"),
+    ],
     source: "Thakur et al., IJHPCA 2005; EFLOPS (HPCA 2020) for HDRM",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };
@@ -60,22 +67,21 @@ impl Algorithm for HalvingDoubling {
         let rank: Vec<u32> = side.map_or((0..n).collect(), hdrm);
         let bits = n.trailing_zeros();
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::StrictSteps;
+        builder.schedule.pacing = Pacing::StopAndWait;
         builder.schedule.conflict_free = side.is_some();
         // Lane `l` belongs to the position with the reversed bits, so that the blocks exchanged
         // with near partners adjoin.
         let reversed = |l: u32| l.reverse_bits() >> (32 - bits);
-        for lane in 0..n {
-            let owner = rank[reversed(lane) as usize];
-            builder.shard_block(owner, request.shard(owner), request.block_bytes(n));
-        }
+        let owners = (0..n).map(|lane| rank[reversed(lane) as usize]);
+        let stride = bits * (u32::from(request.scatters()) + u32::from(request.gathers()));
+        request.shard_lanes(&mut builder, owners, 128 << 10, stride.max(1))?;
+        builder.phase(request.collective.kind.name(), false);
         // The lanes of all positions that agree with `i` in their lowest `known` bits.
         let span = |i: u32, known: u32| {
             let size = n >> known;
             (reversed(i) / size * size, size)
         };
         if request.scatters() {
-            builder.phase("reduce-scatter", false);
             for (step, i) in (0..bits).flat_map(|step| (0..n).map(move |i| (step, i))) {
                 let partner = i ^ (1 << step);
                 let (lane, lanes) = span(partner, step + 1);
@@ -83,11 +89,17 @@ impl Algorithm for HalvingDoubling {
             }
         }
         if request.gathers() {
-            builder.phase("all-gather", false);
             for (step, i) in (0..bits).flat_map(|step| (0..n).map(move |i| (step, i))) {
                 let bit = bits - 1 - step;
                 let (lane, lanes) = span(i, bit + 1);
-                builder.send(Op::Copy, rank[i as usize], rank[(i ^ (1 << bit)) as usize], lane, lanes, step)?;
+                builder.send(
+                    Op::Copy,
+                    rank[i as usize],
+                    rank[(i ^ (1 << bit)) as usize],
+                    lane,
+                    lanes,
+                    stride - bits + step,
+                )?;
             }
         }
         builder.finish()

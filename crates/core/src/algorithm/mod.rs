@@ -16,7 +16,7 @@ mod tto;
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Fabric;
-use crate::schedule::{Builder, Schedule};
+use crate::schedule::{Builder, Lane, Schedule};
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, clip};
 use options::Options;
@@ -92,6 +92,30 @@ impl<'a> Request<'a> {
         let format = &self.system.packet;
         let unit = if format.fixed_size { format.payload_bytes } else { 1 };
         self.bytes.div_ceil(parts as u64).div_ceil(unit) * unit
+    }
+
+    /// Adds a lane for the shard of every rank in `owners`, cut into chunks of about the bytes of
+    /// the option `chunk`, `stride` slots apart.
+    fn shard_lanes(
+        &self,
+        builder: &mut Builder,
+        owners: impl Iterator<Item = u32>,
+        default_chunk: Bytes,
+        stride: u32,
+    ) -> Result<()> {
+        let (format, whole) = (&self.system.packet, self.block_bytes(self.ranks()));
+        let unit = if format.fixed_size { format.payload_bytes } else { 4 };
+        let most = whole.div_ceil(self.options.bytes("chunk", default_chunk)?.next_multiple_of(unit));
+        // Somewhat fewer where that pads less.
+        let wire = |chunks: u64| whole.div_ceil(chunks).next_multiple_of(unit);
+        let counts = most - (most / 2).min(32)..=most;
+        let chunks = counts.rev().min_by_key(|&chunks| wire(chunks) * chunks).unwrap_or(1);
+        for owner in owners {
+            let (offset, bytes) = self.shard(owner);
+            let chunk_bytes = wire(chunks).max(Lane::payload(bytes, chunks));
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source: owner, owner });
+        }
+        Ok(())
     }
 
     /// The part of the buffer that rank `rank` owns after ReduceScatter: start and length.

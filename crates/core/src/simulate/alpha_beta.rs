@@ -91,7 +91,7 @@ impl Engine for AlphaBeta {
                     applied = delivered + job.reduce_ps;
                 }
             }
-            recorder.deliveries.applied(plan, job, chunk, applied);
+            recorder.deliveries.applied(plan, id, chunk, applied);
             latest = latest.max(applied);
             for &dependent in &dependents[id as usize] {
                 let ahead = (chunk - next_chunk[dependent as usize]) as usize;

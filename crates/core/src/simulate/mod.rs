@@ -4,6 +4,7 @@ mod alpha_beta;
 mod endpoints;
 mod flit;
 mod packet;
+mod period;
 mod plan;
 mod recorder;
 mod result;
@@ -78,7 +79,7 @@ pub fn simulate(
     let plan = plan::Plan::new(fabric, schedule, system)?;
     let engine: &dyn Engine = match fidelity {
         Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
-        Fidelity::Packet => &packet::Packet { merge_runs: true },
+        Fidelity::Packet => &packet::Packet::default(),
         Fidelity::Flit => &flit::Flit,
     };
     let mut recorder = recorder::Recorder::new(&plan);

@@ -8,6 +8,7 @@
 //! Engines that move packets or flits share this side; each is a [`Carrier`] of messages. Events
 //! of the ranks come after those of the network at the same time.
 
+mod periodic;
 mod receivers;
 mod senders;
 mod stalled;

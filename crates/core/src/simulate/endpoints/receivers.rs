@@ -28,7 +28,7 @@ impl Endpoints<'_> {
         let chunk = self.applied[transfer as usize];
         self.applied[transfer as usize] += 1;
         self.done += 1;
-        self.deliveries.applied(self.plan, job, chunk, now);
+        self.deliveries.applied(self.plan, transfer, chunk, now);
         self.phase_left[job.phase as usize] -= 1;
         if self.phase_left[job.phase as usize] == 0 {
             self.open_gate(now, carrier);

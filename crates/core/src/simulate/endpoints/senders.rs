@@ -94,7 +94,7 @@ impl Endpoints<'_> {
                 return;
             }
             self.pop(queue);
-            self.queues[queue as usize].outstanding += 1;
+            self.queues[queue as usize].outstanding += u32::from(self.stop_and_wait);
             self.start(id, interface, now, carrier);
         }
     }

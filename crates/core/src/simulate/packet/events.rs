@@ -110,4 +110,18 @@ impl Events {
             _ => (end < Picos::MAX).then_some((end, Event::LinkDone { link })),
         }
     }
+
+    /// Arrivals to come, in order.
+    pub fn arrivals(&self) -> Vec<(Picos, Event)> {
+        let mut arrivals: Vec<Timed> = self.heap.iter().map(|&Reverse(timed)| timed).collect();
+        arrivals.sort_unstable();
+        arrivals.into_iter().map(|Timed(at, _, event)| (at, event)).collect()
+    }
+
+    /// Makes every event happen later by `by`.
+    pub fn delay(&mut self, by: Picos) {
+        self.heap =
+            self.heap.drain().map(|Reverse(Timed(at, key, event))| Reverse(Timed(at + by, key, event))).collect();
+        self.ends.iter_mut().filter(|(at, _)| *at < Picos::MAX).for_each(|(at, _)| *at += by);
+    }
 }

@@ -77,4 +77,19 @@ impl Interface {
         let first = links.next()?;
         links.all(|link| link == first).then_some(first)
     }
+
+    /// Appends what decides its future.
+    pub fn write_state(&self, state: &mut Vec<u64>) {
+        state.push((self.queue.len() as u64) << 32 | (self.asked.len() as u64) << 16 | self.channels.len() as u64);
+        for message in &self.queue {
+            state.extend([(message.transfer as u64) << 32 | message.first as u64, message.packets_left]);
+        }
+        for channel in &self.channels {
+            state.push(channel.len() as u64);
+            channel.iter().for_each(|&(number, packets)| state.extend([number - self.gone, packets]));
+        }
+        // Also what a plain interface would deal next.
+        state.push(self.next_channel as u64);
+        state.extend(self.asked.iter().map(|&link| link as u64));
+    }
 }

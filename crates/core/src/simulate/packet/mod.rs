@@ -11,8 +11,10 @@
 
 mod events;
 mod interface;
+mod periodic;
 
 use super::endpoints::{Carrier, Endpoints};
+use super::period::Periods;
 use super::plan::Plan;
 use super::recorder::{Recorder, Traffic};
 use super::{Engine, Progress};
@@ -28,12 +30,21 @@ use std::collections::VecDeque;
 pub struct Packet {
     /// Whether runs of packets that nothing interrupts are one event; never changes a result.
     pub merge_runs: bool,
+    /// Whether whole periods are skipped; never changes a result.
+    pub skip_periods: bool,
+}
+
+impl Default for Packet {
+    fn default() -> Self {
+        Packet { merge_runs: true, skip_periods: true }
+    }
 }
 
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
         let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.system.hand_off_ps);
         let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces(), self.merge_runs);
+        let mut periods = self.skip_periods.then(Periods::new);
         let mut events = 0u64;
         endpoints.begin(&mut network);
         loop {
@@ -46,6 +57,9 @@ impl Engine for Packet {
             } else {
                 (network.now, network.turn) = (endpoints_at, ENDPOINT);
                 endpoints.step(&mut network);
+                if let Some(periods) = &mut periods {
+                    periods.look(endpoints_at, events, &mut endpoints, &mut network);
+                }
             }
             events += 1;
             if events.is_multiple_of(1 << 16) && !progress(endpoints.progress()) {

@@ -1,8 +1,10 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
-use crate::simulate::plan::{Job, Plan};
+use crate::schedule::TransferId;
+use crate::simulate::plan::Plan;
 use crate::simulate::result::ChunkRow;
 use crate::units::Picos;
+use std::collections::HashMap;
 
 /// Most rows of the chunk table.
 const MAX_CHUNK_ROWS: u64 = 1 << 20;
@@ -16,6 +18,8 @@ pub struct Deliveries {
     lane_rows: Vec<usize>,
     complete: Vec<Picos>,
     all_chunks: bool,
+    /// Transfer, chunk and time of everything applied in a period that is being recorded.
+    record: Option<Vec<(TransferId, u64, Picos)>>,
 }
 
 impl Deliveries {
@@ -32,11 +36,21 @@ impl Deliveries {
                 start
             })
             .collect();
-        Deliveries { finish_ps: vec![0; plan.fabric.ranks()], lane_rows, complete: vec![0; rows], all_chunks }
+        Deliveries {
+            finish_ps: vec![0; plan.fabric.ranks()],
+            lane_rows,
+            complete: vec![0; rows],
+            all_chunks,
+            record: None,
+        }
     }
 
-    /// A message of `job` was received and added at `now`.
-    pub fn applied(&mut self, plan: &Plan, job: &Job, chunk: u64, now: Picos) {
+    /// A message was received and added at `now`.
+    pub fn applied(&mut self, plan: &Plan, id: TransferId, chunk: u64, now: Picos) {
+        if let Some(record) = &mut self.record {
+            record.push((id, chunk, now));
+        }
+        let job = &plan.jobs[id as usize];
         let finish = &mut self.finish_ps[job.to as usize];
         *finish = now.max(*finish);
         for lane in job.lanes.clone() {
@@ -48,6 +62,40 @@ impl Deliveries {
             };
             let entry = &mut self.complete[self.lane_rows[lane] + index];
             *entry = now.max(*entry);
+        }
+    }
+
+    /// Records what is applied from now on, to be repeated or discarded.
+    pub fn record_period(&mut self) {
+        self.record = Some(vec![]);
+    }
+
+    /// The record is of no use.
+    pub fn discard_period(&mut self) {
+        self.record = None;
+    }
+
+    /// Adds what was recorded `periods` times, each `period_ps` later and as many chunks further as
+    /// were recorded of the transfer. First and last chunks are never among what is repeated.
+    pub fn repeat(&mut self, plan: &Plan, periods: u64, period_ps: Picos) {
+        let Some(record) = self.record.take() else { return };
+        let mut chunks = vec![0; plan.jobs.len()];
+        record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
+        // Latest time in every row, by how many rows further it is repeated.
+        let mut latest: HashMap<(usize, usize), Picos> = HashMap::new();
+        for (id, chunk, at) in record {
+            let job = &plan.jobs[id as usize];
+            let finish = &mut self.finish_ps[job.to as usize];
+            *finish = (at + periods * period_ps).max(*finish);
+            for lane in job.lanes.clone().filter(|_| self.all_chunks) {
+                let entry = latest.entry((self.lane_rows[lane] + chunk as usize, chunks[id as usize])).or_default();
+                *entry = at.max(*entry);
+            }
+        }
+        for ((row, step), at) in latest {
+            for (i, entry) in (1..=periods).zip(self.complete[row..].iter_mut().step_by(step).skip(1)) {
+                *entry = (at + i * period_ps).max(*entry);
+            }
         }
     }
 

@@ -14,17 +14,29 @@ pub struct Traffic {
     window_shift: u32,
     /// Time of all links together in each window.
     windows: Vec<Picos>,
+    record: Option<Record>,
+}
+
+/// A period as it was recorded.
+struct Record {
+    /// [`Traffic::busy_ps`] at its start.
+    busy_ps: Vec<Picos>,
+    /// Start and end of every transmission.
+    spans: Vec<(Picos, Picos)>,
 }
 
 impl Traffic {
     /// Nothing transmitted yet on `links` links.
     pub fn new(links: usize) -> Self {
-        Traffic { busy_ps: vec![0; links], window_shift: 10, windows: vec![0; WINDOWS] }
+        Traffic { busy_ps: vec![0; links], window_shift: 10, windows: vec![0; WINDOWS], record: None }
     }
 
     /// A link transmitted from `start` to `end`.
     pub fn transmitted(&mut self, link: LinkId, start: Picos, end: Picos) {
         self.busy_ps[link as usize] += end - start;
+        if let Some(record) = &mut self.record {
+            record.spans.push((start, end));
+        }
         self.reach(end);
         let mut at = start;
         while at < end {
@@ -46,6 +58,40 @@ impl Traffic {
         }
     }
 
+    /// Records what is transmitted from now on, to be repeated or discarded.
+    pub fn record_period(&mut self) {
+        self.record = Some(Record { busy_ps: self.busy_ps.clone(), spans: vec![] });
+    }
+
+    /// The record is of no use.
+    pub fn discard_period(&mut self) {
+        self.record = None;
+    }
+
+    /// Adds what was recorded `periods` times, each `period_ps` later.
+    pub fn repeat(&mut self, periods: u64, period_ps: Picos) {
+        let Some(record) = self.record.take() else { return };
+        for (busy, before) in self.busy_ps.iter_mut().zip(&record.busy_ps) {
+            *busy += periods * (*busy - before);
+        }
+        let Some(end) = record.spans.iter().map(|&(_, end)| end).max() else { return };
+        self.reach(end + periods * period_ps);
+        let busy = Busy::new(record.spans);
+        // Busy time of all repetitions before `at`.
+        let before = |at: Picos| -> Picos {
+            // Repetition `i` of `1..=periods` ends by `end + i * period_ps`: it is whole, or not begun, or cut.
+            let whole = (at.saturating_sub(end) / period_ps).min(periods);
+            let cut = (whole + 1..=periods).map(|i| at.saturating_sub(i * period_ps));
+            whole * busy.total() + cut.map(|at| busy.before(at)).take_while(|&busy| busy > 0).sum::<Picos>()
+        };
+        let mut done = 0;
+        for (window, sum) in self.windows.iter_mut().enumerate() {
+            let until = before((window as Picos + 1) << self.window_shift);
+            *sum += until - done;
+            done = until;
+        }
+    }
+
     /// Length of a window, and the share of link time in use in each until `time_ps`.
     pub fn utilization(&self, time_ps: Picos) -> (Picos, Vec<f64>) {
         let window_ps = 1u64 << self.window_shift;
@@ -57,5 +103,45 @@ impl Traffic {
             busy as f64 / capacity * window_ps as f64 / length as f64
         };
         (window_ps, self.windows[..count].iter().enumerate().map(share).collect())
+    }
+}
+
+/// Busy time as a function of time, of links together: linear between its points.
+struct Busy {
+    /// Time, busy time before it, and links busy from then on.
+    points: Vec<(Picos, Picos, u64)>,
+}
+
+impl Busy {
+    /// The function for transmissions from start to end each.
+    fn new(spans: Vec<(Picos, Picos)>) -> Self {
+        let edges = |(start, end)| [(start, 1i64), (end, -1)];
+        let mut edges: Vec<(Picos, i64)> = spans.into_iter().flat_map(edges).collect();
+        edges.sort_unstable();
+        let mut points: Vec<(Picos, Picos, u64)> = Vec::new();
+        for (at, change) in edges {
+            let (last, busy, links) = points.last().copied().unwrap_or((at, 0, 0));
+            let point = (at, busy + (at - last) * links, links.wrapping_add_signed(change));
+            if last == at {
+                points.pop();
+            }
+            points.push(point);
+        }
+        Busy { points }
+    }
+
+    /// Busy time before `at`.
+    fn before(&self, at: Picos) -> Picos {
+        match self.points.partition_point(|&(point, _, _)| point <= at) {
+            0 => 0,
+            next => {
+                let (point, busy, links) = self.points[next - 1];
+                busy + (at - point) * links
+            }
+        }
+    }
+
+    fn total(&self) -> Picos {
+        self.points.last().map_or(0, |&(_, busy, _)| busy)
     }
 }

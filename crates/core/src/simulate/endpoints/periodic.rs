@@ -1,0 +1,164 @@
+//! What of the ranks' state decides the future, and how far a period of it reaches.
+
+use super::{Endpoints, Event};
+use crate::schedule::TransferId;
+use crate::units::Picos;
+use std::cmp::Reverse;
+
+impl Endpoints<'_> {
+    /// First phase still behind a barrier.
+    pub fn gate(&self) -> u32 {
+        self.gate
+    }
+
+    /// Chunks of a transfer that were applied.
+    pub fn chunks_applied(&self, id: TransferId) -> u64 {
+        self.applied[id as usize]
+    }
+
+    /// Chunks of a transfer that were not applied.
+    pub fn chunks_left(&self, id: TransferId) -> u64 {
+        self.plan.jobs[id as usize].chunks - self.applied[id as usize]
+    }
+
+    /// Chunks started of every transfer.
+    pub fn started(&self) -> &[u64] {
+        &self.started
+    }
+
+    /// The transfer with most chunks left, at least `chunks`, that is behind no barrier; of the
+    /// first phase that has one.
+    pub fn longest(&self, chunks: u64) -> Option<TransferId> {
+        let open = (0..self.plan.jobs.len() as TransferId).filter(|&id| self.plan.jobs[id as usize].phase < self.gate);
+        let left = open.filter(|&id| self.chunks_left(id) >= chunks);
+        left.min_by_key(|&id| (self.plan.jobs[id as usize].phase, Reverse(self.chunks_left(id)), id))
+    }
+
+    /// Appends all that decides what happens next, with times relative to `now` and without the
+    /// chunk each transfer is at.
+    pub fn write_state(&self, now: Picos, state: &mut Vec<u64>) {
+        let mut agenda: Vec<_> = self.agenda.iter().map(|&Reverse(entry)| entry).collect();
+        agenda.sort_unstable();
+        state.push(agenda.len() as u64);
+        for (at, event) in agenda {
+            let (kind, id) = match event {
+                Event::Received { transfer } => (0, transfer),
+                Event::Applied { transfer } => (1, transfer),
+                Event::Wake { queue } => (2, queue),
+            };
+            state.extend([at - now, kind << 32 | id as u64]);
+        }
+        for queue in &self.queues {
+            state.push((queue.slot.len() as u64) << 32 | queue.outstanding as u64);
+            state.extend(queue.slot.iter().map(|&id| id as u64));
+        }
+        let later = |at: Picos| at.saturating_sub(now);
+        state.extend(self.interfaces.iter().map(|interface| later(interface.busy_until)));
+        state.extend(self.reducer_free.iter().map(|&at| later(at)));
+        for id in 0..self.started.len() {
+            let under_way = self.started[id] - self.applied[id];
+            if under_way > 0 || self.met[id] > 0 {
+                state.extend([id as u64, under_way, self.met[id] as u64]);
+            }
+        }
+        state.push(self.gate as u64);
+    }
+
+    /// How many more periods like that since `before` (chunks started of each transfer), at both
+    /// ends of which the state was the same, are certain to follow: no transfer comes to its last
+    /// chunk, no order in a queue changes and no dependency is met or missed that was not.
+    pub fn periods_ahead(&self, before: &[u64]) -> u64 {
+        let moved = |id: TransferId| self.started[id as usize] - before[id as usize];
+        let mut periods = u64::MAX;
+        for queue in &self.queues {
+            let entries = || queue.heap.iter().map(|&Reverse(entry)| entry);
+            let open = |&Reverse((phase, _, id)): &Reverse<(u32, u64, TransferId)>| (phase < self.gate).then_some(id);
+            let head = queue.heap.peek().and_then(open);
+            let mut moving = entries().filter(|&(_, _, id)| moved(id) > 0);
+            if let Some((phase, slot, id)) = moving.next() {
+                let shift = |id| moved(id) * self.plan.jobs[id as usize].stride;
+                let each = shift(id);
+                let mut last = slot;
+                for (other_phase, slot, id) in moving {
+                    if (other_phase, shift(id)) != (phase, each) {
+                        return 0;
+                    }
+                    last = last.max(slot);
+                }
+                for (_, slot, _) in entries().filter(|&(p, _, id)| p <= phase && moved(id) == 0) {
+                    // It must stay behind those that move.
+                    periods = periods.min((slot.saturating_sub(last + 1) / each).saturating_sub(1));
+                }
+                if entries().any(|(p, _, _)| p < phase) {
+                    return 0;
+                }
+            }
+            for id in queue.slot.iter().copied().chain(head).filter(|&id| moved(id) == 0) {
+                periods = periods.min(self.data_ahead(id, before));
+            }
+        }
+        for (id, job) in (0..).zip(&self.plan.jobs) {
+            if moved(id) > 0 {
+                periods = periods.min(job.chunks.saturating_sub(self.started[id as usize] + 2) / moved(id));
+                periods = periods.min(self.data_ahead(id, before));
+            }
+        }
+        periods
+    }
+
+    /// The part of [`Endpoints::periods_ahead`] that dependencies of a transfer decide.
+    fn data_ahead(&self, id: TransferId, before: &[u64]) -> u64 {
+        let job = &self.plan.jobs[id as usize];
+        let moved = |id: TransferId| self.started[id as usize] - before[id as usize];
+        let each = moved(id);
+        let mut periods = u64::MAX;
+        for &other in &self.plan.after[job.after.clone()] {
+            let other_each = moved(other);
+            if other_each == each {
+                continue;
+            }
+            // Chunks by which it was ahead, at least, during the period: it was never waited for.
+            let ahead = (self.applied[other as usize] - other_each).saturating_sub(self.started[id as usize]);
+            if ahead == 0 {
+                return 0;
+            }
+            if other_each < each {
+                let ahead = self.applied[other as usize] - self.started[id as usize];
+                periods = periods.min((ahead - 1).saturating_sub(each) / (each - other_each));
+            }
+        }
+        periods
+    }
+
+    /// Records what is applied from now on, to be repeated or discarded.
+    pub fn record_period(&mut self) {
+        self.deliveries.record_period();
+    }
+
+    /// The record is of no use.
+    pub fn discard_period(&mut self) {
+        self.deliveries.discard_period();
+    }
+
+    /// Adds what was recorded `periods` times, each `period_ps` later, and goes on from there.
+    pub fn repeat(&mut self, periods: u64, period_ps: Picos, before: &[u64]) {
+        self.deliveries.repeat(self.plan, periods, period_ps);
+        let chunks: Vec<u64> = self.started.iter().zip(before).map(|(now, before)| periods * (now - before)).collect();
+        for (id, job) in self.plan.jobs.iter().enumerate() {
+            self.started[id] += chunks[id];
+            self.applied[id] += chunks[id];
+            self.done += chunks[id];
+            self.phase_left[job.phase as usize] -= chunks[id];
+        }
+        let by = periods * period_ps;
+        self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
+        self.reducer_free.iter_mut().for_each(|at| *at += by);
+        self.agenda = self.agenda.drain().map(|Reverse((at, event))| Reverse((at + by, event))).collect();
+        for queue in &mut self.queues {
+            let later = |Reverse((phase, slot, id)): Reverse<(u32, u64, TransferId)>| {
+                Reverse((phase, slot + chunks[id as usize] * self.plan.jobs[id as usize].stride, id))
+            };
+            queue.heap = queue.heap.drain().map(later).collect();
+        }
+    }
+}

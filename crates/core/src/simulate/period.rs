@@ -1,0 +1,132 @@
+//! Fast-forward: finds that the whole state of a run recurs, and skips whole periods exactly.
+//!
+//! Equal chunks through deterministic servers settle into a period. A *beat* is the arrival of one
+//! chunk of one chosen transfer. At some beats the state is written down relative to the time and
+//! to the chunk each transfer is at. If it equals that of an earlier beat, the time in between is a
+//! period: it is recorded once more while it repeats, compared word for word, and then added as
+//! often as it is certain to repeat (see [`Endpoints::periods_ahead`]).
+
+use super::endpoints::{Carrier, Endpoints};
+use super::recorder::Traffic;
+use crate::schedule::TransferId;
+use crate::units::Picos;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
+
+/// A network whose state may recur.
+pub trait Recurrent: Carrier {
+    /// Appends all that decides what happens next, with times relative to `now`.
+    fn write_state(&self, now: Picos, state: &mut Vec<u64>);
+
+    /// Makes everything happen later by `by`.
+    fn delay(&mut self, by: Picos);
+
+    /// What it records.
+    fn traffic(&mut self) -> &mut Traffic;
+}
+
+/// Fewest chunks a transfer must have left to be worth watching.
+const MIN_CHUNKS: u64 = 8;
+
+/// A period being recorded.
+struct Trial {
+    start: Picos,
+    /// Beat at its end.
+    end_beat: u64,
+    state: Vec<u64>,
+    started: Vec<u64>,
+}
+
+/// See the module.
+pub struct Periods {
+    /// Transfer whose chunks are the beats, and the gate for which it was chosen.
+    watched: Option<TransferId>,
+    gate: u32,
+    /// The last beat.
+    beat: u64,
+    /// Events before the next look.
+    next_events: u64,
+    /// Last beat of every state seen, by its hash.
+    seen: HashMap<u64, u64>,
+    trial: Option<Trial>,
+    state: Vec<u64>,
+}
+
+impl Periods {
+    /// Nothing seen yet.
+    pub fn new() -> Self {
+        Periods {
+            watched: None,
+            gate: 0,
+            beat: 0,
+            next_events: 0,
+            seen: HashMap::new(),
+            trial: None,
+            state: Vec::new(),
+        }
+    }
+
+    /// To be called after every event of the ranks; `events` counts all events. Skips periods where
+    /// it can.
+    pub fn look(&mut self, now: Picos, events: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+        let Some(beat) = self.beat(endpoints) else { return };
+        let due = self.trial.as_ref().map_or(events >= self.next_events, |trial| beat == trial.end_beat);
+        if !due {
+            return;
+        }
+        self.state.clear();
+        endpoints.write_state(now, &mut self.state);
+        network.write_state(now, &mut self.state);
+        // A word costs a few percent of an event, so this keeps looking cheap.
+        self.next_events = events + self.state.len() as u64;
+        match self.trial.take() {
+            None => self.compare(now, beat, endpoints, network),
+            Some(trial) => {
+                let same = trial.state == self.state;
+                let periods = if same { endpoints.periods_ahead(&trial.started) } else { 0 };
+                if periods > 0 {
+                    let by = periods * (now - trial.start);
+                    endpoints.repeat(periods, now - trial.start, &trial.started);
+                    network.traffic().repeat(periods, now - trial.start);
+                    network.delay(by);
+                    // What is left is less than a period.
+                    self.next_events = u64::MAX;
+                } else {
+                    endpoints.discard_period();
+                    network.traffic().discard_period();
+                    self.next_events += 8 * self.state.len() as u64;
+                }
+                self.seen.clear();
+            }
+        }
+    }
+
+    /// Chunks of the watched transfer that were applied, if one was just now.
+    fn beat(&mut self, endpoints: &Endpoints) -> Option<u64> {
+        if endpoints.gate() != self.gate || self.watched.is_some_and(|id| endpoints.chunks_left(id) == 0) {
+            self.gate = endpoints.gate();
+            self.watched = endpoints.longest(MIN_CHUNKS);
+            self.beat = 0;
+            self.next_events = 0;
+            self.seen.clear();
+        }
+        let beat = endpoints.chunks_applied(self.watched?);
+        (std::mem::replace(&mut self.beat, beat) != beat).then_some(beat)
+    }
+
+    /// Starts a trial if the state was seen before, and remembers it.
+    fn compare(&mut self, now: Picos, beat: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+        let mut hasher = DefaultHasher::new();
+        self.state.iter().for_each(|&word| hasher.write_u64(word));
+        if let Some(earlier) = self.seen.insert(hasher.finish(), beat) {
+            self.trial = Some(Trial {
+                start: now,
+                end_beat: 2 * beat - earlier,
+                state: std::mem::take(&mut self.state),
+                started: endpoints.started().to_vec(),
+            });
+            endpoints.record_period();
+            network.traffic().record_period();
+        }
+    }
+}
