@@ -7,7 +7,7 @@ use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::schedule::{Builder, Issue, Lane, Op, Schedule};
-use crate::system::{Allocator, RouterModel, Switching};
+use crate::system::{Allocator, Assignment, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
 
@@ -257,8 +257,11 @@ proptest! {
         virtual_channels in 1u32..4,
         allocator in 0usize..3,
         output_queue_flits in proptest::option::of(1u32..4),
+        assignment in 0usize..3,
     ) {
         let mut system = tto();
+        system.interface.assignment =
+            [Assignment::LowestFree, Assignment::RoundRobin, Assignment::Receiver][assignment];
         system.router = RouterModel {
             depth_flits,
             virtual_channels,
