@@ -7,8 +7,9 @@ use antiphon_core::noc::synthetic::{Experiment, Measured};
 use antiphon_core::system::RouterModel;
 use std::collections::BTreeMap;
 
-/// Rows at 95 % of the rate of saturation or more: the latency varies from run to run and seed to
-/// seed by more than the other rows' tolerance, so only its size is compared.
+/// Rows at 95 % of the rate of saturation or more, where queues hardly come to rest: with the length
+/// and the seed of a run the latency changes by tens of percent (132 to 264 cycles in the first row).
+/// Only its size is compared, to a factor of 2.
 const STEEP: [(&str, &str, &str, &str); 3] =
     [("mesh", "uniform", "5", "0.4"), ("mesh", "transpose", "5", "0.14"), ("torus", "uniform", "1", "0.5")];
 /// Rows from 80 % of the rate of saturation on take longer runs.
@@ -74,14 +75,15 @@ fn check(change: impl Fn(&Row, &Fabric, Experiment) -> Experiment) {
             println!("  {name:40} unstable");
             continue;
         }
-        let theirs = number(row, "packet_latency");
+        let theirs: f64 = number(row, "packet_latency");
         let mean = ours.packet_latency_cycles.mean;
         let latency = percent(mean, theirs);
         let accepted = percent(ours.accepted_flits_per_node_cycle, number(row, "accepted_flits_per_node_cycle"));
         let hops = percent(ours.hops_mean, number(row, "hops"));
         println!("  {name:40} {theirs:8.2} {mean:8.2} {latency:5.1}% {accepted:8.1}% {hops:6.1}%");
         let steep = is_among(row, &STEEP);
-        assert!(latency.abs() <= if steep { 40.0 } else { 3.0 }, "{name}: latency {latency:.1} %");
+        let near = if steep { (theirs / 2.0..=theirs * 2.0).contains(&mean) } else { latency.abs() <= 3.0 };
+        assert!(near, "{name}: latency {latency:.1} %");
         assert!(accepted.abs() <= 2.0, "{name}: accepted {accepted:.1} %");
         assert!(hops.abs() <= 1.0, "{name}: hops {hops:.1} %");
         if !steep {
@@ -94,24 +96,30 @@ fn check(change: impl Fn(&Row, &Fabric, Experiment) -> Experiment) {
     assert!(mean < 1.0, "{mean:.2} %");
 }
 
+/// Cycles in which so many packets are sent; their number varies by its square root.
+fn cycles_for(packets: u32, fabric: &Fabric, experiment: &Experiment) -> u64 {
+    ((packets * experiment.packet_flits) as f64 / (fabric.ranks() as f64 * experiment.rate)) as u64
+}
+
 #[test]
 fn latency_throughput_and_hops_are_those_of_booksim() {
     check(|row, fabric, experiment| {
-        // The number of packets alone varies by 0.6 %.
-        let enough = (25_000 * experiment.packet_flits) as f64 / (fabric.ranks() as f64 * experiment.rate);
         let (warm_up, least) = match () {
             _ if row["note"] == "unstable" => return experiment,
             _ if is_among(row, &STEEP) => (5_000, 20_000),
             _ if is_among(row, &NEAR) => (5_000, 12_000),
             _ => (1_000, 2_000),
         };
-        let cycles = (enough as u64).max(least);
+        let cycles = cycles_for(25_000, fabric, &experiment).max(least);
         Experiment { warm_up_cycles: Some(warm_up), cycles: Some(cycles), ..experiment }
     });
 }
 
 #[test]
-#[ignore = "long: every row to the precision of a run by default"]
+#[ignore = "long: four times the packets, after a warm-up until latencies settle"]
 fn the_same_with_longer_runs() {
-    check(|_, _, experiment| experiment);
+    check(|row, fabric, experiment| match row["note"].as_str() {
+        "unstable" => experiment,
+        _ => Experiment { cycles: Some(cycles_for(100_000, fabric, &experiment).max(20_000)), ..experiment },
+    });
 }
