@@ -53,6 +53,11 @@ fn main() {
             let fabric = Fabric::parse(&format!("mesh:{d}x{d}")).unwrap();
             let s = algorithm::build(&fabric, &sys, Collective::new(Kind::AllReduce), bytes, spec).unwrap();
             let mut s = s;
+            match std::env::var("ISSUE").as_deref() {
+                Ok("strict") => s.issue = antiphon_core::schedule::Issue::StrictSteps,
+                Ok("steps") => s.issue = antiphon_core::schedule::Issue::Steps,
+                _ => {}
+            }
             if let Ok(v) = std::env::var("VAR") {
                 let phases: Vec<u32> = s.transfers.iter().map(|t| t.phase).collect();
                 let steps: Vec<u32> = s.transfers.iter().map(|t| t.step).collect();
