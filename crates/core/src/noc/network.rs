@@ -389,6 +389,14 @@ impl<R: Routing> Network<R> {
         self.due_terminals.extend(0..self.terminals.len() as u32);
     }
 
+    /// Longest time that a flit granted now would wait for its link.
+    #[cfg(test)]
+    pub(super) fn longest_wait_ps(&self) -> Picos {
+        let ready = (self.now + 1 + self.model.traversal_cycles as u64) * self.model.clock_ps;
+        let links = self.channels.iter().filter(|channel| channel.link.is_some());
+        links.map(|channel| channel.free_ps.saturating_sub(ready)).max().unwrap_or(0)
+    }
+
     /// Reports transmissions that still run; to be called once, when all is delivered.
     pub fn finish(&mut self) {
         for channel in &mut self.channels {
@@ -733,9 +741,14 @@ impl<R: Routing> Network<R> {
             );
         }
         for &(input, local) in &granted {
-            let vc = local % self.vcs as u32;
+            let (vc, id) = (local % self.vcs as u32, first + local as usize);
+            let channel = self.buffers[id].has.expect("it has a virtual channel") as usize / self.vcs;
+            // Output speed-up may have granted more flits than there are places.
+            if self.output_opens(channel).is_some_and(|open| open > self.now) {
+                continue;
+            }
             self.switch_next_vc[ports.start * is as usize + input as usize] = (vc + is) % self.vcs as u32;
-            self.forward(router as u32, first + local as usize);
+            self.forward(router as u32, id);
         }
         any |= !granted.is_empty();
         self.granted = granted;
