@@ -388,6 +388,14 @@ impl<R: Routing> Network<R> {
         self.due_terminals.extend(0..self.terminals.len() as u32);
     }
 
+    /// Longest time that a flit granted now would wait for its link.
+    #[cfg(test)]
+    pub(super) fn longest_wait_ps(&self) -> Picos {
+        let ready = (self.now + 1 + self.model.traversal_cycles as u64) * self.model.clock_ps;
+        let links = self.channels.iter().filter(|channel| channel.link.is_some());
+        links.map(|channel| channel.free_ps.saturating_sub(ready)).max().unwrap_or(0)
+    }
+
     /// Reports transmissions that still run; to be called once, when all is delivered.
     pub fn finish(&mut self) {
         for channel in &mut self.channels {
