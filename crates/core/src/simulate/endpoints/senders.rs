@@ -181,9 +181,8 @@ impl Endpoints<'_> {
         let mut top = self.queues[queue as usize].heap.peek_mut()?;
         let Reverse((phase, slot, id)) = *top;
         let job = &self.plan.jobs[id as usize];
-        // Chunks taken so far follow from the slot.
-        let chunk = (slot - job.step).checked_div(job.stride).unwrap_or(0);
-        if chunk + 1 < job.chunks {
+        // All chunks taken so far were started: a slot is loaded when none is left of the one before.
+        if self.started[id as usize] + 1 < job.chunks {
             *top = Reverse((phase, slot + job.stride, id));
         } else {
             PeekMut::pop(top);
