@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,12 @@ def test_finds_what_to_run() -> None:
         Snippet(10, "console", "$ antiphon a \\\n  b\nout\n$ ls\n"),
     ]
     assert commands(snippets(page)[1].text) == ["antiphon a    b"]
+
+
+def test_the_table_of_fidelities_is_current() -> None:
+    module = runpy.run_path(str(ROOT / "scripts" / "fidelity_table.py"))
+    written = module["TABLE"].search(module["PAGE"].read_text("utf-8"))[0]
+    size = module["SIZES"][0]
+    for fabric in module["FABRICS"]:
+        for algorithm, row in module["rows"](fabric, size).items():
+            assert f"| {fabric} | {algorithm} | {module['cell'](row)} |" in written

@@ -149,6 +149,7 @@ class Comparison:
             "bytes": self.bytes,
             "system": self.system.name,
             "fidelity": self.fidelity,
+            "fidelities": self.fidelities,
             "lower_bound_ns": self.bound.time_ns,
             "bound": bound_dict(self.bound),
             "runs": [run.to_dict() for run in self.runs],
