@@ -390,7 +390,7 @@ def test_read_only_folder(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_a_long_run() -> None:
-    process = antiphon_process("simulate", "mesh:8x8", "tto", "--bytes", "64GiB")
+    process = antiphon_process("simulate", "mesh:8x8", "multitree", "--bytes", "1GiB", "--fidelity", "flit")
     time.sleep(1.5)
     assert process.poll() is None, "the run was too short for this test"
     process.send_signal(signal.SIGINT)
