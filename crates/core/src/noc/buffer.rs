@@ -68,6 +68,11 @@ impl Buffer {
         self.has = NONE;
     }
 
+    /// Flits of all packets that are here. O(packets).
+    pub fn flits(&self) -> u32 {
+        self.here + self.behind.iter().map(|&(_, here)| here).sum::<u32>()
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.packet == NONE

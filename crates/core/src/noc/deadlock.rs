@@ -3,16 +3,46 @@
 use super::buffer::NONE;
 use super::network::{Network, Routing};
 use crate::fabric::Fabric;
+use crate::system::Switching;
+
+/// What a buffer's first packet waits for.
+enum Wait {
+    /// Nothing that is not on its way.
+    Passing,
+    /// That the first packet of one of these buffers moves.
+    For(Vec<usize>),
+}
 
 impl<R: Routing> Network<R> {
-    /// The cycle of waiting buffers of a network in which nothing can move any more, in words;
-    /// `None` if nothing waits. O(buffers).
+    /// A cycle of buffers that wait for each other for ever, in words, whatever else still moves;
+    /// `None` if there is none. O(buffers x longest chain of waits).
     pub fn deadlock(&self, fabric: &Fabric) -> Option<String> {
-        let mut at = (0..self.buffers.len()).find(|&id| !self.buffers[id].is_empty())?;
+        let buffer_of = self.buffers_of_channels();
+        let mut waits: Vec<(usize, Vec<usize>)> = vec![];
+        let mut stuck = vec![false; self.buffers.len()];
+        for id in (0..self.buffers.len()).filter(|&id| !self.buffers[id].is_empty()) {
+            if let Wait::For(others) = self.waits_for(id, &buffer_of) {
+                stuck[id] = true;
+                waits.push((id, others));
+            }
+        }
+        // Whoever waits for something that moves will move; what is left never does.
+        loop {
+            let before = waits.len();
+            waits.retain(|(id, others)| {
+                stuck[*id] = others.iter().all(|&other| stuck[other]);
+                stuck[*id]
+            });
+            if waits.len() == before {
+                break;
+            }
+        }
+        let next = |at: usize| waits.binary_search_by_key(&at, |(id, _)| *id).ok().and_then(|i| waits[i].1.first());
+        let mut at = waits.first()?.0;
         let mut path: Vec<usize> = vec![];
         while !path.contains(&at) {
             path.push(at);
-            at = self.waits_for(at)?;
+            at = *next(at)?;
         }
         let start = path.iter().position(|&id| id == at)?;
         let cycle: Vec<String> = path[start..].iter().map(|&id| self.name(fabric, id)).collect();
@@ -21,27 +51,54 @@ impl<R: Routing> Network<R> {
         Some(format!("{shown}{rest} waits for {}", cycle[0]))
     }
 
-    /// A buffer whose first packet has to move before that of `id` can.
-    fn waits_for(&self, id: usize) -> Option<usize> {
+    /// First buffer at the end of every channel; `None` for ejection channels.
+    fn buffers_of_channels(&self) -> Vec<Option<usize>> {
+        let mut buffers = vec![None; self.channels.len()];
+        for (port, &channel) in self.feeder.iter().enumerate() {
+            buffers[channel as usize] = Some(port * self.vcs);
+        }
+        buffers
+    }
+
+    /// What the first packet of a buffer that is not empty waits for.
+    fn waits_for(&self, id: usize, buffer_of: &[Option<usize>]) -> Wait {
         let buffer = &self.buffers[id];
-        if buffer.is_empty() {
-            return None;
+        if buffer.has != NONE && buffer.here == 0 {
+            // Flits that are still behind: on the channel, or in the buffer before.
+            let channel = self.feeder[id / self.vcs];
+            let holder = self.holder_at_router(channel * self.vcs as u32 + (id % self.vcs) as u32);
+            return match holder {
+                Some(holder) if !self.channels[channel as usize].is_carrying() => Wait::For(vec![holder]),
+                _ => Wait::Passing,
+            };
         }
-        let port = id / self.vcs;
-        let downstream = |vc: u32| -> Option<usize> {
-            let channel = vc as usize / self.vcs;
-            let port = self.feeder.iter().position(|&feeder| feeder as usize == channel)?;
-            Some(port * self.vcs + vc as usize % self.vcs)
+        let (vcs, needed) = match buffer.has {
+            NONE if self.model.switching == Switching::CutThrough => (buffer.wants.0..buffer.wants.1, buffer.left),
+            NONE => (buffer.wants.0..buffer.wants.1, 0),
+            has => (has..has + 1, 1),
         };
-        match buffer.has {
-            // Flits that are still behind.
-            has if has != NONE && buffer.here == 0 => {
-                let vc = self.feeder[port] * self.vcs as u32 + (id % self.vcs) as u32;
-                self.holder_at_router(vc)
+        let mut others = vec![];
+        for vc in vcs {
+            let (channel, lane) = (vc as usize / self.vcs, vc as usize % self.vcs);
+            let holder = self.holder_at_router(vc).filter(|&holder| holder != id);
+            let Some(first) = buffer_of[channel] else {
+                // The terminal takes everything; only its virtual channel may be another packet's.
+                match holder {
+                    Some(holder) => others.push(holder),
+                    None => return Wait::Passing,
+                }
+                continue;
+            };
+            let next = &self.buffers[first + lane];
+            let coming = self.channels[channel].is_carrying()
+                || self.credits[vc as usize] + next.flits() < self.model.depth_flits;
+            match holder {
+                Some(holder) => others.push(holder),
+                None if self.credits[vc as usize] >= needed || coming || next.is_empty() => return Wait::Passing,
+                None => others.push(first + lane),
             }
-            vc if vc != NONE => downstream(vc),
-            _ => (buffer.wants.0..buffer.wants.1).find_map(|vc| self.holder_at_router(vc).or_else(|| downstream(vc))),
         }
+        Wait::For(others)
     }
 
     /// The buffer whose first packet has a virtual channel, unless a terminal's has.

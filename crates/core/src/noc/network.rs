@@ -110,6 +110,13 @@ pub(super) struct Terminal {
     pub(super) worked: u64,
 }
 
+impl Channel {
+    /// Whether flits are on it.
+    pub(super) fn is_carrying(&self) -> bool {
+        !self.flights.is_empty()
+    }
+}
+
 /// See the module.
 pub struct Network<R> {
     pub(super) model: RouterModel,

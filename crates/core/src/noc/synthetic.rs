@@ -254,6 +254,10 @@ impl Sources<'_> {
             cycles *= 2;
         };
         let end = warm_up_cycles + cycles;
+        // Some packets may be stuck while others still pass.
+        if let Some(waits) = saturated.then(|| self.network.deadlock(self.fabric)).flatten() {
+            return Err(stalled(now, &waits));
+        }
         // Beyond saturation packets of one time may never arrive.
         let measure = if saturated { &self.delivered } else { &self.measure };
         let packets = measure.packets(end);
@@ -357,7 +361,8 @@ impl Sources<'_> {
             let source = self.waiting.peek().map(|Reverse((cycle, _))| *cycle);
             let network = self.network.next_cycle();
             if network.is_none() && self.network.in_flight > 0 {
-                return Err(self.stalled(cycle));
+                let waits = self.network.deadlock(self.fabric).unwrap_or("no cycle found".into());
+                return Err(stalled(cycle, &waits));
             }
             cycle = match (source, network) {
                 (Some(a), Some(b)) => a.min(b),
@@ -409,9 +414,8 @@ impl Sources<'_> {
         };
         share.min(1.0)
     }
+}
 
-    fn stalled(&self, cycle: u64) -> Error {
-        let cycle_of_buffers = self.network.deadlock(self.fabric).unwrap_or("no cycle found".into());
-        Error::new(Code::Stalled, format!("deadlock at cycle {cycle}: {cycle_of_buffers}"))
-    }
+fn stalled(cycle: u64, waits: &str) -> Error {
+    Error::new(Code::Stalled, format!("deadlock at cycle {cycle}: {waits}"))
 }
