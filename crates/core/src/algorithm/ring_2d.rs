@@ -2,8 +2,8 @@
 //!
 //! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
 //! store-and-forward step each (reference: TTO section 2.6). The artifact starts the second
-//! dimension when one neighbour's part has arrived, which the verifier would call a race; here a
-//! barrier stands between the two.
+//! dimension of either phase when one part has arrived (`dependencies=published`): a data race. By
+//! default a barrier stands between the two.
 
 use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
@@ -17,7 +17,10 @@ pub struct Ring2d;
 const INFO: Info = Info {
     name: "ring-2d",
     summary: "rings along both dimensions at once, half the data each way",
-    options: &[],
+    options: &[(
+        "dependencies",
+        "complete (default) or published (the artifact's partial ones: a data race, for reproduction)",
+    )],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };
@@ -44,10 +47,11 @@ impl Algorithm for Ring2d {
         let Some((grid, (rows, columns))) = request.fabric.grid().and_then(|g| Some((g, g.rows_columns()?))) else {
             return request.refuse("it needs an intact two-dimensional grid");
         };
+        let published = request.options.choice("dependencies", &["complete", "published"])? == "published";
         let wraps = grid.kind != GridKind::Mesh;
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::Links;
+        builder.schedule.issue = if published { Issue::Steps } else { Issue::Links };
         builder.schedule.conflict_free = true;
         // Extents of the first and second dimension of each half, and the rank at a position.
         let extents = [(columns, rows), (rows, columns)];
@@ -67,7 +71,7 @@ impl Algorithm for Ring2d {
         let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
             // On a line the owner of a part relays it before it gets it back complete, so the second
             // dimension must not add to it earlier.
-            builder.phase(name, !wraps && reduce && !along_first);
+            builder.phase(name, !published && !wraps && reduce && !along_first);
             for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                     // Along the first dimension `second` is the line, along the second `first` is.
@@ -96,6 +100,20 @@ impl Algorithm for Ring2d {
             dimension("all-gather 2", false, false)?;
             dimension("all-gather 1", true, false)?;
         }
-        builder.finish()
+        let mut schedule = builder.finish()?;
+        if published {
+            forget(&mut schedule);
+        }
+        Ok(schedule)
     }
+}
+
+/// Leaves transfers of the second dimension of each phase only their first dependency on the first.
+fn forget(schedule: &mut Schedule) {
+    let moments: Vec<(u32, u32)> = schedule.transfers.iter().map(|t| (t.phase, t.step)).collect();
+    for transfer in schedule.transfers.iter_mut().filter(|t| t.phase % 2 == 1) {
+        let earlier = transfer.after.iter().copied().filter(|&id| moments[id as usize].0 < transfer.phase);
+        transfer.after = earlier.min_by_key(|&id| moments[id as usize]).into_iter().collect();
+    }
+    schedule.known_race = true;
 }

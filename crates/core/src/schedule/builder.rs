@@ -55,6 +55,7 @@ impl<'a> Builder<'a> {
                 serial_reductions: true,
                 conflict_free: false,
                 known_gaps: vec![],
+                known_race: false,
             },
         }
     }

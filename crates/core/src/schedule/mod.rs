@@ -186,6 +186,10 @@ pub struct Schedule {
     /// incomplete algorithms have any, and they never count as verified.
     #[serde(default)]
     pub known_gaps: Vec<(u32, LaneId)>,
+    /// Whether some transfers are known to start before what they send has arrived; only
+    /// reproductions of published schedules do, and they never count as verified.
+    #[serde(default)]
+    pub known_race: bool,
 }
 
 impl Schedule {

@@ -22,7 +22,7 @@ mod mutations;
 pub use definition::check_by_execution;
 pub use execute::execute;
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use contributions::Followed;
@@ -31,7 +31,8 @@ use serde::Serialize;
 /// What was proven.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Proof {
-    /// Whether every rank that must ends complete; false only for schedules with known gaps.
+    /// Whether every rank that must ends complete; false only for schedules with known gaps or a
+    /// known race.
     pub complete: bool,
     /// Whether the schedule claims to be conflict free, which was then proven too.
     pub conflict_free: bool,
@@ -39,7 +40,7 @@ pub struct Proof {
     pub lanes: u64,
     /// Transfers followed.
     pub transfers: u64,
-    /// For a schedule with known gaps: what is missing, in one line; empty otherwise.
+    /// For a schedule with known gaps or a known race: what is wrong, in one line; empty otherwise.
     pub gaps: String,
 }
 
@@ -57,8 +58,15 @@ pub fn verify(fabric: &Fabric, schedule: &Schedule) -> Result<Proof> {
     order::check(schedule)?;
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();
-    let Followed { gaps, repeats } = contributions::check(schedule, &by_lane)?;
-    races::check(schedule, &by_lane, &repeats)?;
+    let Followed { mut gaps, repeats } = contributions::check(schedule, &by_lane)?;
+    match races::check(schedule, &by_lane, &repeats) {
+        Err(race) if schedule.known_race => gaps = format!("a known data race: {}", race.message),
+        Ok(()) if schedule.known_race => {
+            let what = "it is said to have a data race, but has none; clear known_race";
+            return Err(Error::new(Code::NotProven, what));
+        }
+        outcome => outcome?,
+    }
     if schedule.conflict_free {
         conflicts::check(fabric, schedule)?;
     }
