@@ -68,6 +68,11 @@ impl Buffer {
         self.has = NONE;
     }
 
+    /// Packets behind the first, and their flits here.
+    pub fn behind(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.behind.iter().copied()
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.packet == NONE

@@ -72,7 +72,7 @@ fn send(
         };
         assert!(cycle < 1_000_000, "it never ends");
     }
-    network.finish();
+    network.flush();
     delivered.sort_unstable();
     network.transmissions.sort_unstable();
     let quiet = network.is_quiet();
