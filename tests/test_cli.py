@@ -333,6 +333,7 @@ KNOWN_WORDS = """
     ring:4 mesh:3x3 switch:3 dgx1v mesh: file: torus:2x2,drop=0-1 mesh:3x3@ ring tto dbtree:mapping=x tto:chunk=1
     all-gather broadcast generic tto packet alpha-beta --json --bytes --root --collective --algorithms --system
     --fidelity --report --schedule --schedule-json 1 64KiB 0 -1 a.html a.json ./b.html -- --help = , :
+    --rate --vcs --traffic uniform
 """
 WORDS = st.one_of(st.sampled_from(KNOWN_WORDS.split()), st.text(max_size=12))
 COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
@@ -456,6 +457,8 @@ def test_every_key_is_documented() -> None:
         ("verify", "ring:4", "ring", *SMALL),
         ("show", "ring:4", "ring", *SMALL),
         ("bound", *problem),
+        ("noc", "ring:4", "--rate", "0.1,0.2"),
+        ("noc", "ring:4", "--saturation", "--warm-up-cycles", "500", "--cycles", "500"),
         ("fabrics",),
         ("algorithms",),
         ("systems",),

@@ -111,10 +111,20 @@ class System:
         interface_depth_packets: int | None = None,
         interface_virtual_channels: int | None = None,
         interface_issue_ns: float | None = None,
+        interface_assignment: str | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
+        router_virtual_channels: int | None = None,
+        router_depth_flits: int | None = None,
+        router_switching: str | None = None,
+        router_allocator: str | None = None,
     ) -> System:
-        """A copy with the given parameters replaced.
+        """A copy with the given parameters replaced; the others of the router by way of JSON.
+
+        Args:
+            interface_assignment: ``lowest-free``, ``round-robin`` or ``receiver``.
+            router_switching: ``wormhole`` or ``cut-through``.
+            router_allocator: ``islip``, ``round-robin`` or ``age``.
 
         Raises:
             AntiphonError: ``bad-size`` for values that are zero, negative or absurd.

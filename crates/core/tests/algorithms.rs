@@ -148,6 +148,25 @@ fn options_change_the_schedule_and_keep_the_proof() {
 }
 
 #[test]
+fn shards_in_chunks_keep_the_proof() {
+    for (spec, algorithm) in [
+        ("mesh:4x4", "halving-doubling:chunk=10kB"),
+        ("mesh:4x4", "direct:chunk=10kB"),
+        ("bigraph:2x2", "halving-doubling:chunk=10kB"),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for (system, kind) in systems()
+            .into_iter()
+            .flat_map(|s| [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather].map(|kind| (s.clone(), kind)))
+        {
+            let schedule = prove(&fabric, &system, Collective::new(kind), 1_000_000, algorithm).unwrap();
+            assert!(schedule.lanes.iter().all(|lane| lane.chunks > 3));
+            assert_eq!(schedule.conflict_free, spec.starts_with("bigraph"));
+        }
+    }
+}
+
+#[test]
 fn without_the_barrier_tto_is_faster() {
     let system = System::preset("tto").unwrap();
     let fabric = Fabric::parse("mesh:8x8").unwrap();

@@ -2,7 +2,7 @@
 
 use crate::convert::{Size, nanos, raise};
 use antiphon_core::error::{Code, Error};
-use antiphon_core::system;
+use antiphon_core::system::{self, Choice};
 use antiphon_core::units::{Picos, Rate};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -34,7 +34,9 @@ impl System {
     #[pyo3(signature = (
         *, name = None, link_rate_gb_per_s = None, link_latency_ns = None, packet_payload_bytes = None,
         flit_bytes = None, header_flits = None, fixed_size_packets = None, interfaces = None,
-        interface_depth_packets = None, interface_virtual_channels = None, interface_issue_ns = None, hand_off_ns = None, reduce_rate_gb_per_s = None,
+        interface_depth_packets = None, interface_virtual_channels = None, interface_issue_ns = None, interface_assignment = None,
+        hand_off_ns = None, reduce_rate_gb_per_s = None, router_virtual_channels = None, router_depth_flits = None,
+        router_switching = None, router_allocator = None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn with_(
@@ -50,8 +52,13 @@ impl System {
         interface_depth_packets: Option<u32>,
         interface_virtual_channels: Option<u32>,
         interface_issue_ns: Option<f64>,
+        interface_assignment: Option<&str>,
         hand_off_ns: Option<f64>,
         reduce_rate_gb_per_s: Option<f64>,
+        router_virtual_channels: Option<u32>,
+        router_depth_flits: Option<u32>,
+        router_switching: Option<&str>,
+        router_allocator: Option<&str>,
     ) -> PyResult<Self> {
         let mut system = self.0.clone();
         let (packet, interface) = (&mut system.packet, &mut system.interface);
@@ -66,6 +73,12 @@ impl System {
         replace(&mut interface.depth_packets, interface_depth_packets.map(u64::from));
         replace(&mut interface.virtual_channels, interface_virtual_channels);
         replace(&mut interface.issue_ps, interface_issue_ns.map(|x| picos("interface_issue_ns", x)).transpose()?);
+        replace(&mut interface.assignment, choice(interface_assignment)?);
+        let router = &mut system.router;
+        replace(&mut router.virtual_channels, router_virtual_channels);
+        replace(&mut router.depth_flits, router_depth_flits);
+        replace(&mut router.switching, choice(router_switching)?);
+        replace(&mut router.allocator, choice(router_allocator)?);
         replace(&mut system.hand_off_ps, hand_off_ns.map(|x| picos("hand_off_ns", x)).transpose()?);
         if let Some(gb_per_s) = reduce_rate_gb_per_s {
             let free = gb_per_s == f64::INFINITY;
@@ -182,6 +195,11 @@ fn within(what: &str, value: f64, low: f64, high: f64) -> PyResult<f64> {
     Err(raise(Error::new(Code::BadSize, format!("{what} is {value}; expected {low} to {high}"))))
 }
 
+/// A named value, if given.
+fn choice<T: Choice>(name: Option<&str>) -> PyResult<Option<T>> {
+    name.map(T::parse).transpose().map_err(raise)
+}
+
 /// A system whose parameters are in range, so that nothing divides by zero or runs for ever.
 fn checked(system: system::System) -> PyResult<System> {
     let (packet, interface) = (&system.packet, &system.interface);
@@ -204,6 +222,11 @@ fn checked(system: system::System) -> PyResult<System> {
             return Err(raise(Error::new(Code::BadSize, text)));
         }
     }
+    if !(1..=MAX_TIME).contains(&system.router.clock_ps) || system.router.hand_off_ps > MAX_TIME {
+        let text = format!("system: the router's clock and hand-off take at most {MAX_TIME} ps");
+        return Err(raise(Error::new(Code::BadSize, text)));
+    }
+    system.router.check().map_err(raise)?;
     Ok(System(system))
 }
 

@@ -16,7 +16,10 @@ pub struct RingBiOdd;
 const INFO: Info = Info {
     name: "ring-bi-odd",
     summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
-    options: &[("excluded", "corner (complete) or centre (the artifact's incomplete variant, for reproduction)")],
+    options: &[
+        ("excluded", "corner (complete) or centre (the artifact's incomplete variant, for reproduction)"),
+        ("interfaces", "per-link (default) or shared (both directions queue in the same ones, as in the artifact)"),
+    ],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",
     collectives: &[Kind::AllReduce],
 };
@@ -51,7 +54,10 @@ impl Algorithm for RingBiOdd {
         };
         let slots = ring.len();
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::Links;
+        builder.schedule.issue = match request.options.choice("interfaces", &["per-link", "shared"])? {
+            "shared" => Issue::StrictSteps,
+            _ => Issue::Links,
+        };
         builder.schedule.conflict_free = true;
         // The artifact rounds twice: blocks of D/N in whole packets, then half of N/(N-1) blocks.
         let block = if centre {

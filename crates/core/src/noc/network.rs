@@ -390,6 +390,14 @@ impl<R: Routing> Network<R> {
         self.due_terminals.extend(0..self.terminals.len() as u32);
     }
 
+    /// Longest time that a flit granted now would wait for its link.
+    #[cfg(test)]
+    pub(super) fn longest_wait_ps(&self) -> Picos {
+        let ready = (self.now + 1 + self.model.traversal_cycles as u64) * self.model.clock_ps;
+        let links = self.channels.iter().filter(|channel| channel.link.is_some());
+        links.map(|channel| channel.free_ps.saturating_sub(ready)).max().unwrap_or(0)
+    }
+
     /// Reports what is being transmitted, as far as flits were given to links; what follows counts as a
     /// new transmission.
     pub fn flush(&mut self) {

@@ -208,9 +208,13 @@ impl<R: Routing> Network<R> {
             );
         }
         for &(input, local) in &granted {
-            let vc = local % self.vcs as u32;
+            let (vc, id) = (local % self.vcs as u32, first + local as usize);
+            // Output speed-up may have granted more flits than there are places.
+            if self.output_opens(self.buffers[id].has as usize / self.vcs).is_some_and(|open| open > self.now) {
+                continue;
+            }
             self.switch_next_vc[ins.start * is as usize + input as usize] = (vc + is) % self.vcs as u32;
-            self.forward(router as u32, first + local as usize);
+            self.forward(router as u32, id);
         }
         self.granted = granted;
         self.granted.len()

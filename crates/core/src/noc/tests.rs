@@ -63,6 +63,8 @@ fn send(
             network.wake_all();
         }
         network.advance(cycle);
+        let room = model.output_queue_flits.unwrap_or(u32::MAX) as u64;
+        assert!(network.longest_wait_ps() <= room * links.0 + links.0, "an output queue holds more than its limit");
         delivered.extend(network.delivered.iter().map(|p| (cycle, p.tag, p.destination, p.flits, p.hops)));
         let next = waiting.peek().map(|&i| list[i].cycle);
         cycle = match (network.next_cycle(), next) {

@@ -27,6 +27,15 @@ pub trait Recurrent: Carrier {
 
 /// Fewest chunks a transfer must have left to be worth watching.
 const MIN_CHUNKS: u64 = 8;
+/// Most events in a period, which bounds the memory of its record.
+const MAX_EVENTS: u64 = 1 << 23;
+
+/// When a state was seen last.
+#[derive(Clone, Copy)]
+struct Seen {
+    beat: u64,
+    events: u64,
+}
 
 /// A period being recorded.
 struct Trial {
@@ -46,8 +55,8 @@ pub struct Periods {
     beat: u64,
     /// Events before the next look.
     next_events: u64,
-    /// Last beat of every state seen, by its hash.
-    seen: HashMap<u64, u64>,
+    /// States seen since the last trial, by their hash.
+    seen: HashMap<u64, Seen>,
     trial: Option<Trial>,
     state: Vec<u64>,
 }
@@ -69,7 +78,7 @@ impl Periods {
     /// To be called after every event of the ranks; `events` counts all events. Skips periods where
     /// it can.
     pub fn look(&mut self, now: Picos, events: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
-        let Some(beat) = self.beat(endpoints) else { return };
+        let Some(beat) = self.beat(endpoints, network) else { return };
         let due = self.trial.as_ref().map_or(events >= self.next_events, |trial| beat == trial.end_beat);
         if !due {
             return;
@@ -80,34 +89,21 @@ impl Periods {
         // A word costs a few percent of an event, so this keeps looking cheap.
         self.next_events = events + self.state.len() as u64;
         match self.trial.take() {
-            None => self.compare(now, beat, endpoints, network),
-            Some(trial) => {
-                let same = trial.state == self.state;
-                let periods = if same { endpoints.periods_ahead(&trial.started) } else { 0 };
-                if periods > 0 {
-                    let by = periods * (now - trial.start);
-                    endpoints.repeat(periods, now - trial.start, &trial.started);
-                    network.traffic().repeat(periods, now - trial.start);
-                    network.delay(by);
-                    // What is left is less than a period.
-                    self.next_events = u64::MAX;
-                } else {
-                    endpoints.discard_period();
-                    network.traffic().discard_period();
-                    self.next_events += 8 * self.state.len() as u64;
-                }
-                self.seen.clear();
-            }
+            Some(trial) => self.finish(trial, now, endpoints, network),
+            None => self.compare(now, Seen { beat, events }, endpoints, network),
         }
     }
 
     /// Chunks of the watched transfer that were applied, if one was just now.
-    fn beat(&mut self, endpoints: &Endpoints) -> Option<u64> {
+    fn beat(&mut self, endpoints: &mut Endpoints, network: &mut impl Recurrent) -> Option<u64> {
         if endpoints.gate() != self.gate || self.watched.is_some_and(|id| endpoints.chunks_left(id) == 0) {
+            if self.trial.take().is_some() {
+                endpoints.discard_period();
+                network.traffic().discard_period();
+            }
             self.gate = endpoints.gate();
             self.watched = endpoints.longest(MIN_CHUNKS);
-            self.beat = 0;
-            self.next_events = 0;
+            (self.beat, self.next_events) = (0, 0);
             self.seen.clear();
         }
         let beat = endpoints.chunks_applied(self.watched?);
@@ -115,18 +111,41 @@ impl Periods {
     }
 
     /// Starts a trial if the state was seen before, and remembers it.
-    fn compare(&mut self, now: Picos, beat: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+    fn compare(&mut self, now: Picos, here: Seen, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
         let mut hasher = DefaultHasher::new();
         self.state.iter().for_each(|&word| hasher.write_u64(word));
-        if let Some(earlier) = self.seen.insert(hasher.finish(), beat) {
+        let Some(earlier) = self.seen.insert(hasher.finish(), here) else { return };
+        let beats = here.beat - earlier.beat;
+        let left = self.watched.map_or(0, |id| endpoints.chunks_left(id));
+        // One for the trial and one to skip.
+        if left > 2 * beats && here.events - earlier.events <= MAX_EVENTS {
             self.trial = Some(Trial {
                 start: now,
-                end_beat: 2 * beat - earlier,
+                end_beat: here.beat + beats,
                 state: std::mem::take(&mut self.state),
                 started: endpoints.started().to_vec(),
             });
             endpoints.record_period();
             network.traffic().record_period();
         }
+    }
+
+    /// Skips what is certain to repeat the trial, if it was a period.
+    fn finish(&mut self, trial: Trial, now: Picos, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+        let same = trial.state == self.state;
+        let periods = if same { endpoints.periods_ahead(&trial.started) } else { 0 };
+        if periods > 0 {
+            let period_ps = now - trial.start;
+            endpoints.repeat(periods, period_ps, &trial.started);
+            network.traffic().repeat(periods, period_ps);
+            network.delay(periods * period_ps);
+            self.beat = self.watched.map_or(0, |id| endpoints.chunks_applied(id));
+        } else {
+            endpoints.discard_period();
+            network.traffic().discard_period();
+            // It recurs, but cannot be used now.
+            self.next_events += 8 * self.state.len() as u64;
+        }
+        self.seen.clear();
     }
 }

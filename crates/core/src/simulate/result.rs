@@ -72,7 +72,7 @@ pub struct SimulationResult {
     pub packet_hops: u64,
     /// Flits (headers included) times links they crossed.
     pub flit_hops: u64,
-    /// Events the engine processed.
+    /// Events the engine processed; those of skipped periods are not among them.
     pub events: u64,
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::schedule::{Builder, Issue, Lane, Op, Schedule};
-use crate::system::{Allocator, RouterModel, Switching};
+use crate::system::{Allocator, Assignment, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
 use std::ops::Range;
@@ -238,17 +238,24 @@ fn random_schedule(chunks: Range<u64>, packets: u64) -> impl Strategy<Value = (F
     )
 }
 
-/// Routers in which packets of the system `tto` wait for each other.
-fn small_router() -> impl Strategy<Value = RouterModel> {
+/// System `tto` with buffers in which packets wait for each other, and any assignment of interfaces.
+fn small_buffers() -> impl Strategy<Value = System> {
     let allocator = prop_oneof![Just(Allocator::Islip), Just(Allocator::RoundRobin), Just(Allocator::Age)];
-    (1u32..40, 1u32..4, allocator, proptest::option::of(1u32..4)).prop_map(
-        |(depth_flits, virtual_channels, allocator, output_queue_flits)| RouterModel {
-            depth_flits,
-            virtual_channels,
-            allocator,
-            switching: if depth_flits < 17 { Switching::Wormhole } else { Switching::CutThrough },
-            output_queue_flits,
-            ..tto().router
+    let assignment =
+        prop_oneof![Just(Assignment::LowestFree), Just(Assignment::RoundRobin), Just(Assignment::Receiver)];
+    (1u32..40, 1u32..4, allocator, proptest::option::of(1u32..4), assignment).prop_map(
+        |(depth_flits, virtual_channels, allocator, output_queue_flits, assignment)| {
+            let mut system = tto();
+            system.interface.assignment = assignment;
+            system.router = RouterModel {
+                depth_flits,
+                virtual_channels,
+                allocator,
+                switching: if depth_flits < 17 { Switching::Wormhole } else { Switching::CutThrough },
+                output_queue_flits,
+                ..system.router
+            };
+            system
         },
     )
 }
@@ -281,9 +288,8 @@ proptest! {
     #[test]
     fn small_buffers_carry_all_or_name_what_waits(
         (fabric, schedule) in random_schedule(1..4, 100),
-        router in small_router(),
+        system in small_buffers(),
     ) {
-        let system = System { router, ..tto() };
         match simulate(&fabric, &schedule, &system, Fidelity::Flit, &mut |_| true) {
             Ok(result) => {
                 let plenty = simulate(&fabric, &schedule, &tto(), Fidelity::Flit, &mut |_| true).unwrap();
@@ -315,11 +321,7 @@ proptest! {
     #[test]
     fn skipped_periods_change_no_flit(
         (fabric, schedule) in random_schedule(60..150, 4),
-        system in prop_oneof![
-            Just(tto()),
-            Just(System::preset("generic").unwrap()),
-            small_router().prop_map(|router| System { router, ..tto() }),
-        ],
+        system in prop_oneof![Just(tto()), Just(System::preset("generic").unwrap()), small_buffers()],
     ) {
         fast_forward(&fabric, &schedule, &system, Fidelity::Flit);
     }

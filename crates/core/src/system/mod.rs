@@ -22,11 +22,36 @@ pub struct PacketFormat {
     pub fixed_size: bool,
 }
 
+/// Which interface of a rank takes a message, where they are shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assignment {
+    /// The lowest that is free.
+    #[default]
+    LowestFree,
+    /// The next free one after that of the message before.
+    RoundRobin,
+    /// That of the receiver's number, modulo the count: messages of one flow stay in order.
+    Receiver,
+}
+
+impl Choice for Assignment {
+    const WHAT: &'static str = "assignment";
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("lowest-free", Assignment::LowestFree),
+        ("round-robin", Assignment::RoundRobin),
+        ("receiver", Assignment::Receiver),
+    ];
+}
+
 /// Network interfaces of one rank, used by schedules that are issued in step order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkInterface {
-    /// Interfaces of a rank; a send takes the lowest free one.
+    /// Interfaces of a rank.
     pub count: u32,
+    /// Which of them takes a message.
+    #[serde(default)]
+    pub assignment: Assignment,
     /// Packets that queue in one interface before it pushes back.
     pub depth_packets: u64,
     /// Virtual channels the packets of an interface are dealt to when they leave over several links.
@@ -86,7 +111,7 @@ impl System {
                 link_latency_ps: 20_000,
                 clock_ps: None,
                 packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 1, fixed_size: false },
-                interface: NetworkInterface { count: 4, depth_packets: 64, virtual_channels: 4, issue_ps: 1_000 },
+                interface: NetworkInterface { count: 4, assignment: Assignment::LowestFree, depth_packets: 64, virtual_channels: 4, issue_ps: 1_000 },
                 // A packet and a round trip of credits fit into a buffer.
                 router: RouterModel {
                     depth_flits: 128,
@@ -107,7 +132,7 @@ impl System {
                 clock_ps: Some(1_000),
                 packet: PacketFormat { payload_bytes: 8192, flit_bytes: 512, header_flits: 1, fixed_size: true },
                 // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
-                interface: NetworkInterface { count: 4, depth_packets: 52, virtual_channels: 4, issue_ps: 1_000 },
+                interface: NetworkInterface { count: 4, assignment: Assignment::LowestFree, depth_packets: 52, virtual_channels: 4, issue_ps: 1_000 },
                 // Reference section 1: 4 channels of 318 flits, look-ahead routing, iSLIP; 9 of the 12 ns
                 // of hand-off are spent in the routers at both ends.
                 router: RouterModel {

@@ -1,7 +1,7 @@
 //! Ranks: which message starts when, and what its receiver does with it.
 //!
 //! - [`Issue::Links`]: one interface for every outgoing link, messages in schedule order.
-//!   [`Issue::Steps`]: a rank goes through its slots; a send takes the lowest free interface.
+//!   [`Issue::Steps`]: a rank goes through its slots; a send takes a free interface (see [`Assignment`]).
 //! - A message counts as received `hand_off` after it arrived; reductions of a rank run one at a
 //!   time.
 //!
@@ -16,6 +16,8 @@ mod stalled;
 use super::plan::Plan;
 use super::recorder::Deliveries;
 use crate::schedule::{Issue, Pacing, TransferId};
+#[cfg(doc)]
+use crate::system::Assignment;
 use crate::units::Picos;
 use senders::Queue;
 use std::cmp::Reverse;

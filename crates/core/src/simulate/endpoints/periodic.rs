@@ -50,6 +50,7 @@ impl Endpoints<'_> {
         }
         for queue in &self.queues {
             state.push((queue.slot.len() as u64) << 32 | queue.outstanding as u64);
+            state.push(queue.last as u64);
             state.extend(queue.slot.iter().map(|&id| id as u64));
         }
         let later = |at: Picos| at.saturating_sub(now);

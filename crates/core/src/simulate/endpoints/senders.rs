@@ -2,10 +2,12 @@
 
 use super::{Carrier, Endpoints, Event, Interface};
 use crate::schedule::TransferId;
+use crate::system::Assignment;
 use crate::units::Picos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
 
 /// Transfers of one sender (a link or a rank) still to be started, in schedule order.
 pub struct Queue {
@@ -15,7 +17,9 @@ pub struct Queue {
     /// Messages sent but not received (stop-and-wait only).
     pub outstanding: u32,
     /// First interface and number of interfaces.
-    pub interfaces: std::ops::Range<u32>,
+    pub interfaces: Range<u32>,
+    /// The interface that took the last message.
+    pub last: u32,
 }
 
 impl Endpoints<'_> {
@@ -56,6 +60,8 @@ impl Endpoints<'_> {
             slot: vec![],
             outstanding: 0,
             interfaces: first..first + interfaces,
+            // So that the first has the first turn.
+            last: first + interfaces - 1,
         });
     }
 
@@ -128,10 +134,16 @@ impl Endpoints<'_> {
                     i += 1;
                     continue;
                 }
-                let Some(free) = interfaces.clone().find(|&i| self.is_free(i, now, carrier)) else {
+                let Some(free) = self.assign(id, interfaces.clone(), now, carrier) else {
+                    // Another message may be for another interface.
+                    if self.plan.system.interface.assignment == Assignment::Receiver {
+                        i += 1;
+                        continue;
+                    }
                     return;
                 };
                 self.queues[queue as usize].slot.remove(i);
+                self.queues[queue as usize].last = free;
                 let until = self.start(id, free, now, carrier);
                 if until > now {
                     self.interfaces[free as usize].busy_until = until;
@@ -144,6 +156,21 @@ impl Endpoints<'_> {
         }
     }
 
+    /// The interface that takes a message, if it can now.
+    fn assign(&self, id: TransferId, interfaces: Range<u32>, now: Picos, carrier: &impl Carrier) -> Option<u32> {
+        let job = &self.plan.jobs[id as usize];
+        let (first, count) = (interfaces.start, interfaces.len() as u32);
+        let mut turn = match self.plan.system.interface.assignment {
+            Assignment::LowestFree => 0..count,
+            Assignment::RoundRobin => {
+                let next = self.queues[job.from as usize].last + 1 - first;
+                next..next + count
+            }
+            Assignment::Receiver => job.to % count..job.to % count + 1,
+        };
+        turn.find_map(|i| Some(first + i % count).filter(|&i| self.is_free(i, now, carrier)))
+    }
+
     /// Whether an interface can take another message: the last one has been handed to it.
     fn is_free(&self, interface: u32, now: Picos, carrier: &impl Carrier) -> bool {
         self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
@@ -154,9 +181,8 @@ impl Endpoints<'_> {
         let mut top = self.queues[queue as usize].heap.peek_mut()?;
         let Reverse((phase, slot, id)) = *top;
         let job = &self.plan.jobs[id as usize];
-        // Chunks taken so far follow from the slot.
-        let chunk = (slot - job.step).checked_div(job.stride).unwrap_or(0);
-        if chunk + 1 < job.chunks {
+        // All chunks taken so far were started: a slot is loaded when none is left of the one before.
+        if self.started[id as usize] + 1 < job.chunks {
             *top = Reverse((phase, slot + job.stride, id));
         } else {
             PeekMut::pop(top);

@@ -1,14 +1,15 @@
 //! Events in time order, ties broken in schedule order.
 //!
-//! A link has at most one event to come, the end of its service, and these are most of all events.
-//! So they are not in the heap but in a tournament: a binary tree over the links in which every
-//! node knows the earliest end below it.
+//! A link has at most one event to come, the end of its service, and these are most of all events,
+//! so they are not in the heap. Single packets mostly take equally long, so that a list of their ends
+//! is sorted as it grows. All others are in a tournament: a binary tree over the links in which
+//! every node knows the earliest end below it.
 
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::units::Picos;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// What can happen.
 #[derive(Clone, Copy)]
@@ -55,9 +56,11 @@ impl Ord for Timed {
 pub struct Events {
     heap: BinaryHeap<Reverse<Timed>>,
     created: u64,
-    /// Earliest end of a service and its link, of two links or nodes each; node 1 is the root, link
-    /// `i` is node `links + i` with `links` rounded up to a power of two.
-    ends: Vec<(Picos, LinkId)>,
+    /// Ends of services of one packet each, and their links, in order.
+    singles: VecDeque<(Picos, LinkId)>,
+    /// Earliest end of another service and its link, of two links or nodes each; node 1 is the root,
+    /// link `i` is node `links + i` with `links` rounded up to a power of two.
+    runs: Vec<(Picos, LinkId)>,
 }
 
 impl Events {
@@ -65,7 +68,7 @@ impl Events {
     pub fn new(links: usize) -> Self {
         let leaves = links.next_power_of_two();
         let nodes = (0..2 * leaves).map(|node| (Picos::MAX, (node % leaves) as LinkId));
-        Events { heap: BinaryHeap::new(), created: 0, ends: nodes.collect() }
+        Events { heap: BinaryHeap::new(), created: 0, singles: VecDeque::new(), runs: nodes.collect() }
     }
 
     /// Adds an event other than the end of a service.
@@ -77,38 +80,55 @@ impl Events {
         self.heap.push(Reverse(Timed(at, key, event)));
     }
 
-    /// Sets when the service of a link ends; replaces what was set.
-    pub fn set_end(&mut self, link: LinkId, at: Picos) {
-        let mut node = self.ends.len() / 2 + link as usize;
-        let mut first = (at, link);
-        self.ends[node] = first;
-        while node > 1 {
-            // Of simultaneous ends that of the lowest link is first.
-            first = first.min(self.ends[node ^ 1]);
-            node /= 2;
-            self.ends[node] = first;
+    /// The service of an idle link, of one packet, ends at `at`.
+    pub fn end_single(&mut self, link: LinkId, at: Picos) {
+        if self.singles.back().is_none_or(|&last| last < (at, link)) {
+            self.singles.push_back((at, link));
+        } else {
+            self.end_run(link, at);
         }
     }
 
-    /// The link is idle: its end is no longer to come.
-    pub fn clear_end(&mut self, link: LinkId) {
-        self.set_end(link, Picos::MAX);
+    /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
+    pub fn end_run(&mut self, link: LinkId, at: Picos) {
+        let mut node = self.runs.len() / 2 + link as usize;
+        let mut first = (at, link);
+        self.runs[node] = first;
+        while node > 1 {
+            // Of simultaneous ends that of the lowest link is first.
+            first = first.min(self.runs[node ^ 1]);
+            node /= 2;
+            self.runs[node] = first;
+        }
+    }
+
+    /// The first end of a service, and whether it is one of `singles`.
+    fn first_end(&self) -> ((Picos, LinkId), bool) {
+        match self.singles.front() {
+            Some(&single) if single < self.runs[1] => (single, true),
+            _ => (self.runs[1], false),
+        }
     }
 
     /// When the next event is; [`Picos::MAX`] if there is none.
     pub fn next_at(&self) -> Picos {
-        self.heap.peek().map_or(Picos::MAX, |Reverse(first)| first.0).min(self.ends[1].0)
+        let ((end, _), _) = self.first_end();
+        self.heap.peek().map_or(end, |Reverse(first)| first.0.min(end))
     }
 
-    /// Returns the next event. Removes it, but for the end of a service: that one is to be replaced
-    /// or cleared before the next call.
+    /// Removes the next event.
     pub fn next(&mut self) -> Option<(Picos, Event)> {
-        let (end, link) = self.ends[1];
+        let ((end, link), single) = self.first_end();
         match self.heap.peek() {
-            Some(Reverse(first)) if first.0 < end => self.heap.pop().map(|Reverse(Timed(at, _, event))| (at, event)),
+            Some(Reverse(first)) if first.0 < end => {
+                return self.heap.pop().map(|Reverse(Timed(at, _, event))| (at, event));
+            }
             // A simultaneous end comes first.
-            _ => (end < Picos::MAX).then_some((end, Event::LinkDone { link })),
+            _ if single => drop(self.singles.pop_front()),
+            _ if end < Picos::MAX => self.end_run(link, Picos::MAX),
+            _ => return None,
         }
+        Some((end, Event::LinkDone { link }))
     }
 
     /// Arrivals to come, in order.
@@ -122,6 +142,7 @@ impl Events {
     pub fn delay(&mut self, by: Picos) {
         self.heap =
             self.heap.drain().map(|Reverse(Timed(at, key, event))| Reverse(Timed(at + by, key, event))).collect();
-        self.ends.iter_mut().filter(|(at, _)| *at < Picos::MAX).for_each(|(at, _)| *at += by);
+        self.singles.iter_mut().for_each(|(at, _)| *at += by);
+        self.runs.iter_mut().filter(|(at, _)| *at < Picos::MAX).for_each(|(at, _)| *at += by);
     }
 }

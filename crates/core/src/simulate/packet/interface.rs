@@ -40,6 +40,13 @@ impl Interface {
         !self.channels.is_empty()
     }
 
+    /// Makes it a plain FIFO again.
+    pub fn unmix(&mut self) {
+        self.channels.clear();
+        self.next_channel = 0;
+        self.queue.retain(|m| m.packets_left > 0);
+    }
+
     /// The message with a number.
     pub fn message(&mut self, number: u64) -> &mut Message {
         let index = (number - self.gone) as usize;
@@ -88,7 +95,6 @@ impl Interface {
             state.push(channel.len() as u64);
             channel.iter().for_each(|&(number, packets)| state.extend([number - self.gone, packets]));
         }
-        // Also what a plain interface would deal next.
         state.push(self.next_channel as u64);
         state.extend(self.asked.iter().map(|&link| link as u64));
     }

@@ -15,7 +15,7 @@ mod periodic;
 
 use super::endpoints::{Carrier, Endpoints};
 use super::period::Periods;
-use super::plan::Plan;
+use super::plan::{Job, Plan};
 use super::recorder::{Recorder, Traffic};
 use super::{Engine, Progress};
 use crate::error::{Code, Error, Result};
@@ -100,6 +100,15 @@ struct Link {
     service: Option<Service>,
 }
 
+/// What links need to know of a transfer, close together.
+struct Flow {
+    /// Index of its first link in [`Plan::hops`], and number of links.
+    first_hop: usize,
+    hops: u32,
+    /// Flits of a packet.
+    flits: u64,
+}
+
 /// Rank of an event of the endpoints: after all of the network at that time.
 const ENDPOINT: (u64, u32) = (u64::MAX, 0);
 
@@ -107,6 +116,7 @@ const ENDPOINT: (u64, u32) = (u64::MAX, 0);
 struct Network<'a> {
     plan: &'a Plan<'a>,
     traffic: &'a mut Traffic,
+    flows: Vec<Flow>,
     now: Picos,
     /// Rank of the event being processed.
     turn: (u64, u32),
@@ -169,9 +179,12 @@ impl Carrier for Network<'_> {
 impl<'a> Network<'a> {
     fn new(plan: &'a Plan<'a>, traffic: &'a mut Traffic, interfaces: usize, merge_runs: bool) -> Self {
         let links = plan.fabric.links.len();
+        let flow =
+            |job: &Job| Flow { first_hop: job.hops.start, hops: job.hops.len() as u32, flits: job.packets.flits };
         Network {
             plan,
             traffic,
+            flows: plan.jobs.iter().map(flow).collect(),
             now: 0,
             turn: (0, 0),
             events: Events::new(links),
@@ -187,7 +200,7 @@ impl<'a> Network<'a> {
         (self.now, self.turn) = (now, event.rank());
         match event {
             Event::LinkDone { link } => self.link_done(link, endpoints),
-            Event::Arrive { transfer, hop, .. } if hop as usize == self.plan.jobs[transfer as usize].hops.len() => {
+            Event::Arrive { transfer, hop, .. } if hop == self.flows[transfer as usize].hops => {
                 endpoints.arrived(transfer, now);
             }
             Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
@@ -268,13 +281,13 @@ impl<'a> Network<'a> {
         let Some(service) = &mut self.links[link as usize].service else { return };
         if matches!(service.request, Request::Interface(_)) && service.packets > packets {
             service.packets = packets;
-            self.events.set_end(link, service.start + packets * service.packet_ps);
+            self.events.end_run(link, service.start + packets * service.packet_ps);
         }
     }
 
     /// A packet in transit asks for the link of hop `hop`.
     fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
-        let link = self.plan.route(&self.plan.jobs[transfer as usize])[hop as usize];
+        let link = self.plan.hops[self.flows[transfer as usize].first_hop + hop as usize];
         if let Some(Request::Transit { transfer: t, hop: h, count, last: l @ false }) =
             self.links[link as usize].waiting.back_mut()
             && (*t, *h) == (transfer, hop)
@@ -296,10 +309,10 @@ impl<'a> Network<'a> {
         let (transfer, packets, channel) = match request {
             Request::Interface(id) => {
                 let interface = &self.interfaces[id as usize];
-                match interface.channel_for(link) {
-                    _ if !interface.is_mixed() => {
+                match interface.is_mixed().then(|| interface.channel_for(link)) {
+                    None => {
                         let message = interface.queue.front().expect("an interface that asks has a message");
-                        let single = plan.jobs[message.transfer as usize].hops.len() == 1;
+                        let single = self.flows[message.transfer as usize].hops == 1;
                         // A run ends where the interface becomes free, so that its rank can go on.
                         let until_free = interface.backlog.saturating_sub(plan.system.interface.depth_packets);
                         let left = message.packets_left;
@@ -308,14 +321,14 @@ impl<'a> Network<'a> {
                         (message.transfer, if alone { run } else { 1 }, None)
                     }
                     Some(channel) => {
+                        let channel = channel.expect("a mixed interface asks only for links its channels want");
                         let (number, _) = interface.channels[channel][0];
                         (interface.queue[(number - interface.gone) as usize].transfer, 1, Some(channel))
                     }
-                    None => unreachable!("a mixed interface asks only for links its channels want"),
                 }
             }
             Request::Transit { transfer, hop, count, last } => {
-                let at_end = hop as usize + 1 == plan.jobs[transfer as usize].hops.len();
+                let at_end = hop + 1 == self.flows[transfer as usize].hops;
                 if count > 1 && !at_end {
                     // Forwarded packet by packet; the rest keeps its place at the front.
                     state.waiting.push_front(Request::Transit { transfer, hop, count: count - 1, last });
@@ -323,25 +336,30 @@ impl<'a> Network<'a> {
                 (transfer, if at_end { count as u64 } else { 1 }, None)
             }
         };
-        let packet_ps = plan.packet_ps(&plan.jobs[transfer as usize], link);
+        let packet_ps = self.flows[transfer as usize].flits * plan.flit_ps[link as usize];
         state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel });
-        self.events.set_end(link, self.now + packets * packet_ps);
+        let end = self.now + packets * packet_ps;
+        if packets == 1 { self.events.end_single(link, end) } else { self.events.end_run(link, end) }
     }
 
     fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
         let plan = self.plan;
         let service = self.links[link as usize].service.take().expect("an end belongs to a service");
-        let job = &plan.jobs[service.transfer as usize];
+        let hops = self.flows[service.transfer as usize].hops;
         self.traffic.transmitted(link, service.start, self.now);
         let (hop, last, sender) = match service.request {
             Request::Interface(id) => {
+                let depth = plan.system.interface.depth_packets;
+                let was_free = self.interfaces[id as usize].backlog <= depth;
                 let last = self.sent_from_interface(id, link, &service);
-                (0, last, Some(id))
+                // Most packets change nothing for their sender.
+                let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
+                (0, last, (last || freed).then_some(id))
             }
             Request::Transit { hop, count, last, .. } => (hop, last && service.packets == count as u64, None),
         };
         let at = self.now + plan.latency_ps[link as usize];
-        if hop as usize + 1 < job.hops.len() {
+        if hop + 1 < hops {
             if at == self.now {
                 self.request_hop(service.transfer, hop + 1, last);
             } else {
@@ -355,9 +373,6 @@ impl<'a> Network<'a> {
         }
         if let Some(interface) = sender {
             endpoints.departed(interface, self.now, self);
-        }
-        if self.links[link as usize].service.is_none() {
-            self.events.clear_end(link);
         }
     }
 
@@ -385,8 +400,7 @@ impl<'a> Network<'a> {
         interface.trim();
         let unasked = interface.asked.is_empty();
         if interface.is_mixed() && unasked && (interface.backlog == 0 || interface.single_link().is_some()) {
-            interface.channels.clear();
-            interface.queue.retain(|m| m.packets_left > 0);
+            interface.unmix();
         }
         if interface.is_mixed() {
             self.ask(id);

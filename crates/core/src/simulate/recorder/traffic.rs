@@ -74,19 +74,21 @@ impl Traffic {
         for (busy, before) in self.busy_ps.iter_mut().zip(&record.busy_ps) {
             *busy += periods * (*busy - before);
         }
-        let Some(end) = record.spans.iter().map(|&(_, end)| end).max() else { return };
+        let (starts, ends): (Vec<Picos>, Vec<Picos>) = record.spans.into_iter().unzip();
+        let (starts, ends) = (Ramp::new(starts), Ramp::new(ends));
+        let Some(&end) = ends.times.last() else { return };
         self.reach(end + periods * period_ps);
-        let busy = Busy::new(record.spans);
-        // Busy time of all repetitions before `at`.
-        let before = |at: Picos| -> Picos {
-            // Repetition `i` of `1..=periods` ends by `end + i * period_ps`: it is whole, or not begun, or cut.
-            let whole = (at.saturating_sub(end) / period_ps).min(periods);
-            let cut = (whole + 1..=periods).map(|i| at.saturating_sub(i * period_ps));
-            whole * busy.total() + cut.map(|at| busy.before(at)).take_while(|&busy| busy > 0).sum::<Picos>()
+        // Busy time of one repetition before `at`, and of all.
+        let one = |at: Picos| (starts.before(at) - ends.before(at)) as Picos;
+        let all = |at: Picos| -> Picos {
+            // Repetition `i` of `1..=periods` ends by `end + i * period_ps`: it is over, or cut, or not begun.
+            let over = (at.saturating_sub(end) / period_ps).min(periods);
+            let cut = (over + 1..=periods).map(|i| one(at.saturating_sub(i * period_ps)));
+            over * one(end) + cut.take_while(|&busy| busy > 0).sum::<Picos>()
         };
         let mut done = 0;
         for (window, sum) in self.windows.iter_mut().enumerate() {
-            let until = before((window as Picos + 1) << self.window_shift);
+            let until = all((window as Picos + 1) << self.window_shift);
             *sum += until - done;
             done = until;
         }
@@ -106,42 +108,25 @@ impl Traffic {
     }
 }
 
-/// Busy time as a function of time, of links together: linear between its points.
-struct Busy {
-    /// Time, busy time before it, and links busy from then on.
-    points: Vec<(Picos, Picos, u64)>,
+/// How long ago given times were, summed, as a function of time.
+struct Ramp {
+    times: Vec<Picos>,
+    /// Sum of the times before each.
+    sums: Vec<u128>,
 }
 
-impl Busy {
-    /// The function for transmissions from start to end each.
-    fn new(spans: Vec<(Picos, Picos)>) -> Self {
-        let edges = |(start, end)| [(start, 1i64), (end, -1)];
-        let mut edges: Vec<(Picos, i64)> = spans.into_iter().flat_map(edges).collect();
-        edges.sort_unstable();
-        let mut points: Vec<(Picos, Picos, u64)> = Vec::new();
-        for (at, change) in edges {
-            let (last, busy, links) = points.last().copied().unwrap_or((at, 0, 0));
-            let point = (at, busy + (at - last) * links, links.wrapping_add_signed(change));
-            if last == at {
-                points.pop();
-            }
-            points.push(point);
-        }
-        Busy { points }
+impl Ramp {
+    fn new(mut times: Vec<Picos>) -> Self {
+        times.sort_unstable();
+        let before = |sum: &mut u128, &at: &Picos| Some(std::mem::replace(sum, *sum + at as u128));
+        let mut sums: Vec<u128> = times.iter().scan(0, before).collect();
+        sums.push(times.iter().map(|&at| at as u128).sum());
+        Ramp { times, sums }
     }
 
-    /// Busy time before `at`.
-    fn before(&self, at: Picos) -> Picos {
-        match self.points.partition_point(|&(point, _, _)| point <= at) {
-            0 => 0,
-            next => {
-                let (point, busy, links) = self.points[next - 1];
-                busy + (at - point) * links
-            }
-        }
-    }
-
-    fn total(&self) -> Picos {
-        self.points.last().map_or(0, |&(_, busy, _)| busy)
+    /// Sum of the times from those before `at` until `at`.
+    fn before(&self, at: Picos) -> u128 {
+        let count = self.times.partition_point(|&time| time < at);
+        count as u128 * at as u128 - self.sums[count]
     }
 }
