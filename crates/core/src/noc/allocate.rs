@@ -58,7 +58,6 @@ impl Matching {
     /// Calls `grant` with every granted request. `next_input[o]` is the round-robin pointer of output
     /// `o` over inputs, `next_output[i]` that of input `i` over outputs; their lengths are the counts.
     /// O(iterations x requests).
-    #[inline]
     pub fn allocate(
         &mut self,
         allocator: Allocator,

@@ -350,8 +350,6 @@ impl<R: Routing> Network<R> {
 
     /// Processes `cycle`, which must be the next or an earlier one that has not been processed;
     /// [`Self::delivered`] and [`Self::departed`] tell what happened in it.
-    // Inside its caller the optimizer does worse.
-    #[inline(never)]
     pub fn advance(&mut self, cycle: u64) {
         self.now = cycle;
         self.delivered.clear();
