@@ -70,7 +70,12 @@ impl Buffer {
 
     /// Flits of all packets that are here. O(packets).
     pub fn flits(&self) -> u32 {
-        self.here + self.behind.iter().map(|&(_, here)| here).sum::<u32>()
+        self.here + self.behind().map(|(_, here)| here).sum::<u32>()
+    }
+
+    /// Packets behind the first, and their flits here.
+    pub fn behind(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.behind.iter().copied()
     }
 
     /// Whether nothing is in it.

@@ -8,6 +8,7 @@ mod buffer;
 mod deadlock;
 mod measure;
 mod network;
+mod recur;
 pub mod route;
 mod router;
 pub mod synthetic;

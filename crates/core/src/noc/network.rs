@@ -72,10 +72,10 @@ pub struct Run {
 
 /// A flit on its way over a channel.
 #[derive(Clone, Copy)]
-struct Flight {
-    arrives: u64,
-    packet: u32,
-    vc: u32,
+pub(super) struct Flight {
+    pub(super) arrives: u64,
+    pub(super) packet: u32,
+    pub(super) vc: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -93,9 +93,9 @@ pub(super) struct Channel {
     pub(super) credit_cycles: u64,
     /// When the last flit given to it is through.
     pub(super) free_ps: Picos,
-    flights: VecDeque<Flight>,
+    pub(super) flights: VecDeque<Flight>,
     /// Uninterrupted transmission that ends at `free_ps`.
-    run_start_ps: Picos,
+    pub(super) run_start_ps: Picos,
 }
 
 pub(super) struct Terminal {
@@ -403,8 +403,9 @@ impl<R: Routing> Network<R> {
         links.map(|channel| channel.free_ps.saturating_sub(ready)).max().unwrap_or(0)
     }
 
-    /// Reports transmissions that still run; to be called once, when all is delivered.
-    pub fn finish(&mut self) {
+    /// Reports what is being transmitted, as far as flits were given to links; what follows counts as a
+    /// new transmission.
+    pub fn flush(&mut self) {
         for channel in &mut self.channels {
             if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
                 self.transmissions.push((link, channel.run_start_ps, channel.free_ps));

@@ -74,7 +74,7 @@ fn send(
         };
         assert!(cycle < 1_000_000, "it never ends");
     }
-    network.finish();
+    network.flush();
     delivered.sort_unstable();
     network.transmissions.sort_unstable();
     let quiet = network.is_quiet();
@@ -288,6 +288,49 @@ fn conserves(fabric: &Fabric, model: &RouterModel, minimal: bool, links: (Picos,
     }
 }
 
+/// Two networks with the same packets, of which one is delayed by `by` cycles after the cycle `at`, go on
+/// alike; packets all wait from the start.
+fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), list: &[Send], at: u64, by: u64) {
+    let terminals = nodes(fabric);
+    let all = |ps| vec![ps; fabric.links.len()];
+    let network = || {
+        let routes = Routes::new(Kind::of(fabric), fabric, &terminals, model.virtual_channels).ok()?;
+        let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, routes).unwrap();
+        for (send, tag) in list.iter().zip(0..) {
+            let packet = Packet::new(send.to, send.flits, tag, 0, send.cycle);
+            network.offer(send.from, Run { packet, count: 2 }, 0);
+        }
+        while let Some(cycle) = network.next_cycle().filter(|&cycle| cycle <= at) {
+            network.advance(cycle);
+        }
+        network.transmissions.clear();
+        Some(network)
+    };
+    let (Some(mut network), Some(mut late)) = (network(), network()) else { return };
+    late.delay(by);
+    let mut now = at;
+    loop {
+        let mut states = [vec![], vec![]];
+        network.write_state(now, &mut states[0]);
+        late.write_state(now + by, &mut states[1]);
+        assert_eq!(states[0], states[1]);
+        let next = network.next_cycle();
+        assert_eq!(late.next_cycle(), next.map(|cycle| cycle + by));
+        now = match next {
+            Some(cycle) => cycle,
+            None => break,
+        };
+        network.advance(now);
+        late.advance(now + by);
+        let tags = |network: &Network<Routes>| network.delivered.iter().map(|p| p.tag).collect::<Vec<u32>>();
+        assert_eq!(tags(&network), tags(&late));
+        assert_eq!(network.departed, late.departed);
+        let shift = by * model.clock_ps;
+        let shifted = network.transmissions.iter().map(|&(link, start, end)| (link, start + shift, end + shift));
+        assert!(shifted.eq(late.transmissions.iter().copied()));
+    }
+}
+
 /// Random packets on a random fabric; cut-through packets fit into a buffer.
 fn problem() -> impl Strategy<Value = (usize, RouterModel, bool, (Picos, Picos), Vec<Send>)> {
     let send = (any::<u32>(), any::<u32>(), 1u32..=9, 0u64..60);
@@ -312,6 +355,15 @@ proptest! {
     #[test]
     fn nothing_is_lost_or_doubled((fabric, model, minimal, links, list) in problem()) {
         conserves(&Fabric::parse(FABRICS[fabric]).unwrap(), &model, minimal, links, &list);
+    }
+
+    #[test]
+    fn a_delay_moves_all_times(
+        (fabric, model, _, links, list) in problem(),
+        at in 1u64..80,
+        by in prop::sample::select(vec![1, 100, 128, 12_345]),
+    ) {
+        goes_on_alike(&Fabric::parse(FABRICS[fabric]).unwrap(), &model, links, &list, at, by);
     }
 }
 

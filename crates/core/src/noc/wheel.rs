@@ -75,11 +75,49 @@ impl Wheel {
             events.extend(self.far.pop().map(|Reverse((_, event))| event));
         }
     }
+
+    /// All events to come, in no particular order.
+    pub fn pending(&self) -> impl Iterator<Item = (u64, Event)> {
+        let start = self.now as usize % SLOTS;
+        let near = (0..SLOTS).flat_map(move |distance| {
+            let slot = &self.slots[(start + distance) % SLOTS];
+            slot.iter().map(move |&event| (self.now + distance as u64, event))
+        });
+        near.chain(self.far.iter().map(|&Reverse(entry)| entry))
+    }
+
+    /// Makes everything happen `by` cycles later.
+    pub fn delay(&mut self, by: u64) {
+        self.now += by;
+        self.slots.rotate_right((by % SLOTS as u64) as usize);
+        self.occupied.fill(0);
+        for slot in (0..SLOTS).filter(|&slot| !self.slots[slot].is_empty()) {
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        }
+        self.far = self.far.drain().map(|Reverse((cycle, event))| Reverse((cycle + by, event))).collect();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delay_moves_everything() {
+        let cycles = [3, 70, 127, 128, 1_000];
+        for by in [0, 1, 57, 128, 12_345] {
+            let mut wheel = Wheel::new();
+            cycles.iter().for_each(|&cycle| wheel.push(cycle, Event::Router(cycle as u32)));
+            wheel.delay(by);
+            let mut pending: Vec<_> = wheel.pending().collect();
+            pending.sort_unstable();
+            assert_eq!(pending, cycles.map(|cycle| (cycle + by, Event::Router(cycle as u32))));
+            for cycle in cycles {
+                assert_eq!(wheel.next_cycle(), Some(cycle + by));
+                wheel.take(cycle + by, &mut vec![]);
+            }
+        }
+    }
 
     #[test]
     fn cycles_come_in_order_near_and_far() {

@@ -80,7 +80,7 @@ pub fn simulate(
     let engine: &dyn Engine = match fidelity {
         Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
         Fidelity::Packet => &packet::Packet::default(),
-        Fidelity::Flit => &flit::Flit,
+        Fidelity::Flit => &flit::Flit::default(),
     };
     let mut recorder = recorder::Recorder::new(&plan);
     let events = engine.run(&plan, &mut recorder, progress)?;

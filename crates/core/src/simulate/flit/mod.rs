@@ -3,11 +3,13 @@
 //! Every interface of a rank is a terminal of its node's router. Packets follow the routes of the
 //! schedule. What a rank hands to an interface at time `t` can leave it in the first cycle after `t`.
 
+mod periodic;
 mod routes;
 
 use super::endpoints::{Carrier, Endpoints};
+use super::period::Periods;
 use super::plan::Plan;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Traffic};
 use super::{Engine, Progress};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{LinkId, NodeId};
@@ -22,15 +24,24 @@ use std::collections::HashMap;
 const MAX_FLIT_HOPS: u128 = 4_000_000_000;
 
 /// See the module.
-pub struct Flit;
+pub struct Flit {
+    /// Whether whole periods are skipped; never changes a result.
+    pub skip_periods: bool,
+}
+
+impl Default for Flit {
+    fn default() -> Self {
+        Flit { skip_periods: true }
+    }
+}
 
 impl Engine for Flit {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
         check(plan)?;
         let clock = plan.system.router.clock_ps;
         let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.system.router.hand_off_ps);
-        let mut carrier = Interfaces::new(plan, &endpoints)?;
-        let mut arrived = vec![0u64; plan.jobs.len()];
+        let mut carrier = Interfaces::new(plan, &mut recorder.traffic, &endpoints)?;
+        let mut periods = self.skip_periods.then(Periods::new);
         let (mut now, mut steps) = (0, 0u64);
         endpoints.begin(&mut carrier);
         loop {
@@ -41,25 +52,13 @@ impl Engine for Flit {
                 next => next,
             };
             match cycle {
-                Some(cycle) if at == now => {
-                    carrier.network.advance(cycle);
-                    let network = &mut carrier.network;
-                    for (link, start, end) in network.transmissions.drain(..) {
-                        recorder.traffic.transmitted(link, start, end);
-                    }
-                    for packet in &network.delivered {
-                        let (transfer, packets) = (packet.tag, plan.jobs[packet.tag as usize].packets.count);
-                        arrived[transfer as usize] += 1;
-                        if arrived[transfer as usize].is_multiple_of(packets) {
-                            endpoints.arrived(transfer, now);
-                        }
-                    }
-                    for i in 0..carrier.network.departed.len() {
-                        let terminal = carrier.network.departed[i];
-                        endpoints.departed(terminal, now, &mut carrier);
+                Some(cycle) if at == now => carrier.advance(cycle, &mut endpoints),
+                _ => {
+                    endpoints.step(&mut carrier);
+                    if let Some(periods) = &mut periods {
+                        periods.look(now, carrier.network.event_count, &mut endpoints, &mut carrier);
                     }
                 }
-                _ => endpoints.step(&mut carrier),
             }
             steps += 1;
             if steps.is_multiple_of(1 << 14) && !progress(endpoints.progress()) {
@@ -73,11 +72,9 @@ impl Engine for Flit {
             return Err(Error::new(Code::Stalled, what));
         }
         endpoints.finish(now)?;
-        network.finish();
-        for (link, start, end) in network.transmissions.drain(..) {
-            recorder.traffic.transmitted(link, start, end);
-        }
-        Ok(network.event_count)
+        network.flush();
+        carrier.record();
+        Ok(carrier.network.event_count)
     }
 }
 
@@ -107,13 +104,16 @@ fn check(plan: &Plan) -> Result<()> {
 /// last interface only receive.
 struct Interfaces<'a> {
     plan: &'a Plan<'a>,
+    traffic: &'a mut Traffic,
     network: Network<SourceRoutes<'a>>,
     /// Terminal at which each transfer arrives.
     destination: Vec<u32>,
+    /// Packets that have arrived of the message that each transfer is receiving.
+    arrived: Vec<u64>,
 }
 
 impl<'a> Interfaces<'a> {
-    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints) -> Result<Self> {
+    fn new(plan: &'a Plan<'a>, traffic: &'a mut Traffic, endpoints: &Endpoints) -> Result<Self> {
         let node = |rank: u32| plan.schedule.node_of(plan.fabric, rank);
         let mut terminals: Vec<NodeId> = vec![0; endpoints.interfaces()];
         for rank in 0..plan.fabric.ranks() as u32 {
@@ -141,7 +141,33 @@ impl<'a> Interfaces<'a> {
         let routes = SourceRoutes::new(plan);
         let router = &plan.system.router;
         let network = Network::new(plan.fabric, router, &plan.flit_ps, &plan.latency_ps, &terminals, routes)?;
-        Ok(Interfaces { plan, network, destination })
+        Ok(Interfaces { plan, traffic, network, destination, arrived: vec![0; plan.jobs.len()] })
+    }
+
+    /// Processes a cycle of the network.
+    fn advance(&mut self, cycle: u64, endpoints: &mut Endpoints) {
+        let now = cycle * self.plan.system.router.clock_ps;
+        self.network.advance(cycle);
+        self.record();
+        for packet in &self.network.delivered {
+            let arrived = &mut self.arrived[packet.tag as usize];
+            *arrived += 1;
+            if *arrived == self.plan.jobs[packet.tag as usize].packets.count {
+                *arrived = 0;
+                endpoints.arrived(packet.tag, now);
+            }
+        }
+        for i in 0..self.network.departed.len() {
+            let terminal = self.network.departed[i];
+            endpoints.departed(terminal, now, self);
+        }
+    }
+
+    /// Records the transmissions that ended.
+    fn record(&mut self) {
+        for (link, start, end) in self.network.transmissions.drain(..) {
+            self.traffic.transmitted(link, start, end);
+        }
     }
 }
 
