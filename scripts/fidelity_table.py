@@ -12,8 +12,8 @@ from pathlib import Path
 import antiphon
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "fidelity.md"
-FABRICS = ("mesh:8x8", "mesh:5x5")
-SIZES = ("256KiB", "1MiB", "4MiB", "16MiB")
+FABRICS = ("mesh:8x8", "mesh:5x5", "switch:8", "bigraph:2x2")
+SIZES = ("64KiB", "1MiB", "4MiB", "16MiB")
 TABLE = re.compile(r"(?<=<!-- table: make tables -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
 
@@ -44,7 +44,7 @@ def table() -> str:
 
 def cell(row: tuple[float, float, float]) -> str:
     """The two errors."""
-    return f"{row[1]:+.1f} / {row[2]:+.1f}"
+    return f"{round(row[1], 1) + 0.0:+.1f} / {round(row[2], 1) + 0.0:+.1f}"
 
 
 if __name__ == "__main__":

@@ -313,6 +313,9 @@ def build(
 ) -> Schedule:
     """The schedule of an algorithm ``name[:key=value,...]`` on a fabric.
 
+    Chunks are cut to suit the packets of ``system``: simulate with the same, or short packets may be
+    padded on another.
+
     Raises:
         AntiphonError: ``not-applicable`` with the reason if the algorithm does not fit,
             ``unknown-name`` with the nearest known one, ``bad-spec`` or ``bad-size``.

@@ -688,7 +688,9 @@ def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
     run = next((run for run in runs if run.result.fidelity == fidelity), None)
     if run is None:
         return "left out"
-    return format_time(run.time_ns) + ("" if run is best else f" ({run.time_ns / best.time_ns - 1:+.1%})")
+    return format_time(run.time_ns) + (
+        "" if run is best else f" ({round(run.time_ns / best.time_ns - 1, 3) + 0.0:+.1%})"
+    )
 
 
 def _print_run(run: antiphon.Run) -> None:

@@ -46,6 +46,11 @@ class Run:
     result: SimulationResult
 
     @property
+    def fidelity(self) -> str:
+        """Fidelity of the simulation."""
+        return self.result.fidelity
+
+    @property
     def time_ns(self) -> float:
         """From the start to the last rank's finish; at least a picosecond, the resolution."""
         return max(self.result.time_ns, 1e-3)
@@ -265,6 +270,8 @@ def split_fidelities(given: str | Iterable[str]) -> list[str]:
     """
     names = given.split(",") if isinstance(given, str) else list(given)
     known = fidelities()
+    if not names:
+        raise AntiphonError(f"no fidelity given; known: {', '.join(known)}", "bad-spec")
     for name in names:
         check_fidelity(name)
     return sorted(set(names), key=known.index)

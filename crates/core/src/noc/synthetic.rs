@@ -150,11 +150,16 @@ impl Experiment {
     /// share of the work done at most, 0 to 1; returning `false` ends the run.
     ///
     /// # Errors
-    /// [`Code::BadSize`] for values out of range, those of [`Pattern::parse`], [`Routes::new`] and
+    /// [`Code::BadSize`] for values out of range, [`Code::NotApplicable`] if links have rates of their
+    /// own, those of [`Pattern::parse`], [`Routes::new`] and
     /// [`Network::new`]; [`Code::Stalled`] with the cycle of buffers of a deadlock;
     /// [`Code::Interrupted`].
     pub fn run(&self, fabric: &Fabric, progress: &mut dyn FnMut(f64) -> bool) -> Result<Measured> {
         self.check()?;
+        if fabric.links.iter().any(|l| l.rate.is_some() || l.latency.is_some() || l.speed_permille != 1000) {
+            let what = "links have rates, latencies or slow-downs of their own, but here all are alike, in cycles";
+            return Err(Error::new(Code::NotApplicable, format!("fabric {}: {what}; leave them out", fabric.name)));
+        }
         let pattern = Pattern::parse(&self.traffic, fabric)?;
         let ranks = fabric.ranks() as u32;
         let nodes: Vec<NodeId> = (0..ranks).map(|rank| fabric.node_of_rank(rank)).collect();
@@ -256,7 +261,7 @@ impl Sources<'_> {
         let end = warm_up_cycles + cycles;
         // Some packets may be stuck while others still pass.
         if let Some(waits) = saturated.then(|| self.network.deadlock(self.fabric)).flatten() {
-            return Err(stalled(now, &waits));
+            return Err(stalled(self.experiment.rate, now, &waits));
         }
         // Beyond saturation packets of one time may never arrive.
         let measure = if saturated { &self.delivered } else { &self.measure };
@@ -362,7 +367,7 @@ impl Sources<'_> {
             let network = self.network.next_cycle();
             if network.is_none() && self.network.in_flight > 0 {
                 let waits = self.network.deadlock(self.fabric).unwrap_or("no cycle found".into());
-                return Err(stalled(cycle, &waits));
+                return Err(stalled(self.experiment.rate, cycle, &waits));
             }
             cycle = match (source, network) {
                 (Some(a), Some(b)) => a.min(b),
@@ -416,6 +421,6 @@ impl Sources<'_> {
     }
 }
 
-fn stalled(cycle: u64, waits: &str) -> Error {
-    Error::new(Code::Stalled, format!("deadlock at cycle {cycle}: {waits}"))
+fn stalled(rate: f64, cycle: u64, waits: &str) -> Error {
+    Error::new(Code::Stalled, format!("deadlock at rate {rate}, found in cycle {cycle}: {waits}"))
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// How data is cut into packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PacketFormat {
     /// Most payload bytes in a packet.
     pub payload_bytes: Bytes,
@@ -46,6 +47,7 @@ impl Choice for Assignment {
 
 /// Network interfaces of one rank, used by schedules that are issued in step order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NetworkInterface {
     /// Interfaces of a rank.
     pub count: u32,
@@ -62,6 +64,7 @@ pub struct NetworkInterface {
 
 /// The parameters of a platform. Times in picoseconds, rates in bytes per second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct System {
     /// Preset name.
     pub name: String,

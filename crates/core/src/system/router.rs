@@ -73,6 +73,7 @@ impl Choice for Allocator {
 /// traversal_cycles` after its grant. Body flits only bid for the crossbar. (Dally and Towles,
 /// Principles and Practices of Interconnection Networks, chapters 16 and 17.)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RouterModel {
     /// Period of the routers' clock.
     pub clock_ps: Picos,

@@ -68,7 +68,11 @@ impl Engine for Flit {
         let network = &mut carrier.network;
         if network.in_flight > 0 {
             let cycle = network.deadlock(plan.fabric).unwrap_or("no cycle of buffers".into());
-            let what = format!("deadlock in the network at {} ns: {cycle}", now / 1000);
+            let channels = plan.system.router.virtual_channels;
+            let what = format!(
+                "deadlock in the network at {} ns: {cycle}; {channels} virtual channels are too few for these routes",
+                now / 1000
+            );
             return Err(Error::new(Code::Stalled, what));
         }
         endpoints.finish(now)?;
