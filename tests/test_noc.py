@@ -126,7 +126,7 @@ def test_saturation() -> None:
 
 
 def test_deadlock_is_named() -> None:
-    with pytest.raises(AntiphonError, match=r"deadlock at cycle .* waits for ") as caught:
+    with pytest.raises(AntiphonError, match=r"deadlock at rate 0.5, found in cycle .* waits for ") as caught:
         antiphon.noc(Fabric("ring:8"), "tornado", 0.5, packet_flits=16, vcs=1, vc_depth=1, routing="minimal")
     assert caught.value.code == "stalled"
 
