@@ -156,6 +156,8 @@ pub struct Network<R> {
     /// Cycle each router was last woken for, and last worked in.
     pub(super) router_woken: Vec<u64>,
     pub(super) router_worked: Vec<u64>,
+    /// Whether a head that found no virtual channel at a router when it last looked might find one now.
+    pub(super) vc_news: Vec<bool>,
     pub(super) terminals: Vec<Terminal>,
     pub(super) packets: Vec<Packet>,
     pub(super) free: Vec<u32>,
@@ -302,6 +304,7 @@ impl<R: Routing> Network<R> {
             switch_next_vc: vec![0; ports * is],
             router_woken: vec![u64::MAX; routers],
             router_worked: vec![u64::MAX; routers],
+            vc_news: vec![false; routers],
             terminals: (0..terminals.len())
                 .map(|_| Terminal {
                     queue: VecDeque::new(),
@@ -391,6 +394,7 @@ impl<R: Routing> Network<R> {
     /// Has everything looked at in the next cycle processed, needed or not.
     #[cfg(test)]
     pub(super) fn wake_all(&mut self) {
+        self.vc_news.fill(true);
         self.due_routers.extend(0..self.router_woken.len() as u32);
         self.due_terminals.extend(0..self.terminals.len() as u32);
     }
@@ -547,6 +551,7 @@ impl<R: Routing> Network<R> {
                 if holder == NONE {
                     // Heads may wait for room for a whole packet.
                     if self.model.switching == Switching::CutThrough && self.is_wanting(router as usize) {
+                        self.vc_news[router as usize] = true;
                         self.wake_router(router, self.now);
                     }
                 } else if self.credits[vc as usize] == 1 && self.buffers[holder as usize].here > 0 {

@@ -54,6 +54,7 @@ impl<R: Routing> Network<R> {
         let share = |class: u32| first + class * self.vcs as u32 / hop.classes;
         let (word, bit) = self.bit(router, id);
         self.wants_vc[word] |= bit;
+        self.vc_news[router as usize] = true;
         let buffer = &mut self.buffers[id];
         buffer.wants = match hop.link {
             Some(_) => (share(hop.class), share(hop.class + 1)),
@@ -77,7 +78,8 @@ impl<R: Routing> Network<R> {
         };
         // Without a grant nothing changes until a credit or a flit comes, or a delay is over.
         let mut later = u64::MAX;
-        let granted = self.allocate_channels(&ports, &mut later) + self.allocate_switch(router, &ports, &mut later);
+        let granted =
+            self.allocate_channels(router, &ports, &mut later) + self.allocate_switch(router, &ports, &mut later);
         if granted > 0 && self.is_wanting(router) {
             later = self.now + 1;
         }
@@ -88,7 +90,10 @@ impl<R: Routing> Network<R> {
 
     /// Gives virtual channels to heads; returns how many. Heads that alone want an output port, most
     /// of them, need no matching. O(heads x virtual channels).
-    fn allocate_channels(&mut self, ports: &Ports, later: &mut u64) -> usize {
+    fn allocate_channels(&mut self, router: usize, ports: &Ports, later: &mut u64) -> usize {
+        if !std::mem::take(&mut self.vc_news[router]) {
+            return 0;
+        }
         let (first, first_out) = (ports.ins.start * self.vcs, ports.outs.start * self.vcs);
         let cut_through = self.model.switching == Switching::CutThrough;
         self.heads.clear();
@@ -100,6 +105,7 @@ impl<R: Routing> Network<R> {
                 let buffer = &self.buffers[first + local];
                 if buffer.ready > self.now {
                     *later = buffer.ready.min(*later);
+                    self.vc_news[router] = true;
                     continue;
                 }
                 let needed = if cut_through { buffer.left } else { 0 };
@@ -145,6 +151,8 @@ impl<R: Routing> Network<R> {
                 |r| self.granted.push((r.input, r.tag)),
             );
         }
+        // Who lost tries again.
+        self.vc_news[router] |= self.granted.len() < self.heads.len();
         let wait = (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
         for &(local, vc) in &self.granted {
             let (word, bit) = (ports.words.start + local as usize / 64, 1 << (local % 64));
@@ -241,6 +249,7 @@ impl<R: Routing> Network<R> {
         let last = buffer.left == 0;
         if last {
             self.holder[has as usize] = NONE;
+            self.vc_news[router as usize] = true;
             buffer.advance();
             self.wants_switch[word] &= !bit;
             if !buffer.is_empty() {
