@@ -295,3 +295,16 @@ fn tto_on_any_mesh_has_the_reference_size_and_height() {
         }
     }
 }
+
+#[test]
+fn partial_dependencies_are_reported_as_a_race() {
+    let fabric = square(4);
+    let mut schedule = build(&fabric, 1 << 20, "ring-2d:dependencies=published");
+    let proof = verify(&fabric, &schedule).unwrap();
+    assert!(!proof.complete && proof.gaps.contains("known race"));
+    schedule.known_race = false;
+    assert!(verify(&fabric, &schedule).unwrap_err().message.contains("race"));
+    let mut schedule = build(&fabric, 1 << 20, "ring-2d");
+    schedule.known_race = true;
+    assert!(verify(&fabric, &schedule).unwrap_err().message.contains("has none"));
+}
