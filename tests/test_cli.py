@@ -104,7 +104,7 @@ def test_compare_prints_a_table() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_narrow_terminals_get_fewer_columns(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.cli._console", lambda: Console(width=width, markup=False, highlight=False))
+    monkeypatch.setattr("antiphon.terminal.open_console", lambda: Console(width=width, markup=False, highlight=False))
     result = invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
     assert "…" not in result.stdout
     assert "halving-doubling │" in result.stdout

@@ -8,35 +8,38 @@ import os
 import stat
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
-from rich import progress as rich_progress
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 import antiphon
 from antiphon.comparison import bound_dict, known_names, split_algorithms
 from antiphon.errors import AntiphonError
 from antiphon.files import discard_unfinished, written_whole
-from antiphon.text import format_bandwidth, format_time
+from antiphon.terminal import (
+    open_console,
+    print_comparison,
+    print_json,
+    print_list,
+    print_noc,
+    print_run,
+    progress_bar,
+    right_aligned,
+    rows_of,
+)
+from antiphon.text import format_time
 
-PATIENCE_S = 2.0
-"""Progress is shown on runs that take longer."""
 LARGEST_SCHEDULE = 1 << 30
 """Schedule files are read whole; larger ones are refused."""
-DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
-"""Columns of a comparison that a narrow terminal goes without, the first to go first."""
-BUSIEST = 10
-"""Rows of the table of links of one run."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -211,14 +214,14 @@ def compare(
     specs = split_algorithms(algorithms) if algorithms else None
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
         network = antiphon.Fabric(fabric)
-        with _progress() as progress:
+        with progress_bar() as progress:
             comparison = antiphon.compare(
                 network, collective, size, specs, system, fidelity, root=root, progress=progress
             )
         if as_json:
-            _print_json("compare", comparison.to_dict())
+            print_json("compare", comparison.to_dict())
         else:
-            _print_comparison(comparison)
+            print_comparison(comparison)
         if not comparison.runs:
             raise AntiphonError(f"no algorithm could do {collective} on {comparison.fabric}", "not-applicable")
         if report_file is not None:
@@ -226,7 +229,7 @@ def compare(
 
             report_file.write(render(network, comparison))
     if report is not None and not as_json:
-        _console().print(f"Report: {report}", style="dim")
+        open_console().print(f"Report: {report}", style="dim")
 
 
 @main.command()
@@ -248,13 +251,13 @@ def simulate(
     """Prove and time one algorithm."""
     network = antiphon.Fabric(fabric)
     schedule = antiphon.build(network, algorithm, collective, size, system, root)
-    with _progress() as progress:
+    with progress_bar() as progress:
         run = antiphon.run(network, schedule, system, fidelity, progress=lambda share: progress(algorithm, share))
     if as_json:
-        tables = {name: _rows(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-        _print_json("simulate", run.to_dict() | {"tables": tables})
+        tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+        print_json("simulate", run.to_dict() | {"tables": tables})
     else:
-        _print_run(run)
+        print_run(run)
 
 
 @main.command()
@@ -290,7 +293,7 @@ def verify(
         proof = antiphon.verify(network, schedule)
     except AntiphonError as error:
         if as_json and error.code == "not-proven":
-            _print_json("verify", document | {"verified": False, "counter_example": error.message})
+            print_json("verify", document | {"verified": False, "counter_example": error.message})
         raise
     document |= {
         "verified": proof.complete,
@@ -301,10 +304,10 @@ def verify(
         "transfers": proof.transfers,
     }
     if as_json:
-        _print_json("verify", document)
+        print_json("verify", document)
     elif proof.complete:
         conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
-        _console().print(
+        open_console().print(
             f"✓ {schedule.algorithm} on {network.name}: proven; every rank ends with the right bytes{conflicts}"
             f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
         )
@@ -323,18 +326,18 @@ def bound(fabric: str, collective: str, root: int, size: str, system: str, as_js
     total = antiphon.parse_bytes(size)
     if as_json:
         document = {"fabric": network.name, "collective": collective, "bytes": total, "system": system}
-        _print_json("bound", document | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)})
+        print_json("bound", document | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)})
         return
     table = Table(
         "Bound",
-        _right("Time"),
+        right_aligned("Time"),
     )
     for name in ("volume", "cut", "latency", "strength"):
         value = getattr(lower, f"{name}_ns")
         binding = name == lower.binding
         text = "not applicable" if value is None else format_time(value)
         table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
-    console = _console()
+    console = open_console()
     console.print(f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}")
     console.print(table)
 
@@ -381,7 +384,7 @@ def show(
     }
     if as_json:
         links = {"from": network.links["from"], "to": network.links["to"], "bytes": link_bytes}
-        _print_json("show", document | {"lane_heights": _rows(stats.lanes), "links": _rows(links)})
+        print_json("show", document | {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)})
         return
     table = Table(show_header=False, title=f"{schedule.algorithm} on {network.name}")
     for label, value in (
@@ -396,7 +399,7 @@ def show(
         ("Bytes per link, mean / max", f"{document['link_bytes_mean']:,.0f} / {document['link_bytes_max']:,}"),
     ):
         table.add_row(label, value)
-    _console().print(table)
+    open_console().print(table)
 
 
 class Sectioned(click.Command):
@@ -500,7 +503,7 @@ def noc(fabric: str, traffic: str, rates: tuple[str, ...], saturation: bool, as_
     if saturation and rates:
         raise click.UsageError("give either --rate or --saturation")
     network = antiphon.Fabric(fabric)
-    with _progress() as progress:
+    with progress_bar() as progress:
         if saturation:
             found = antiphon.noc_saturation(network, traffic, progress=partial(progress, "saturation"), **parameters)
             runs = [found.stable]
@@ -511,18 +514,18 @@ def noc(fabric: str, traffic: str, rates: tuple[str, ...], saturation: bool, as_
             ]
     if as_json:
         if saturation:
-            _print_json("noc", found.to_dict())
+            print_json("noc", found.to_dict())
         elif len(runs) == 1:
-            _print_json("noc", runs[0].to_dict())
+            print_json("noc", runs[0].to_dict())
         else:
             document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
-            _print_json("noc", document)
+            print_json("noc", document)
         return
-    _print_noc(runs)
+    print_noc(runs)
     if saturation:
         least = found.unstable_rate
         above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
-        _console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
+        open_console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
 
 
 @main.command()
@@ -530,7 +533,7 @@ def noc(fabric: str, traffic: str, rates: tuple[str, ...], saturation: bool, as_
 def fabrics(as_json: bool) -> None:
     """List the kinds of fabrics, each with an example of a specification."""
     rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
-    _print_list("fabrics", rows, as_json)
+    print_list("fabrics", rows, as_json)
 
 
 @main.command()
@@ -549,13 +552,13 @@ def algorithms(as_json: bool) -> None:
             }
             for a in known
         ]
-        _print_json("algorithms", {"algorithms": rows})
+        print_json("algorithms", {"algorithms": rows})
         return
     table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
     for a in known:
         options = "\n".join(f"{key}: {meaning}" for key, meaning in a.options)
         table.add_row(Text(a.name, style="bold"), a.summary, options, ", ".join(a.collectives), a.source)
-    _console().print(table)
+    open_console().print(table)
 
 
 @main.command()
@@ -568,7 +571,7 @@ def systems(as_json: bool) -> None:
         rows.append({"name": name, "summary": system.description, "parameters": json.loads(system.to_json())})
     if not as_json:
         rows = [{"name": row["name"], "summary": row["summary"]} for row in rows]
-    _print_list("systems", rows, as_json)
+    print_list("systems", rows, as_json)
 
 
 @main.command()
@@ -583,151 +586,6 @@ def completion(shell: str) -> None:
     click.echo(complete(main, {}, "antiphon", "_ANTIPHON_COMPLETE").source())
 
 
-def _console() -> Console:
-    """Plain text (no markup, no guesses); wide where nobody's window limits it."""
-    width = None if sys.stdout.isatty() else 160
-    return Console(markup=False, highlight=False, emoji=False, width=width)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """A progress bar on stderr, if that is a terminal and the work takes long."""
-    console = Console(stderr=True, markup=False)
-    if not console.is_terminal:
-        yield lambda _name, _share: None
-        return
-    columns = (
-        rich_progress.TextColumn("{task.description}", markup=False),
-        rich_progress.BarColumn(),
-        rich_progress.TaskProgressColumn(),
-        rich_progress.TimeRemainingColumn(),
-    )
-    start = time.monotonic()
-    with rich_progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
-        tasks: dict[str, rich_progress.TaskID] = {}
-
-        def update(name: str, share: float) -> None:
-            if time.monotonic() - start > PATIENCE_S:
-                for other, task in tasks.items():
-                    bar.update(task, visible=other == name)
-                if name not in tasks:
-                    tasks[name] = bar.add_task(name, total=1.0)
-                bar.update(tasks[name], completed=share)
-                bar.refresh()
-
-        yield update
-
-
-def _print_json(command: str, document: dict[str, Any]) -> None:
-    head = {"schema": f"antiphon-{command}/1", "version": antiphon.__version__}
-    click.echo(json.dumps(head | document, indent=2, allow_nan=False))
-
-
-def _print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        _print_json(command, {command: rows})
-        return
-    table = Table(*(key.capitalize() for key in rows[0]))
-    for row in rows:
-        first, *rest = row.values()
-        table.add_row(Text(first, style="bold"), *rest)
-    _console().print(table)
-
-
-def _print_comparison(comparison: antiphon.Comparison) -> None:
-    console = _console()
-    size = antiphon.format_bytes(comparison.bytes)
-    columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
-        "Algorithm": lambda runs: runs[0].algorithm,
-        "Time": lambda runs: format_time(runs[0].time_ns),
-        "Of bound": lambda runs: f"{runs[0].efficiency:.1%}",
-        "Bandwidth": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
-        "Bus bandwidth": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
-        "Links busy": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
-        "Steps": lambda runs: f"{runs[0].stats.steps:,}",
-        "Proof": lambda runs: _proof_mark(runs[0]),
-    }
-    if len(comparison.fidelities) > 1:
-        # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
-        del columns["Time"]
-        rest = {name: columns.pop(name) for name in list(columns)[1:]}
-        for name in comparison.fidelities:
-            columns[name] = partial(_time_at, name)
-        columns |= rest
-    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {comparison.system.name}"
-    title += f", {comparison.fidelity})"
-
-    def table_of(names: Sequence[str]) -> Table:
-        left = ("Algorithm", "Proof")
-        table = Table(*(Column(n, overflow="fold") if n in left else _right(n) for n in names), title=title)
-        for place, runs in enumerate(comparison.ladder):
-            table.add_row(*(columns[name](runs) for name in names), style="bold green" if place == 0 else "")
-        return table
-
-    names = list(columns)
-    table = table_of(names)
-    unlimited = console.options.update(max_width=10_000)
-    for name in DISPENSABLE:  # rather fewer columns than cut names and figures
-        if console.measure(table, options=unlimited).maximum > console.width:
-            names.remove(name)
-            table = table_of(names)
-    if comparison.runs:
-        console.print(table)
-    bound = comparison.bound
-    console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
-    if comparison.refused:
-        console.print("Left out:", style="dim")
-        for refusal in comparison.refused:
-            where = f" ({refusal.fidelity})" if refusal.fidelity else ""
-            console.print(f"  {refusal.algorithm}{where}: {refusal.reason}", style="dim", soft_wrap=True)
-
-
-def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
-    """The time at a fidelity, and by how much it is off the most detailed one."""
-    best = runs[0]
-    run = next((run for run in runs if run.result.fidelity == fidelity), None)
-    if run is None:
-        return "left out"
-    return format_time(run.time_ns) + (
-        "" if run is best else f" ({round(run.time_ns / best.time_ns - 1, 3) + 0.0:+.1%})"
-    )
-
-
-def _print_run(run: antiphon.Run) -> None:
-    console = _console()
-    result = run.result
-    size = antiphon.format_bytes(run.bytes)
-    table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
-    for label, value in (
-        ("Collective", f"{run.collective} of {size} (system {run.system.name}, {result.fidelity})"),
-        ("Proof", _proof_mark(run)),
-        ("Time", format_time(run.time_ns)),
-        ("Lower bound", f"{format_time(run.bound.time_ns)} ({run.bound.binding}); reached to {run.efficiency:.1%}"),
-        ("Algorithm bandwidth", format_bandwidth(run.algorithm_bandwidth_gb_per_s)),
-        ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
-        ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {result.links['utilization'].max():.1%}"),
-        ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
-        ("Steps", f"{run.stats.steps:,}"),
-        ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
-    ):
-        table.add_row(label, value)
-    console.print(table)
-    links = result.links
-    busiest = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
-    table = Table(
-        _right("Link"), "From → to", _right("Busy"), _right("Bytes"), _right("Packets"), title="Busiest links"
-    )
-    for link in busiest:
-        table.add_row(
-            str(link),
-            f"{links['from'][link]} → {links['to'][link]}",
-            f"{links['utilization'][link]:.1%}",
-            f"{links['bytes'][link]:,}",
-            f"{links['packets'][link]:,}",
-        )
-    console.print(table)
-
-
 def _rates(texts: Sequence[str]) -> list[float]:
     """The rates of ``--rate``."""
     rates = []
@@ -740,44 +598,6 @@ def _rates(texts: Sequence[str]) -> list[float]:
     return rates
 
 
-def _print_noc(runs: Sequence[antiphon.NocResult]) -> None:
-    console = _console()
-    first = runs[0]
-    router = first.router
-    stable = all(run.stable for run in runs)
-    table = Table(
-        *map(_right, ("Rate", "Accepted", "Latency", "±", "p50", "p99", "In network", "Routers", "Packets")),
-        *([] if stable else [""]),
-        title=f"{first.traffic} traffic on {first.fabric}: {first.packet_flits}-flit packets, routing"
-        f" {first.routing}, {router.vcs} x {router.vc_depth}-flit buffers\n"
-        "(rates in flits per rank and cycle, latencies in cycles)",
-    )
-    for run in runs:
-        latency = run.packet_latency_cycles
-        table.add_row(
-            f"{run.rate:.4g}",
-            f"{run.accepted_flits_per_node_cycle:.4g}",
-            f"{latency.mean:,.2f}",
-            "" if latency.half_width is None else f"{latency.half_width:,.2f}",
-            f"{latency.p50:,}",
-            f"{latency.p99:,}",
-            f"{run.network_latency_mean_cycles:,.2f}",
-            f"{run.hops_mean:.2f}",
-            f"{run.packets:,}",
-            *([] if run.stable else ["saturated"]),
-            style="" if run.stable else "red",
-        )
-    console.print(table)
-    if not stable:
-        console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
-
-
-def _proof_mark(run: antiphon.Run) -> str:
-    mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
-    excluded = f" without rank {', '.join(map(str, run.excluded_ranks))}" if run.excluded_ranks else ""
-    return mark + excluded
-
-
 def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict[str, Any]:
     return {
         "fabric": fabric.name,
@@ -788,16 +608,6 @@ def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict
         "ranks": schedule.ranks,
         "excluded_ranks": schedule.excluded,
     }
-
-
-def _rows(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """A table of arrays as a list of rows."""
-    columns = {name: column.tolist() for name, column in table.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _right(header: str) -> Column:
-    return Column(header, justify="right")
 
 
 def _read(path: str) -> str:

@@ -1,0 +1,231 @@
+"""What people see of results: tables and progress bars on a terminal, and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import click
+from rich import progress as rich_progress
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+import antiphon
+from antiphon.text import format_bandwidth, format_time
+
+PATIENCE_S = 2.0
+"""Progress is shown on runs that take longer."""
+DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
+"""Columns of a comparison that a narrow terminal goes without, the first to go first."""
+BUSIEST = 10
+"""Rows of the table of links of one run."""
+
+
+def open_console() -> Console:
+    """Plain text (no markup, no guesses); wide where nobody's window limits it."""
+    width = None if sys.stdout.isatty() else 160
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on stderr, if that is a terminal and the work takes long."""
+    console = Console(stderr=True, markup=False)
+    if not console.is_terminal:
+        yield lambda _name, _share: None
+        return
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    start = time.monotonic()
+    with rich_progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        tasks: dict[str, rich_progress.TaskID] = {}
+
+        def update(name: str, share: float) -> None:
+            if time.monotonic() - start > PATIENCE_S:
+                for other, task in tasks.items():
+                    bar.update(task, visible=other == name)
+                if name not in tasks:
+                    tasks[name] = bar.add_task(name, total=1.0)
+                bar.update(tasks[name], completed=share)
+                bar.refresh()
+
+        yield update
+
+
+def print_json(command: str, document: dict[str, Any]) -> None:
+    """The object of a command as documented in docs/json.md."""
+    head = {"schema": f"antiphon-{command}/1", "version": antiphon.__version__}
+    click.echo(json.dumps(head | document, indent=2, allow_nan=False))
+
+
+def print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None:
+    """Rows of equal keys, as a table or as JSON."""
+    if as_json:
+        print_json(command, {command: rows})
+        return
+    table = Table(*(key.capitalize() for key in rows[0]))
+    for row in rows:
+        first, *rest = row.values()
+        table.add_row(Text(first, style="bold"), *rest)
+    open_console().print(table)
+
+
+def print_comparison(comparison: antiphon.Comparison) -> None:
+    """The table of a comparison, the bound, and what was left out."""
+    console = open_console()
+    size = antiphon.format_bytes(comparison.bytes)
+    columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
+        "Algorithm": lambda runs: runs[0].algorithm,
+        "Time": lambda runs: format_time(runs[0].time_ns),
+        "Of bound": lambda runs: f"{runs[0].efficiency:.1%}",
+        "Bandwidth": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
+        "Bus bandwidth": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
+        "Links busy": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
+        "Steps": lambda runs: f"{runs[0].stats.steps:,}",
+        "Proof": lambda runs: _proof_mark(runs[0]),
+    }
+    if len(comparison.fidelities) > 1:
+        # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
+        del columns["Time"]
+        rest = {name: columns.pop(name) for name in list(columns)[1:]}
+        for name in comparison.fidelities:
+            columns[name] = partial(_time_at, name)
+        columns |= rest
+    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {comparison.system.name}"
+    title += f", {comparison.fidelity})"
+
+    def table_of(names: Sequence[str]) -> Table:
+        left = ("Algorithm", "Proof")
+        table = Table(*(Column(n, overflow="fold") if n in left else right_aligned(n) for n in names), title=title)
+        for place, runs in enumerate(comparison.ladder):
+            table.add_row(*(columns[name](runs) for name in names), style="bold green" if place == 0 else "")
+        return table
+
+    names = list(columns)
+    table = table_of(names)
+    unlimited = console.options.update(max_width=10_000)
+    for name in DISPENSABLE:  # rather fewer columns than cut names and figures
+        if console.measure(table, options=unlimited).maximum > console.width:
+            names.remove(name)
+            table = table_of(names)
+    if comparison.runs:
+        console.print(table)
+    bound = comparison.bound
+    console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
+    if comparison.refused:
+        console.print("Left out:", style="dim")
+        for refusal in comparison.refused:
+            where = f" ({refusal.fidelity})" if refusal.fidelity else ""
+            console.print(f"  {refusal.algorithm}{where}: {refusal.reason}", style="dim", soft_wrap=True)
+
+
+def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
+    """The time at a fidelity, and by how much it is off the most detailed one."""
+    best = runs[0]
+    run = next((run for run in runs if run.result.fidelity == fidelity), None)
+    if run is None:
+        return "left out"
+    return format_time(run.time_ns) + (
+        "" if run is best else f" ({round(run.time_ns / best.time_ns - 1, 3) + 0.0:+.1%})"
+    )
+
+
+def print_run(run: antiphon.Run) -> None:
+    """The figures of one run and its busiest links."""
+    console = open_console()
+    result = run.result
+    size = antiphon.format_bytes(run.bytes)
+    table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
+    for label, value in (
+        ("Collective", f"{run.collective} of {size} (system {run.system.name}, {result.fidelity})"),
+        ("Proof", _proof_mark(run)),
+        ("Time", format_time(run.time_ns)),
+        ("Lower bound", f"{format_time(run.bound.time_ns)} ({run.bound.binding}); reached to {run.efficiency:.1%}"),
+        ("Algorithm bandwidth", format_bandwidth(run.algorithm_bandwidth_gb_per_s)),
+        ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
+        ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {result.links['utilization'].max():.1%}"),
+        ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
+        ("Steps", f"{run.stats.steps:,}"),
+        ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
+    ):
+        table.add_row(label, value)
+    console.print(table)
+    links = result.links
+    busiest = (-links["busy_ns"]).argsort(kind="stable")[:BUSIEST]
+    table = Table(
+        right_aligned("Link"),
+        "From → to",
+        right_aligned("Busy"),
+        right_aligned("Bytes"),
+        right_aligned("Packets"),
+        title="Busiest links",
+    )
+    for link in busiest:
+        table.add_row(
+            str(link),
+            f"{links['from'][link]} → {links['to'][link]}",
+            f"{links['utilization'][link]:.1%}",
+            f"{links['bytes'][link]:,}",
+            f"{links['packets'][link]:,}",
+        )
+    console.print(table)
+
+
+def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
+    """A table of rates and latencies."""
+    console = open_console()
+    first = runs[0]
+    router = first.router
+    stable = all(run.stable for run in runs)
+    table = Table(
+        *map(right_aligned, ("Rate", "Accepted", "Latency", "±", "p50", "p99", "In network", "Routers", "Packets")),
+        *([] if stable else [""]),
+        title=f"{first.traffic} traffic on {first.fabric}: {first.packet_flits}-flit packets, routing"
+        f" {first.routing}, {router.vcs} x {router.vc_depth}-flit buffers\n"
+        "(rates in flits per rank and cycle, latencies in cycles)",
+    )
+    for run in runs:
+        latency = run.packet_latency_cycles
+        table.add_row(
+            f"{run.rate:.4g}",
+            f"{run.accepted_flits_per_node_cycle:.4g}",
+            f"{latency.mean:,.2f}",
+            "" if latency.half_width is None else f"{latency.half_width:,.2f}",
+            f"{latency.p50:,}",
+            f"{latency.p99:,}",
+            f"{run.network_latency_mean_cycles:,.2f}",
+            f"{run.hops_mean:.2f}",
+            f"{run.packets:,}",
+            *([] if run.stable else ["saturated"]),
+            style="" if run.stable else "red",
+        )
+    console.print(table)
+    if not stable:
+        console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
+
+
+def _proof_mark(run: antiphon.Run) -> str:
+    mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
+    excluded = f" without rank {', '.join(map(str, run.excluded_ranks))}" if run.excluded_ranks else ""
+    return mark + excluded
+
+
+def rows_of(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """A table of arrays as a list of rows."""
+    columns = {name: column.tolist() for name, column in table.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def right_aligned(header: str) -> Column:
+    """A column of figures."""
+    return Column(header, justify="right")
