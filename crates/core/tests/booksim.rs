@@ -2,10 +2,12 @@
 //! torus under synthetic traffic. `cargo test --release --test booksim -- --nocapture` prints every row,
 //! with `--ignored` of longer runs.
 
+mod common;
+
 use antiphon_core::fabric::Fabric;
 use antiphon_core::noc::synthetic::{Experiment, Measured};
 use antiphon_core::system::RouterModel;
-use std::collections::BTreeMap;
+use common::{Row, number, table};
 
 /// Rows at 95 % of the rate of saturation or more, where queues hardly come to rest: with the length
 /// and the seed of a run the latency changes by tens of percent (132 to 264 cycles in the first row).
@@ -22,25 +24,9 @@ const NEAR: [(&str, &str, &str, &str); 6] = [
     ("mesh", "bitcomp", "5", "0.18"),
 ];
 
-type Row = BTreeMap<String, String>;
-
 fn is_among(row: &Row, list: &[(&str, &str, &str, &str)]) -> bool {
     let columns = ["topology", "traffic", "packet_flits", "offered_flits_per_node_cycle"].map(|c| row[c].as_str());
     list.contains(&columns.into())
-}
-
-fn rows() -> Vec<Row> {
-    let path = format!("{}/../../data/booksim/latency.csv", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    lines
-        .map(|line| header.iter().zip(line.split(',')).map(|(k, v)| (k.to_string(), v.to_string())).collect())
-        .collect()
-}
-
-fn number<T: std::str::FromStr>(row: &Row, column: &str) -> T {
-    row[column].parse().unwrap_or_else(|_| panic!("{column}: {:?}", row[column]))
 }
 
 fn experiment(row: &Row) -> (Fabric, Experiment) {
@@ -61,7 +47,7 @@ fn percent(ours: f64, theirs: f64) -> f64 {
 
 /// Runs every row as `change` says, and compares.
 fn check(change: impl Fn(&Row, &Fabric, Experiment) -> Experiment) {
-    let rows = rows();
+    let rows = table("booksim/latency.csv");
     assert_eq!(rows.len(), 45);
     let mut errors = vec![];
     println!("  traffic                                    latency     ours  error  accepted    hops");

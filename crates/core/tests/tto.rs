@@ -2,6 +2,8 @@
 //! `tto`, packet and flit fidelity. `cargo test --release --test tto -- --nocapture` prints every
 //! point; `--ignored` adds the larger ones at flit fidelity, which take minutes.
 
+mod common;
+
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::fabric::Fabric;
@@ -9,7 +11,7 @@ use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, SimulationResult, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
-use std::collections::BTreeMap;
+use common::{Row, table};
 
 fn tto() -> System {
     System::preset("tto").unwrap()
@@ -27,19 +29,9 @@ fn square(side: u64) -> Fabric {
     Fabric::parse(&format!("mesh:{side}x{side}")).unwrap()
 }
 
-/// Rows of a data file as column name -> text.
-fn table(name: &str) -> Vec<BTreeMap<String, String>> {
-    let path = format!("{}/../../data/tto/{name}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    lines
-        .map(|line| header.iter().zip(line.split(',')).map(|(k, v)| (k.to_string(), v.to_string())).collect())
-        .collect()
-}
-
-fn number(row: &BTreeMap<String, String>, column: &str) -> u64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column}: {:?}", row[column]))
+/// A whole number of a row.
+fn number(row: &Row, column: &str) -> u64 {
+    common::number(row, column)
 }
 
 /// One published point and ours.
@@ -52,7 +44,7 @@ struct Point {
 
 /// Points of Figures 8 and 9 with flit hops in a range; asserts equal flit hops on the way.
 fn points(fidelity: Fidelity, flit_hops: std::ops::Range<u64>) -> Vec<Point> {
-    let rows = [table("fig8_bandwidth.csv"), table("fig9_scalability.csv")].concat();
+    let rows = [table("tto/fig8_bandwidth.csv"), table("tto/fig9_scalability.csv")].concat();
     assert_eq!(rows.len(), 198 + 30);
     rows.iter()
         .filter(|row| flit_hops.contains(&number(row, "flit_hops")))
@@ -186,7 +178,7 @@ fn dbtree_with_one_rank_per_router() {
 
 #[test]
 fn figure_14_chunk_sizes() {
-    for row in table("fig14_chunk.csv") {
+    for row in table("tto/fig14_chunk.csv") {
         let fabric = square(8);
         let spec = format!("tto:chunk={}", number(&row, "chunk_bytes"));
         let schedule = build(&fabric, number(&row, "data_bytes"), &spec);
@@ -201,7 +193,7 @@ fn figure_14_chunk_sizes() {
 
 #[test]
 fn figure_12_mean_link_utilization() {
-    for row in table("fig12_link_utilisation_mean.csv") {
+    for row in table("tto/fig12_link_utilisation_mean.csv") {
         let (spec, limit) = match row["algorithm"].as_str() {
             "Ring" => ("ring", 0.01),
             "MultiTree" => ("multitree", 0.05),

@@ -1,9 +1,9 @@
 //! Routes that follow from the destination: dimension order on grids, minimal tables on any graph.
 
 use super::network::{Hop, Packet, Routing};
-use crate::error::{Code, Error, Result, nearest};
+use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router, Shape};
-use crate::units::clip;
+use crate::system::Choice;
 
 /// Most entries of a routing table.
 const MAX_ENTRIES: usize = 1 << 26;
@@ -19,34 +19,18 @@ pub enum Kind {
     Minimal,
 }
 
+impl Choice for Kind {
+    const WHAT: &'static str = "routing";
+    const ALL: &'static [(&'static str, Self)] = &[("xy", Kind::Xy), ("yx", Kind::Yx), ("minimal", Kind::Minimal)];
+}
+
 impl Kind {
-    /// All, with their command-line names.
-    pub const ALL: [(&'static str, Kind); 3] = [("xy", Kind::Xy), ("yx", Kind::Yx), ("minimal", Kind::Minimal)];
-
-    /// By command-line name.
-    ///
-    /// # Errors
-    /// [`Code::UnknownName`].
-    pub fn parse(text: &str) -> Result<Kind> {
-        Kind::ALL.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind).ok_or_else(|| {
-            let names = Kind::ALL.map(|(name, _)| name);
-            let hint = nearest(text, names);
-            let what = format!("no routing '{}'{hint}; known: {}", clip(text), names.join(", "));
-            Error::new(Code::UnknownName, what)
-        })
-    }
-
     /// What suits a fabric: `xy` on grids, `minimal` elsewhere.
     pub fn of(fabric: &Fabric) -> Kind {
         match fabric.shape {
             Shape::Grid(_) => Kind::Xy,
             _ => Kind::Minimal,
         }
-    }
-
-    /// The name.
-    pub fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
+mod choice;
 mod router;
 
-pub use router::{Allocator, Choice, RouterModel, Switching};
+pub use choice::Choice;
+pub use router::{Allocator, RouterModel, Switching};
 
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Link;

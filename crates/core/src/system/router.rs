@@ -1,7 +1,8 @@
 //! The routers of a platform, for the flit-level network.
 
-use crate::error::{Code, Error, Result, nearest};
-use crate::units::{Picos, clip};
+use super::Choice;
+use crate::error::{Code, Error, Result};
+use crate::units::Picos;
 use serde::{Deserialize, Serialize};
 
 /// When a packet may claim the next buffer.
@@ -26,32 +27,6 @@ pub enum Allocator {
     RoundRobin,
     /// Inputs pick, outputs grant; the oldest packet wins.
     Age,
-}
-
-/// A named choice of a router model.
-pub trait Choice: Sized + Copy + PartialEq + 'static {
-    /// What is chosen, for messages.
-    const WHAT: &'static str;
-    /// All values with their command-line names.
-    const ALL: &'static [(&'static str, Self)];
-
-    /// The value with a command-line name.
-    ///
-    /// # Errors
-    /// [`Code::UnknownName`] with the nearest known name.
-    fn parse(text: &str) -> Result<Self> {
-        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            let hint = nearest(text, names.iter().copied());
-            let what = format!("no {} '{}'{hint}; known: {}", Self::WHAT, clip(text), names.join(", "));
-            Error::new(Code::UnknownName, what)
-        })
-    }
-
-    /// The command-line name.
-    fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
-    }
 }
 
 impl Choice for Switching {
