@@ -404,9 +404,11 @@ impl Sources<'_> {
                 }
             }
             steps += 1;
-            let share = self.share_done(cycle);
-            if steps.is_multiple_of(1 << 8) && !(self.progress)(share) {
-                return Err(Error::new(Code::Interrupted, "interrupted"));
+            if steps.is_multiple_of(1 << 8) {
+                let share = self.share_done(cycle);
+                if !(self.progress)(share) {
+                    return Err(Error::new(Code::Interrupted, "interrupted"));
+                }
             }
         }
     }
