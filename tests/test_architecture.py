@@ -15,14 +15,15 @@ PACKAGE = ROOT / "python" / "antiphon"
 
 # What each module of the core may import. Everything not listed is forbidden.
 FABRIC = {"error", "units"}
-COLLECTIVE = FABRIC | {"fabric", "system"}
+COLLECTIVE = FABRIC | {"fabric", "options", "system"}
 SCHEDULE = COLLECTIVE | {"collective"}
 ABOVE = SCHEDULE | {"schedule"}
 ALLOWED: dict[str, set[str]] = {
     "error": set(),
     "units": {"error"},
+    "options": FABRIC,
     "fabric": FABRIC,
-    "system": FABRIC | {"fabric"},
+    "system": FABRIC | {"fabric", "options"},
     "noc": COLLECTIVE,
     "collective": COLLECTIVE,
     "schedule": SCHEDULE,
@@ -33,9 +34,10 @@ ALLOWED: dict[str, set[str]] = {
     "export": ABOVE,
     "simulate": ABOVE | {"endpoint", "noc"},
     "rails": ABOVE,
-    "compute": FABRIC | {"system"},
+    "workload": FABRIC | {"collective"},
+    "compute": FABRIC | {"system", "workload"},
     "energy": ABOVE | {"simulate"},
-    "training": ABOVE | {"simulate", "endpoint", "compute", "energy"},
+    "training": ABOVE | {"simulate", "endpoint", "workload", "compute", "energy"},
 }
 
 # Comments (block comments do not nest here), and string, raw string and character literals.

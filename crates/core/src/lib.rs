@@ -1,15 +1,20 @@
 //! Antiphon core: collective communication schedules, built, proven, bounded and simulated.
 //!
-//! `Fabric + Collective --algorithm--> Schedule --> verify | bound | simulate`
+//! `Fabric + Collective --algorithm--> Schedule --> verify | bound | simulate`,
+//! `Workload + compute model + times of collectives --training--> iteration, epoch`
 
 pub mod algorithm;
 pub mod bound;
 pub mod collective;
+pub mod compute;
 pub mod error;
 pub mod fabric;
 pub mod noc;
+pub mod options;
 pub mod schedule;
 pub mod simulate;
 pub mod system;
+pub mod training;
 pub mod units;
 pub mod verify;
+pub mod workload;

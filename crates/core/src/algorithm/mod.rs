@@ -5,7 +5,6 @@ mod dbtree;
 mod direct;
 mod halving_doubling;
 mod multitree;
-mod options;
 mod path;
 mod ring;
 mod ring_2d;
@@ -16,10 +15,10 @@ mod tto;
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Fabric;
+use crate::options::Options;
 use crate::schedule::{Builder, Lane, Schedule};
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, clip};
-use options::Options;
 
 /// What an algorithm is, for people and for option checking.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +165,7 @@ pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: By
         return Err(Error::new(Code::UnknownName, what));
     };
     let info = algorithm.info();
-    let options = Options::parse(rest, info)?;
+    let options = Options::parse(info.name, rest, info.options)?;
     let request = Request { fabric, system, collective, bytes, spec, options };
     if !info.collectives.contains(&collective.kind) {
         let names: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();

@@ -1,9 +1,11 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
 mod choice;
+mod processor;
 mod router;
 
 pub use choice::Choice;
+pub use processor::{Dataflow, Processor, Roofline, SystolicArray};
 pub use router::{Allocator, RouterModel, Switching};
 
 use crate::error::{Code, Error, Result, nearest};
@@ -88,6 +90,8 @@ pub struct System {
     pub hand_off_ps: Picos,
     /// Rate at which a rank adds received data to its own, one message at a time; `None` is free.
     pub reduce_rate: Option<Rate>,
+    /// What computes on a rank, for training.
+    pub processor: Processor,
 }
 
 /// Packets of one message: how many, and flits in each (header included).
@@ -111,7 +115,7 @@ impl System {
         match name {
             "generic" => Ok(System {
                 name: "generic".into(),
-                description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free".into(),
+                description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank".into(),
                 link_rate: Rate::gb_per_s(25),
                 link_latency_ps: 20_000,
                 clock_ps: None,
@@ -127,6 +131,7 @@ impl System {
                 },
                 hand_off_ps: 10_000,
                 reduce_rate: None,
+                processor: Processor::parse("roofline")?,
             }),
             // reference/tto.md section 1; Table II of the paper.
             "tto" => Ok(System {
@@ -150,6 +155,7 @@ impl System {
                 hand_off_ps: 12_000,
                 // 16 PEs x 256 four-byte sums a cycle (reference section 1.3).
                 reduce_rate: Some(Rate(16 * 256 * 4 * 1_000_000_000)),
+                processor: Processor::parse("systolic")?,
             }),
             _ => Err(Error::new(
                 Code::UnknownName,

@@ -1,6 +1,5 @@
-//! Options of an algorithm: `key=value,key=value`.
+//! Options behind a name, as in `tto:chunk=96KiB,barrier=no`: `key=value,key=value`.
 
-use super::Info;
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{Bytes, clip, parse_bytes};
 
@@ -11,29 +10,31 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses `text` against the options `info` declares.
-    pub fn parse(text: &'a str, info: &Info) -> Result<Self> {
+    /// Parses `text` against the keys that `name` declares.
+    ///
+    /// # Errors
+    /// [`Code::BadSpec`] and [`Code::UnknownName`], naming what is wrong.
+    pub fn parse(name: &'static str, text: &'a str, known: &[(&'static str, &'static str)]) -> Result<Self> {
         let mut pairs: Vec<(&str, &str)> = Vec::new();
         for item in text.split(',').filter(|_| !text.is_empty()) {
             let Some((key, value)) = item.split_once('=') else {
-                let what = format!("{}: option '{}' is not of the form key=value", info.name, clip(item));
+                let what = format!("{}: option '{}' is not of the form key=value", name, clip(item));
                 return Err(Error::new(Code::BadSpec, what));
             };
-            let keys = || info.options.iter().map(|(key, _)| *key);
-            if !keys().any(|known| known == key) {
-                let known: Vec<_> = keys().collect();
-                let known =
-                    if known.is_empty() { "it has none".into() } else { format!("known: {}", known.join(", ")) };
+            let keys = || known.iter().map(|(key, _)| *key);
+            if !keys().any(|other| other == key) {
+                let list = keys().collect::<Vec<_>>().join(", ");
+                let known = if list.is_empty() { "it has none".into() } else { format!("known: {list}") };
                 let hint = nearest(key, keys());
-                let what = format!("{} has no option '{}'{hint}; {known}", info.name, clip(key));
+                let what = format!("{} has no option '{}'{hint}; {known}", name, clip(key));
                 return Err(Error::new(Code::UnknownName, what));
             }
             if pairs.iter().any(|(other, _)| *other == key) {
-                return Err(Error::new(Code::BadSpec, format!("{}: option '{key}' is given twice", info.name)));
+                return Err(Error::new(Code::BadSpec, format!("{}: option '{key}' is given twice", name)));
             }
             pairs.push((key, value));
         }
-        Ok(Options { name: info.name, pairs })
+        Ok(Options { name, pairs })
     }
 
     /// The text of an option.
@@ -56,6 +57,24 @@ impl<'a> Options<'a> {
     /// A data size.
     pub fn bytes(&self, key: &str, default: Bytes) -> Result<Bytes> {
         self.get(key).map_or(Ok(default), |text| parse_bytes(text).map_err(|e| e.at(format!("{}: {key}", self.name))))
+    }
+
+    /// A whole number from 1 to `most`.
+    pub fn count(&self, key: &str, default: u32, most: u32) -> Result<u32> {
+        let Some(text) = self.get(key) else { return Ok(default) };
+        text.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(|| {
+            let what = format!("{}: {key}={}: expected a whole number from 1 to {most}", self.name, clip(text));
+            Error::new(Code::BadSpec, what)
+        })
+    }
+
+    /// A number from `least` to `most`.
+    pub fn number(&self, key: &str, default: f64, least: f64, most: f64) -> Result<f64> {
+        let Some(text) = self.get(key) else { return Ok(default) };
+        text.parse().ok().filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+            let what = format!("{}: {key}={}: expected a number from {least} to {most}", self.name, clip(text));
+            Error::new(Code::BadSpec, what)
+        })
     }
 
     /// A rank below `ranks`.

@@ -1,0 +1,1 @@
+//! Compute models: how long a rank works on a layer.

@@ -1,0 +1,1 @@
+//! Training: layers, overlap policies, iteration and epoch.

@@ -1,0 +1,179 @@
+//! Workloads: the layers of a model, what they compute and what they exchange.
+
+mod presets;
+mod table;
+
+pub use presets::{PRESETS, Preset};
+
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::units::{Bytes, Picos};
+
+/// Most layers of a workload.
+pub const MAX_LAYERS: usize = 1 << 20;
+
+/// One convolution, or a matrix product written as one (a fully connected layer has a filter as
+/// large as its input). No padding: the input is given with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Convolution {
+    /// Height of the input.
+    pub input_height: u64,
+    /// Width of the input.
+    pub input_width: u64,
+    /// Height of the filters.
+    pub filter_height: u64,
+    /// Width of the filters.
+    pub filter_width: u64,
+    /// Channels of the input.
+    pub channels: u64,
+    /// Filters, the channels of the output.
+    pub filters: u64,
+    /// Stride in both directions.
+    pub stride: u64,
+}
+
+impl Convolution {
+    /// Height and width of the output (reference: TTO's SCALE-Sim configuration).
+    pub fn output(&self) -> (u64, u64) {
+        let size = |input: u64, filter: u64| (input - filter + self.stride) / self.stride;
+        (size(self.input_height, self.filter_height), size(self.input_width, self.filter_width))
+    }
+
+    /// Weights of one filter.
+    pub fn filter(&self) -> u64 {
+        self.filter_height * self.filter_width * self.channels
+    }
+
+    /// The same layer as totals of one sample.
+    pub fn counts(&self) -> Counts {
+        let (height, width) = self.output();
+        let output_elements = height * width * self.filters;
+        Counts {
+            macs: output_elements * self.filter(),
+            input_elements: self.input_height * self.input_width * self.channels,
+            output_elements,
+        }
+    }
+}
+
+/// Totals of a layer's forward pass on one sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Multiply-adds.
+    pub macs: u64,
+    /// Elements read.
+    pub input_elements: u64,
+    /// Elements written.
+    pub output_elements: u64,
+}
+
+/// A pass over a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Output from input.
+    Forward,
+    /// Gradient of the input from that of the output.
+    InputGradient,
+    /// Gradient of the weights.
+    WeightGradient,
+}
+
+impl Pass {
+    /// All, in the order they are computed.
+    pub const ALL: [Pass; 3] = [Pass::Forward, Pass::InputGradient, Pass::WeightGradient];
+
+    /// Name for messages and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::InputGradient => "input gradient",
+            Pass::WeightGradient => "weight gradient",
+        }
+    }
+}
+
+/// One value for each pass; index it by [`Pass`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Passes<T>(pub [T; 3]);
+
+impl<T> std::ops::Index<Pass> for Passes<T> {
+    type Output = T;
+
+    fn index(&self, pass: Pass) -> &T {
+        &self.0[pass as usize]
+    }
+}
+
+/// What a layer computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A shape: any compute model but a measured one can time it.
+    Convolution(Convolution),
+    /// Totals: a roofline can time it.
+    Counts(Counts),
+    /// Measured times of the three passes, of a whole batch.
+    Measured(Passes<Picos>),
+}
+
+/// A collective that a pass of a layer needs, over all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Exchange {
+    /// What is exchanged.
+    pub kind: Kind,
+    /// Size of the full buffer.
+    pub bytes: Bytes,
+}
+
+/// One layer of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// Name.
+    pub name: String,
+    /// What it computes.
+    pub work: Work,
+    /// Weights, and so gradients. A measured layer has none: its table says what is exchanged.
+    pub params: u64,
+    /// Number of the group of layers whose gradients are reduced together, if the table has groups.
+    pub bucket: Option<u32>,
+    /// What the table says is exchanged after each pass.
+    pub exchanges: Passes<Option<Exchange>>,
+}
+
+/// A model: its layers in the order of the forward pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Name of the preset or file.
+    pub name: String,
+    /// Layers, at least one.
+    pub layers: Vec<Layer>,
+}
+
+impl Workload {
+    /// A preset by name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] with the nearest known name.
+    pub fn preset(name: &str) -> Result<Workload> {
+        presets::find(name)
+    }
+
+    /// A workload from the text of a CSV table in one of three forms: shapes (SCALE-Sim's columns),
+    /// totals, or measured times; see `docs/workloads.md`. O(text).
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] with row and column, [`Code::TooLarge`] past [`MAX_LAYERS`].
+    pub fn from_csv(name: &str, text: &str) -> Result<Workload> {
+        table::read(name, text).map_err(|error| error.at(format_args!("workload {name}")))
+    }
+
+    /// Weights of all layers.
+    pub fn params(&self) -> u64 {
+        self.layers.iter().map(|layer| layer.params).sum()
+    }
+
+    /// Refuses layer `index` because of `reason`.
+    pub fn refuse<T>(&self, index: usize, reason: impl std::fmt::Display) -> Result<T> {
+        let layer = &self.layers[index].name;
+        Err(Error::new(Code::NotApplicable, format!("{}: layer {index} ('{layer}') {reason}", self.name)))
+    }
+}
