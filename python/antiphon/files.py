@@ -1,14 +1,16 @@
-"""Files that appear complete or not at all."""
+"""Files: read after a look at their size; written complete or not at all."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from antiphon._core import format_bytes
 from antiphon.errors import AntiphonError
 
 _unfinished: set[Path] = set()
@@ -20,6 +22,30 @@ def discard_unfinished() -> None:
     for path in list(_unfinished):
         with suppress(OSError):
             path.unlink()
+
+
+def read_text(path: str, largest: int) -> str:
+    """The text of a regular file of at most ``largest`` bytes.
+
+    Raises:
+        AntiphonError: ``bad-file`` or ``too-large``, naming the file.
+    """
+    file = Path(path)
+    try:
+        status = file.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise AntiphonError(f"{path}: cannot be read: Is a directory", "bad-file")
+        if not stat.S_ISREG(status.st_mode):  # a device or pipe may never end
+            raise AntiphonError(f"{path}: is not a regular file", "bad-file")
+        if status.st_size > largest:
+            raise AntiphonError(f"{path}: is larger than {format_bytes(largest)}", "too-large")
+        return file.read_text("utf-8")
+    except AntiphonError:
+        raise
+    except OSError as error:
+        raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
+    except ValueError:
+        raise AntiphonError(f"{path}: is not UTF-8 text", "bad-file") from None
 
 
 @contextmanager

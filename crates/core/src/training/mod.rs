@@ -1,1 +1,13 @@
-//! Training: layers, overlap policies, iteration and epoch.
+//! Training: an iteration as a graph of computations and exchanges, its time, and that of an epoch.
+//!
+//! `layer times + overlap policy --plan--> operations --timeline (on a network)--> iteration --> epoch`
+
+mod epoch;
+mod network;
+mod plan;
+mod timeline;
+
+pub use epoch::{epoch_gain, iterations, samples_per_rank};
+pub use network::{Network, Serial};
+pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Work};
+pub use timeline::{Iteration, Span, run};

@@ -1,6 +1,6 @@
 //! Reads workload tables: CSV with one row for each layer and a header row that names the columns.
 
-use super::{Convolution, Counts, Exchange, Layer, MAX_LAYERS, Pass, Passes, Work, Workload};
+use super::{Convolution, Counts, Exchange, Layer, MAX_LAYERS, Passes, Work, Workload};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{MAX_BYTES, PICOS_PER_NANO, clip};
@@ -304,7 +304,7 @@ fn measured(row: &Row) -> Result<(Work, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::PRESETS;
+    use crate::workload::{PRESETS, Pass};
 
     const HEADER: &str = "layer,ifmap_h,ifmap_w,filter_h,filter_w,channels,num_filters,stride\n";
 

@@ -1,0 +1,53 @@
+//! What carries the exchanges of an iteration.
+
+use crate::units::Picos;
+use std::collections::VecDeque;
+
+/// Carries exchanges, numbered by the caller. Time never goes backwards between calls.
+pub trait Network {
+    /// Exchange `id` is ready at `now`.
+    fn submit(&mut self, now: Picos, id: usize);
+
+    /// The exchange that finishes next if no other is submitted before, and when.
+    fn next(&self) -> Option<(Picos, usize)>;
+
+    /// Takes the exchange of [`Network::next`] off the network; returns when it started.
+    fn finish(&mut self) -> Picos;
+}
+
+/// One exchange after another, in the order in which they became ready (TTO artifact's overlap:
+/// reference section 6).
+pub struct Serial<'a> {
+    /// Time of every exchange.
+    times: &'a [Picos],
+    waiting: VecDeque<usize>,
+    /// The exchange in flight: start and number.
+    flying: Option<(Picos, usize)>,
+}
+
+impl<'a> Serial<'a> {
+    /// A network on which exchange `i` takes `times[i]`.
+    pub fn new(times: &'a [Picos]) -> Self {
+        Serial { times, waiting: VecDeque::new(), flying: None }
+    }
+}
+
+impl Network for Serial<'_> {
+    fn submit(&mut self, now: Picos, id: usize) {
+        if self.flying.is_none() {
+            self.flying = Some((now, id));
+        } else {
+            self.waiting.push_back(id);
+        }
+    }
+
+    fn next(&self) -> Option<(Picos, usize)> {
+        self.flying.map(|(start, id)| (start + self.times[id], id))
+    }
+
+    fn finish(&mut self) -> Picos {
+        let (start, id) = self.flying.take().expect("something is in flight");
+        self.flying = self.waiting.pop_front().map(|next| (start + self.times[id], next));
+        start
+    }
+}

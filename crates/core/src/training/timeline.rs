@@ -1,0 +1,218 @@
+//! Runs the operations of an iteration: one stream of computations, one network.
+
+use super::network::Network;
+use super::plan::{Plan, Work};
+use crate::units::Picos;
+use crate::workload::Pass;
+
+/// When an operation ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// All it waits for had finished.
+    pub ready_ps: Picos,
+    /// It started.
+    pub start_ps: Picos,
+    /// It finished.
+    pub finish_ps: Picos,
+}
+
+/// The time of one iteration, and where it went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Iteration {
+    /// All of it.
+    pub time_ps: Picos,
+    /// Forward pass.
+    pub forward_ps: Picos,
+    /// Both gradients.
+    pub backward_ps: Picos,
+    /// Local aggregation.
+    pub aggregation_ps: Picos,
+    /// Sum of all exchanges.
+    pub communication_ps: Picos,
+    /// When each operation ran.
+    pub spans: Vec<Span>,
+}
+
+impl Iteration {
+    /// Time spent computing.
+    pub fn compute_ps(&self) -> Picos {
+        self.forward_ps + self.backward_ps + self.aggregation_ps
+    }
+
+    /// Time the computation waited for exchanges.
+    pub fn exposed_ps(&self) -> Picos {
+        self.time_ps - self.compute_ps()
+    }
+}
+
+/// Runs `plan` on `network`, whose exchanges have the plan's numbers. Computations run one at a time
+/// in their order, each after what it waits for; exchanges go to the network as they become ready,
+/// those of one moment in the plan's order. O(operations).
+pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
+    let operations = &plan.operations;
+    let mut spans = vec![Span::default(); operations.len()];
+    let mut missing: Vec<usize> = operations.iter().map(|operation| operation.after.len()).collect();
+    let mut waiters: Vec<Vec<usize>> = vec![Vec::new(); operations.len()];
+    let mut exchanges = vec![0; plan.exchanges.len()];
+    for (index, operation) in operations.iter().enumerate() {
+        operation.after.iter().for_each(|&other| waiters[other].push(index));
+        if let Work::Exchange(id) = operation.work {
+            exchanges[id] = index;
+        }
+    }
+    let computes: Vec<usize> =
+        (0..operations.len()).filter(|&index| matches!(operations[index].work, Work::Compute(_))).collect();
+    let (mut next_compute, mut free_at, mut now) = (0, 0, 0);
+    let mut computing: Option<(Picos, usize)> = None;
+    loop {
+        // Start the next computation if it is ready.
+        if computing.is_none()
+            && let Some(&index) = computes.get(next_compute)
+            && missing[index] == 0
+        {
+            let Work::Compute(time) = operations[index].work else { unreachable!("a computation") };
+            let start = spans[index].ready_ps.max(free_at);
+            spans[index].start_ps = start;
+            computing = Some((start + time, index));
+            next_compute += 1;
+        }
+        // The earlier of a computation's end and an exchange's; the computation where both are one moment.
+        let arrival = network.next();
+        let finished = match (computing, arrival) {
+            (Some((end, index)), exchange) if exchange.is_none_or(|(time, _)| end <= time) => {
+                (now, free_at, computing) = (end, end, None);
+                index
+            }
+            (_, Some((end, id))) => {
+                now = end;
+                spans[exchanges[id]].start_ps = network.finish();
+                exchanges[id]
+            }
+            _ => break,
+        };
+        spans[finished].finish_ps = now;
+        for &waiter in &waiters[finished] {
+            missing[waiter] -= 1;
+            if missing[waiter] == 0 {
+                spans[waiter].ready_ps = now;
+                if let Work::Exchange(id) = operations[waiter].work {
+                    network.submit(now, id);
+                }
+            }
+        }
+    }
+    let computed = |passes: &[Pass]| {
+        let of = |operation: &&super::Operation| passes.contains(&operation.pass);
+        let time = |operation: &super::Operation| match operation.work {
+            Work::Compute(time) => time,
+            Work::Exchange(_) => 0,
+        };
+        operations.iter().filter(of).map(time).sum()
+    };
+    let length = |index: &usize| spans[*index].finish_ps - spans[*index].start_ps;
+    Iteration {
+        time_ps: now + plan.aggregation,
+        forward_ps: computed(&[Pass::Forward]),
+        backward_ps: computed(&[Pass::InputGradient, Pass::WeightGradient]),
+        aggregation_ps: plan.aggregation,
+        communication_ps: exchanges.iter().map(length).sum(),
+        spans,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::Kind;
+    use crate::training::{Bucket, Cost, Overlap, Serial};
+    use crate::workload::{Exchange, Passes};
+    use proptest::prelude::*;
+
+    fn layer(times: [Picos; 3], bytes: u64, bucket: Option<u32>) -> Cost {
+        let gradients = (bytes > 0).then_some(Exchange { kind: Kind::AllReduce, bytes });
+        Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket }
+    }
+
+    /// Every byte takes a picosecond.
+    fn iteration(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> (Plan, Iteration) {
+        let plan = Plan::data_parallel(costs, overlap, bucket, aggregation).unwrap();
+        let times: Vec<Picos> = plan.exchanges.iter().map(|exchange| exchange.bytes).collect();
+        let iteration = run(&plan, &mut Serial::new(&times));
+        (plan, iteration)
+    }
+
+    /// Spans of the exchanges.
+    fn exchanged((plan, iteration): &(Plan, Iteration)) -> Vec<(Picos, Picos, Picos)> {
+        let spans = plan.operations.iter().zip(&iteration.spans);
+        let exchanges = spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)));
+        exchanges.map(|(_, span)| (span.ready_ps, span.start_ps, span.finish_ps)).collect()
+    }
+
+    #[test]
+    fn exact_times_of_three_layers() {
+        let costs = [layer([10, 5, 5], 40, None), layer([20, 10, 10], 30, None), layer([30, 15, 15], 20, None)];
+        let none = iteration(&costs, Overlap::None, Bucket::Table, 7);
+        assert_eq!(exchanged(&none), [(120, 120, 210)]);
+        assert_eq!((none.1.time_ps, none.1.compute_ps(), none.1.exposed_ps()), (217, 127, 90));
+        // The backward pass leaves layer 2 at 90, layer 1 at 110, layer 0 at 120.
+        let layerwise = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 7);
+        assert_eq!(exchanged(&layerwise), [(90, 90, 110), (110, 110, 140), (120, 140, 180)]);
+        assert_eq!((layerwise.1.time_ps, layerwise.1.exposed_ps(), layerwise.1.communication_ps), (187, 60, 90));
+    }
+
+    #[test]
+    fn buckets_join_layers() {
+        let costs = [
+            layer([1, 1, 1], 8, Some(4)),
+            layer([1, 1, 1], 0, None),
+            layer([1, 1, 1], 4, Some(2)),
+            layer([1, 1, 1], 2, Some(2)),
+            layer([1, 1, 1], 1, None),
+        ];
+        let bytes = |bucket| {
+            let plan = Plan::data_parallel(&costs, Overlap::Layerwise, bucket, 0).unwrap();
+            plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(bytes(Bucket::Table), [1, 6, 8]);
+        assert_eq!(bytes(Bucket::Layer), [1, 2, 4, 8]);
+        assert_eq!(bytes(Bucket::Bytes(3)), [3, 4, 8]);
+        assert_eq!(bytes(Bucket::Bytes(1000)), [15]);
+        let torn = [layer([1; 3], 1, Some(1)), layer([1; 3], 1, None), layer([1; 3], 1, Some(1))];
+        let error = Plan::data_parallel(&torn, Overlap::Layerwise, Bucket::Table, 0).unwrap_err();
+        assert!(error.message.contains("bucket 1 do not adjoin"));
+    }
+
+    #[test]
+    fn exchanges_between_layers_are_waited_for() {
+        let mut costs = [layer([10, 10, 10], 0, None), layer([10, 10, 10], 0, None)];
+        costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllToAll, bytes: 5 });
+        costs[1].exchanges.0[1] = Some(Exchange { kind: Kind::AllToAll, bytes: 25 });
+        let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+        // After layer 0's forward pass; after layer 1's input gradient, before its weight gradient.
+        assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
+        assert_eq!((run.1.time_ps, run.1.exposed_ps()), (90, 30));
+    }
+
+    proptest! {
+        /// No policy computes or exchanges more or less than another, and overlapping only helps.
+        #[test]
+        fn policies_do_the_same_work(
+            layers in prop::collection::vec(([0u64..1000, 0u64..1000, 0u64..1000], 0u64..5000), 1..40),
+            size in 1u64..20_000,
+            aggregation in 0u64..100,
+        ) {
+            let costs: Vec<Cost> = layers.iter().map(|&(times, bytes)| layer(times, bytes, None)).collect();
+            let (_, none) = iteration(&costs, Overlap::None, Bucket::Table, aggregation);
+            for bucket in [Bucket::Layer, Bucket::Bytes(size)] {
+                let (_, run) = iteration(&costs, Overlap::Layerwise, bucket, aggregation);
+                prop_assert_eq!(run.compute_ps(), none.compute_ps());
+                prop_assert_eq!(run.communication_ps, none.communication_ps);
+                prop_assert!(run.time_ps <= none.time_ps);
+                prop_assert!(run.exposed_ps() <= run.communication_ps);
+                let longest = run.compute_ps().max(run.communication_ps);
+                prop_assert!(run.time_ps >= longest);
+            }
+            prop_assert_eq!(none.exposed_ps(), none.communication_ps);
+        }
+    }
+}

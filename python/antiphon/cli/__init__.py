@@ -1,0 +1,9 @@
+"""The command line. Its arguments and the keys of ``--json`` (docs/json.md) are stable.
+
+One file holds one group of commands, and registers them with ``main``.
+"""
+
+from antiphon.cli import collectives, lists, noc
+from antiphon.cli.group import main
+
+__all__ = ["collectives", "lists", "main", "noc"]

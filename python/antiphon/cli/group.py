@@ -1,0 +1,117 @@
+"""The group of all commands: how a failure ends, how Ctrl-C is heard."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+
+import antiphon
+from antiphon.errors import AntiphonError
+from antiphon.files import discard_unfinished
+
+
+class Cli(click.Group):
+    """Ends every failure with one line on stderr: exit status 2, or 130 after Ctrl-C."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        arguments = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in arguments
+        arguments = [argument for argument in arguments if argument != "--debug"]
+        extra["standalone_mode"] = False
+        try:
+            _prepare_output()
+            _check_text(arguments)
+            status = super().main(arguments, prog_name or "antiphon", **extra)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+            sys.exit(2)
+        except click.ClickException as error:
+            _fail(error.format_message(), debug)
+        except AntiphonError as error:
+            _fail(error.message, debug)
+        except BrokenPipeError:
+            # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except OSError as error:  # those of files the user names have become AntiphonErrors
+            with suppress(OSError):
+                sys.stdout.flush()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _fail(f"the output cannot be written: {error.strerror or error}", debug)
+        except MemoryError:
+            _fail("out of memory; use a smaller fabric or size", debug)
+        except Exception as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            _fail(f"internal error: {what}; please report it with the output of the same command and --debug", debug)
+        sys.exit(status or 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # The work is done in a thread, so that Ctrl-C is heard while the core computes.
+        outcome: list[Any] = []
+        failure: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                outcome.append(super(Cli, self).invoke(ctx))
+            except BaseException as error:
+                failure.append(error)
+            finally:
+                done.set()
+
+        done = threading.Event()
+        try:
+            threading.Thread(target=work, daemon=True).start()
+            while not done.wait(0.05):
+                pass
+            if failure:
+                raise failure[0]
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            if not done.is_set():
+                # The thread cannot be stopped: leave at once, and nothing half-written behind.
+                discard_unfinished()
+                Console(stderr=True).show_cursor(True)
+                sys.stdout.flush()
+                os._exit(130)
+            ctx.exit(130)
+        return outcome[0]
+
+
+def _fail(message: str, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+def _prepare_output() -> None:
+    """Output that a stream cannot take, such as µ in ASCII, is replaced; a closed stdout is ignored."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise AntiphonError(f"argument {argument!a} is not valid UTF-8", "bad-spec") from None
+
+
+@click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(antiphon.__version__, prog_name="antiphon")
+@click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (works anywhere).")
+def main() -> None:
+    """Collective communication on accelerator fabrics: proven, bounded and timed."""

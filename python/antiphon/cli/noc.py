@@ -1,0 +1,131 @@
+"""The command that times the flit-level network alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import FABRIC, JSON, F, Sectioned, SectionedOption, completing
+from antiphon.errors import AntiphonError
+from antiphon.terminal import open_console, print_json, print_noc, progress_bar
+
+
+def network_options(function: F) -> F:
+    """The parameters of ``antiphon.noc`` that stay the same over all rates."""
+    for section, name, default, meaning in reversed(NETWORK_OPTIONS):
+        option = click.option(
+            "--" + name.replace("_", "-"),
+            cls=SectionedOption,
+            section=section,
+            default=default,
+            show_default=default is not None,
+            type=str if isinstance(default, str) or name == "routing" else int,
+            help=meaning,
+        )
+        function = option(function)
+    return function
+
+
+NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
+    ("Traffic", "packet_flits", 1, "Flits of every packet."),
+    ("Traffic", "seed", 1, "Seed of all random numbers."),
+    ("Network", "routing", None, "xy, yx or minimal.  [default: xy on grids, else minimal]"),
+    ("Network", "link_cycles", 1, "Cycles a link takes for one flit."),
+    ("Network", "latency_cycles", 0, "Cycles a flit travels after that."),
+    ("Routers", "vcs", 4, "Virtual channels of a link."),
+    ("Routers", "vc_depth", 8, "Flits in the buffer of a virtual channel."),
+    ("Routers", "switching", "wormhole", "wormhole or cut-through."),
+    ("Routers", "allocator", "islip", "islip, round-robin or age."),
+    ("Routers", "iterations", 1, "Iterations of each allocation."),
+    ("Routers", "routing_cycles", 1, "Route computation."),
+    ("Routers", "vc_allocation_cycles", 1, "Allocation of a virtual channel."),
+    ("Routers", "switch_allocation_cycles", 1, "Allocation of the crossbar."),
+    ("Routers", "traversal_cycles", 1, "Crossing the router."),
+    ("Routers", "credit_cycles", 1, "From the arrival of a credit to its use."),
+    ("Routers", "input_speedup", 1, "Crossbar inputs of an input port."),
+    ("Routers", "output_speedup", 1, "Crossbar outputs of an output port."),
+    ("Routers", "internal_speedup", 1, "Allocations in a cycle."),
+    ("Routers", "output_queue_flits", None, "Flits that may wait for a link.  [default: any number]"),
+    ("Measurement", "warm_up_cycles", None, "Cycles before measuring.  [default: until latencies settle]"),
+    ("Measurement", "cycles", None, "Cycles measured.  [default: until the mean is known well]"),
+)
+"""Section, name, default and meaning of the parameters of ``antiphon.noc`` but traffic and rate."""
+
+
+@main.command(cls=Sectioned)
+@FABRIC
+@click.option(
+    "--traffic",
+    cls=SectionedOption,
+    section="Traffic",
+    default="uniform",
+    show_default=True,
+    help=f"Who sends to whom: {', '.join(antiphon.traffic_patterns())}[:rank=N,share=X].",
+    shell_complete=completing(antiphon.traffic_patterns),
+)
+@click.option(
+    "--rate",
+    "rates",
+    cls=SectionedOption,
+    section="Traffic",
+    multiple=True,
+    metavar="X[,Y,...]",
+    help="Flits offered per rank and cycle; several give a table. Repeatable.  [default: 0.1]",
+)
+@click.option(
+    "--saturation",
+    cls=SectionedOption,
+    section="Traffic",
+    is_flag=True,
+    help="Find the largest stable rate instead, to 1 %.",
+)
+@network_options
+@JSON
+def noc(fabric: str, traffic: str, rates: tuple[str, ...], saturation: bool, as_json: bool, **parameters: Any) -> None:
+    """Time the flit-level network alone, under synthetic traffic (docs/noc.md).
+
+    Routers have virtual channels and credits; delays are in cycles.
+    """
+    if saturation and rates:
+        raise click.UsageError("give either --rate or --saturation")
+    network = antiphon.Fabric(fabric)
+    with progress_bar() as progress:
+        if saturation:
+            found = antiphon.noc_saturation(network, traffic, progress=partial(progress, "saturation"), **parameters)
+            runs = [found.stable]
+        else:
+            runs = [
+                antiphon.noc(network, traffic, rate, progress=partial(progress, f"rate {rate:g}"), **parameters)
+                for rate in _rates(rates or ("0.1",))
+            ]
+    if as_json:
+        if saturation:
+            print_json("noc", found.to_dict())
+        elif len(runs) == 1:
+            print_json("noc", runs[0].to_dict())
+        else:
+            document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
+            print_json("noc", document)
+        return
+    print_noc(runs)
+    if saturation:
+        least = found.unstable_rate
+        above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
+        open_console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
+
+
+def _rates(texts: Sequence[str]) -> list[float]:
+    """The rates of ``--rate``."""
+    rates = []
+    for text in ",".join(texts).split(","):
+        try:
+            rates.append(float(text))
+        except ValueError:
+            message = f"rate '{text[:40]}' is not a number; write for example 0.3 or 0.1,0.2,0.3"
+            raise AntiphonError(message, "bad-size") from None
+    return rates

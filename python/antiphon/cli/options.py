@@ -1,0 +1,83 @@
+"""Arguments and options that commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+import antiphon
+from antiphon.comparison import known_names
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def completing(*known: Callable[[], Sequence[str]]) -> Callable[[Any, Any, str], list[CompletionItem]]:
+    """Shell completion from lists of names."""
+
+    def complete(_context: Any, _parameter: Any, typed: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for names in known for name in names() if name.startswith(typed)]
+
+    return complete
+
+
+def _fabric_kinds() -> list[str]:
+    return [kind for kind, _example, _summary in antiphon.fabrics()]
+
+
+FABRIC = click.argument("fabric", shell_complete=completing(_fabric_kinds))
+ALGORITHM = click.argument("algorithm", shell_complete=completing(known_names))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
+
+
+def fidelity_option(text: str) -> Callable[[F], F]:
+    names = completing(antiphon.fidelities)
+    return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=names)
+
+
+def problem(function: F) -> F:
+    """The options that say what is to be done, and on what."""
+    for option in (
+        click.option(
+            "--system",
+            default="generic",
+            show_default=True,
+            help="Preset of link, packet and endpoint parameters.",
+            shell_complete=completing(antiphon.systems),
+        ),
+        click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size."),
+        click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
+        click.option(
+            "--collective",
+            default="all-reduce",
+            show_default=True,
+            help="What to compute.",
+            shell_complete=completing(antiphon.collectives),
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+class Sectioned(click.Command):
+    """Lists its options in the sections they name."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        for option in sorted(options, key=lambda option: not isinstance(option, SectionedOption)):
+            if record := option.get_help_record(ctx):
+                sections.setdefault(getattr(option, "section", "Options"), []).append(record)
+        for section, records in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(records)
+
+
+class SectionedOption(click.Option):
+    """An option of a section of the help."""
+
+    def __init__(self, *names: Any, section: str, **extra: Any) -> None:
+        super().__init__(*names, **extra)
+        self.section = section
