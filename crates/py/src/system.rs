@@ -240,6 +240,8 @@ fn checked(system: system::System) -> PyResult<System> {
         }
     }
     system.router.check().map_err(raise)?;
+    // A specification is checked where it is read.
+    Processor::parse(&system.processor.spec()).map_err(raise)?;
     Ok(System(system))
 }
 

@@ -98,7 +98,7 @@ impl TrainingPlan {
         run(py, move || {
             let times = compute::layer_times(&workload, &processor, batch.into())?;
             let costs = Cost::of(&workload, &times, gradient_bytes.into())?;
-            let aggregation = compute::aggregation(&workload, &processor);
+            let aggregation = compute::aggregation(workload.params(), &processor);
             let plan = Plan::data_parallel(&costs, overlap, bucket, aggregation)
                 .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
             Ok(TrainingPlan { workload, costs, plan })
