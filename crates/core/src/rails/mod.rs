@@ -4,6 +4,7 @@
 //! `Topology --scheduler--> Plan --engine--> Run` at the level of stages: every NPU does the same, so
 //! one of them stands for all and cost does not grow with their number.
 
+pub mod advise;
 pub mod consistency;
 pub mod engine;
 pub mod plan;
