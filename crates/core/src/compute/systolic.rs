@@ -121,11 +121,13 @@ impl SystolicArray {
     }
 
     /// Weight or input stationary: an operand of `depth` x `columns` stays while `streamed` vectors of the
-    /// other pass. Every fold is loaded row by row, and ends when the last sum has crossed the array.
+    /// other pass. Every fold is loaded row by row, and ends when the last sum has crossed the array; the
+    /// next waits for that. The first cycle is number 0, and the last one's number is the time, as SCALE-Sim
+    /// 3 reports it.
     fn stationary(&self, depth: u64, columns: u64, streamed: u64) -> u128 {
         let (array_rows, array_columns) = (u64::from(self.rows), u64::from(self.columns));
         let folds = u128::from(depth.div_ceil(array_rows)) * u128::from(columns.div_ceil(array_columns));
-        folds * u128::from(2 * array_rows + array_columns + streamed - 2)
+        folds * u128::from(2 * array_rows + array_columns + streamed - 2) - 1
     }
 }
 
