@@ -3,7 +3,8 @@
     python3 -m venv /tmp/scalesim && /tmp/scalesim/bin/pip install scalesim==3.0.0 "numpy<2.4"
     /tmp/scalesim/bin/python -W ignore scripts/scalesim_cycles.py data/scalesim/cycles.csv
 
-An environment of its own, because scalesim 3.0.0 fails with the numpy of requirements-dev.txt. Memory never stalls the array: SCALE-Sim computes the bandwidth that is needed (mode CALC) and buffers hold everything.
+An environment of its own, because scalesim 3.0.0 fails with the numpy of requirements-dev.txt. Memory never stalls the
+array: SCALE-Sim computes the bandwidth that is needed (mode CALC), and buffers hold everything.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LAYERS = [
 ]
 ARRAYS = [(4, 4), (8, 8), (16, 16), (4, 16), (16, 4), (1, 8), (8, 1)]
 DATAFLOWS = ["os", "ws", "is"]
-COLUMNS = "layer,ifmap_h,ifmap_w,filter_h,filter_w,channels,num_filters,stride".split(",")
+COLUMNS = ["layer", "ifmap_h", "ifmap_w", "filter_h", "filter_w", "channels", "num_filters", "stride"]
 
 CONFIG = """[general]
 run_name = run
