@@ -58,7 +58,8 @@ def from_onnx(
 
     Counted are Conv, ConvTranspose, Gemm, MatMul, RNN, GRU and LSTM, and the weights of these, of embeddings
     (Gather), normalizations, biases and scales. Weights that several nodes share count once, for the first: exporters
-    merge equal constants, such as the biases of an untrained model. A bias or scale belongs to the layer in front of it.
+    merge equal constants, such as the biases of an untrained model. A bias or scale belongs to the layer in front of
+    it.
 
     Args:
         path: the model. Weights in files beside it are not read.
@@ -96,8 +97,9 @@ def from_onnx(
     except Exception as error:
         reason = " ".join(str(error).split())
         raise AntiphonError(f"{path}: shapes cannot be inferred: {reason}", "bad-file") from None
-    first = next((_sizes(value) for value in inputs), [])
-    return table_of(name or Path(path).stem, _Counter(str(path), model.graph).layers(), samples(batch, (first or [1])[0]))
+    first = next((_sizes(value) for value in inputs), []) or [1]
+    layers = _Counter(str(path), model.graph).layers()
+    return table_of(name or Path(path).stem, layers, samples(batch, first[0]))
 
 
 def _sizes(value: Any) -> list[int]:
@@ -150,8 +152,9 @@ class _Counter:
                 message = f"{self.path}: node '{label}' has operator {node.op_type}, which is not counted"
                 raise AntiphonError(f"{message}; export or simplify the model without it", "not-applicable")
             if node.op_type == "Constant":
-                tensors = [attribute.t for attribute in node.attribute if attribute.name == "value"]
-                self.weights.update({node.output[0]: (node.output[0], _weights(tensor)) for tensor in tensors})
+                for attribute in node.attribute:
+                    if attribute.name == "value":
+                        self.weights[node.output[0]] = (node.output[0], _weights(attribute.t))
                 continue
             if node.op_type in SAME_WEIGHTS and node.input[0] in self.weights:
                 self.weights[node.output[0]] = self.weights[node.input[0]]

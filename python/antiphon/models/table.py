@@ -99,6 +99,6 @@ def table_of(name: str, layers: Iterable[Layer], batch: int) -> LayerTable:
             raise AntiphonError(f"{message}; give a single sample", "not-applicable")
         if layer.params or layer.macs:
             # A row that starts with # would be a comment.
-            label = layer.layer.strip().lstrip("#") or f"layer{index}"
+            label = layer.layer.lstrip("# ") or f"layer{index}"
             rows.append(Layer(label, layer.params, *[count // batch for count in counts]))
     return LayerTable(name, rows)

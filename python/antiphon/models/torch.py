@@ -31,23 +31,23 @@ def from_torch(model: Any, *inputs: Any, batch: int | None = None, name: str | N
         import torch
         from torch.utils.flop_counter import FlopCounterMode
     except ImportError:
-        raise AntiphonError("reading PyTorch models needs torch; pip install antiphon[torch]", "not-applicable") from None
+        message = "reading PyTorch models needs torch; pip install antiphon[torch]"
+        raise AntiphonError(message, "not-applicable") from None
     if not isinstance(model, torch.nn.Module):
         raise AntiphonError(f"not a torch.nn.Module: {type(model).__name__}", "bad-file")
     name = name or type(model).__name__
     first = next(_tensors(inputs), None)
     batch = samples(batch, first.shape[0] if first is not None and first.dim() else 1)
-    training = {module: module.training for module in model.modules()}
     with ExitStack() as stack:
         # Fused kernels would hide products from the counter.
         stack.enter_context(torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH))
         stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
         torch.backends.mha.set_fastpath_enabled(False)
         counter = _Counter(model, stack.enter_context(FlopCounterMode(display=False)))
-        for module in training:
+        for module in model.modules():
+            stack.callback(setattr, module, "training", module.training)
             stack.enter_context(module.register_forward_pre_hook(counter.start, with_kwargs=True))
             stack.enter_context(module.register_forward_hook(counter.stop, with_kwargs=True))
-        stack.callback(lambda: [setattr(module, "training", mode) for module, mode in training.items()])
         model.eval()
         try:
             model(*inputs)
