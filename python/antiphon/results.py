@@ -17,7 +17,7 @@ Table: TypeAlias = dict[str, Column]
 """Column name to array; all arrays of a table have the same length."""
 
 
-class _ByValue:
+class ByValue:
     """Equality over dataclass fields that copes with tables and NaN."""
 
     def __eq__(self, other: object) -> bool:
@@ -95,7 +95,7 @@ class Algorithm:
 
 
 @dataclass(frozen=True, eq=False)
-class Stats(_ByValue):
+class Stats(ByValue):
     """Figures of a schedule that need no simulation.
 
     Attributes:
@@ -119,7 +119,7 @@ class Stats(_ByValue):
 
 
 @dataclass(frozen=True, eq=False)
-class SimulationResult(_ByValue):
+class SimulationResult(ByValue):
     """The outcome of one simulated collective; times in nanoseconds.
 
     Attributes:
@@ -286,7 +286,7 @@ class NocResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Iteration(_ByValue):
+class Iteration(ByValue):
     """One iteration of training; times in nanoseconds.
 
     Attributes:
