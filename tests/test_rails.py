@@ -93,7 +93,7 @@ def test_advise(commands: Any) -> None:
     assert advice["pairs"] == [{"near": 1, "far": 2, "ratio": 0.25, "provision": "under-provisioned"}]
     assert [row["binding"] for row in advice["dimensions"]] == [False, True]
     assert advice["utilization_bound"] == pytest.approx(advice["baseline_utilization"])
-    assert "holds the others" in commands.invoke("advise", "rails", "sw16@1600/0ns,sw8@25/0ns").stdout
+    assert "holds all others back" in commands.invoke("advise", "rails", "sw16@1600/0ns,sw8@25/0ns").stdout
 
 
 def test_mistakes(commands: Any) -> None:

@@ -41,7 +41,9 @@ pub fn rails<'py>(
     let (chunks, seed) = (chunks.get("chunks")?, seed.get("seed")?);
     let sharing: u32 = match sharing.get("sharing")? {
         sharing @ 1..=MAX_SHARING => sharing,
-        other => return Err(raise(Error::new(Code::BadSize, format!("sharing is {other}; expected 1 to {MAX_SHARING}")))),
+        other => {
+            return Err(raise(Error::new(Code::BadSize, format!("sharing is {other}; expected 1 to {MAX_SHARING}"))));
+        }
     };
     let jitter = match jitter_ns {
         None => None,
@@ -94,7 +96,8 @@ pub fn rails<'py>(
 
 /// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.
 fn paths(kind: Kind, order: &antiphon_core::rails::Order) -> (Vec<u64>, Vec<u64>) {
-    let numbers = |path: &antiphon_core::rails::plan::Path| path.as_slice().iter().map(|&number| u64::from(number) + 1).collect();
+    let numbers =
+        |path: &antiphon_core::rails::plan::Path| path.as_slice().iter().map(|&number| u64::from(number) + 1).collect();
     match kind {
         Kind::AllReduce => (numbers(&order.first), numbers(&order.gather)),
         Kind::AllGather => (Vec::new(), numbers(&order.gather)),
@@ -116,11 +119,8 @@ enum SchedulerName {
 
 impl Choice for SchedulerName {
     const WHAT: &'static str = "scheduler";
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("baseline", SchedulerName::Baseline),
-        ("themis", SchedulerName::Themis),
-        ("search", SchedulerName::Search),
-    ];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("baseline", SchedulerName::Baseline), ("themis", SchedulerName::Themis), ("search", SchedulerName::Search)];
 }
 
 impl SchedulerName {
