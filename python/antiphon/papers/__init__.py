@@ -1,0 +1,1 @@
+"""Papers whose tables and figures Antiphon reproduces: one module a paper, experiments only."""
