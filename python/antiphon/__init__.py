@@ -16,14 +16,18 @@ from antiphon._core import (
     Schedule,
     ScheduleBuilder,
     System,
+    TrainingPlan,
+    Workload,
     __version__,
     algorithms,
     build,
     bus_factor,
     collectives,
+    compute_models,
     fabrics,
     fidelities,
     format_bytes,
+    iterations,
     lower_bound,
     noc,
     parse_bytes,
@@ -32,11 +36,13 @@ from antiphon._core import (
     systems,
     traffic_patterns,
     verify,
+    workloads,
 )
 from antiphon.comparison import Comparison, Refusal, Run, compare, run
 from antiphon.errors import AntiphonError
-from antiphon.results import Algorithm, Bound, Latency, NocResult, Proof, Router, SimulationResult, Stats
+from antiphon.results import Algorithm, Bound, Iteration, Latency, NocResult, Proof, Router, SimulationResult, Stats
 from antiphon.saturation import Saturation, noc_saturation
+from antiphon.training import Training, train, workload
 
 __all__ = [
     "Algorithm",
@@ -44,6 +50,7 @@ __all__ = [
     "Bound",
     "Comparison",
     "Fabric",
+    "Iteration",
     "Latency",
     "NocResult",
     "Proof",
@@ -56,15 +63,20 @@ __all__ = [
     "SimulationResult",
     "Stats",
     "System",
+    "Training",
+    "TrainingPlan",
+    "Workload",
     "__version__",
     "algorithms",
     "build",
     "bus_factor",
     "collectives",
     "compare",
+    "compute_models",
     "fabrics",
     "fidelities",
     "format_bytes",
+    "iterations",
     "lower_bound",
     "noc",
     "noc_saturation",
@@ -74,5 +86,8 @@ __all__ = [
     "simulate",
     "systems",
     "traffic_patterns",
+    "train",
     "verify",
+    "workload",
+    "workloads",
 ]

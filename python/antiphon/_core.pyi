@@ -6,7 +6,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
-from antiphon.results import Algorithm, Bound, NocResult, Proof, SimulationResult, Stats, Table
+from antiphon.results import Algorithm, Bound, Iteration, NocResult, Proof, SimulationResult, Stats, Table
 
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
@@ -17,15 +17,20 @@ __all__ = [
     "Schedule",
     "ScheduleBuilder",
     "System",
+    "TrainingPlan",
+    "Workload",
     "__version__",
     "algorithms",
     "build",
     "bus_factor",
     "check_fidelity",
     "collectives",
+    "compute_models",
+    "default_batch",
     "fabrics",
     "fidelities",
     "format_bytes",
+    "iterations",
     "lower_bound",
     "noc",
     "parse_bytes",
@@ -34,6 +39,7 @@ __all__ = [
     "systems",
     "traffic_patterns",
     "verify",
+    "workloads",
 ]
 
 __version__: Final[str]
@@ -118,6 +124,7 @@ class System:
         router_depth_flits: int | None = None,
         router_switching: str | None = None,
         router_allocator: str | None = None,
+        processor: str | None = None,
     ) -> System:
         """A copy with the given parameters replaced; the others of the router by way of JSON.
 
@@ -125,6 +132,7 @@ class System:
             interface_assignment: ``lowest-free``, ``round-robin`` or ``receiver``.
             router_switching: ``wormhole`` or ``cut-through``.
             router_allocator: ``islip``, ``round-robin`` or ``age``.
+            processor: what computes on a rank (``compute_models()``), ``name[:key=value,...]``.
 
         Raises:
             AntiphonError: ``bad-size`` for values that are zero, negative or absurd.
@@ -135,6 +143,9 @@ class System:
     @property
     def description(self) -> str:
         """What it models and where its numbers are from."""
+    @property
+    def processor(self) -> str:
+        """What computes on a rank, with all parameters."""
     @property
     def link_rate_gb_per_s(self) -> float:
         """Rate of links that give none, in 1e9 bytes per second."""
@@ -426,6 +437,86 @@ def noc(
 
 def traffic_patterns() -> list[str]:
     """Names of the patterns of synthetic traffic."""
+
+@final
+class Workload:
+    """The layers of a model, in the order of the forward pass; a preset by name.
+
+    Immutable, compared by value.
+
+    Raises:
+        AntiphonError: ``unknown-name`` with the nearest known one.
+    """
+
+    def __new__(cls, name: str) -> Workload: ...
+    @classmethod
+    def from_csv(cls, name: str, text: str) -> Workload:
+        """A workload from the text of a table (docs/workloads.md); ``name`` is shown in results.
+
+        Raises:
+            AntiphonError: ``bad-file`` with row and column, ``too-large``.
+        """
+    @property
+    def name(self) -> str:
+        """Name of the preset or file."""
+    @property
+    def params(self) -> int:
+        """Weights of all layers."""
+    @property
+    def measured(self) -> bool:
+        """Whether the table has times of its own."""
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class TrainingPlan:
+    """One iteration of data-parallel training, before the times of its exchanges are known.
+
+    Args:
+        workload: the model.
+        compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``.
+        batch: samples on each rank.
+        overlap: ``none`` or ``layerwise``.
+        bucket: ``table``, ``layer`` or a size: whose gradients are reduced together.
+        gradient_bytes: bytes of one gradient.
+
+    Raises:
+        AntiphonError: ``not-applicable`` naming the layer that the compute model cannot time,
+            ``unknown-name``, ``bad-spec``, ``bad-size``, ``bad-file``, ``too-large``.
+    """
+
+    def __new__(
+        cls,
+        workload: Workload,
+        compute: str,
+        batch: SupportsIndex,
+        overlap: str = "none",
+        bucket: str = "table",
+        gradient_bytes: SupportsIndex = 4,
+    ) -> TrainingPlan: ...
+    @property
+    def exchanges(self) -> list[tuple[str, int]]:
+        """(collective, bytes) of every exchange."""
+    @property
+    def layers(self) -> Table:
+        """Per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``, ``weight_gradient_ns``
+        and ``gradient_bytes``."""
+    def run(self, times_ns: Sequence[float]) -> Iteration:
+        """The iteration in which exchange ``i`` takes ``times_ns[i]``, one after another in the order
+        in which they become ready."""
+
+def workloads() -> list[tuple[str, str, str]]:
+    """(name, meaning, source) of every model that is known by name."""
+
+def compute_models() -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """(name, meaning, options as (key, meaning)) of every compute model."""
+
+def default_batch(compute: str) -> int:
+    """Samples on a rank unless said otherwise: one for each PE of a systolic array, else 32."""
+
+def iterations(dataset: SupportsIndex, batch: SupportsIndex, ranks: SupportsIndex) -> int:
+    """Iterations of an epoch, ``ceil(dataset / (batch * ranks))`` (TTO paper, Eq. 1)."""
 
 def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""

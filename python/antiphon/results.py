@@ -285,6 +285,35 @@ class NocResult:
         return document | {"network_latency_cycles": {"mean": mean}}
 
 
+@dataclass(frozen=True, eq=False)
+class Iteration(_ByValue):
+    """One iteration of training; times in nanoseconds.
+
+    Attributes:
+        time_ns: all of it.
+        forward_ns: the forward pass.
+        backward_ns: input and weight gradients.
+        aggregation_ns: adding up the gradients of a rank's PEs.
+        communication_ns: sum of all exchanges.
+        exposed_communication_ns: time in which nothing is computed.
+        exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
+            ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
+    """
+
+    time_ns: float
+    forward_ns: float
+    backward_ns: float
+    aggregation_ns: float
+    communication_ns: float
+    exposed_communication_ns: float
+    exchanges: Table
+
+    @property
+    def compute_ns(self) -> float:
+        """Time spent computing."""
+        return self.forward_ns + self.backward_ns + self.aggregation_ns
+
+
 def _frame(table: Table, index: str | None) -> pd.DataFrame:
     try:
         import pandas as pd

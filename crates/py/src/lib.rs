@@ -8,6 +8,7 @@ mod noc;
 mod operations;
 mod schedule;
 mod system;
+mod training;
 
 /// The native module behind the Python package `antiphon`.
 #[pyo3::pymodule]
@@ -27,6 +28,8 @@ mod _core {
     use super::schedule::Schedule;
     #[pymodule_export]
     use super::system::System;
+    #[pymodule_export]
+    use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, workloads};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -2,7 +2,7 @@
 
 use crate::convert::{Int, Size, nanos, raise};
 use antiphon_core::error::{Code, Error};
-use antiphon_core::system::{self, Choice};
+use antiphon_core::system::{self, Choice, Processor};
 use antiphon_core::units::{Picos, Rate};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -36,7 +36,7 @@ impl System {
         flit_bytes = None, header_flits = None, fixed_size_packets = None, interfaces = None,
         interface_depth_packets = None, interface_virtual_channels = None, interface_issue_ns = None, interface_assignment = None,
         hand_off_ns = None, reduce_rate_gb_per_s = None, router_virtual_channels = None, router_depth_flits = None,
-        router_switching = None, router_allocator = None,
+        router_switching = None, router_allocator = None, processor = None,
     ))]
     #[allow(clippy::too_many_arguments)]
     fn with_(
@@ -59,6 +59,7 @@ impl System {
         router_depth_flits: Option<Int>,
         router_switching: Option<&str>,
         router_allocator: Option<&str>,
+        processor: Option<&str>,
     ) -> PyResult<Self> {
         let mut system = self.0.clone();
         let (packet, interface) = (&mut system.packet, &mut system.interface);
@@ -82,6 +83,7 @@ impl System {
         replace(&mut router.depth_flits, whole("router_depth_flits", router_depth_flits)?);
         replace(&mut router.switching, choice(router_switching)?);
         replace(&mut router.allocator, choice(router_allocator)?);
+        replace(&mut system.processor, processor.map(Processor::parse).transpose().map_err(raise)?);
         replace(&mut system.hand_off_ps, hand_off_ns.map(|x| picos("hand_off_ns", x)).transpose()?);
         if let Some(gb_per_s) = reduce_rate_gb_per_s {
             let free = gb_per_s == f64::INFINITY;
@@ -153,6 +155,11 @@ impl System {
     #[getter]
     fn hand_off_ns(&self) -> f64 {
         nanos(self.0.hand_off_ps)
+    }
+
+    #[getter]
+    fn processor(&self) -> String {
+        self.0.processor.spec()
     }
 
     #[getter]
@@ -233,6 +240,8 @@ fn checked(system: system::System) -> PyResult<System> {
         }
     }
     system.router.check().map_err(raise)?;
+    // A specification is checked where it is read.
+    Processor::parse(&system.processor.spec()).map_err(raise)?;
     Ok(System(system))
 }
 

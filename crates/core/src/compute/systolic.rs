@@ -1,0 +1,130 @@
+//! Systolic arrays: cycles of matrix products on a grid of multipliers, as SCALE-Sim counts them
+//! (Samajdar et al., "A systematic methodology for characterizing scalability of DNN accelerators
+//! using SCALE-Sim", ISPASS 2020). Memory is ideal. Everything is a closed form.
+
+use super::{Compute, MAX_TIME, TOO_LONG, Timed};
+use crate::system::{Dataflow, SystolicArray};
+use crate::units::Picos;
+use crate::workload::{Convolution, Pass, Passes, Work};
+
+impl Compute for SystolicArray {
+    /// A processing element takes one sample after the other, so the largest share of the batch decides.
+    fn passes(&self, work: &Work, _params: u64, batch: u64) -> Timed {
+        let shape = match work {
+            Work::Convolution(shape) => shape,
+            Work::Counts(_) => return Err("has operation counts and no shape; use --compute roofline"),
+            Work::Measured(_) => return Err("has measured times only; use --compute measured"),
+        };
+        let samples = u128::from(batch.div_ceil(u64::from(self.elements)));
+        let time = |pass| {
+            let cycles = self.cycles(pass, Product::of(shape, pass)).checked_mul(samples);
+            let picos = cycles.and_then(|cycles| cycles.checked_mul(u128::from(self.clock_ps)));
+            picos.filter(|&picos| picos <= u128::from(MAX_TIME)).map(|picos| picos as Picos).ok_or(TOO_LONG)
+        };
+        let [forward, input_gradient, weight_gradient] = Pass::ALL.map(time);
+        Ok(Passes([forward?, input_gradient?, weight_gradient?]))
+    }
+
+    /// Every processing element adds up an equal part of the weights, one in a cycle on each multiplier
+    /// of the array's longer side (reference: TTO section 1.3).
+    fn aggregation(&self, params: u64) -> Picos {
+        if self.elements == 1 {
+            return 0;
+        }
+        let share = params.div_ceil(u64::from(self.elements));
+        share.div_ceil(u64::from(self.rows.max(self.columns))).saturating_mul(self.clock_ps)
+    }
+}
+
+/// A matrix product that an array computes: `rows` x `columns` sums of `depth` products. Every factor
+/// is below 2^51 (tables limit weights, elements and operations), so that products of three fit into
+/// 128 bits with room.
+#[derive(Clone, Copy)]
+struct Product {
+    rows: u64,
+    columns: u64,
+    depth: u64,
+    /// Depth after which output-stationary sums leave the array.
+    drain_depth: u64,
+}
+
+impl Product {
+    /// The product of a pass, pixels by channels or filters (reference: TTO section 4). The input
+    /// gradient's sums leave after one filter window: that is what the artifact's SCALE-Sim counts.
+    fn of(shape: &Convolution, pass: Pass) -> Product {
+        let (height, width) = shape.output();
+        let window = shape.filter_height * shape.filter_width;
+        match pass {
+            Pass::Forward => Product {
+                rows: height * width,
+                columns: shape.filters,
+                depth: window * shape.channels,
+                drain_depth: window * shape.channels,
+            },
+            Pass::InputGradient => Product {
+                rows: shape.input_height * shape.input_width,
+                columns: shape.channels,
+                depth: window * shape.filters,
+                drain_depth: window,
+            },
+            Pass::WeightGradient => Product {
+                rows: window * shape.channels,
+                columns: shape.filters,
+                depth: height * width,
+                drain_depth: height * width,
+            },
+        }
+    }
+}
+
+impl SystolicArray {
+    /// Cycles of one product on one processing element.
+    fn cycles(&self, pass: Pass, product: Product) -> u128 {
+        let Product { rows, columns, depth, .. } = product;
+        match self.dataflow {
+            Dataflow::OutputStationary => self.operands_in(product).max(self.sums_out(pass, product)),
+            Dataflow::WeightStationary => self.stationary(depth, columns, rows),
+            Dataflow::InputStationary => self.stationary(depth, rows, columns),
+        }
+    }
+
+    /// Output stationary: the cycle in which the last operand enters the array. Folds follow each other
+    /// without a gap, so only the skew of the last ones adds to `folds * depth`.
+    fn operands_in(&self, Product { rows, columns, depth, .. }: Product) -> u128 {
+        let (array_rows, array_columns) = (u64::from(self.rows), u64::from(self.columns));
+        let (row_folds, column_folds) = (rows.div_ceil(array_rows), columns.div_ceil(array_columns));
+        let stream = u128::from(row_folds) * u128::from(column_folds) * u128::from(depth);
+        let skew = ((columns - 1) % array_columns).max((rows - 1) % array_rows);
+        let full_fold = if row_folds > 1 { stream - u128::from(depth) + u128::from(array_rows - 1) } else { 0 };
+        (stream + u128::from(skew)).max(full_fold)
+    }
+
+    /// Output stationary: the cycle in which the last sum leaves the array. Row folds follow each other
+    /// after `depth` cycles, or after the array's rows if these take longer to leave; column folds as
+    /// soon as the sums of the one before are out.
+    fn sums_out(&self, pass: Pass, Product { rows, columns, drain_depth: depth, .. }: Product) -> u128 {
+        let (array_rows, array_columns) = (u64::from(self.rows), u64::from(self.columns));
+        let (row_folds, column_folds) = (rows.div_ceil(array_rows), columns.div_ceil(array_columns));
+        let last_rows = rows - (row_folds - 1) * array_rows;
+        let last_columns = columns - (column_folds - 1) * array_columns;
+        // Forward sums leave along the rows, gradients along the columns.
+        let skew = |columns| if pass == Pass::Forward { columns } else { rows.min(array_rows) };
+        let drain = u128::from(row_folds - 1) * u128::from(depth.max(array_rows));
+        // From the last sums of a column fold to those of the next, which has `columns`.
+        let turn = |columns| (depth + skew(columns) + 1).saturating_sub(last_rows + array_columns).max(last_rows);
+        let turns = match column_folds {
+            1 => 0,
+            folds => u128::from(folds - 2) * u128::from(turn(array_columns)) + u128::from(turn(last_columns)),
+        };
+        let first = depth + skew(columns.min(array_columns)) - 1;
+        u128::from(first) + turns + u128::from(column_folds) * drain + u128::from(last_rows)
+    }
+
+    /// Weight or input stationary: an operand of `depth` x `columns` stays while `streamed` vectors of the
+    /// other pass. Every fold is loaded row by row, and ends when the last sum has crossed the array.
+    fn stationary(&self, depth: u64, columns: u64, streamed: u64) -> u128 {
+        let (array_rows, array_columns) = (u64::from(self.rows), u64::from(self.columns));
+        let folds = u128::from(depth.div_ceil(array_rows)) * u128::from(columns.div_ceil(array_columns));
+        folds * u128::from(2 * array_rows + array_columns + streamed - 2)
+    }
+}

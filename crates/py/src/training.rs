@@ -1,0 +1,178 @@
+//! Workloads, compute models and iterations of training.
+
+use crate::convert::{Int, Table, fields, nanos, raise, record, run};
+use antiphon_core::compute;
+use antiphon_core::error::{Code, Error};
+use antiphon_core::system::{Choice, Processor};
+use antiphon_core::training::{self, Bucket, Cost, Operation, Overlap, Plan, Serial, Span, Work};
+use antiphon_core::units::Picos;
+use antiphon_core::workload::{self, Pass};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyType};
+
+/// The layers of a model.
+#[pyclass(module = "antiphon", frozen, eq)]
+#[derive(Clone, PartialEq)]
+pub struct Workload(pub workload::Workload);
+
+#[pymethods]
+impl Workload {
+    #[new]
+    fn new(name: &str) -> PyResult<Self> {
+        workload::Workload::preset(name).map(Workload).map_err(raise)
+    }
+
+    #[classmethod]
+    fn from_csv(_class: &Bound<'_, PyType>, py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
+        run(py, || workload::Workload::from_csv(name, text)).map(Workload)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn params(&self) -> u64 {
+        self.0.params()
+    }
+
+    #[getter]
+    fn measured(&self) -> bool {
+        self.0.layers.iter().all(|layer| matches!(layer.work, workload::Work::Measured(_)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.layers.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Workload {}: {} layers, {} weights>", self.0.name, self.0.layers.len(), self.0.params())
+    }
+}
+
+#[pyfunction]
+pub fn workloads() -> Vec<(&'static str, &'static str, &'static str)> {
+    workload::PRESETS.iter().map(|preset| (preset.name, preset.description, preset.source)).collect()
+}
+
+type Keys = Vec<(&'static str, &'static str)>;
+
+#[pyfunction]
+pub fn compute_models() -> Vec<(&'static str, &'static str, Keys)> {
+    Processor::MODELS.iter().map(|&(name, summary, keys)| (name, summary, keys.to_vec())).collect()
+}
+
+#[pyfunction]
+pub fn default_batch(compute: &str) -> PyResult<u64> {
+    Processor::parse(compute).map(|processor| processor.default_batch()).map_err(raise)
+}
+
+/// One iteration, before the times of its exchanges are known.
+#[pyclass(module = "antiphon", frozen)]
+pub struct TrainingPlan {
+    workload: workload::Workload,
+    costs: Vec<Cost>,
+    plan: Plan,
+}
+
+#[pymethods]
+impl TrainingPlan {
+    #[new]
+    #[pyo3(signature = (workload, compute, batch, overlap = "none", bucket = "table", gradient_bytes = Int::from(4)),
+           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4)")]
+    fn new(
+        py: Python<'_>,
+        workload: &Workload,
+        compute: &str,
+        batch: Int,
+        overlap: &str,
+        bucket: &str,
+        gradient_bytes: Int,
+    ) -> PyResult<Self> {
+        let workload = workload.0.clone();
+        let processor = Processor::parse(compute).map_err(raise)?;
+        let (batch, gradient_bytes) = (positive("batch", batch)?, positive("gradient_bytes", gradient_bytes)?);
+        let overlap = Overlap::parse(overlap).map_err(raise)?;
+        let bucket = Bucket::parse(bucket).map_err(raise)?;
+        run(py, move || {
+            let times = compute::layer_times(&workload, &processor, batch.into())?;
+            let costs = Cost::of(&workload, &times, gradient_bytes.into())?;
+            let aggregation = compute::aggregation(workload.params(), &processor);
+            let plan = Plan::data_parallel(&costs, overlap, bucket, aggregation)
+                .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
+            Ok(TrainingPlan { workload, costs, plan })
+        })
+    }
+
+    #[getter]
+    fn exchanges(&self) -> Vec<(&'static str, u64)> {
+        self.plan.exchanges.iter().map(|exchange| (exchange.kind.name(), exchange.bytes)).collect()
+    }
+
+    #[getter]
+    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let column = |pass: Pass| self.costs.iter().map(move |cost| nanos(cost.times[pass]));
+        let gradients = |cost: &Cost| cost.exchanges[Pass::WeightGradient].map_or(0, |exchange| exchange.bytes);
+        let table = Table::new(py)
+            .text("layer", self.workload.layers.iter().map(|layer| layer.name.clone()))?
+            .column("forward_ns", column(Pass::Forward))?
+            .column("input_gradient_ns", column(Pass::InputGradient))?
+            .column("weight_gradient_ns", column(Pass::WeightGradient))?
+            .column("gradient_bytes", self.costs.iter().map(gradients))?;
+        Ok(table.0)
+    }
+
+    fn run<'py>(&self, py: Python<'py>, times_ns: Vec<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let count = self.plan.exchanges.len();
+        if times_ns.len() != count || times_ns.iter().any(|time| !(0.0..=MAX_NANOS).contains(time)) {
+            let text = format!("times_ns needs {count} times from 0 to {MAX_NANOS:e} ns, one for each exchange");
+            return Err(raise(Error::new(Code::BadSize, text)));
+        }
+        let times: Vec<Picos> = times_ns.iter().map(|time| (time * 1e3).round() as Picos).collect();
+        let iteration = run(py, || Ok(training::run(&self.plan, &mut Serial::new(&times))))?;
+        let exchanges = || {
+            let spans = self.plan.operations.iter().zip(&iteration.spans);
+            spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)))
+        };
+        let of = |field: fn(&Span) -> Picos| exchanges().map(move |(_, span)| nanos(field(span)));
+        let layer = |end: fn(&Operation) -> usize| exchanges().map(move |(operation, _)| end(operation) as u64);
+        let table = Table::new(py)
+            .text("kind", self.plan.exchanges.iter().map(|exchange| exchange.kind.name().into()))?
+            .column("bytes", self.plan.exchanges.iter().map(|exchange| exchange.bytes))?
+            .text("pass", exchanges().map(|(operation, _)| operation.pass.name().into()))?
+            .column("first_layer", layer(|operation| operation.layers.0))?
+            .column("last_layer", layer(|operation| operation.layers.1))?
+            .column("ready_ns", of(|span| span.ready_ps))?
+            .column("start_ns", of(|span| span.start_ps))?
+            .column("finish_ns", of(|span| span.finish_ps))?;
+        record(
+            "Iteration",
+            &fields!(py, {
+                time_ns: nanos(iteration.time_ps),
+                forward_ns: nanos(iteration.forward_ps),
+                backward_ns: nanos(iteration.backward_ps),
+                aggregation_ns: nanos(iteration.aggregation_ps),
+                communication_ns: nanos(iteration.communication_ps),
+                exposed_communication_ns: nanos(iteration.exposed_ps()),
+                exchanges: table.0,
+            }),
+        )
+    }
+}
+
+#[pyfunction]
+pub fn iterations(dataset: Int, batch: Int, ranks: Int) -> PyResult<u64> {
+    let (batch, ranks): (u32, u32) = (positive("batch", batch)?, positive("ranks", ranks)?);
+    Ok(training::iterations(dataset.get("dataset")?, batch.into(), ranks.into()))
+}
+
+fn positive(name: &str, number: Int) -> PyResult<u32> {
+    match number.get(name)? {
+        0 => Err(raise(Error::new(Code::BadSize, format!("{name} is 0; it must be at least 1")))),
+        number => Ok(number),
+    }
+}
+
+/// Longest time of one exchange: about 11 days.
+const MAX_NANOS: f64 = 1e15;
