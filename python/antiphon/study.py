@@ -35,6 +35,8 @@ class Point:
         fabric: specification, as on the command line.
         algorithm: specification ``name[:key=value,...]``.
         bytes: size of the full buffer.
+        system: preset.
+        changes: parameters of the system that are replaced, as arguments of ``System.with_``.
         tables: tables of the result to keep: ``links``, ``ranks``, ``timeline``.
     """
 
@@ -42,6 +44,7 @@ class Point:
     algorithm: str
     bytes: int
     system: str = "generic"
+    changes: tuple[tuple[str, Any], ...] = ()
     collective: str = "all-reduce"
     fidelity: str = "packet"
     root: int = 0
@@ -55,7 +58,7 @@ def measure(point: Point, progress: Callable[[float], object] | None = None) -> 
         AntiphonError: for mistakes; what merely does not fit the fabric is a record that says so.
     """
     try:
-        fabric, system = Fabric(point.fabric), System(point.system)
+        fabric, system = Fabric(point.fabric), System(point.system).with_(**dict(point.changes))
         schedule = build(fabric, point.algorithm, point.collective, point.bytes, system, point.root)
         done = run(fabric, schedule, system, point.fidelity, progress=progress)
     except AntiphonError as error:
@@ -113,17 +116,15 @@ class Store:
         for number, line in enumerate(content[:whole].splitlines(), 1):
             try:
                 entry = json.loads(line)
-                point, made_by, record = entry["point"], entry["build"], entry["run"]
-                key = Point(**point | {"tables": tuple(point["tables"])})
-                if not isinstance(record, dict):
-                    raise TypeError
+                given, made_by, record = entry["point"], entry["build"], entry["run"]
+                if made_by != build_id():
+                    self.of_other_builds += 1
+                    continue
+                changes = tuple((name, value) for name, value in given["changes"])
+                self._records[Point(**given | {"changes": changes, "tables": tuple(given["tables"])})] = dict(record)
             except (ValueError, TypeError, KeyError):
                 message = f"{self.path}: line {number} is not a stored run; move the file away or choose another folder"
                 raise AntiphonError(message, "bad-file") from None
-            if made_by == build_id():
-                self._records[key] = record
-            else:
-                self.of_other_builds += 1
 
     def __getitem__(self, point: Point) -> Record:
         """The record of a point that was run."""
@@ -182,8 +183,10 @@ class Store:
 
 @cache
 def build_id() -> str:
-    """Version of Antiphon and a hash of the compiled core: other builds may give other results."""
-    return f"{__version__}-{hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()[:16]}"
+    """Version of Antiphon and a hash of the compiled core and of this file: other builds may give other
+    results, or store them in another form."""
+    code = Path(_core.__file__).read_bytes() + Path(__file__).read_bytes()
+    return f"{__version__}-{hashlib.sha256(code).hexdigest()[:16]}"
 
 
 def _unusable(path: Path, error: OSError) -> AntiphonError:

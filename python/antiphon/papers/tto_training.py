@@ -74,7 +74,9 @@ class Case:
         spec = self.variant.spec
         if self.chunk is not None and self.variant is TTO:
             spec += f":chunk={min(self.chunk, size)}"
-        return Point(mesh(self.side), spec, size, SYSTEM)
+        # 16 arrays of a chiplet add one number in each row or column a cycle (1 ns).
+        rate = 16 * self.array * 4
+        return Point(mesh(self.side), spec, size, SYSTEM, (("reduce_rate_gb_per_s", rate),))
 
     def points(self) -> list[Point]:
         """All its collectives: a training in which they take no time tells their sizes."""
