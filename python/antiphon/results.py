@@ -17,6 +17,12 @@ Table: TypeAlias = dict[str, Column]
 """Column name to array; all arrays of a table have the same length."""
 
 
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """A table of arrays as a list of rows."""
+    columns = {name: column.tolist() for name, column in table.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 class _ByValue:
     """Equality over dataclass fields that copes with tables and NaN."""
 

@@ -17,7 +17,7 @@ from antiphon import _core
 from antiphon._core import Fabric, System, __version__, build
 from antiphon.comparison import REFUSALS, run
 from antiphon.errors import AntiphonError
-from antiphon.terminal import rows_of
+from antiphon.results import rows_of
 
 Record = dict[str, Any]
 """A run as ``simulate --json`` prints it (docs/json.md), with the ``tables`` its point asked for; or

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import progress as rich_progress
@@ -18,6 +19,9 @@ from rich.text import Text
 
 import antiphon
 from antiphon.text import format_bandwidth, format_time
+
+if TYPE_CHECKING:
+    from antiphon.papers import Reproduction
 
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
@@ -214,16 +218,44 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
         console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
 
 
+def print_reproduction(reproduction: Reproduction, report: str) -> None:
+    """For every figure and algorithm: how many numbers agree and how far off they are; claims; the report."""
+    console = open_console()
+    headers = ("Compared", "Agree", "Within", "Mean error", "Largest")
+    table = Table(
+        "Figure", Column("What", overflow="fold"), *map(right_aligned, headers), Column("at", overflow="fold")
+    )
+    for experiment in reproduction.experiments:
+        first = True
+        for summary in reproduction.summaries[experiment.name]:
+            if not summary.compared:
+                continue
+            agree = summary.agreeing == summary.compared
+            table.add_row(
+                experiment.name if first else "",
+                summary.group,
+                str(summary.compared),
+                Text(str(summary.agreeing), style="green" if agree else "yellow"),
+                f"{100 * summary.tolerance:g} %",
+                *(f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max)),
+                summary.worst,
+            )
+            first = False
+        table.add_section()
+    console.print(table)
+    verdicts = Counter(claim.verdict for claim in reproduction.claims)
+    if verdicts:
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        console.print(f"Claims of the paper: {counts}")
+    stored = reproduction.runs - reproduction.new_runs
+    console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls")
+    console.print(f"Report: {report}", style="dim")
+
+
 def _proof_mark(run: antiphon.Run) -> str:
     mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
     excluded = f" without rank {', '.join(map(str, run.excluded_ranks))}" if run.excluded_ranks else ""
     return mark + excluded
-
-
-def rows_of(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """A table of arrays as a list of rows."""
-    columns = {name: column.tolist() for name, column in table.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def right_aligned(header: str) -> Column:

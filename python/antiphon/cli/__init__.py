@@ -3,7 +3,7 @@
 One file holds one group of commands, and registers them with ``main``.
 """
 
-from antiphon.cli import collectives, lists, noc
+from antiphon.cli import collectives, lists, noc, papers
 from antiphon.cli.group import main
 
-__all__ = ["collectives", "lists", "main", "noc"]
+__all__ = ["collectives", "lists", "main", "noc", "papers"]

@@ -151,6 +151,8 @@ class Lines:
     lines: Sequence[Line]
     ticks: Sequence[tuple[float, str]] = ()
     y_max: float | None = None
+    reference: float | None = None
+    """A horizontal line; the y axis then need not begin at zero."""
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,7 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
     for label in labels:
         style = styles[label]
         if bars:
-            hatch = "...." if style.dashed else ""
-            handles.append(Patch(facecolor=style.colour, edgecolor="white", hatch=hatch, label=label))
+            handles.append(Patch(facecolor=style.colour, label=label))
         else:
             dashes = "--" if style.dashed else "-"
             marker = style.marker if marked else ""
@@ -131,7 +130,10 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
         place.minorticks_off()
     place.set_xlabel(chart.x_label)
     place.set_ylabel(chart.y_label)
-    place.set_ylim(0, chart.y_max)
+    if chart.reference is None:
+        place.set_ylim(0, chart.y_max)
+    else:
+        place.axhline(chart.reference, color="#1b2230", linewidth=1)
 
 
 def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:
@@ -151,7 +153,7 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
                     bottom,
                     color=style.colour,
                     alpha=opacity,
-                    hatch=hatch or ("...." if style.dashed else ""),
+                    hatch=hatch,
                     edgecolor="white",
                     linewidth=0,
                 )

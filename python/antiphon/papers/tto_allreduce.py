@@ -6,7 +6,7 @@ from statistics import median
 
 import antiphon
 from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Outcome, Results, Row, published
-from antiphon.papers.tto import (
+from antiphon.papers.tto_algorithms import (
     MIB,
     MULTITREE,
     RING,

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import antiphon
-from antiphon.papers.model import Bar, Bars, Experiment, Outcome, Results, Row, published
-from antiphon.papers.tto import (
+from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Outcome, Results, Row, Style, published
+from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,
     MULTITREE,
     RING,
     RING_2D,
     RING_BI_EVEN,
+    RING_BI_ODD,
     SYSTEM,
     TTO,
     Variant,
@@ -38,9 +39,20 @@ MODELS = {
 TITLES = dict(
     zip(MODELS, ("AlexNet", "AlphaGoZero", "FasterRCNN", "GoogLeNet", "NCF", "ResNet152", "Transformer"), strict=True)
 )
+MODEL_STYLES = {
+    title: Style(colour, marker)
+    for title, colour, marker in zip(
+        TITLES.values(),
+        ("#7f7f7f", "#56b4e9", "#cc79a7", "#e69f00", "#009e73", "#0072b2", "#d55e00"),
+        "sD^Pv<o",
+        strict=True,
+    )
+}
 QUICK_MODELS = ("alexnet", "Resnet152")
 BASELINES = (RING, RING_2D, DBTREE_PUBLISHED, MULTITREE, RING_BI_EVEN, TTO)
 """Algorithms of the figures on even meshes."""
+COMPLETE = (RING, RING_2D, MULTITREE, RING_BI_EVEN, RING_BI_ODD, TTO)
+"""Algorithms that the paper compares and that are complete and mapped as meant."""
 SHOWN = 1.6
 """Bars are cut at this multiple of Ring's."""
 
@@ -275,6 +287,50 @@ def _example(results: Results, _quick: bool) -> Outcome:
     return Outcome(rows, [chart], numbers)
 
 
+# --- what one chiplet less costs, and where it does not pay ----------------------------------------
+
+ONE_LESS_SIDES = tuple(range(3, 11))
+ONE_LESS_ARRAYS = (16, 32, 64, 128, 256)
+
+
+def _one_less_cases(quick: bool) -> list[Case]:
+    sides, arrays = ((3, 4), (16, 32)) if quick else (ONE_LESS_SIDES, ONE_LESS_ARRAYS)
+    settings = dict.fromkeys([(side, 256) for side in sides] + [(8, array) for array in arrays])
+    return [
+        Case(model, side, variant, array=array)
+        for side, array in settings
+        for model in _models(quick)
+        for variant in on(side)
+        if variant in COMPLETE
+    ]
+
+
+def _one_less(results: Results, quick: bool) -> Outcome:
+    epochs: dict[tuple[str, int, int], dict[Variant, float]] = {}
+    for case in _one_less_cases(quick):
+        epochs.setdefault((case.model, case.side, case.array), {})[case.variant] = case.result(results).epoch_ns
+    rows, numbers = [], {}
+    for (model, side, array), of in epochs.items():
+        best = min((variant for variant in of if variant is not TTO), key=lambda variant: of[variant])
+        speedup = of[best] / of[TTO]
+        what = f"{side}x{side}, {array}x{array} MACs"
+        rows.append(Row(TITLES[model], what, "×", speedup, note=f"over {best.name}, the fastest other one"))
+        if array == 256:
+            numbers["mesh", side, model] = speedup
+        if side == 8:
+            numbers["array", array, model] = speedup
+    charts = []
+    for axis, x_label in (("mesh", "side of the mesh"), ("array", "side of the array")):
+        lines = []
+        for model in _models(quick):
+            found = sorted((int(at), value) for (kind, at, of_model), value in numbers.items() if (kind, of_model) == (axis, model))
+            lines.append(Line(TITLES[model], [at for at, _ in found], [value for _, value in found]))
+        ticks = [(float(x), str(x)) for x in lines[0].xs]
+        title = "256x256 MACs" if axis == "mesh" else "8x8 mesh"
+        charts.append(Lines(title, x_label, "speedup of TTO's epoch", lines, ticks, reference=1))
+    return Outcome(rows, charts, numbers)
+
+
 FIG_10 = Experiment(
     "fig10",
     "Fig. 10. Training time of an epoch",
@@ -310,4 +366,12 @@ EXAMPLE = Experiment(
     partial(_points, _example_cases),
     _example,
     columns=1,
+)
+ONE_LESS = Experiment(
+    "one-less",
+    "Section VIII-B. Where one chiplet less does not pay",
+    "Speedup of an epoch with TTO over the fastest other complete algorithm, without overlap. Under 1, TTO loses. The"
+    " paper names three such cases (small meshes, models that mostly compute, small arrays) but gives no numbers.",
+    partial(_points, _one_less_cases),
+    _one_less,
 )

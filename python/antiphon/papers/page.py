@@ -1,0 +1,70 @@
+"""The page of a reproduction: one file that needs nothing else. Its text is ``templates/reproduction.html``."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from antiphon._core import __version__
+from antiphon.text import digits, format_time
+
+if TYPE_CHECKING:
+    from antiphon.papers.reproduction import Reproduction
+
+
+def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
+    """The page as text; ``plots`` has the SVG of every experiment by its name."""
+    environment = Environment(
+        loader=PackageLoader("antiphon"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"value": value, "percent": percent}
+    summaries = reproduction.summaries
+    return environment.get_template("reproduction.html").render(
+        reproduction=reproduction,
+        paper=reproduction.paper,
+        summaries=summaries,
+        compared=sum(summary.compared for of in summaries.values() for summary in of),
+        agreeing=sum(summary.agreeing for of in summaries.values() for summary in of),
+        notes={
+            name: {row.group: row.note for row in reversed(outcome.rows) if row.note}
+            for name, outcome in reproduction.outcomes.items()
+        },
+        # As images, so that the identifiers inside do not meet.
+        plots={name: base64.b64encode(svg.encode()).decode() for name, svg in plots.items()},
+        verdicts=Counter(claim.verdict for claim in reproduction.claims),
+        version=__version__,
+    )
+
+
+def value(number: float | None, unit: str) -> str:
+    """A number with its unit for people; nothing if there is none.
+
+    >>> value(2688123.4, "ns"), value(1271, ""), value(None, "ns")
+    ('2.69 ms', '1,271', '')
+    """
+    if number is None:
+        return ""
+    if unit == "ns":
+        return format_time(number)
+    if not unit:
+        return f"{number:,.0f}"
+    return f"{digits(number)} {unit}"
+
+
+def percent(share: float | None) -> str:
+    """A share in percent.
+
+    >>> percent(0.01234), percent(0.0), percent(None)
+    ('1.2 %', '0.00 %', '')
+    """
+    if share is None:
+        return ""
+    return f"{100 * share:.2f} %" if abs(share) < 0.01 else f"{100 * share:.1f} %"
