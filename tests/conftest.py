@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from click.testing import CliRunner, Result
+
+import antiphon
+from antiphon.cli import main
 
 ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
@@ -72,3 +78,37 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     if ON_CI:
         pytest.fail(f"{reason}, and CI must look at the report in one")
     pytest.skip(reason)
+
+
+class Commands:
+    """The command line in this process."""
+
+    def invoke(self, *arguments: str) -> Result:
+        """Runs a command, whatever comes of it."""
+        return CliRunner().invoke(main, arguments)
+
+    def document(self, *arguments: str) -> dict[str, Any]:
+        """What a command prints with ``--json``."""
+        result = self.invoke(*arguments, "--json")
+        assert result.exit_code == 0, result.stderr
+        assert not result.stderr
+        parsed = json.loads(result.stdout)
+        assert parsed["schema"] == f"antiphon-{arguments[0]}/1"
+        assert parsed["version"] == antiphon.__version__
+        return dict(parsed)
+
+    def refused(self, *arguments: str) -> str:
+        """The one clear line with which a command ends that must fail with status 2."""
+        result = self.invoke(*arguments)
+        assert result.exit_code == 2, result.output
+        lines = result.stderr.splitlines()
+        assert len(lines) == 1, result.stderr
+        assert lines[0].startswith("error: ")
+        assert len(lines[0]) < 1000
+        return lines[0]
+
+
+@pytest.fixture(scope="session")
+def commands() -> Commands:
+    """The command line."""
+    return Commands()

@@ -20,7 +20,7 @@ from rich.console import Console
 
 import antiphon
 from antiphon.cli import main
-from antiphon.comparison import split_algorithms
+from antiphon.comparison import split_specs
 
 SMALL = ("--bytes", "64KiB")
 RUN_KEYS = {
@@ -212,14 +212,14 @@ def test_completes_names() -> None:
 
 
 def test_algorithm_lists() -> None:
-    assert split_algorithms(["ring,tto:chunk=96KiB,barrier=no,direct", "dbtree:mapping=x"]) == [
+    assert split_specs(["ring,tto:chunk=96KiB,barrier=no,direct", "dbtree:mapping=x"]) == [
         "ring",
         "tto:chunk=96KiB,barrier=no",
         "direct",
         "dbtree:mapping=x",
     ]
-    assert split_algorithms(["a=b"]) == ["a=b"]
-    assert split_algorithms([","]) == ["", ""]
+    assert split_specs(["a=b"]) == ["a=b"]
+    assert split_specs([","]) == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -459,6 +459,9 @@ def test_every_key_is_documented() -> None:
         ("bound", *problem),
         ("noc", "ring:4", "--rate", "0.1,0.2"),
         ("noc", "ring:4", "--saturation", "--warm-up-cycles", "500", "--cycles", "500"),
+        ("train", "alexnet", "ring:4", "ring", "--against", "direct"),
+        ("tune", "ring:4", "--sizes", "1KiB,1MiB"),
+        ("workloads",),
         ("fabrics",),
         ("algorithms",),
         ("systems",),

@@ -43,6 +43,7 @@ from antiphon.errors import AntiphonError
 from antiphon.results import Algorithm, Bound, Iteration, Latency, NocResult, Proof, Router, SimulationResult, Stats
 from antiphon.saturation import Saturation, noc_saturation
 from antiphon.training import Training, train, workload
+from antiphon.tuning import Tuning, tune
 
 __all__ = [
     "Algorithm",
@@ -65,6 +66,7 @@ __all__ = [
     "System",
     "Training",
     "TrainingPlan",
+    "Tuning",
     "Workload",
     "__version__",
     "algorithms",
@@ -87,6 +89,7 @@ __all__ = [
     "systems",
     "traffic_patterns",
     "train",
+    "tune",
     "verify",
     "workload",
     "workloads",

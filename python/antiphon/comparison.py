@@ -228,7 +228,7 @@ def compare(
     system = System(system) if isinstance(system, str) else system
     size = parse_bytes(bytes)
     if isinstance(algorithms, str):
-        algorithms = split_algorithms([algorithms])
+        algorithms = split_specs([algorithms])
     bound = lower_bound(fabric, collective, size, system, root)
     specs = known_names() if algorithms is None else list(algorithms)
     for spec in specs:
@@ -282,21 +282,23 @@ def known_names() -> list[str]:
     return [algorithm.name for algorithm in algorithms()]
 
 
-def split_algorithms(texts: Sequence[str]) -> list[str]:
-    """Splits comma-separated algorithm lists: an element with ``=`` but no ``:`` is an option of
-    the algorithm before it.
+def split_specs(texts: Sequence[str]) -> list[str]:
+    """Splits lists of specifications at commas: an element with ``=`` and no ``:`` before it is an
+    option of the specification before.
 
-    >>> split_algorithms(["ring,tto:chunk=96KiB,barrier=no", "direct"])
+    >>> split_specs(["ring,tto:chunk=96KiB,barrier=no", "direct"])
     ['ring', 'tto:chunk=96KiB,barrier=no', 'direct']
+    >>> split_specs(["mesh:8x8,slow=2-3:0.5,dead=5,ring:4"])
+    ['mesh:8x8,slow=2-3:0.5,dead=5', 'ring:4']
     """
-    names: list[str] = []
+    specs: list[str] = []
     for text in texts:
         for index, part in enumerate(text.split(",")):
-            if index > 0 and "=" in part and ":" not in part:
-                names[-1] += f",{part}"
+            if index > 0 and "=" in part.partition(":")[0]:
+                specs[-1] += f",{part}"
             else:
-                names.append(part)
-    return names
+                specs.append(part)
+    return specs
 
 
 def _heartbeat(progress: Progress, name: str) -> Callable[[float], object]:

@@ -23,7 +23,7 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-class _ByValue:
+class ByValue:
     """Equality over dataclass fields that copes with tables and NaN."""
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +101,7 @@ class Algorithm:
 
 
 @dataclass(frozen=True, eq=False)
-class Stats(_ByValue):
+class Stats(ByValue):
     """Figures of a schedule that need no simulation.
 
     Attributes:
@@ -125,7 +125,7 @@ class Stats(_ByValue):
 
 
 @dataclass(frozen=True, eq=False)
-class SimulationResult(_ByValue):
+class SimulationResult(ByValue):
     """The outcome of one simulated collective; times in nanoseconds.
 
     Attributes:
@@ -292,7 +292,7 @@ class NocResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Iteration(_ByValue):
+class Iteration(ByValue):
     """One iteration of training; times in nanoseconds.
 
     Attributes:

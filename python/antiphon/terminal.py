@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import antiphon
-from antiphon.text import format_bandwidth, format_time
+from antiphon.text import digits, format_bandwidth, format_time
 
 if TYPE_CHECKING:
     from antiphon.papers import Reproduction
@@ -68,8 +68,13 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
 
 def print_json(command: str, document: dict[str, Any]) -> None:
     """The object of a command as documented in docs/json.md."""
+    click.echo(json_text(command, document))
+
+
+def json_text(command: str, document: dict[str, Any]) -> str:
+    """The text of such an object."""
     head = {"schema": f"antiphon-{command}/1", "version": antiphon.__version__}
-    click.echo(json.dumps(head | document, indent=2, allow_nan=False))
+    return json.dumps(head | document, indent=2, allow_nan=False)
 
 
 def print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -250,6 +255,114 @@ def print_reproduction(reproduction: Reproduction, report: str) -> None:
     stored = reproduction.runs - reproduction.new_runs
     console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls")
     console.print(f"Report: {report}", style="dim")
+
+
+def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> None:
+    """One training in detail, or a row for each; every one with those it is set against."""
+    console = open_console()
+    if len(results) == 1 and not results[0][1]:
+        _print_one_training(console, results[0][0])
+        return
+    first = results[0][0]
+    title = f"Training, system {first.system.name}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
+    several_fabrics = len({training.fabric for training, _ in results}) > 1
+    names = ["Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch", "Speedup", "Gain"]
+    left = ["Model", *(["Fabric"] if several_fabrics else []), "Algorithm"]
+    table = Table(*(Column(name, overflow="fold") for name in left), *map(right_aligned, names), title=title)
+    for training, baselines in results:
+        for each in [training, *baselines]:
+            table.add_row(
+                *([each.model, each.fabric, each.algorithm] if several_fabrics else [each.model, each.algorithm]),
+                format_time(each.iteration_ns),
+                format_time(each.compute_ns),
+                format_time(each.communication_ns),
+                format_time(each.exposed_communication_ns),
+                f"{each.iterations:,}",
+                format_time(each.epoch_ns),
+                "" if each is training else f"{each.epoch_ns / training.epoch_ns:.3f}x",
+                "" if each is training else _signed_time(training.gain_ns(each)),
+                style="bold" if each is training and baselines else "",
+            )
+    console.print(table)
+    if any(baselines for _, baselines in results):
+        console.print("Speedup and gain per epoch: of the algorithm in bold over that of the row.")
+
+
+def _print_one_training(console: Console, training: antiphon.Training) -> None:
+    iteration = training.iteration
+    exchanges = iteration.exchanges
+    share = training.exposed_communication_ns / max(training.iteration_ns, 1e-3)
+    table = Table(show_header=False, title=f"{training.model} on {training.fabric} with {training.algorithm}")
+    left_out = f", without rank {', '.join(map(str, training.excluded_ranks))}" if training.excluded_ranks else ""
+    passes = (iteration.forward_ns, iteration.backward_ns, iteration.aggregation_ns)
+    for label, value in (
+        ("System", f"{training.system.name} ({training.fidelity})"),
+        ("Compute model", training.compute),
+        ("Batch", f"{training.global_batch:,}: {training.batch:,} on each rank{left_out}"),
+        ("Gradients", antiphon.format_bytes(training.gradient_bytes) if training.gradient_bytes else "none"),
+        ("Exchanges", f"{len(exchanges['bytes']):,} (overlap {training.overlap})"),
+        ("Iteration", format_time(training.iteration_ns)),
+        ("  computing", format_time(training.compute_ns)),
+        ("    forward, backward, local sums", ", ".join(map(format_time, passes))),
+        ("  exchanging", format_time(training.communication_ns)),
+        ("    exposed", f"{format_time(training.exposed_communication_ns)} ({share:.1%} of the iteration)"),
+        ("    behind computation", format_time(training.overlapped_communication_ns)),
+        (
+            "Epoch",
+            f"{format_time(training.epoch_ns)}: {training.iterations:,} iterations for {training.dataset:,} samples",
+        ),
+        ("Throughput", f"{digits(training.samples_per_s)} samples/s"),
+    ):
+        table.add_row(label, value)
+    console.print(table)
+
+
+def print_tuning(tuning: antiphon.Tuning) -> None:
+    """The best algorithm for each size, and the crossovers."""
+    console = open_console()
+    title = f"{tuning.collective} on {tuning.fabric} (system {tuning.system.name}, {tuning.fidelity})"
+    table = Table(
+        right_aligned("Size"),
+        Column("Best", overflow="fold"),
+        right_aligned("Time"),
+        right_aligned("Of bound"),
+        right_aligned("Bandwidth"),
+        Column("Next", overflow="fold"),
+        right_aligned("slower by"),
+        title=title,
+    )
+    for choice in tuning.choices:
+        best, time_ns = choice.best, max(choice.best.time_ns, 1e-3)
+        left_out = f" (without rank {', '.join(map(str, best.excluded_ranks))})" if best.excluded_ranks else ""
+        second = choice.ranking[1] if len(choice.ranking) > 1 else None
+        table.add_row(
+            antiphon.format_bytes(choice.bytes),
+            best.algorithm + left_out,
+            format_time(time_ns),
+            f"{choice.bound.time_ns / time_ns:.1%}",
+            format_bandwidth(choice.bytes / time_ns),
+            second.algorithm if second else "",
+            f"{second.time_ns / time_ns - 1:.1%}" if second else "",
+        )
+    console.print(table)
+    for size, before, after in tuning.crossovers:
+        console.print(f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}")
+    if tuning.refused:
+        console.print("Left out:", style="dim")
+        for refusal in tuning.refused:
+            console.print(f"  {refusal.algorithm}: {refusal.reason}", style="dim", soft_wrap=True)
+
+
+def print_compute_models() -> None:
+    """The compute models and their options."""
+    table = Table("Compute model", "What it is", "Options (default)", show_lines=True)
+    for name, summary, options in antiphon.compute_models():
+        table.add_row(Text(name, style="bold"), summary, "\n".join(f"{key}: {meaning}" for key, meaning in options))
+    open_console().print(table)
+
+
+def _signed_time(ns: float) -> str:
+    return ("-" if ns < 0 else "+") + format_time(abs(ns))
 
 
 def _proof_mark(run: antiphon.Run) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from antiphon._core import (
     Fabric,
@@ -15,11 +15,11 @@ from antiphon._core import (
     build,
     default_batch,
     iterations,
-    simulate,
 )
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
-from antiphon.results import Iteration, Table
+from antiphon.results import ByValue, Iteration, Table
+from antiphon.timing import Progress, Timer, simulator
 
 IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
@@ -28,53 +28,9 @@ LARGEST_TABLE = 1 << 28
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
 
-Progress = Callable[[str, float], object]
-"""Called with what is simulated and the share of it that is done, 0 to 1."""
 
-
-class Timed(Protocol):
-    """What is known of one collective: a ``Run`` is one."""
-
-    @property
-    def time_ns(self) -> float:
-        """From the start to the last rank's finish."""
-
-    @property
-    def excluded_ranks(self) -> list[int]:
-        """Ranks that take no part."""
-
-
-Timer = Callable[[Fabric, str, str, int], Timed]
-"""Times a collective: fabric, algorithm, collective, bytes."""
-
-
-@dataclass(frozen=True)
-class CollectiveTime:
-    """The time of one proven collective."""
-
-    time_ns: float
-    excluded_ranks: list[int]
-
-
-def simulator(system: System, fidelity: str, progress: Progress | None = None) -> Timer:
-    """A timer that proves and simulates every collective it is asked for, each once."""
-    known: dict[tuple[str, str, str, int], CollectiveTime] = {}
-
-    def time(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
-        key = (fabric.name, algorithm, collective, bytes)
-        if key not in known:
-            schedule = build(fabric, algorithm, collective, bytes, system)
-            title = f"{algorithm} on {fabric.name}"
-            heartbeat = None if progress is None else lambda share: progress(title, share)
-            result = simulate(fabric, schedule, system, fidelity, heartbeat)
-            known[key] = CollectiveTime(result.time_ns, schedule.excluded)
-        return known[key]
-
-    return time
-
-
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, eq=False)
+class Training(ByValue):
     """One model trained on one fabric with one algorithm.
 
     Attributes:

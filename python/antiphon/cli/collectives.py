@@ -11,7 +11,7 @@ from rich.table import Table
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem
-from antiphon.comparison import bound_dict, known_names, split_algorithms
+from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text, written_whole
 from antiphon.results import rows_of
@@ -51,7 +51,7 @@ def compare(
 
     An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
     """
-    specs = split_algorithms(algorithms) if algorithms else None
+    specs = split_specs(algorithms) if algorithms else None
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
         network = antiphon.Fabric(fabric)
         with progress_bar() as progress:

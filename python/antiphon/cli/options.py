@@ -37,16 +37,22 @@ def fidelity_option(text: str) -> Callable[[F], F]:
     return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=names)
 
 
+def system_option(function: F) -> F:
+    """The platform."""
+    option = click.option(
+        "--system",
+        default="generic",
+        show_default=True,
+        help="Preset of link, packet and endpoint parameters.",
+        shell_complete=completing(antiphon.systems),
+    )
+    return option(function)
+
+
 def problem(function: F) -> F:
     """The options that say what is to be done, and on what."""
     for option in (
-        click.option(
-            "--system",
-            default="generic",
-            show_default=True,
-            help="Preset of link, packet and endpoint parameters.",
-            shell_complete=completing(antiphon.systems),
-        ),
+        system_option,
         click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size."),
         click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
         click.option(

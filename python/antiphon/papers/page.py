@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from antiphon._core import __version__
+from antiphon.papers.model import Row
 from antiphon.text import digits, format_time
 
 if TYPE_CHECKING:
@@ -33,15 +34,27 @@ def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
         summaries=summaries,
         compared=sum(summary.compared for of in summaries.values() for summary in of),
         agreeing=sum(summary.agreeing for of in summaries.values() for summary in of),
-        notes={
-            name: {row.group: row.note for row in reversed(outcome.rows) if row.note}
-            for name, outcome in reproduction.outcomes.items()
-        },
+        notes={name: _notes(outcome.rows) for name, outcome in reproduction.outcomes.items()},
         # As images, so that the identifiers inside do not meet.
         plots={name: base64.b64encode(svg.encode()).decode() for name, svg in plots.items()},
         verdicts=Counter(claim.verdict for claim in reproduction.claims),
         version=__version__,
     )
+
+
+def _notes(rows: Sequence[Row]) -> dict[str, str]:
+    """Every note, and of which groups it is, or of which rows if it is not of the whole group."""
+    of: dict[str, dict[str, list[str]]] = {}
+    sizes = Counter(row.group for row in rows)
+    for row in rows:
+        if row.note:
+            of.setdefault(row.note, {}).setdefault(row.group, []).append(row.what)
+    return {
+        note: "; ".join(
+            group if len(cases) > sizes[group] / 2 else f"{group}, {', '.join(cases)}" for group, cases in groups.items()
+        )
+        for note, groups in of.items()
+    }
 
 
 def value(number: float | None, unit: str) -> str:

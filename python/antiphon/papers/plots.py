@@ -60,7 +60,8 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
 
     columns = min(columns, len(charts))
     rows = math.ceil(len(charts) / columns)
-    labels = list(dict.fromkeys(label for chart in charts for label in _labels(chart)))
+    drawn = {label for chart in charts for label in _labels(chart)}
+    labels = [label for label in styles if label in drawn]
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(WIDTH, HEIGHT * rows + 0.55), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -73,7 +74,7 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
         for place in axes[len(charts) :]:
             place.remove()
         handles = _handles(charts, labels, styles)
-        figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 5))
+        figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4))
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
@@ -128,6 +129,8 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
         place.set_xscale("log", base=2)
         place.set_xticks([x for x, _ in chart.ticks], [label for _, label in chart.ticks])
         place.minorticks_off()
+    if not any(line.marked for line in chart.lines):
+        place.margins(x=0)
     place.set_xlabel(chart.x_label)
     place.set_ylabel(chart.y_label)
     if chart.reference is None:
@@ -137,12 +140,11 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
 
 
 def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:
-    shown = [label for label in labels if any(bar.label == label for bars in chart.groups.values() for bar in bars)]
-    width = 0.86 / len(shown)
-    for group, bars in enumerate(chart.groups.values()):
-        for bar in bars:
-            style = styles[bar.label]
-            x = group + (shown.index(bar.label) - (len(shown) - 1) / 2) * width
+    width = 0.86 / max(len(bars) for bars in chart.groups.values())
+    for group, unordered in enumerate(chart.groups.values()):
+        bars = sorted(unordered, key=lambda bar: labels.index(bar.label))
+        for place_in_group, bar in enumerate(bars):
+            x = group + (place_in_group - (len(bars) - 1) / 2) * width
             bottom = 0.0
             for part, height in zip(chart.parts, bar.parts, strict=True):
                 opacity, hatch = PARTS.get(part, (1.0, ""))
@@ -151,17 +153,19 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
                     height,
                     width * 0.9,
                     bottom,
-                    color=style.colour,
+                    color=styles[bar.label].colour,
                     alpha=opacity,
                     hatch=hatch,
                     edgecolor="white",
                     linewidth=0,
                 )
                 bottom += height
-            if bar.published is not None and (chart.y_max is None or bar.published <= chart.y_max):
+            cut = chart.y_max is not None and bottom > chart.y_max
+            if cut:
+                text = {"ha": "center", "va": "top", "rotation": 90, "color": "white", "fontsize": 7}
+                place.text(x, 0.985 * (chart.y_max or 0), f"{bottom:.1f} ↑", **text)
+            elif bar.published is not None:
                 place.plot([x - width / 2, x + width / 2], [bar.published] * 2, color="#1b2230", linewidth=1.2)
-            if chart.y_max is not None and bottom > chart.y_max:
-                place.text(x, chart.y_max, f"{bottom:.1f}", ha="center", va="bottom", fontsize=6.5, color=style.colour)
     place.set_xticks(range(len(chart.groups)), list(chart.groups))
     place.tick_params(axis="x", length=0)
     place.grid(visible=False, axis="x")

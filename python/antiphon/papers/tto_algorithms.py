@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from antiphon.papers.model import Style, published
 from antiphon.study import Point
@@ -23,6 +23,8 @@ class Variant:
         tolerance: how far from the published numbers still agrees: 1 % where links and hand-off
             decide, 6 % where packets queue inside the artifact's routers or dimensions overlap.
         note: what is known about differences.
+        fidelity: of its simulation.
+        largest: bytes up to which it is run; None for any.
     """
 
     name: str
@@ -32,10 +34,13 @@ class Variant:
     sides: str = "all"
     tolerance: float = 0.01
     note: str = ""
+    fidelity: str = "packet"
+    largest: int | None = None
 
-    def runs_on(self, side: int) -> bool:
-        """Whether the paper, or we, run it on a mesh of this side."""
-        return self.sides == "all" or (self.sides == "even") == (side % 2 == 0)
+    def runs(self, side: int, size: int = 0) -> bool:
+        """Whether the paper, or we, run it on a mesh of this side with this much data."""
+        parity = self.sides == "all" or (self.sides == "even") == (side % 2 == 0)
+        return parity and (self.largest is None or size <= self.largest)
 
 
 RING = Variant("Ring", "ring", "Ring", Style("#7f7f7f", "s"))
@@ -57,7 +62,7 @@ DBTREE_PUBLISHED = Variant(
     note="The artifact's runs put four ranks on each of the first routers, so that only a quarter of the mesh is used;"
     " the order of packets inside a router decides, which packet fidelity does not model.",
 )
-DBTREE = Variant("DBTree (one rank a router)", "dbtree", "", Style("#1b2230", "^"))
+DBTREE = Variant("DBTree (one rank a router)", "dbtree", "", Style("#882255", "^"))
 MULTITREE = Variant(
     "MultiTree",
     "multitree",
@@ -95,16 +100,37 @@ VARIANTS = (
 )
 """In the order of the paper's legends."""
 
+
+
+def _in_flits(variant: Variant, options: str = "", note: str = "") -> Variant:
+    """The same in the network of routers and flits, which takes a hundred times as long: small data."""
+    return replace(
+        variant,
+        name=f"{variant.name}, in flits",
+        spec=variant.spec + options,
+        note=note,
+        fidelity="flit",
+        largest=16 * MIB,
+    )
+
+
+IN_FLITS = (
+    _in_flits(
+        RING_2D,
+        ":dependencies=published",
+        "As the artifact runs it: the second dimension sends data that is not complete yet.",
+    ),
+    _in_flits(DBTREE_PUBLISHED),
+    _in_flits(MULTITREE),
+    _in_flits(RING_BI_ODD_PUBLISHED, ",interfaces=shared", "As the artifact runs it: both directions share interfaces."),
+)
+"""Algorithms whose times depend on routers; compared with published numbers only, not drawn."""
+
 STALLS = {
     ("RingBiEven", 8, 128 * MIB): "The artifact stalled in this run.",
     ("RingBiOdd", 5, 64 * MIB): "The artifact stalled in this run.",
 }
 """Runs of the artifact (name, side, bytes) that are out of line with its own neighbours."""
-
-
-def on(side: int) -> list[Variant]:
-    """The algorithms for a mesh of a side."""
-    return [variant for variant in VARIANTS if variant.runs_on(side)]
 
 
 def mesh(side: int) -> str:
@@ -115,7 +141,8 @@ def mesh(side: int) -> str:
 def allreduce(variant: Variant, side: int, size: int, *, chunk: int | None = None, timeline: bool = False) -> Point:
     """One AllReduce of the paper; ``chunk`` in bytes is TTO's."""
     spec = variant.spec if chunk is None or variant is not TTO else f"{variant.spec}:chunk={chunk}"
-    return Point(mesh(side), spec, size, SYSTEM, tables=("timeline",) if timeline else ())
+    tables = ("timeline",) if timeline else ()
+    return Point(mesh(side), spec, size, SYSTEM, fidelity=variant.fidelity, tables=tables)
 
 
 def stated(figure: str) -> dict[str, float]:

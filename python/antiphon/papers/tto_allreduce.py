@@ -7,6 +7,9 @@ from statistics import median
 import antiphon
 from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Outcome, Results, Row, published
 from antiphon.papers.tto_algorithms import (
+    DBTREE,
+    DBTREE_PUBLISHED,
+    IN_FLITS,
     MIB,
     MULTITREE,
     RING,
@@ -21,7 +24,6 @@ from antiphon.papers.tto_algorithms import (
     allreduce,
     mesh,
     note_of,
-    on,
     side_of,
     stated,
 )
@@ -47,16 +49,14 @@ def _table1(_results: Results, _quick: bool) -> Outcome:
     rows, groups, numbers = [], {}, {}
     for side in (8, 9):
         fabric = antiphon.Fabric(mesh(side))
-        links = len(fabric.links["from"])
         bars = []
         for variant in (RING, RING_BI_EVEN, RING_BI_ODD, RING_2D, MULTITREE, TTO):
-            if not variant.runs_on(side):
+            if not variant.runs(side):
                 continue
             schedule = antiphon.build(fabric, variant.spec, bytes=64 * MIB, system=SYSTEM)
             percent = schedule.stats(fabric).used_links_percent
             paper = said.get(f"{variant.name} {side}x{side}")
-            what, note = f"{side}x{side}", f"of {links} directed links in the steady state"
-            rows.append(Row(variant.name, what, "%", percent, paper, tolerance=ROUNDED, note=note))
+            rows.append(Row(variant.name, f"{side}x{side}", "%", percent, paper, tolerance=ROUNDED))
             bars.append(Bar(variant.name, [percent], paper))
             numbers[side, variant.name] = percent
         groups[f"{side}x{side}"] = bars
@@ -72,7 +72,19 @@ FIG8_SIZES = tuple(MIB << exponent for exponent in range(11))
 
 def _fig8_cases(quick: bool) -> list[tuple[Variant, int, int]]:
     sides, sizes = ((4, 5), (MIB, 16 * MIB, 256 * MIB)) if quick else (FIG8_SIDES, FIG8_SIZES)
-    return [(variant, side, size) for side in sides for variant in on(side) for size in sizes]
+    cases = [(v, side, size) for v in VARIANTS for side in sides for size in sizes if v.runs(side)]
+    known = {(row["algorithm"], side_of(row), int(row["data_bytes"])) for row in published("tto", "fig8_bandwidth")}
+    return cases + _in_flits(known, quick)
+
+
+def _in_flits(known: set[tuple[str, int, int]], quick: bool) -> list[tuple[Variant, int, int]]:
+    """The cases in flits: those with published numbers (algorithm, side, bytes)."""
+    return [
+        (variant, side, size)
+        for variant in IN_FLITS
+        for name, side, size in sorted(known)
+        if name == variant.artifact and variant.runs(side, size) and not quick
+    ]
 
 
 def _fig8_points(quick: bool) -> list[Point]:
@@ -87,15 +99,16 @@ def _fig8(results: Results, quick: bool) -> Outcome:
     rows, numbers = [], {}
     for variant, side, size in _fig8_cases(quick):
         record = results[allreduce(variant, side, size)]
-        numbers[side, variant.name, size] = record["time_ns"]
+        if variant in VARIANTS:
+            numbers[side, variant.name, size] = record["time_ns"]
         ours = record["algorithm_bandwidth_gib_per_s"]
         artifact = table.get((variant.artifact, side, size))
         what = f"{side}x{side}, {antiphon.format_bytes(size)}"
         note = note_of(variant, side, size)
         rows.append(Row(variant.name, what, "GiB/s", ours, None, artifact, variant.tolerance, note))
     charts = []
-    for side in dict.fromkeys(side for _, side, _ in _fig8_cases(quick)):
-        sizes = sorted({size for _, _, size in _fig8_cases(quick)})
+    for side in sorted({int(side) for side, _, _ in numbers}):
+        sizes = sorted({int(size) for of, _, size in numbers if of == side})
         lines = [
             Line(
                 variant.name,
@@ -103,7 +116,8 @@ def _fig8(results: Results, quick: bool) -> Outcome:
                 [size / GIB / numbers[side, variant.name, size] * 1e9 for size in sizes],
                 [(size, table[key]) for size in sizes if (key := (variant.artifact, side, size)) in table],
             )
-            for variant in on(side)
+            for variant in VARIANTS
+            if variant.runs(side)
         ]
         charts.append(Lines(f"{side}x{side} mesh", "AllReduce data", "bandwidth, GiB/s", lines, _size_ticks(sizes)))
     return Outcome(rows, charts, numbers)
@@ -116,11 +130,15 @@ def _size_ticks(sizes: list[int]) -> list[tuple[float, str]]:
 # --- Fig. 9 -------------------------------------------------------------------------------------
 
 FIG9_BYTES_PER_NODE = 375 * 1024
+FIG9_VARIANTS = tuple(variant for variant in VARIANTS if variant not in (DBTREE, DBTREE_PUBLISHED))
+"""The paper's figure is without DBTree."""
 
 
 def _fig9_cases(quick: bool) -> list[tuple[Variant, int, int]]:
-    largest = 6 if quick else 16
-    return [(v, side, FIG9_BYTES_PER_NODE * side**2) for side in range(3, largest + 1) for v in on(side)]
+    sides = range(3, 7 if quick else 17)
+    cases = [(v, side, FIG9_BYTES_PER_NODE * side**2) for v in FIG9_VARIANTS for side in sides if v.runs(side)]
+    known = {(row["algorithm"], side_of(row), int(row["data_bytes"])) for row in published("tto", "fig9_scalability")}
+    return cases + _in_flits(known, quick)
 
 
 def _fig9_points(quick: bool) -> list[Point]:
@@ -132,7 +150,8 @@ def _fig9(results: Results, quick: bool) -> Outcome:
     rows, numbers = [], {}
     for variant, side, size in _fig9_cases(quick):
         time_ns = results[allreduce(variant, side, size)]["time_ns"]
-        numbers[side, variant.name] = time_ns
+        if variant in FIG9_VARIANTS:
+            numbers[side, variant.name] = time_ns
         artifact = table.get((variant.artifact, side))
         note = note_of(variant, side, size)
         rows.append(Row(variant.name, f"{side}x{side}", "ns", time_ns, None, artifact, variant.tolerance, note))
@@ -140,7 +159,7 @@ def _fig9(results: Results, quick: bool) -> Outcome:
     for parity, smallest in (("even", 4), ("odd", 3)):
         ring, ring_published = numbers[smallest, "Ring"], table["Ring", smallest]
         lines = []
-        for variant in VARIANTS:
+        for variant in FIG9_VARIANTS:
             sides = [side for side in range(smallest, 17, 2) if (side, variant.name) in numbers]
             times = [numbers[side, variant.name] / ring for side in sides]
             known = [
@@ -229,7 +248,8 @@ def _fig14(results: Results, _quick: bool) -> Outcome:
 TABLE_1 = Experiment(
     "table1",
     "Table I. Links in use",
-    "Share of the directed links that carry data in the steady state, counted on the schedules.",
+    "Share of the directed links (224 on 8x8, 288 on 9x9) that carry data in the steady state, counted on the"
+    " schedules.",
     _table1_points,
     _table1,
 )

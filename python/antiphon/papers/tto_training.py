@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,6 +10,7 @@ import antiphon
 from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Outcome, Results, Row, Style, published
 from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,
+    IN_FLITS,
     MULTITREE,
     RING,
     RING_2D,
@@ -17,14 +18,15 @@ from antiphon.papers.tto_algorithms import (
     RING_BI_ODD,
     SYSTEM,
     TTO,
+    VARIANTS,
     Variant,
     mesh,
-    on,
     side_of,
     stated,
 )
 from antiphon.study import Point
-from antiphon.training import CollectiveTime, Timer, Training
+from antiphon.timing import CollectiveTime, Timer
+from antiphon.training import Training
 
 MODELS = {
     "alexnet": "alexnet",
@@ -88,7 +90,8 @@ class Case:
             spec += f":chunk={min(self.chunk, size)}"
         # 16 arrays of a chiplet add one number in each row or column a cycle (1 ns).
         rate = 16 * self.array * 4
-        return Point(mesh(self.side), spec, size, SYSTEM, (("reduce_rate_gb_per_s", rate),))
+        changes = (("reduce_rate_gb_per_s", rate),)
+        return Point(mesh(self.side), spec, size, SYSTEM, changes, fidelity=self.variant.fidelity)
 
     def points(self) -> list[Point]:
         """All its collectives: a training in which they take no time tells their sizes."""
@@ -138,17 +141,24 @@ def _compute_rows(cases: list[Case], trainings: dict[Case, Training]) -> list[Ro
 
 def _fig10_cases(quick: bool) -> list[Case]:
     sides = (8,) if quick else (8, 9)
-    return [Case(model, side, variant) for side in sides for model in _models(quick) for variant in on(side)]
+    cases = [Case(m, side, v) for v in VARIANTS for side in sides for m in _models(quick) if v.runs(side)]
+    return cases + ([] if quick else _in_flits(Case(m, 8, v) for v in IN_FLITS for m in MODELS))
+
+
+def _in_flits(cases: Iterable[Case]) -> list[Case]:
+    """Those of the cases whose collectives are small enough."""
+    return [case for case in cases if all(case.variant.runs(case.side, point.bytes) for point in case.points())]
 
 
 def _fig13_cases(quick: bool) -> list[Case]:
     arrays = (32,) if quick else (32, 16)
-    return [
+    cases = [
         Case(model, 6, variant, array=array, chunk=48 * 1024)
+        for variant in BASELINES
         for array in arrays
         for model in _models(quick)
-        for variant in BASELINES
     ]
+    return cases + ([] if quick else _in_flits(Case(m, 6, v, array=32) for v in IN_FLITS for m in MODELS))
 
 
 def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int, str], dict[str, str]]) -> Outcome:
@@ -172,6 +182,8 @@ def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int
             rows.append(
                 Row(f"{variant.name}: {kind}", what, unit, ours, None, known, variant.tolerance, variant.note)
             )
+        if variant in IN_FLITS:
+            continue
         numbers[case.side, case.array, case.model, variant.name, "epoch"] = training.epoch_ns
         numbers[case.side, case.array, case.model, variant.name, "allreduce"] = (
             training.iterations * training.communication_ns
@@ -189,6 +201,7 @@ def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int
                     float(row["norm_total_vs_ring"]) if (row := table.get((model, side, array, variant.artifact))) else None,
                 )
                 for variant, t in of.items()
+                if variant not in IN_FLITS
             ]
         title = f"{side}x{side} mesh" + (f", {array}x{array} MACs" if many_arrays or side == 6 else "")
         charts.append(Bars(title, "epoch / Ring's", ["compute", "AllReduce"], groups, SHOWN))
@@ -215,11 +228,12 @@ FASTERRCNN_GROUPS = "The artifact leaves the last two layers' gradients (110,592
 
 
 def _fig11_cases(quick: bool) -> list[Case]:
-    return [
+    cases = [
         Case(model, 8, variant, overlap="layerwise", chunk=24 * 1024)
-        for model in _models(quick)
         for variant in BASELINES
+        for model in _models(quick)
     ]
+    return cases + ([] if quick else _in_flits(Case(m, 8, v, overlap="layerwise") for v in IN_FLITS for m in MODELS))
 
 
 def _fig11(results: Results, quick: bool) -> Outcome:
@@ -251,6 +265,7 @@ def _fig11(results: Results, quick: bool) -> Outcome:
                 float(table[model, variant.artifact]["norm_total_vs_ring"]),
             )
             for variant, t in of.items()
+            if variant not in IN_FLITS
         ]
     chart = Bars("8x8 mesh, layer by layer", "epoch / Ring's", ["compute", "both", "AllReduce"], groups, SHOWN)
     return Outcome(rows, [chart], numbers)
@@ -300,8 +315,8 @@ def _one_less_cases(quick: bool) -> list[Case]:
         Case(model, side, variant, array=array)
         for side, array in settings
         for model in _models(quick)
-        for variant in on(side)
-        if variant in COMPLETE
+        for variant in COMPLETE
+        if variant.runs(side)
     ]
 
 

@@ -1,0 +1,112 @@
+"""Commands about training: what models there are, and how long they take to train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, system_option
+from antiphon.comparison import known_names, split_specs
+from antiphon.results import rows_of
+from antiphon.terminal import print_compute_models, print_json, print_list, print_training, progress_bar
+from antiphon.training import IMAGENET, Training
+
+
+def _models() -> list[str]:
+    return [name for name, _meaning, _source in antiphon.workloads()]
+
+
+def _compute_models() -> list[str]:
+    return [name for name, _meaning, _options in antiphon.compute_models()]
+
+
+COUNT = click.IntRange(1, 2**32 - 1)
+
+
+@main.command()
+@click.argument("model", shell_complete=completing(_models))
+@click.argument("fabric")
+@ALGORITHM
+@system_option
+@click.option(
+    "--overlap",
+    default="none",
+    show_default=True,
+    help="none: one AllReduce after the backward pass; layerwise: one a bucket, as gradients come.",
+    shell_complete=completing(lambda: ["none", "layerwise"]),
+)
+@click.option("--bucket", default="table", show_default=True, help="Layers reduced together: table, layer, or a size.")
+@click.option("--batch", type=COUNT, help="Samples on each rank.  [default: one for each PE, else 32]")
+@click.option("--global-batch", type=COUNT, help="Samples on all ranks instead (strong scaling).")
+@click.option("--dataset", type=COUNT, default=IMAGENET, show_default=True, help="Samples of an epoch.")
+@click.option(
+    "--compute",
+    help="systolic, roofline or measured, [:KEY=VALUE,...].  [default: the table's times, else the system's]",
+    shell_complete=completing(_compute_models),
+)
+@click.option("--gradient-bytes", type=click.IntRange(1, 64), default=4, show_default=True, help="Bytes of a gradient.")
+@click.option(
+    "--exchange",
+    default="direct",
+    show_default=True,
+    help="Algorithm of collectives that ALGORITHM does not do.",
+    shell_complete=completing(known_names),
+)
+@click.option("--against", multiple=True, metavar="A,B,...", help="Algorithms to compare with. Repeatable.")
+@fidelity_option("alpha-beta, packet or flit.")
+@JSON
+def train(
+    model: str,
+    fabric: str,
+    algorithm: str,
+    system: str,
+    dataset: int,
+    against: tuple[str, ...],
+    as_json: bool,
+    **parameters: Any,
+) -> None:
+    """Time an iteration and an epoch of data-parallel training.
+
+    MODEL is a name (antiphon workloads) or a table of layers, FILE.csv; it and FABRIC may be
+    several, with commas, for a table.
+    """
+    results: list[tuple[Training, list[Training]]] = []
+    with progress_bar() as progress:
+        platform = antiphon.System(system)
+        baselines = split_specs(against) if against else []
+        for name in model.split(","):
+            work = antiphon.workload(name)
+            for spec in split_specs([fabric]):
+                network = antiphon.Fabric(spec)
+                runs = [
+                    antiphon.train(work, network, each, platform, dataset=dataset, progress=progress, **parameters)
+                    for each in [algorithm, *baselines]
+                ]
+                results.append((runs[0], runs[1:]))
+    if not as_json:
+        print_training(results)
+    elif len(results) == 1:
+        training, others = results[0]
+        tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
+        print_json("train", training.to_dict(others) | {"tables": tables})
+    else:
+        print_json("train", {"runs": [training.to_dict(others) for training, others in results]})
+
+
+@main.command()
+@JSON
+def workloads(as_json: bool) -> None:
+    """List the models that are known by name, and the compute models."""
+    rows = [dict(zip(("name", "summary", "source"), preset, strict=True)) for preset in antiphon.workloads()]
+    if as_json:
+        models = [
+            {"name": name, "summary": summary, "options": [{"key": key, "meaning": text} for key, text in options]}
+            for name, summary, options in antiphon.compute_models()
+        ]
+        print_json("workloads", {"workloads": rows, "compute_models": models})
+    else:
+        print_list("workloads", rows, as_json)
+        print_compute_models()

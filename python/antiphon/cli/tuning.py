@@ -1,0 +1,60 @@
+"""The command that finds the best algorithm and chunk size for every buffer size."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, system_option
+from antiphon.comparison import split_specs
+from antiphon.files import written_whole
+from antiphon.terminal import json_text, open_console, print_json, print_tuning, progress_bar
+from antiphon.tuning import size_range
+
+
+@main.command()
+@FABRIC
+@click.option(
+    "--collective",
+    default="all-reduce",
+    show_default=True,
+    help="What to compute.",
+    shell_complete=completing(antiphon.collectives),
+)
+@click.option("--sizes", default="64KiB..1GiB", show_default=True, help="Full buffer sizes: A,B or A..B, doubling.")
+@system_option
+@click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@click.option("--all-ranks", is_flag=True, help="Leave out algorithms that exclude ranks.")
+@fidelity_option("alpha-beta, packet or flit.")
+@click.option("--out", metavar="OUT.json", help="Also write the selection table.")
+@JSON
+def tune(
+    fabric: str,
+    collective: str,
+    sizes: str,
+    system: str,
+    algorithms: tuple[str, ...],
+    all_ranks: bool,
+    fidelity: str,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Find the best algorithm and chunk size for every buffer size, and where they change."""
+    specs = split_specs(algorithms) if algorithms else None
+    with written_whole(out, ".json") if out is not None else nullcontext() as file:
+        network = antiphon.Fabric(fabric)
+        with progress_bar() as progress:
+            tuning = antiphon.tune(
+                network, collective, size_range(sizes), specs, system, fidelity, all_ranks=all_ranks, progress=progress
+            )
+        if file is not None:
+            file.write(json_text("tune", tuning.to_dict()) + "\n")
+    if as_json:
+        print_json("tune", tuning.to_dict())
+    else:
+        print_tuning(tuning)
+        if out is not None:
+            open_console().print(f"Selection table: {out}", style="dim")

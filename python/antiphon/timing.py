@@ -1,0 +1,53 @@
+"""Times of collectives, each proven and simulated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from antiphon._core import Fabric, System, build, simulate
+
+Progress = Callable[[str, float], object]
+"""Called with what is simulated and the share of it that is done, 0 to 1."""
+
+
+class Timed(Protocol):
+    """What is known of one collective: a ``Run`` is one."""
+
+    @property
+    def time_ns(self) -> float:
+        """From the start to the last rank's finish."""
+
+    @property
+    def excluded_ranks(self) -> list[int]:
+        """Ranks that take no part."""
+
+
+Timer = Callable[[Fabric, str, str, int], Timed]
+"""Times a collective: fabric, algorithm, collective, bytes."""
+
+
+@dataclass(frozen=True)
+class CollectiveTime:
+    """The time of one proven collective."""
+
+    time_ns: float
+    excluded_ranks: list[int]
+
+
+def simulator(system: System, fidelity: str, progress: Progress | None = None) -> Timer:
+    """A timer that proves and simulates every collective it is asked for, each once."""
+    known: dict[tuple[str, str, str, int], CollectiveTime] = {}
+
+    def time(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
+        key = (fabric.name, algorithm, collective, bytes)
+        if key not in known:
+            schedule = build(fabric, algorithm, collective, bytes, system)
+            title = f"{algorithm} on {fabric.name}"
+            heartbeat = None if progress is None else lambda share: progress(title, share)
+            result = simulate(fabric, schedule, system, fidelity, heartbeat)
+            known[key] = CollectiveTime(result.time_ns, schedule.excluded)
+        return known[key]
+
+    return time

@@ -1,0 +1,281 @@
+"""Which algorithm, with which chunks, is best for which size."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from antiphon._core import Fabric, System, format_bytes, lower_bound, parse_bytes
+from antiphon._core import algorithms as core_algorithms
+from antiphon.comparison import REFUSALS, Refusal, known_names, split_specs
+from antiphon.errors import AntiphonError
+from antiphon.results import Bound
+from antiphon.timing import Progress, Timer, simulator
+
+TUNED = ("chunk", "piece")
+"""Options that are sizes to be tuned."""
+HOPELESS = 4
+"""An algorithm this many times slower than the best, both with their default chunks, is not tuned."""
+CROSSOVER_STEPS = 4
+"""Halvings, on a logarithmic scale, of the interval in which a crossover lies."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm, its options tuned, and its time."""
+
+    algorithm: str
+    time_ns: float
+    excluded_ranks: list[int]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best algorithm for one size.
+
+    Attributes:
+        bytes: full buffer size.
+        ranking: every algorithm with its best options, fastest first.
+        bound: no schedule is faster.
+    """
+
+    bytes: int
+    ranking: list[Candidate]
+    bound: Bound
+
+    @property
+    def best(self) -> Candidate:
+        """The fastest."""
+        return self.ranking[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choice as documented in docs/json.md."""
+        time_ns = max(self.best.time_ns, 1e-3)
+        return {
+            "bytes": self.bytes,
+            "algorithm": self.best.algorithm,
+            "excluded_ranks": self.best.excluded_ranks,
+            "time_ns": time_ns,
+            "lower_bound_ns": self.bound.time_ns,
+            "efficiency": self.bound.time_ns / time_ns,
+            "algorithm_bandwidth_gb_per_s": self.bytes / time_ns,
+            "ranking": [{"algorithm": other.algorithm, "time_ns": other.time_ns} for other in self.ranking],
+        }
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The best algorithm over a range of sizes.
+
+    Attributes:
+        choices: by size.
+        crossovers: (bytes, before, after): from about this size on another algorithm is best.
+        refused: algorithms that were left out for every size, and why.
+    """
+
+    fabric: str
+    collective: str
+    system: System
+    fidelity: str
+    choices: list[Choice]
+    crossovers: list[tuple[int, str, str]]
+    refused: list[Refusal]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tuning as documented in docs/json.md."""
+        return {
+            "fabric": self.fabric,
+            "collective": self.collective,
+            "system": self.system.name,
+            "fidelity": self.fidelity,
+            "choices": [choice.to_dict() for choice in self.choices],
+            "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],
+            "selection": self.selection(),
+            "refused": [asdict(refusal) for refusal in self.refused],
+        }
+
+    def selection(self) -> list[dict[str, Any]]:
+        """What to use from which size on: ``from_bytes`` (0 first) and ``algorithm`` with options."""
+        rows: list[dict[str, Any]] = []
+        starts = {after: size for size, _before, after in self.crossovers}
+        for choice in self.choices:
+            spec = choice.best.algorithm
+            if rows and rows[-1]["algorithm"] == spec:
+                continue
+            changed = rows and _name(rows[-1]["algorithm"]) != _name(spec)
+            start = starts.get(_name(spec), choice.bytes) if changed else choice.bytes
+            rows.append({"from_bytes": start if rows else 0, "algorithm": spec})
+        return rows
+
+
+def tune(
+    fabric: str | Fabric,
+    collective: str = "all-reduce",
+    sizes: Iterable[int | str] | None = None,
+    algorithms: str | Iterable[str] | None = None,
+    system: str | System = "generic",
+    fidelity: str = "packet",
+    *,
+    all_ranks: bool = False,
+    progress: Progress | None = None,
+) -> Tuning:
+    """Finds the best algorithm for every size, and the best chunks of algorithms that have them.
+
+    Chunk sizes are tried in powers of two from a packet to the whole buffer, uphill from the best of
+    the size before, then between the best and its neighbours. Where the best algorithm changes from
+    one size to the next, the crossover is looked for in between, to a sixteenth of the interval.
+
+    Args:
+        fabric: specification or Fabric.
+        collective: what to compute.
+        sizes: full buffer sizes; default 64KiB to 1GiB in powers of two.
+        algorithms: names or specifications, a sequence or text with commas; default: all.
+            A specification that gives the chunk size is not tuned.
+        system: preset name or System.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
+        all_ranks: leave out algorithms that exclude ranks.
+        progress: called with what is tried and the share of sizes done.
+
+    Raises:
+        AntiphonError: for mistakes in the arguments; ``not-applicable`` if no algorithm can.
+    """
+    fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
+    system = System(system) if isinstance(system, str) else system
+    buffers = sorted({parse_bytes(size) for size in (default_sizes() if sizes is None else sizes)})
+    if not buffers:
+        raise AntiphonError("no size given; write for example 64KiB or 64KiB..1GiB", "bad-size")
+    if isinstance(algorithms, str):
+        algorithms = split_specs([algorithms])
+    specs = known_names() if algorithms is None else list(dict.fromkeys(algorithms))
+    search = _Search(fabric, collective, system, simulator(system, fidelity), specs, all_ranks)
+    choices = []
+    for place, size in enumerate(buffers):
+        if progress is not None:
+            progress(f"{collective} of {format_bytes(size)}", place / len(buffers))
+        choices.append(search.choice(size))
+    crossovers = [search.crossover(*pair) for pair in itertools.pairwise(choices) if _differ(*pair)]
+    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, list(search.refused.values()))
+
+
+def default_sizes() -> list[int]:
+    """64KiB to 1GiB in powers of two."""
+    return [1 << exponent for exponent in range(16, 31)]
+
+
+def size_range(text: str) -> list[int]:
+    """Sizes of a list with commas whose elements may be ranges, in powers of two from the first.
+
+    >>> size_range("4KiB,64KiB..256KiB")
+    [4096, 65536, 131072, 262144]
+
+    Raises:
+        AntiphonError: ``bad-size``.
+    """
+    sizes: list[int] = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        low, high = parse_bytes(first), parse_bytes(last if dots else first)
+        if low > high:
+            raise AntiphonError(f"sizes '{part}': the first is larger than the last", "bad-size")
+        while low <= high:
+            sizes.append(low)
+            low *= 2
+    return sizes
+
+
+class _Search:
+    """Times candidates, and remembers which algorithms cannot do the collective."""
+
+    def __init__(
+        self, fabric: Fabric, collective: str, system: System, timer: Timer, specs: Sequence[str], all_ranks: bool
+    ) -> None:
+        self.fabric, self.collective, self.system, self.timer = fabric, collective, system, timer
+        self.all_ranks = all_ranks
+        self.refused: dict[str, Refusal] = {}
+        self.specs = list(specs)
+        options = {known.name: [key for key, _meaning in known.options] for known in core_algorithms()}
+        self.tuned = {spec: next((key for key in options.get(spec, []) if key in TUNED), None) for spec in self.specs}
+        self.start: dict[str, int] = {}
+
+    def choice(self, bytes: int) -> Choice:
+        """Every algorithm at one size."""
+        times = [self._time(spec, bytes) for spec in self.specs if spec not in self.refused]
+        ranking = [candidate for candidate in times if candidate is not None]
+        if not ranking:
+            reasons = "; ".join(refusal.reason for refusal in self.refused.values())
+            message = f"no algorithm could do {self.collective} of {format_bytes(bytes)} on {self.fabric.name}"
+            raise AntiphonError(f"{message}: {reasons[:300]}", "not-applicable")
+        near = HOPELESS * min(candidate.time_ns for candidate in ranking)
+        ranking = [
+            self._tuned(candidate, bytes) if self.tuned[candidate.algorithm] and candidate.time_ns < near else candidate
+            for candidate in ranking
+        ]
+        ranking.sort(key=lambda candidate: candidate.time_ns)
+        return Choice(bytes, ranking, lower_bound(self.fabric, self.collective, bytes, self.system))
+
+    def crossover(self, low: Choice, high: Choice) -> tuple[int, str, str]:
+        """Where the best algorithm of ``low`` stops to beat that of ``high``."""
+        before, after = low.best.algorithm, high.best.algorithm
+        small, large = low.bytes, high.bytes
+        for _ in range(CROSSOVER_STEPS):
+            middle = round((small * large) ** 0.5)
+            if middle in (small, large):
+                break
+            times = [self._time(spec, middle) for spec in (before, after)]
+            if times[0] is not None and (times[1] is None or times[0].time_ns <= times[1].time_ns):
+                small = middle
+            else:
+                large = middle
+        return large, _name(before), _name(after)
+
+    def _tuned(self, default: Candidate, bytes: int) -> Candidate:
+        """An algorithm with its best chunk size; its default unless another is faster."""
+        spec = default.algorithm
+        key = self.tuned[spec]
+        times: dict[int, Candidate] = {}
+
+        def time_ns(size: int) -> float:
+            if size not in times:
+                candidate = self._time(f"{spec}:{key}={format_bytes(size)}", bytes)
+                times[size] = candidate or Candidate(spec, math.inf, [])
+            return times[size].time_ns
+
+        smallest = 1 << (self.system.packet_payload_bytes - 1).bit_length()
+        # The best size grows slowly with the buffer: climb from that of the buffer before.
+        best = self.start.get(spec, smallest)
+        while best < bytes and time_ns(2 * best) < time_ns(best):
+            best *= 2
+        while best > smallest and time_ns(best // 2) <= time_ns(best):
+            best //= 2
+        self.start[spec] = best
+        for size in (best * 3 // 4, best * 3 // 2):
+            time_ns(size)
+        return min([default, *times.values()], key=lambda candidate: candidate.time_ns)
+
+    def _time(self, spec: str, bytes: int) -> Candidate | None:
+        try:
+            timed = self.timer(self.fabric, spec, self.collective, bytes)
+        except AntiphonError as error:
+            if error.code not in REFUSALS:
+                raise
+            self._refuse(spec, error.message.removeprefix(f"{spec} does not apply to {self.fabric.name}: "), error.code)
+            return None
+        if self.all_ranks and timed.excluded_ranks:
+            self._refuse(spec, f"leaves out rank {', '.join(map(str, timed.excluded_ranks))}", "not-applicable")
+            return None
+        return Candidate(spec, timed.time_ns, timed.excluded_ranks)
+
+    def _refuse(self, spec: str, reason: str, code: str) -> None:
+        if spec in self.specs:
+            self.refused[spec] = Refusal(spec, reason, code)
+
+
+def _differ(low: Choice, high: Choice) -> bool:
+    return _name(low.best.algorithm) != _name(high.best.algorithm)
+
+
+def _name(spec: str) -> str:
+    return spec.partition(":")[0]

@@ -1,0 +1,231 @@
+"""Training times: API, command, contract of its JSON, bad input; the TTO paper's figures are in tests/papers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import antiphon
+from antiphon import AntiphonError, Fabric, Workload
+from antiphon.timing import CollectiveTime
+
+TRAIN_KEYS = {
+    "model": str,
+    "fabric": str,
+    "algorithm": str,
+    "system": str,
+    "fidelity": str,
+    "compute": str,
+    "overlap": str,
+    "bucket": str,
+    "batch": int,
+    "global_batch": int,
+    "dataset": int,
+    "ranks": int,
+    "excluded_ranks": list,
+    "gradient_bytes": int,
+    "iteration_ns": float,
+    "forward_ns": float,
+    "backward_ns": float,
+    "aggregation_ns": float,
+    "compute_ns": float,
+    "communication_ns": float,
+    "exposed_communication_ns": float,
+    "overlapped_communication_ns": float,
+    "iterations": int,
+    "epoch_ns": float,
+    "samples_per_s": float,
+    "against": list,
+}
+HEADER = "layer,ifmap_h,ifmap_w,filter_h,filter_w,channels,num_filters,stride"
+
+
+def byte_a_nanosecond(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
+    return CollectiveTime(float(bytes), [])
+
+
+def table(path: Path, *rows: str, header: str = HEADER) -> str:
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return str(path)
+
+
+def test_the_example_of_the_paper() -> None:
+    """TTO paper, section VIII-B, with our times: 1252 and 1271 iterations, about 25.8 % of the baseline's time."""
+    ring, tto = (antiphon.train("resnet152", "mesh:8x8", name, "tto") for name in ("ring-bi", "tto"))
+    assert (ring.iterations, tto.iterations) == (1252, 1271)
+    assert ring.compute_ns == pytest.approx(1832399, rel=0.005)
+    assert ring.communication_ns == pytest.approx(10350425, rel=0.002)
+    assert tto.communication_ns == pytest.approx(7076228, rel=0.001)
+    assert tto.gain_ns(ring) / ring.epoch_ns == pytest.approx(0.258, abs=0.001)
+    assert tto.excluded_ranks == [56]
+    assert tto.global_batch == 63 * 16
+
+
+def test_parts_add_up() -> None:
+    work = Workload.from_csv("two", f"{HEADER}\na,8,8,3,3,4,16,1\nb,8,8,3,3,4,32,1\n")
+    run = antiphon.train(work, "ring:4", "ring", overlap="layerwise", collectives=byte_a_nanosecond)
+    iteration = run.iteration
+    assert run.gradient_bytes == 4 * work.params == 4 * (3 * 3 * 4 * 48)
+    assert run.communication_ns == run.gradient_bytes
+    assert run.compute_ns == iteration.forward_ns + iteration.backward_ns + iteration.aggregation_ns
+    assert run.iteration_ns == pytest.approx(run.compute_ns + run.exposed_communication_ns)
+    assert run.epoch_ns == run.iterations * run.iteration_ns
+    exchanges = iteration.exchanges
+    assert exchanges["kind"].tolist() == ["all-reduce"] * 2
+    assert exchanges["first_layer"].tolist() == [1, 0]
+    assert exchanges["bytes"].tolist() == [4 * 3 * 3 * 4 * 32, 4 * 3 * 3 * 4 * 16]
+    assert (exchanges["start_ns"] >= exchanges["ready_ns"]).all()
+    assert run.layers["layer"].tolist() == ["a", "b"]
+    assert run.layers["gradient_bytes"].sum() == run.gradient_bytes
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 10**5))
+def test_iterations_are_rounded_up(dataset: int, batch: int, ranks: int) -> None:
+    assert antiphon.iterations(dataset, batch, ranks) == -(-dataset // (batch * ranks))
+
+
+def test_strong_and_weak_scaling() -> None:
+    def runs(**batch: int) -> list[antiphon.Training]:
+        return [antiphon.train("vgg16", f"ring:{n}", "ring", collectives=byte_a_nanosecond, **batch) for n in (2, 4)]
+
+    weak, strong = runs(batch=8), runs(global_batch=64)
+    assert [run.batch for run in weak] == [8, 8]
+    assert weak[0].compute_ns == weak[1].compute_ns
+    assert [run.batch for run in strong] == [32, 16]
+    assert [run.iterations for run in strong] == [20019, 20019]
+    assert strong[0].compute_ns > 1.5 * strong[1].compute_ns
+    # TTO leaves out one of nine, so the others share 64 samples.
+    assert antiphon.train("alexnet", "mesh:3x3", "tto", "tto", global_batch=64).batch == 8
+
+
+def test_buckets_trade_exposure_for_messages() -> None:
+    def run(bucket: str) -> antiphon.Training:
+        return antiphon.train("resnet50", "mesh:4x4", "ring", "generic", overlap="layerwise", bucket=bucket)
+
+    layer, all_at_once = run("layer"), run("1GiB")
+    assert len(layer.iteration.exchanges["bytes"]) > len(all_at_once.iteration.exchanges["bytes"]) == 1
+    none = antiphon.train("resnet50", "mesh:4x4", "ring", "generic")
+    assert all_at_once.iteration_ns == pytest.approx(none.iteration_ns)
+    assert layer.exposed_communication_ns < none.exposed_communication_ns
+
+
+def test_tables_with_times_of_their_own() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def timer(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
+        asked.append((algorithm, collective))
+        return CollectiveTime(1000.0, [])
+
+    run = antiphon.train("dlrm", "ring:4", "ring", collectives=timer)
+    assert run.compute == "measured"
+    assert set(asked) == {("direct", "all-to-all"), ("ring", "all-reduce")}
+    assert run.iteration.forward_ns == 1399259
+    with pytest.raises(AntiphonError, match="--compute measured"):
+        antiphon.train("dlrm", "ring:4", "ring", compute="systolic")
+
+
+def test_every_model_can_be_trained() -> None:
+    for name, _meaning, _source in antiphon.workloads():
+        compute = None if antiphon.workload(name).measured else "roofline"
+        run = antiphon.train(name, "mesh:4x4", "ring", compute=compute, collectives=byte_a_nanosecond)
+        assert run.iteration_ns >= run.compute_ns > 0
+
+
+def test_workloads_are_values() -> None:
+    work = Workload("alexnet")
+    assert work == antiphon.workload("alexnet") != Workload("vgg16")
+    assert (len(work), work.params, work.measured) == (5, 3_745_824, False)
+    run = antiphon.train(work, "ring:4", "ring", collectives=byte_a_nanosecond)
+    assert pickle.loads(pickle.dumps(run)) == run
+
+
+def test_train(commands: Any) -> None:
+    run = commands.document("train", "alexnet", "mesh:4x4", "tto", "--system", "tto", "--against", "ring,ring-bi")
+    assert {key: type(run[key]) for key in TRAIN_KEYS} == TRAIN_KEYS
+    assert [row["algorithm"] for row in run["against"]] == ["ring", "ring-bi"]
+    for row in run["against"]:
+        assert row["gain_ns"] == pytest.approx(row["epoch_ns"] - run["epoch_ns"])
+        assert row["speedup"] == pytest.approx(row["epoch_ns"] / run["epoch_ns"])
+    assert len(run["tables"]["layers"]) == 5
+    assert len(run["tables"]["exchanges"]) == 1
+    assert run["epoch_ns"] == pytest.approx(run["iterations"] * run["iteration_ns"])
+
+
+def test_several_models_and_fabrics(commands: Any) -> None:
+    arguments = ("alexnet,ncf", "mesh:3x3,mesh:4x4,slow=0-1:0.5", "multitree", "--system", "tto")
+    runs = commands.document("train", *arguments)["runs"]
+    fabrics = ["mesh:3x3", "mesh:4x4,slow=0-1:0.5"]
+    assert [(run["model"], run["fabric"]) for run in runs] == [(m, f) for m in ("alexnet", "ncf") for f in fabrics]
+    printed = commands.invoke("train", *arguments, "--against", "ring-2d")
+    assert printed.exit_code == 0
+    assert printed.stdout.count("ncf") == 4
+
+
+def test_small_meshes_compute_bound_models_and_small_arrays_lose(commands: Any) -> None:
+    """TTO paper, section VIII-B: the three cases in which a chiplet less costs more than TTO gains."""
+
+    def speedup(*arguments: str) -> float:
+        run = commands.document("train", *arguments, "--system", "tto", "--against", "ring-bi")
+        return float(run["against"][0]["speedup"])
+
+    assert speedup("resnet152", "mesh:8x8", "tto") > 1.3
+    assert speedup("alexnet", "mesh:4x4", "tto") < 1
+    assert speedup("alexnet", "mesh:8x8", "tto", "--overlap", "layerwise") < 1
+    assert speedup("alexnet", "mesh:8x8", "tto", "--compute", "systolic:rows=16,cols=16") < 1
+
+
+def test_mistakes(commands: Any, tmp_path: Path) -> None:
+    def refused(*arguments: str) -> str:
+        return str(commands.refused("train", *arguments))
+
+    good = ("alexnet", "ring:4", "ring")
+    assert "did you mean 'alexnet'" in refused("alexnt", "ring:4", "ring")
+    assert "did you mean 'ring'" in refused("alexnet", "ring:4", "rng")
+    assert "overlap policy" in refused(*good, "--overlap", "some")
+    assert "bucket" in refused(*good, "--bucket", "0")
+    assert "did you mean 'systolic'" in refused(*good, "--compute", "systolik")
+    assert "rows=0" in refused(*good, "--compute", "systolic:rows=0")
+    assert "--batch" in refused(*good, "--batch", "0")
+    assert "not both" in refused(*good, "--batch", "4", "--global-batch", "4")
+    assert "layer 0 ('conv1')" in refused("resnet50", "ring:4", "ring", "--system", "tto")
+    assert "does not apply" in refused("alexnet", "ring:4", "tto")
+    assert "no algorithm 'x'" in refused("dlrm", "ring:4", "ring", "--exchange", "x")
+    assert "cannot be read" in refused(str(tmp_path / "none.csv"), "ring:4", "ring")
+    assert "Is a directory" in refused(_folder(tmp_path / "folder.csv"), "ring:4", "ring")
+    file = tmp_path / "net.csv"
+    assert "row 1: column 'stride' is missing" in refused(table(file, header=HEADER[:-7]), "ring:4", "ring")
+    assert "row 2, column 'ifmap_h'" in refused(table(file, "a,-8,8,3,3,1,1,1"), "ring:4", "ring")
+    assert "row 3, column 'stride'" in refused(table(file, "a,8,8,3,3,1,1,1", "b,8,8,3,3,1,1,9"), "ring:4", "ring")
+    file.write_bytes(b"\xff\xfe\x00")
+    assert "not UTF-8" in refused(str(file), "ring:4", "ring")
+
+
+def test_a_million_layers(commands: Any, tmp_path: Path) -> None:
+    path = table(tmp_path / "deep.csv", *["a,8,8,3,3,1,1,1"] * 1_000_000)
+    run = commands.invoke("train", path, "ring:4", "ring", "--overlap", "layerwise")
+    assert run.exit_code == 0, run.stderr
+    assert "1,000,000 (overlap layerwise)" in run.stdout
+    many = table(tmp_path / "many.csv", *[f"a,8,8,1,1,1,{filters},1" for filters in range(1, 5001)])
+    error = commands.refused("train", many, "ring:4", "ring", "--overlap", "layerwise")
+    assert "5,000 collectives of different sizes" in error
+
+
+def _folder(path: Path) -> str:
+    os.mkdir(path)
+    return str(path)
+
+
+def test_workloads(commands: Any) -> None:
+    listed = commands.document("workloads")
+    names = [row["name"] for row in listed["workloads"]]
+    wanted = "alexnet alphagozero fasterrcnn googlenet ncf resnet152 transformer"
+    wanted += " resnet50 vgg16 zfnet gnmt dlrm transformer-1t"
+    assert set(wanted.split()) <= set(names)
+    assert [row["name"] for row in listed["compute_models"]] == ["systolic", "roofline", "measured"]
+    assert "rows of multipliers" in commands.invoke("workloads").stdout
