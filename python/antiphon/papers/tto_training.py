@@ -247,7 +247,8 @@ def _fig11(results: Results, quick: bool) -> Outcome:
         known = float(artifact["iteration_total"])
         ours = training.iteration_ns
         rows.append(Row(variant.name, TITLES[case.model], "ns", ours, None, known, variant.tolerance, note))
-        numbers[case.model, variant.name] = training.epoch_ns
+        if variant not in IN_FLITS:
+            numbers[case.model, variant.name] = training.epoch_ns
     for model in dict.fromkeys(case.model for case in cases):
         of = {case.variant: training for case, training in trainings.items() if case.model == model}
         ring = of[RING].epoch_ns
