@@ -12,7 +12,9 @@ from antiphon.terminal import print_json, print_reproduction, progress_bar
 def _targets() -> list[str]:
     from antiphon.papers import PAPERS
 
-    return [target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{e.name}" for e in paper.experiments))]
+    return [
+        target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{e.name}" for e in paper.experiments))
+    ]
 
 
 @main.command("reproduce")

@@ -187,7 +187,7 @@ class Outcome:
     """What an experiment found."""
 
     rows: list[Row]
-    charts: list[Chart]
+    charts: Sequence[Chart]
     numbers: Numbers = field(default_factory=dict)
 
 
@@ -231,5 +231,5 @@ class Paper:
 @cache
 def published(paper: str, table: str) -> list[dict[str, str]]:
     """Rows of a table of published numbers, ``data/PAPER/TABLE.csv`` of this package."""
-    text = files("antiphon.papers").joinpath("data", paper, f"{table}.csv").read_text("utf-8")
+    text = (files("antiphon.papers") / "data" / paper / f"{table}.csv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))

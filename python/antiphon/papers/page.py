@@ -51,7 +51,8 @@ def _notes(rows: Sequence[Row]) -> dict[str, str]:
             of.setdefault(row.note, {}).setdefault(row.group, []).append(row.what)
     return {
         note: "; ".join(
-            group if len(cases) > sizes[group] / 2 else f"{group}, {', '.join(cases)}" for group, cases in groups.items()
+            group if len(cases) > sizes[group] / 2 else f"{group}, {', '.join(cases)}"
+            for group, cases in groups.items()
         )
         for note, groups in of.items()
     }

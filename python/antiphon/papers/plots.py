@@ -101,7 +101,9 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
         else:
             dashes = "--" if style.dashed else "-"
             marker = style.marker if marked else ""
-            handles.append(Line2D([], [], color=style.colour, marker=marker, linestyle=dashes, label=label, markersize=4.5))
+            handles.append(
+                Line2D([], [], color=style.colour, marker=marker, linestyle=dashes, label=label, markersize=4.5)
+            )
     for part in dict.fromkeys(part for chart in bars for part in chart.parts if len(chart.parts) > 1):
         opacity, hatch = PARTS.get(part, (1.0, ""))
         handles.append(Patch(facecolor="#404854", edgecolor="white", alpha=opacity, hatch=hatch, label=part))
@@ -140,7 +142,7 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
 
 
 def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:
-    width = 0.86 / max(len(bars) for bars in chart.groups.values())
+    width = min(0.3, 0.86 / max(len(bars) for bars in chart.groups.values()))
     for group, unordered in enumerate(chart.groups.values()):
         bars = sorted(unordered, key=lambda bar: labels.index(bar.label))
         for place_in_group, bar in enumerate(bars):

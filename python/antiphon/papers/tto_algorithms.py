@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from antiphon.papers.model import Style, published
@@ -82,9 +83,7 @@ RING_BI_ODD_PUBLISHED = Variant(
     note="The artifact leaves out the centre, not a corner, and does not send it everything: not a complete AllReduce."
     " Its two directions share interfaces and stall at times.",
 )
-RING_BI_ODD = Variant(
-    "RingBiOdd (corner left out)", "ring-bi-odd", "", Style("#009e73", ">", dashed=True), sides="odd"
-)
+RING_BI_ODD = Variant("RingBiOdd (corner left out)", "ring-bi-odd", "", Style("#009e73", ">", dashed=True), sides="odd")
 TTO = Variant("TTO", "tto", "TTO", Style("#d55e00", "o"))
 
 VARIANTS = (
@@ -99,7 +98,6 @@ VARIANTS = (
     TTO,
 )
 """In the order of the paper's legends."""
-
 
 
 def _in_flits(variant: Variant, options: str = "", note: str = "") -> Variant:
@@ -122,7 +120,9 @@ IN_FLITS = (
     ),
     _in_flits(DBTREE_PUBLISHED),
     _in_flits(MULTITREE),
-    _in_flits(RING_BI_ODD_PUBLISHED, ",interfaces=shared", "As the artifact runs it: both directions share interfaces."),
+    _in_flits(
+        RING_BI_ODD_PUBLISHED, ",interfaces=shared", "As the artifact runs it: both directions share interfaces."
+    ),
 )
 """Algorithms whose times depend on routers; compared with published numbers only, not drawn."""
 
@@ -152,7 +152,7 @@ def stated(figure: str) -> dict[str, float]:
 
 def side_of(row: dict[str, str]) -> int:
     """The side of the mesh of a row of the published tables."""
-    return round(int(row["nodes"]) ** 0.5)
+    return math.isqrt(int(row["nodes"]))
 
 
 def note_of(variant: Variant, side: int, size: int) -> str:

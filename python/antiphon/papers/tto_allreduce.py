@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 import antiphon
-from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Outcome, Results, Row, published
+from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Numbers, Outcome, Results, Row, published
 from antiphon.papers.tto_algorithms import (
     DBTREE,
     DBTREE_PUBLISHED,
@@ -46,7 +46,8 @@ def _table1_points(_quick: bool) -> list[Point]:
 def _table1(_results: Results, _quick: bool) -> Outcome:
     """Counting needs schedules only."""
     said = stated("table1")
-    rows, groups, numbers = [], {}, {}
+    rows, groups = [], {}
+    numbers: Numbers = {}
     for side in (8, 9):
         fabric = antiphon.Fabric(mesh(side))
         bars = []
@@ -96,7 +97,8 @@ def _fig8(results: Results, quick: bool) -> Outcome:
         (row["algorithm"], side_of(row), int(row["data_bytes"])): float(row["bandwidth_GiBps_as_plotted"])
         for row in published("tto", "fig8_bandwidth")
     }
-    rows, numbers = [], {}
+    rows = []
+    numbers: Numbers = {}
     for variant, side, size in _fig8_cases(quick):
         record = results[allreduce(variant, side, size)]
         if variant in VARIANTS:
@@ -147,7 +149,8 @@ def _fig9_points(quick: bool) -> list[Point]:
 
 def _fig9(results: Results, quick: bool) -> Outcome:
     table = {(row["algorithm"], side_of(row)): float(row["cycles"]) for row in published("tto", "fig9_scalability")}
-    rows, numbers = [], {}
+    rows = []
+    numbers: Numbers = {}
     for variant, side, size in _fig9_cases(quick):
         time_ns = results[allreduce(variant, side, size)]["time_ns"]
         if variant in FIG9_VARIANTS:
@@ -191,7 +194,8 @@ def _fig12(results: Results, _quick: bool) -> Outcome:
         for row in published("tto", "fig12_link_utilisation_mean")
     }
     said = stated("fig12")
-    rows, lines, numbers = [], [], {}
+    rows, lines = [], []
+    numbers: Numbers = {}
     for variant, point in zip(FIG12_VARIANTS, _fig12_points(False), strict=True):
         record = results[point]
         mean = 100 * record["link_utilization_mean"]
@@ -233,7 +237,8 @@ def _fig14(results: Results, _quick: bool) -> Outcome:
     table = {
         int(row["chunk_bytes"]): float(row["bandwidth_GiBps_as_plotted"]) for row in published("tto", "fig14_chunk")
     }
-    rows, numbers = [], {}
+    rows = []
+    numbers: Numbers = {}
     for chunk, point in zip(FIG14_CHUNKS, _fig14_points(False), strict=True):
         ours = results[point]["algorithm_bandwidth_gib_per_s"]
         numbers[chunk,] = ours

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import antiphon
-from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Outcome, Results, Row, Style, published
+from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Numbers, Outcome, Results, Row, Style, published
 from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,
     IN_FLITS,
@@ -165,7 +165,7 @@ def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int
     """Epochs without overlap; the published rows by model, side, array and algorithm."""
     trainings = {case: case.result(results) for case in cases}
     rows = _compute_rows(cases, trainings)
-    numbers = {}
+    numbers: Numbers = {}
     many_arrays = len({case.array for case in cases}) > 1
     for case, training in trainings.items():
         key = (case.model, case.side, case.array, case.variant.artifact)
@@ -179,9 +179,7 @@ def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int
         ):
             scale = 1e9 if unit == "s" else 1
             known = float(artifact[theirs]) / scale if artifact else None
-            rows.append(
-                Row(f"{variant.name}: {kind}", what, unit, ours, None, known, variant.tolerance, variant.note)
-            )
+            rows.append(Row(f"{variant.name}: {kind}", what, unit, ours, None, known, variant.tolerance, variant.note))
         if variant in IN_FLITS:
             continue
         numbers[case.side, case.array, case.model, variant.name, "epoch"] = training.epoch_ns
@@ -198,7 +196,9 @@ def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int
                 Bar(
                     variant.name,
                     [t.iterations * t.compute_ns / ring, t.iterations * t.communication_ns / ring],
-                    float(row["norm_total_vs_ring"]) if (row := table.get((model, side, array, variant.artifact))) else None,
+                    float(row["norm_total_vs_ring"])
+                    if (row := table.get((model, side, array, variant.artifact)))
+                    else None,
                 )
                 for variant, t in of.items()
                 if variant not in IN_FLITS
@@ -209,16 +209,12 @@ def _epochs(results: Results, cases: list[Case], table: dict[tuple[str, int, int
 
 
 def _fig10(results: Results, quick: bool) -> Outcome:
-    table = {
-        (row["model"], side_of(row), 256, row["algorithm"]): row for row in published("tto", "fig10_models")
-    }
+    table = {(row["model"], side_of(row), 256, row["algorithm"]): row for row in published("tto", "fig10_models")}
     return _epochs(results, _fig10_cases(quick), table)
 
 
 def _fig13(results: Results, quick: bool) -> Outcome:
-    table = {
-        (row["model"], 6, int(row["mac_array"]), row["algorithm"]): row for row in published("tto", "fig13_simba")
-    }
+    table = {(row["model"], 6, int(row["mac_array"]), row["algorithm"]): row for row in published("tto", "fig13_simba")}
     return _epochs(results, _fig13_cases(quick), table)
 
 
@@ -240,7 +236,8 @@ def _fig11(results: Results, quick: bool) -> Outcome:
     table = {(row["model"], row["algorithm"]): row for row in published("tto", "fig11_overlap")}
     cases = _fig11_cases(quick)
     trainings = {case: case.result(results) for case in cases}
-    rows, numbers, groups = [], {}, {}
+    rows, groups = [], {}
+    numbers: Numbers = {}
     for case, training in trainings.items():
         artifact, variant = table[case.model, case.variant.artifact], case.variant
         note = FASTERRCNN_GROUPS if case.model == "FasterRCNN" else variant.note
@@ -299,7 +296,7 @@ def _example(results: Results, _quick: bool) -> Outcome:
         for name, t in ((RING_BI_EVEN.name, base), (TTO.name, tto))
     }
     chart = Bars("ResNet152 on 8x8", "epoch, s", ["compute", "AllReduce"], groups)
-    numbers = {("gain",): gain, ("share",): share, ("of TTO",): 100 * gain / tto.epoch_ns}
+    numbers: Numbers = {("gain",): gain, ("share",): share, ("of TTO",): 100 * gain / tto.epoch_ns}
     return Outcome(rows, [chart], numbers)
 
 
@@ -325,12 +322,13 @@ def _one_less(results: Results, quick: bool) -> Outcome:
     epochs: dict[tuple[str, int, int], dict[Variant, float]] = {}
     for case in _one_less_cases(quick):
         epochs.setdefault((case.model, case.side, case.array), {})[case.variant] = case.result(results).epoch_ns
-    rows, numbers = [], {}
+    rows = []
+    numbers: Numbers = {}
     for (model, side, array), of in epochs.items():
         best = min((variant for variant in of if variant is not TTO), key=lambda variant: of[variant])
         speedup = of[best] / of[TTO]
-        what = f"{side}x{side}, {array}x{array} MACs"
-        rows.append(Row(TITLES[model], what, "×", speedup, note=f"over {best.name}, the fastest other one"))
+        what = f"{side}x{side}, {array}x{array} MACs, over {best.name}"
+        rows.append(Row(TITLES[model], what, "×", speedup))
         if array == 256:
             numbers["mesh", side, model] = speedup
         if side == 8:
@@ -339,7 +337,9 @@ def _one_less(results: Results, quick: bool) -> Outcome:
     for axis, x_label in (("mesh", "side of the mesh"), ("array", "side of the array")):
         lines = []
         for model in _models(quick):
-            found = sorted((int(at), value) for (kind, at, of_model), value in numbers.items() if (kind, of_model) == (axis, model))
+            found = sorted(
+                (int(at), value) for (kind, at, of_model), value in numbers.items() if (kind, of_model) == (axis, model)
+            )
             lines.append(Line(TITLES[model], [at for at, _ in found], [value for _, value in found]))
         ticks = [(float(x), str(x)) for x in lines[0].xs]
         title = "256x256 MACs" if axis == "mesh" else "8x8 mesh"
@@ -378,7 +378,8 @@ FIG_13 = Experiment(
 EXAMPLE = Experiment(
     "viii-b",
     "Section VIII-B. What one chiplet less costs",
-    "ResNet152 on 8x8: iterations of an epoch (equation 1) and the gain of TTO over the bidirectional ring (equation 2).",
+    "ResNet152 on 8x8: iterations of an epoch (equation 1), and the gain of TTO over the bidirectional ring (equation"
+    " 2).",
     partial(_points, _example_cases),
     _example,
     columns=1,
