@@ -164,7 +164,7 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
                 bottom += height
             cut = chart.y_max is not None and bottom > chart.y_max
             if cut:
-                text = {"ha": "center", "va": "top", "rotation": 90, "color": "white", "fontsize": 7}
+                text: dict[str, Any] = {"ha": "center", "va": "top", "rotation": 90, "color": "white", "fontsize": 7}
                 place.text(x, 0.985 * (chart.y_max or 0), f"{bottom:.1f} ↑", **text)
             elif bar.published is not None:
                 place.plot([x - width / 2, x + width / 2], [bar.published] * 2, color="#1b2230", linewidth=1.2)
