@@ -27,6 +27,8 @@ PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
 DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
+CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+"""Verdicts on claims, and how several are counted."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -224,34 +226,36 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
 
 
 def print_reproduction(reproduction: Reproduction, report: str) -> None:
-    """For every figure and algorithm: how many numbers agree and how far off they are; claims; the report."""
+    """How many numbers of every figure agree and how far off they are; claims; where the report is."""
     console = open_console()
-    headers = ("Compared", "Agree", "Within", "Mean error", "Largest")
+    headers = ("Compared", "Agree", "Differ", "Mean error", "Largest")
+    several = len(reproduction.experiments) > 1
     table = Table(
-        "Figure", Column("What", overflow="fold"), *map(right_aligned, headers), Column("at", overflow="fold")
+        Column("Figure" if several else "", overflow="fold"),
+        *map(right_aligned, headers),
+        Column("at", overflow="fold"),
     )
-    for experiment in reproduction.experiments:
-        first = True
-        for summary in reproduction.summaries[experiment.name]:
-            if not summary.compared:
-                continue
-            agree = summary.agreeing == summary.compared
+    groups = next(iter(reproduction.summaries.values()))
+    for summary in reproduction.figures.values() if several else groups:
+        if summary.compared:
+            differing = summary.compared - summary.agreeing
             table.add_row(
-                experiment.name if first else "",
                 summary.group,
-                str(summary.compared),
-                Text(str(summary.agreeing), style="green" if agree else "yellow"),
-                f"{100 * summary.tolerance:g} %",
+                f"{summary.compared:,}",
+                f"{summary.agreeing:,}",
+                Text(f"{differing:,}", style="yellow" if differing else "green"),
                 *(f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max)),
-                summary.worst,
+                summary.worst if differing or summary.error_max else "",
             )
-            first = False
-        table.add_section()
+    title = f"{reproduction.paper.title} ({reproduction.paper.source.partition(';')[0]})"
+    console.print(title, style="bold")
     console.print(table)
-    verdicts = Counter(claim.verdict for claim in reproduction.claims)
+    verdicts = Counter[str](claim.verdict for claim in reproduction.claims)
     if verdicts:
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-        console.print(f"Claims of the paper: {counts}")
+        counts = [f"{verdicts[verdict]} {words}" for verdict, words in CLAIMS.items() if verdicts[verdict]]
+        console.print(f"Claims of the paper: {', '.join(counts)}")
+    elif reproduction.quick:
+        console.print("Claims are about all points: without --quick.")
     stored = reproduction.runs - reproduction.new_runs
     console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls")
     console.print(f"Report: {report}", style="dim")

@@ -82,10 +82,11 @@ def summarize(rows: Iterable[Row]) -> list[Summary]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
-    return [_summary(name, of) for name, of in groups.items()]
+    return [summarize_all(name, of) for name, of in groups.items()]
 
 
-def _summary(group: str, rows: Sequence[Row]) -> Summary:
+def summarize_all(group: str, rows: Sequence[Row]) -> Summary:
+    """One summary of rows of whatever group."""
     errors = {row.what: abs(row.ratio - 1) for row in rows if row.ratio is not None}
     worst = max(errors, key=lambda what: errors[what], default="")
     return Summary(

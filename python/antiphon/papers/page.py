@@ -32,6 +32,7 @@ def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
         reproduction=reproduction,
         paper=reproduction.paper,
         summaries=summaries,
+        figures=reproduction.figures,
         compared=sum(summary.compared for of in summaries.values() for summary in of),
         agreeing=sum(summary.agreeing for of in summaries.values() for summary in of),
         notes={name: _notes(outcome.rows) for name, outcome in reproduction.outcomes.items()},

@@ -6,13 +6,13 @@ import csv
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
-from antiphon.papers.model import Claim, Experiment, Outcome, Paper, Row, Summary, summarize
+from antiphon.papers.model import Claim, Experiment, Outcome, Paper, Row, Summary, summarize, summarize_all
 from antiphon.papers.page import render
 from antiphon.papers.plots import draw, require
 from antiphon.study import Point, Record, Store
@@ -48,6 +48,16 @@ class Reproduction:
     def summaries(self) -> dict[str, list[Summary]]:
         """The rows in short, by experiment."""
         return {name: summarize(outcome.rows) for name, outcome in self.outcomes.items()}
+
+    @property
+    def figures(self) -> dict[str, Summary]:
+        """All rows of every figure in short."""
+        return {
+            one.name: summarize_all(
+                one.title, [replace(row, what=f"{row.group}, {row.what}") for row in self.outcomes[one.name].rows]
+            )
+            for one in self.experiments
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The reproduction as documented in docs/json.md."""

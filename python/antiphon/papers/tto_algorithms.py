@@ -70,7 +70,8 @@ MULTITREE = Variant(
     "MultiTree",
     Style("#e69f00", "P"),
     tolerance=0.06,
-    note="Packets block each other in the artifact's shared network interfaces, by virtual channel.",
+    note="In the artifact, packets to different neighbours share interfaces and hold each other up, depending on their"
+    " virtual channels.",
 )
 RING_BI_EVEN = Variant("RingBiEven", "ring-bi", "RingBiEven", Style("#009e73", "X"), sides="even")
 RING_BI_ODD_PUBLISHED = Variant(
