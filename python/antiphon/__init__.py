@@ -11,6 +11,7 @@ True
 True
 """
 
+from antiphon import models
 from antiphon._core import (
     Fabric,
     Schedule,
@@ -80,6 +81,7 @@ __all__ = [
     "format_bytes",
     "iterations",
     "lower_bound",
+    "models",
     "noc",
     "noc_saturation",
     "parse_bytes",

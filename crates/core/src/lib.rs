@@ -11,6 +11,7 @@ pub mod error;
 pub mod fabric;
 pub mod noc;
 pub mod options;
+pub mod rails;
 pub mod schedule;
 pub mod simulate;
 pub mod system;

@@ -1,11 +1,11 @@
-//! Compute models against published cycles: the TTO artifact's SCALE-Sim runs.
+//! Compute models against published cycles, the TTO artifact's SCALE-Sim runs, and against SCALE-Sim 3.
 
 mod common;
 
 use antiphon_core::compute::{aggregation, layer_times};
 use antiphon_core::system::Processor;
 use antiphon_core::units::Picos;
-use antiphon_core::workload::{Pass, Passes, Workload};
+use antiphon_core::workload::{Pass, Passes, Work, Workload};
 use common::{number, table};
 
 /// Name in the published tables, name of our preset.
@@ -96,4 +96,38 @@ fn batches() {
         let times = layer_times(&workload, &chiplet(256), batch).unwrap();
         assert!(times.iter().zip(&one).all(|(times, one)| times.0 == one.0.map(|time| samples * time)));
     }
+}
+
+/// Weight and input stationary are SCALE-Sim 3 exactly. Output stationary is SCALE-Sim 1, which the
+/// artifact uses: folds overlap there, and in version 3 each waits for `rows + columns` cycles.
+#[test]
+fn cycles_of_scale_sim() {
+    let rows = table("data/scalesim/cycles.csv");
+    assert_eq!(rows.len(), 210);
+    let columns = ["layer", "ifmap_h", "ifmap_w", "filter_h", "filter_w", "channels", "num_filters", "stride"];
+    let mut full_folds = 0;
+    for row in &rows {
+        let text = [columns, columns.map(|column| row[column].as_str())].map(|cells| cells.join(",")).join("\n");
+        let layer = Workload::from_csv(&row["layer"], &text).unwrap();
+        let [array_rows, array_columns, published] =
+            ["rows", "columns", "cycles"].map(|column| number::<u64>(row, column));
+        let spec = format!("systolic:rows={array_rows},cols={array_columns},pes=1,dataflow={}", row["dataflow"]);
+        let processor = Processor::parse(&spec).unwrap();
+        let forward = cycles(layer_times(&layer, &processor, 1).unwrap()[0][Pass::Forward]);
+        if row["dataflow"] != "os" {
+            assert_eq!(forward, published, "{spec}, {text}");
+            continue;
+        }
+        let Work::Convolution(shape) = layer.layers[0].work else { panic!("{text}") };
+        let (pixels, depth) = (shape.output().0 * shape.output().1, shape.filter());
+        let folds = pixels.div_ceil(array_rows) * shape.filters.div_ceil(array_columns);
+        assert_eq!(published, folds * (depth + array_rows + array_columns - 2) - 1, "{spec}, {text}");
+        // A fold that fills the array: two cycles more than the number of version 3's last cycle.
+        if (pixels, shape.filters) == (array_rows, array_columns) {
+            full_folds += 1;
+            assert_eq!(forward, published + 2, "{spec}, {text}");
+        }
+        assert!(forward <= published + 2, "{spec}, {text}: {forward} and {published} cycles");
+    }
+    assert!(full_folds > 0);
 }

@@ -50,13 +50,17 @@ def _notes(rows: Sequence[Row]) -> dict[str, str]:
     for row in rows:
         if row.note:
             of.setdefault(row.note, {}).setdefault(row.group, []).append(row.what)
-    return {
-        note: "; ".join(
+
+    def where(groups: dict[str, list[str]]) -> str:
+        same = next(iter(groups.values()))
+        if len(groups) > 1 and all(cases == same and len(cases) < sizes[group] for group, cases in groups.items()):
+            return ", ".join(same)
+        return "; ".join(
             group if len(cases) > sizes[group] / 2 else f"{group}, {', '.join(cases)}"
             for group, cases in groups.items()
         )
-        for note, groups in of.items()
-    }
+
+    return {note: where(groups) for note, groups in of.items()}
 
 
 def value(number: float | None, unit: str) -> str:

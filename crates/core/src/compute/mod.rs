@@ -86,6 +86,8 @@ mod tests {
 
     const SHAPES: &str = "layer,ifmap_h,ifmap_w,filter_h,filter_w,channels,num_filters,stride\n";
     const TOTALS: &str = "layer,params,macs,input_elements,output_elements\n";
+    const MEASURED: &str = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,\
+                            wg_compute_ns,wg_comm,wg_bytes\n";
 
     fn times(table: &str, processor: &str, batch: u64) -> Result<Vec<Passes<Picos>>> {
         let workload = Workload::from_csv("x.csv", table).unwrap();
@@ -101,8 +103,9 @@ mod tests {
         assert!(error.message.contains("--compute roofline"), "{error}");
         let shapes = format!("{SHAPES}a,8,8,3,3,1,1,1\n");
         assert!(times(&shapes, "measured", 16).unwrap_err().message.contains("--compute systolic"));
+        let measured = format!("{MEASURED}a,1,NONE,0,2,NONE,0,3,NONE,0\n");
         for processor in ["systolic", "roofline"] {
-            let message = times("layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes\na,1,NONE,0,2,NONE,0,3,NONE,0\n", processor, 16).unwrap_err().message;
+            let message = times(&measured, processor, 16).unwrap_err().message;
             assert!(message.contains("--compute measured"), "{message}");
         }
     }
@@ -112,7 +115,7 @@ mod tests {
         let totals = format!("{TOTALS}a,1,{},1,1\n", 1u64 << 50);
         assert_eq!(times(&totals, "roofline", 0).unwrap_err().code, Code::BadSize);
         assert_eq!(times(&totals, "roofline:tflops=0.001", u64::MAX).unwrap_err().code, Code::NotApplicable);
-        // Each layer just fits, two do not: 2 * 2^50 operations at 1e9 a second take 26 days.
+        // Each pass takes 5.2 days, which is not too long, but three are.
         assert_eq!(times(&totals, "roofline:tflops=0.005,efficiency=1", 1).unwrap_err().code, Code::TooLarge);
         let largest = format!("{SHAPES}a,16777216,16777216,16777216,16777216,1,4,1\n");
         for dataflow in ["os", "ws", "is"] {

@@ -121,10 +121,92 @@ impl SystolicArray {
     }
 
     /// Weight or input stationary: an operand of `depth` x `columns` stays while `streamed` vectors of the
-    /// other pass. Every fold is loaded row by row, and ends when the last sum has crossed the array.
+    /// other pass. Every fold is loaded row by row, and ends when the last sum has crossed the array; the
+    /// next waits for that. The first cycle is number 0, and the last one's number is the time, as SCALE-Sim
+    /// 3 reports it.
     fn stationary(&self, depth: u64, columns: u64, streamed: u64) -> u128 {
         let (array_rows, array_columns) = (u64::from(self.rows), u64::from(self.columns));
         let folds = u128::from(depth.div_ceil(array_rows)) * u128::from(columns.div_ceil(array_columns));
-        folds * u128::from(2 * array_rows + array_columns + streamed - 2)
+        folds * u128::from(2 * array_rows + array_columns + streamed - 2) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::Choice;
+    use proptest::prelude::*;
+
+    fn array(rows: u32, columns: u32, dataflow: Dataflow) -> SystolicArray {
+        SystolicArray { rows, columns, elements: 1, dataflow, clock_ps: 1000 }
+    }
+
+    fn shape() -> impl Strategy<Value = Convolution> {
+        (1..40u64, 1..40u64, 1..6u64, 1..6u64, 1..40u64, 1..40u64, 1..3u64).prop_map(
+            |(height, width, filter_height, filter_width, channels, filters, stride)| Convolution {
+                input_height: height + filter_height - 1,
+                input_width: width + filter_width - 1,
+                filter_height,
+                filter_width,
+                channels,
+                filters,
+                stride,
+            },
+        )
+    }
+
+    /// The folds of an output-stationary product one after the other, as the reference words them.
+    fn sums_out_by_folds(array: &SystolicArray, pass: Pass, product: Product) -> u128 {
+        let (array_rows, array_columns) = (i128::from(array.rows), i128::from(array.columns));
+        let (rows, columns, depth) =
+            (i128::from(product.rows), i128::from(product.columns), i128::from(product.drain_depth));
+        let (mut start, mut end, mut left) = (0, 0, columns);
+        while left > 0 {
+            let active_columns = left.min(array_columns);
+            let skew = if pass == Pass::Forward { active_columns } else { rows.min(array_rows) };
+            start = if left == columns { depth + skew - 1 } else { (start + depth + skew).max(end) };
+            let mut active_rows = rows;
+            while active_rows > array_rows {
+                start += depth.max(array_rows);
+                active_rows -= array_rows;
+            }
+            end = start + active_rows;
+            start -= active_rows + active_columns - 1;
+            left -= active_columns;
+        }
+        end as u128
+    }
+
+    proptest! {
+        #[test]
+        fn the_closed_form_is_the_sum_over_folds(shape in shape(), rows in 1..20u32, columns in 1..20u32) {
+            let array = array(rows, columns, Dataflow::OutputStationary);
+            for pass in Pass::ALL {
+                let product = Product::of(&shape, pass);
+                prop_assert_eq!(array.sums_out(pass, product), sums_out_by_folds(&array, pass, product));
+            }
+        }
+
+        /// An array cannot do more than one multiply-add a cycle on each multiplier.
+        #[test]
+        fn no_dataflow_beats_the_peak(shape in shape(), rows in 1..20u32, columns in 1..20u32) {
+            for (_, dataflow) in Dataflow::ALL.iter().copied() {
+                let array = array(rows, columns, dataflow);
+                for pass in Pass::ALL {
+                    let product = Product::of(&shape, pass);
+                    let macs = u128::from(product.rows * product.columns * product.depth);
+                    prop_assert!(array.cycles(pass, product) * u128::from(rows * columns) >= macs);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_gradients_of_a_ranks_elements_are_added_up() {
+        let array = SystolicArray { elements: 16, ..array(256, 32, Dataflow::OutputStationary) };
+        assert_eq!(array.aggregation(16 * 256), 1000);
+        assert_eq!(array.aggregation(16 * 256 + 1), 2000);
+        assert_eq!(array.aggregation(0), 0);
+        assert_eq!(SystolicArray { elements: 1, ..array }.aggregation(1 << 30), 0);
     }
 }

@@ -92,7 +92,7 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         None => return bad("row 1: the table is empty; it needs a header row that names the columns"),
     };
     let columns = Columns::of(&header)?;
-    let mut layers = Vec::new();
+    let (mut layers, mut weights) = (Vec::new(), 0);
     for record in records {
         let record = record.map_err(malformed)?;
         // SCALE-Sim's tables end their rows with a comma.
@@ -103,7 +103,12 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         if layers.len() == MAX_LAYERS {
             return Err(Error::new(Code::TooLarge, format!("row {}: more than {MAX_LAYERS} layers", row.line)));
         }
-        layers.push(row.layer()?);
+        let layer = row.layer()?;
+        weights += layer.params;
+        if weights > MAX_COUNT {
+            return bad(format!("row {}: the layers up to here have more than 2^50 weights", row.line));
+        }
+        layers.push(layer);
     }
     if layers.is_empty() {
         return bad("row 2: no layers; add a row for each");
@@ -361,6 +366,9 @@ mod tests {
         assert!(row(",8,8,3,3,1,1,1").contains("row 3, column 'layer': is empty"));
         assert!(row("a,16777216,16777216,3,3,16777216,1,1").contains("row 3, column 'channels'"));
         assert!(row("a,8,8,1e3,3,1,1,1").contains("'1e3' is not a whole number"));
+        let most = format!("a,{MAX_COUNT},0,0,0\n");
+        let sum = message(&format!("layer,params,macs,inel,outel\n{most}{most}"));
+        assert!(sum.contains("row 3: the layers up to here have more than 2^50 weights"), "{sum}");
     }
 
     #[test]

@@ -1,0 +1,20 @@
+//! Rails: multi-dimensional networks as products of rings, fully connected groups and switches, and
+//! the scheduling of chunks over their dimensions (Themis, ISCA 2022).
+//!
+//! `Topology --scheduler--> Plan --engine--> Run` at the level of stages: every NPU does the same, so
+//! one of them stands for all and cost does not grow with their number.
+
+pub mod advise;
+pub mod consistency;
+pub mod engine;
+pub mod plan;
+pub mod scheduler;
+pub mod topology;
+
+pub use engine::{Queue, Run, run};
+pub use plan::{Order, Plan};
+pub use scheduler::Scheduler;
+pub use topology::{Dimension, Shape, Topology};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! A plan: in which order each chunk goes through the dimensions.
+
+use super::topology::{Dimension, MAX_DIMENSIONS, Shape, Topology};
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::units::{Bytes, MAX_BYTES, Picos};
+
+/// Most chunks of a collective.
+pub const MAX_CHUNKS: u32 = 1 << 16;
+/// Longest time of all chunks on one dimension, in picoseconds: about three hours.
+const MAX_TIME: u128 = 10_000_000_000_000_000;
+
+/// A basic collective on one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Basic {
+    /// ReduceScatter.
+    Reduce,
+    /// AllGather.
+    Gather,
+    /// AllToAll.
+    Exchange,
+}
+
+/// Dimensions, by number, in the order in which one chunk uses them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Path {
+    dimensions: [u8; MAX_DIMENSIONS],
+    len: u8,
+}
+
+impl Path {
+    /// `0, 1, .. dimensions - 1`.
+    pub fn ascending(dimensions: usize) -> Path {
+        Path { dimensions: std::array::from_fn(|index| index as u8), len: dimensions as u8 }
+    }
+
+    /// The dimension numbers.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.dimensions[..usize::from(self.len)]
+    }
+
+    /// The same for changes.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.dimensions[..usize::from(self.len)]
+    }
+
+    /// The other way round.
+    pub fn reversed(mut self) -> Path {
+        self.as_mut_slice().reverse();
+        self
+    }
+}
+
+/// The order of one chunk: its ReduceScatter (or AllToAll) stages and its AllGather stages. The
+/// collective says which of them are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Order {
+    /// ReduceScatter or AllToAll.
+    pub first: Path,
+    /// AllGather.
+    pub gather: Path,
+}
+
+impl Order {
+    /// Stages in `path` order, then back (Themis paper, section 2.3).
+    pub fn mirrored(path: Path) -> Order {
+        Order { first: path, gather: path.reversed() }
+    }
+}
+
+/// One chunk on one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stage {
+    /// Number of the dimension.
+    pub dimension: u8,
+    /// What is done there.
+    pub basic: Basic,
+    /// Into how many parts the whole buffer is divided where the chunk is largest in this stage, and
+    /// before it; smaller is larger.
+    pub parts: u64,
+    /// The same before the stage.
+    pub parts_before: u64,
+    /// Time the dimension is busy.
+    pub busy_ps: Picos,
+    /// Latency after which the chunk moves on.
+    pub latency_ps: Picos,
+}
+
+/// What is asked for, and the order of every chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// AllReduce, ReduceScatter, AllGather or AllToAll.
+    pub kind: Kind,
+    /// Full buffer size.
+    pub bytes: Bytes,
+    /// Whether switches reduce and multicast by themselves (paper, section 4.5).
+    pub offload: bool,
+    /// Order of each chunk; all chunks are of the same size.
+    pub orders: Vec<Order>,
+}
+
+impl Plan {
+    /// A plan in which every chunk has the same order.
+    ///
+    /// # Errors
+    /// [`Code::BadSize`] for sizes and counts, [`Code::NotApplicable`] for other collectives.
+    pub fn uniform(topology: &Topology, kind: Kind, bytes: Bytes, chunks: u32, offload: bool) -> Result<Plan> {
+        if !matches!(kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather | Kind::AllToAll) {
+            let what = format!("rails do all-reduce, reduce-scatter, all-gather and all-to-all, not {}", kind.name());
+            return Err(Error::new(Code::NotApplicable, what));
+        }
+        if bytes == 0 || bytes > MAX_BYTES {
+            return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
+        }
+        if !(1..=MAX_CHUNKS).contains(&chunks) {
+            return Err(Error::new(Code::BadSize, format!("{chunks} chunks: expected 1 to {MAX_CHUNKS}")));
+        }
+        let path = Path::ascending(topology.dimensions.len());
+        let plan = Plan { kind, bytes, offload, orders: vec![Order::mirrored(path); chunks as usize] };
+        for (number, dimension) in topology.dimensions.iter().enumerate() {
+            let stage = plan.busy(dimension, Basic::Exchange, 1)
+                + u128::from(dimension.latency_ps) * u128::from(dimension.steps());
+            if stage.saturating_mul(2 * u128::from(chunks)) > MAX_TIME {
+                let what = format!("dimension {}: its stages could take more than two hours; send less", number + 1);
+                return Err(Error::new(Code::TooLarge, what));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Stages of one order, first to last. An AllGather starts from a chunk divided over all
+    /// dimensions, and an AllToAll never divides it.
+    pub fn stages<'a>(&'a self, topology: &'a Topology, order: &'a Order) -> impl Iterator<Item = Stage> + 'a {
+        let (first, gather): (&[u8], &[u8]) = match self.kind {
+            Kind::AllReduce => (order.first.as_slice(), order.gather.as_slice()),
+            Kind::AllGather => (&[], order.gather.as_slice()),
+            _ => (order.first.as_slice(), &[]),
+        };
+        let basic = if self.kind == Kind::AllToAll { Basic::Exchange } else { Basic::Reduce };
+        let mut parts = if first.is_empty() { topology.npus() } else { 1 };
+        let both = first
+            .iter()
+            .map(move |&number| (number, basic))
+            .chain(gather.iter().map(|&number| (number, Basic::Gather)));
+        both.map(move |(number, basic)| {
+            let dimension = &topology.dimensions[usize::from(number)];
+            let parts_before = parts;
+            match basic {
+                Basic::Reduce => parts *= dimension.size,
+                Basic::Gather => parts /= dimension.size,
+                Basic::Exchange => {}
+            }
+            let largest = parts.min(parts_before);
+            Stage {
+                dimension: number,
+                basic,
+                parts: largest,
+                parts_before,
+                busy_ps: self.busy(dimension, basic, largest) as Picos,
+                latency_ps: dimension.latency_ps * if self.offloads(dimension) { 1 } else { dimension.steps() },
+            }
+        })
+    }
+
+    fn offloads(&self, dimension: &Dimension) -> bool {
+        self.offload && dimension.shape == Shape::Switch
+    }
+
+    /// Time a chunk takes on a dimension where it is `1 / parts` of its size: what an NPU sends over
+    /// its rate, rounded up (reference: Themis section 1).
+    fn busy(&self, dimension: &Dimension, basic: Basic, parts: u64) -> u128 {
+        let (numerator, denominator) = self.share(dimension, basic);
+        // At most 2^50 * 2^40 * 10^12 (2^40) / ..., so the denominator is divided in two steps.
+        let bytes_ps = u128::from(self.bytes) * 1_000_000_000_000;
+        let parts = u128::from(parts) * self.orders.len().max(1) as u128;
+        let scale = parts * u128::from(dimension.rate.0);
+        match bytes_ps.checked_mul(u128::from(numerator)) {
+            Some(product) => product.div_ceil(scale.saturating_mul(u128::from(denominator))),
+            None => (bytes_ps / u128::from(denominator)).saturating_mul(u128::from(numerator)).div_ceil(scale),
+        }
+    }
+
+    /// What an NPU sends in one stage, as a share of the chunk where it is largest. In an AllToAll on a
+    /// ring the NPUs between pass data on: the mean distance counts. A switch that reduces and
+    /// multicasts halves an AllReduce's traffic: each NPU sends a chunk once and receives it once, and
+    /// either stage is counted as half of both directions.
+    fn share(&self, dimension: &Dimension, basic: Basic) -> (u64, u64) {
+        let size = dimension.size;
+        match basic {
+            Basic::Exchange if dimension.shape == Shape::Ring => (size * size / 4, size),
+            Basic::Reduce | Basic::Gather if self.offloads(dimension) && self.kind == Kind::AllReduce => (1, 2),
+            _ => (size - 1, size),
+        }
+    }
+
+    /// Bytes an NPU sends on each dimension.
+    pub fn bytes_sent(&self, topology: &Topology) -> Vec<f64> {
+        let mut sent = vec![0.0; topology.dimensions.len()];
+        let chunk = self.bytes as f64 / self.orders.len() as f64;
+        for order in &self.orders {
+            for stage in self.stages(topology, order) {
+                let number = usize::from(stage.dimension);
+                let (numerator, denominator) = self.share(&topology.dimensions[number], stage.basic);
+                sent[number] += chunk / stage.parts as f64 * numerator as f64 / denominator as f64;
+            }
+        }
+        sent
+    }
+}

@@ -1,0 +1,18 @@
+//! Schedulers: which order each chunk takes through the dimensions. One per file, behind one trait.
+
+mod baseline;
+mod search;
+mod themis;
+
+pub use baseline::Baseline;
+pub use search::Search;
+pub use themis::Themis;
+
+use super::plan::Plan;
+use super::topology::Topology;
+
+/// Chooses the orders of a plan.
+pub trait Scheduler {
+    /// Sets the order of every chunk of `plan`.
+    fn schedule(&self, topology: &Topology, plan: &mut Plan);
+}

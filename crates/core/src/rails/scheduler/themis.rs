@@ -1,0 +1,61 @@
+//! Themis: every chunk starts on the dimensions that have least to do (Algorithm 1).
+
+use super::Scheduler;
+use crate::collective::Kind;
+use crate::rails::plan::{Order, Path, Plan};
+use crate::rails::topology::{Dimension, Topology};
+use crate::units::MAX_BYTES;
+
+/// Algorithm 1 of the Themis paper.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Themis {
+    /// Whether a dimension's load starts with its fixed delay, the latency of all its steps, as the
+    /// paper says; ASTRA-sim starts from zero.
+    pub fixed_delay: bool,
+}
+
+impl Scheduler for Themis {
+    /// An AllReduce tracks its ReduceScatter half, and its AllGather order is the reverse: the loads of
+    /// both halves are equal. An AllToAll is scheduled as a ReduceScatter is.
+    fn schedule(&self, topology: &Topology, plan: &mut Plan) {
+        // Loads are kept in fractions of a picosecond, so that rounding does not decide between equals.
+        let fine = plan.bytes.leading_zeros() - MAX_BYTES.leading_zeros();
+        let kind = if plan.kind == Kind::AllReduce { Kind::ReduceScatter } else { plan.kind };
+        let one_way = Plan { kind, bytes: plan.bytes << fine, ..plan.clone() };
+        let baseline = Path::ascending(topology.dimensions.len());
+        let delay = |dimension: &Dimension| u128::from(dimension.latency_ps) * u128::from(dimension.steps()) << fine;
+        let start = |dimension| if self.fixed_delay { delay(dimension) } else { 0 };
+        let mut loads: Vec<u128> = topology.dimensions.iter().map(start).collect();
+        let mut path = baseline;
+        for chunk in 0..plan.orders.len() {
+            let (least, most) = (loads.iter().min().copied().unwrap_or(0), loads.iter().max().copied().unwrap_or(0));
+            let emptiest = loads.iter().position(|&load| load == least).unwrap_or(0);
+            if most - least < threshold(&one_way, topology, emptiest) {
+                path = baseline;
+            } else if plan.kind == Kind::AllGather {
+                // Most load first. Equal loads stay as they were.
+                path.as_mut_slice().sort_by_key(|&number| std::cmp::Reverse(loads[usize::from(number)]));
+            } else {
+                path.as_mut_slice().sort_by_key(|&number| loads[usize::from(number)]);
+            }
+            let order =
+                if plan.kind == Kind::AllGather { Order { first: path, gather: path } } else { Order::mirrored(path) };
+            for stage in one_way.stages(topology, &order) {
+                loads[usize::from(stage.dimension)] += u128::from(stage.busy_ps);
+            }
+            plan.orders[chunk] = order;
+        }
+    }
+}
+
+/// Time of a sixteenth of a chunk on the dimension with least load (paper, section 5.3).
+fn threshold(plan: &Plan, topology: &Topology, emptiest: usize) -> u128 {
+    let mut alone = Path::ascending(topology.dimensions.len());
+    alone.as_mut_slice().swap(0, emptiest);
+    let order = Order { first: alone, gather: alone.reversed() };
+    let whole = match plan.kind {
+        Kind::AllGather => plan.stages(topology, &order).last(),
+        _ => plan.stages(topology, &order).next(),
+    };
+    whole.map_or(0, |stage| u128::from(stage.busy_ps) / 16)
+}

@@ -1,0 +1,177 @@
+//! The published example, closed forms and figures (reference: Themis), and properties on random topologies.
+
+use super::engine::{MAX_SHARING, Queue, run};
+use super::plan::{Order, Plan};
+use super::scheduler::{Baseline, Scheduler, Search, Themis};
+use super::topology::{PRESETS, Topology};
+use crate::collective::Kind;
+use crate::system::Choice;
+use proptest::prelude::*;
+
+const SIZES_MB: [u64; 5] = [100, 250, 500, 750, 1000];
+
+fn scheduled(topology: &Topology, scheduler: &dyn Scheduler, bytes: u64, chunks: u32) -> Plan {
+    let mut plan = Plan::uniform(topology, Kind::AllReduce, bytes, chunks, false).unwrap();
+    scheduler.schedule(topology, &mut plan);
+    plan
+}
+
+fn utilization(name: &str, scheduler: &dyn Scheduler, queue: Queue, megabytes: u64, chunks: u32) -> f64 {
+    let topology = Topology::parse(name).unwrap();
+    let plan = scheduled(&topology, scheduler, megabytes * 1_000_000, chunks);
+    100.0 * run(&topology, &plan, queue, 1).mean_utilization(&topology)
+}
+
+/// Mean over the 30 points of Fig. 11.
+fn mean(scheduler: &dyn Scheduler, queue: Queue) -> f64 {
+    let points = PRESETS[..6].iter().flat_map(|(name, _)| SIZES_MB.map(|size| (name, size)));
+    points.map(|(name, size)| utilization(name, scheduler, queue, size, 64)).sum::<f64>() / 30.0
+}
+
+/// Paths as digits, dimensions from 1.
+fn digits(order: &Order) -> String {
+    order.first.as_slice().iter().map(|number| (b'1' + number) as char).collect()
+}
+
+/// Fig. 5: 4x4, four chunks of 64 MB, the first dimension twice as fast; a unit is the ReduceScatter of
+/// a chunk on it.
+#[test]
+fn the_example_of_figure_5() {
+    let topology = Topology::parse("sw4@1000/0ns,sw4@500/0ns").unwrap();
+    let baseline = scheduled(&topology, &Baseline, 256_000_000, 4);
+    let unit = baseline.stages(&topology, &baseline.orders[0]).next().unwrap().busy_ps as f64;
+    let units = |time: u64| (time as f64 / unit * 1e6).round() / 1e6;
+    assert_eq!(units(run(&topology, &baseline, Queue::Fifo, 1).time_ps), 8.0);
+    let themis = scheduled(&topology, &Themis::default(), 256_000_000, 4);
+    let orders: Vec<_> = themis.orders.iter().map(digits).collect();
+    assert_eq!(orders, ["12", "21", "12", "12"]);
+    let timed = run(&topology, &themis, Queue::Smallest, 1);
+    assert_eq!(timed.busy_ps.iter().map(|&busy| units(busy)).collect::<Vec<_>>(), [6.5, 7.0]);
+    assert_eq!(units(timed.time_ps), 7.0);
+}
+
+/// Reference section 2: with its bottleneck always busy, the baseline is (1 - 1/N) / (max load * rates).
+#[test]
+fn the_baseline_has_a_closed_form() {
+    for ((name, _), expected) in PRESETS.iter().zip([63.9, 35.5, 60.9, 61.5, 55.5, 62.4]) {
+        let found = utilization(name, &Baseline, Queue::Fifo, 1000, 64);
+        assert!((found - expected).abs() < 0.1, "{name}: {found} {expected}");
+    }
+}
+
+/// Reference section 7, column "reached"; the paper has 56.31, 87.67 and 95.14.
+#[test]
+fn the_thirty_points() {
+    for (scheduler, queue, expected) in [
+        (&Baseline as &dyn Scheduler, Queue::Fifo, 56.60),
+        (&Themis::default(), Queue::Fifo, 86.92),
+        (&Themis::default(), Queue::SmallestBefore, 94.55),
+        (&Themis::default(), Queue::Smallest, 95.05),
+    ] {
+        let found = mean(scheduler, queue);
+        assert!((found - expected).abs() < 0.01, "{}: {found} {expected}", queue.name());
+    }
+}
+
+/// Reference section 7: Fig. 10 with 4 and 512 chunks, mean of its two topologies.
+#[test]
+fn few_and_many_chunks() {
+    for (chunks, queue, expected) in [
+        (4, Queue::Fifo, 43.66),
+        (4, Queue::SmallestBefore, 48.84),
+        (512, Queue::Fifo, 88.10),
+        (512, Queue::SmallestBefore, 96.2),
+    ] {
+        let of = |name| utilization(name, &Themis::default(), queue, 100, chunks);
+        let found = (of("3D-SW_SW_SW_hetero") + of("4D-Ring_FC_Ring_SW")) / 2.0;
+        assert!((found - expected).abs() < 1.5, "{chunks} chunks, {}: {found} {expected}", queue.name());
+    }
+}
+
+#[test]
+fn the_search_reaches_99_percent() {
+    let search = Search::default();
+    assert!(mean(&search, Queue::Tail) >= 99.0);
+    for (chunks, least) in [(4, 70.0), (8, 88.0), (16, 96.0)] {
+        let of = |(name, _): &(&str, &str)| utilization(name, &search, Queue::Tail, 100, chunks);
+        let found = PRESETS[..6].iter().map(of).sum::<f64>() / 6.0;
+        assert!(found >= least, "{chunks} chunks: {found}");
+    }
+}
+
+#[test]
+fn a_million_npus_cost_no_more() {
+    let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();
+    assert_eq!(topology.npus(), 1_000_000);
+    let plan = scheduled(&topology, &Themis::default(), 1_000_000_000, 64);
+    assert!(run(&topology, &plan, Queue::Smallest, 1).mean_utilization(&topology) > 0.5);
+}
+
+#[test]
+fn switches_that_reduce_halve_the_traffic() {
+    let topology = Topology::parse("sw16@1000/700ns,sw64@100/1700ns").unwrap();
+    let of = |offload| {
+        let plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, offload).unwrap();
+        (plan.bytes_sent(&topology), run(&topology, &plan, Queue::Fifo, 1).time_ps)
+    };
+    let ((plain, slow), (offloaded, fast)) = (of(false), of(true));
+    assert!((plain[0] / offloaded[0] - 2.0 * 15.0 / 16.0).abs() < 1e-9);
+    assert!(fast < slow);
+}
+
+#[test]
+fn windows_of_activity() {
+    let topology = Topology::parse("3D-SW_SW_SW_homo").unwrap();
+    let timed = run(&topology, &scheduled(&topology, &Baseline, 1_000_000_000, 64), Queue::Fifo, 1);
+    let activity = timed.activity(100);
+    assert!(activity.iter().flatten().all(|share| (0.0..=1.0 + 1e-9).contains(share)));
+    // The first dimension is the bottleneck: always active, the others hardly (Fig. 9).
+    let mean = |number: usize| activity[number].iter().sum::<f64>() / 100.0;
+    assert!(mean(0) > 0.99 && mean(2) < 0.2, "{} {}", mean(0), mean(2));
+}
+
+fn topologies() -> impl Strategy<Value = Topology> {
+    let kind = prop::sample::select(vec!["ring3", "ring4", "fc5", "fc8", "sw2", "sw16"]);
+    let dimension =
+        (kind, 1u32..4000, 0u32..3000).prop_map(|(kind, rate, latency)| format!("{kind}@{rate}/{latency}ns"));
+    prop::collection::vec(dimension, 1..5).prop_map(|list| Topology::parse(&list.join(",")).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Nothing beats the sum of all rates, what is sent does not depend on the order, every stage runs
+    /// once, and a search never loses to Themis.
+    #[test]
+    fn bounds_and_conservation(topology in topologies(), megabytes in 1u64..2000, chunks in 1u32..40, sharing in 1u32..=MAX_SHARING) {
+        let bytes = megabytes * 1_000_000;
+        let total = 2.0 * bytes as f64 * (1.0 - 1.0 / topology.npus() as f64);
+        for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
+            let mut plan = Plan::uniform(&topology, kind, bytes, chunks, false).unwrap();
+            Themis::default().schedule(&topology, &mut plan);
+            if kind == Kind::AllReduce {
+                let sent: f64 = plan.bytes_sent(&topology).iter().sum();
+                prop_assert!((sent / total - 1.0).abs() < 1e-9);
+            }
+            for (_, queue) in Queue::ALL {
+                let timed = run(&topology, &plan, *queue, sharing);
+                prop_assert!(timed.mean_utilization(&topology) <= 1.0 + 1e-6);
+                let stages: usize = plan.orders.iter().map(|order| plan.stages(&topology, order).count()).sum();
+                prop_assert_eq!(timed.spans.iter().map(Vec::len).sum::<usize>(), stages);
+                for (number, spans) in timed.spans.iter().enumerate() {
+                    prop_assert!(timed.busy_ps[number] <= timed.time_ps);
+                    prop_assert!(spans.iter().all(|span| span.ready_ps <= span.start_ps && span.start_ps <= span.finish_ps));
+                }
+            }
+            let searched = scheduled_as(&topology, &plan);
+            let (old, new) = (run(&topology, &plan, Queue::Tail, 1), run(&topology, &searched, Queue::Tail, 1));
+            prop_assert!(new.time_ps <= old.time_ps);
+        }
+    }
+}
+
+fn scheduled_as(topology: &Topology, plan: &Plan) -> Plan {
+    let mut searched = plan.clone();
+    Search { stages: 20_000, ..Search::default() }.schedule(topology, &mut searched);
+    searched
+}
