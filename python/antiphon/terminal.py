@@ -257,7 +257,8 @@ def print_reproduction(reproduction: Reproduction, report: str) -> None:
     elif reproduction.quick:
         console.print("Claims are about all points: without --quick.")
     stored = reproduction.runs - reproduction.new_runs
-    console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls")
+    stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""
+    console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}")
     console.print(f"Report: {report}", style="dim")
 
 

@@ -30,6 +30,7 @@ class Reproduction:
         outcomes: by the name of the experiment, in the paper's order.
         runs: collectives that were needed, each once.
         new_runs: those of them that were not stored before.
+        stale_runs: stored runs of another build of Antiphon, which are not used.
     """
 
     paper: Paper
@@ -38,6 +39,7 @@ class Reproduction:
     claims: list[Claim]
     runs: int
     new_runs: int
+    stale_runs: int
 
     @property
     def experiments(self) -> list[Experiment]:
@@ -68,6 +70,7 @@ class Reproduction:
             "quick": self.quick,
             "runs": self.runs,
             "new_runs": self.new_runs,
+            "stale_runs": self.stale_runs,
             "figures": [
                 {
                     "name": experiment.name,
@@ -144,7 +147,7 @@ def reproduce(
         results = {point: _of(store, point) for point in points}
         outcomes = {one.name: one.evaluate(results, quick) for one in experiments}
         claims = [] if quick else paper.claims(outcomes)
-        reproduction = Reproduction(paper, quick, outcomes, claims, len(points), new_runs)
+        reproduction = Reproduction(paper, quick, outcomes, claims, len(points), new_runs, store.of_other_builds)
         plots = {}
         for count, one in enumerate(experiments):
             if progress is not None:
