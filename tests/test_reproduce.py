@@ -56,7 +56,7 @@ def test_table_and_second_call(tmp_path: Path) -> None:
     first, second = (invoke("tto", "fig14", "--out", tmp_path / "new folder") for _ in range(2))
     assert "Runs: 10 made, 0 taken from earlier calls" in first.stdout
     assert "Runs: 0 made, 10 taken from earlier calls" in second.stdout
-    for text in ("fig14", "TTO", "0.01 %", "report.html", "Claims of the paper: 1 hold"):
+    for text in ("Fig. 14. Size of TTO's chunks", "TTO", "0.01 %", "report.html", "Claims of the paper: 1 hold"):
         assert text in second.stdout
 
 

@@ -247,8 +247,9 @@ def print_reproduction(reproduction: Reproduction, report: str) -> None:
                 *(f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max)),
                 summary.worst if differing or summary.error_max else "",
             )
-    title = f"{reproduction.paper.title} ({reproduction.paper.source.partition(';')[0]})"
-    console.print(title, style="bold")
+    console.print(f"{reproduction.paper.title} ({reproduction.paper.source.partition(';')[0]})", style="bold")
+    if not several:
+        console.print(reproduction.experiments[0].title)
     console.print(table)
     verdicts = Counter[str](claim.verdict for claim in reproduction.claims)
     if verdicts:
