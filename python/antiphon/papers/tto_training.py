@@ -351,8 +351,8 @@ FIG_10 = Experiment(
     "fig10",
     "Fig. 10. Training time of an epoch",
     "Compute and one AllReduce of all gradients in every iteration, without overlap; 16 samples on each chiplet, of"
-    " ImageNet's 1,281,167. TTO trains on one chiplet less, so it needs more iterations. The published numbers are for"
-    " 8x8.",
+    " ImageNet's 1,281,167. TTO trains on one chiplet less, so it needs more iterations. The published numbers"
+    " at hand are for 8x8.",
     partial(_points, _fig10_cases),
     _fig10,
     columns=1,
@@ -370,7 +370,7 @@ FIG_13 = Experiment(
     "fig13",
     "Fig. 13. Simba: smaller arrays",
     "Epochs on a 6x6 mesh, with arrays of 32x32 and 16x16 multipliers; TTO's chunks are 48 KiB, as in the artifact's"
-    " runs. The published numbers are for 32x32.",
+    " runs. The published numbers at hand are for 32x32.",
     partial(_points, _fig13_cases),
     _fig13,
     columns=1,
