@@ -359,6 +359,49 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
             console.print(f"  {refusal.algorithm}: {refusal.reason}", style="dim", soft_wrap=True)
 
 
+def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
+    """A row for each scheduler: time, utilization, and that of every dimension."""
+    console = open_console()
+    first = runs[0]
+    title = f"{first.collective} of {antiphon.format_bytes(first.bytes)} on {first.topology}"
+    title += f" ({first.npus:,} NPUs, {first.chunks} chunks)"
+    jitter = any(run.jittered_time_ns is not None for run in runs)
+    names = ["Time", *(["With jitter"] if jitter else []), "Speedup", "Utilization", *first.dimensions["name"].tolist()]
+    table = Table("Scheduler", "Queue", *map(right_aligned, names), title=title)
+    for run in runs:
+        table.add_row(
+            run.scheduler,
+            run.intra,
+            format_time(run.time_ns),
+            *([format_time(run.jittered_time_ns or 0)] if jitter else []),
+            f"{first.time_ns / run.time_ns:.2f}x",
+            f"{run.utilization:.1%}",
+            *(f"{share:.1%}" for share in run.dimensions["utilization"]),
+        )
+    console.print(table)
+    if first.collective == "all-reduce":
+        console.print(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together.")
+
+
+def print_rails_advice(advice: antiphon.RailsAdvice) -> None:
+    """The dimensions, their rates and how these go together."""
+    console = open_console()
+    dimensions, pairs = advice.dimensions, advice.pairs
+    columns = ("Rate", "Balanced")
+    table = Table("Dimension", *map(right_aligned, columns), "Note", title=f"{advice.topology} ({advice.npus:,} NPUs)")
+    held = not dimensions["binding"].all()
+    for name, rate, balanced, binding in zip(*(dimensions[key] for key in dimensions), strict=True):
+        table.add_row(
+            name, f"{rate:,.0f} Gb/s", f"{balanced:,.0f} Gb/s", "holds all others back" if held and binding else ""
+        )
+    console.print(table)
+    for near, far, ratio, provision in zip(*(pairs[key] for key in pairs), strict=True):
+        console.print(f"dim{far} is {provision} beside dim{near}: {ratio:.2f} times what the fixed order needs")
+    console.print(f"The fixed order uses {advice.baseline_utilization:.1%} of the rates together.")
+    console.print(f"No scheduler uses more than {advice.utilization_bound:.1%}, latency apart.")
+    console.print("Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.")
+
+
 def print_compute_models() -> None:
     """The compute models and their options."""
     table = Table("Compute model", "What it is", "Options (default)", show_lines=True)
