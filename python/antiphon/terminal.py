@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import progress as rich_progress
@@ -19,10 +20,15 @@ from rich.text import Text
 import antiphon
 from antiphon.text import digits, format_bandwidth, format_time
 
+if TYPE_CHECKING:
+    from antiphon.papers import Reproduction
+
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
 DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
+CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+"""Verdicts on claims, and how several are counted."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -217,6 +223,44 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
     console.print(table)
     if not stable:
         console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
+
+
+def print_reproduction(reproduction: Reproduction, report: str) -> None:
+    """How many numbers of every figure agree and how far off they are; claims; where the report is."""
+    console = open_console()
+    headers = ("Compared", "Agree", "Differ", "Mean error", "Largest")
+    several = len(reproduction.experiments) > 1
+    table = Table(
+        Column("Figure" if several else "", overflow="fold"),
+        *map(right_aligned, headers),
+        Column("at", overflow="fold"),
+    )
+    groups = next(iter(reproduction.summaries.values()))
+    for summary in reproduction.figures.values() if several else groups:
+        if summary.compared:
+            differing = summary.compared - summary.agreeing
+            table.add_row(
+                summary.group,
+                f"{summary.compared:,}",
+                f"{summary.agreeing:,}",
+                Text(f"{differing:,}", style="yellow" if differing else "green"),
+                *(f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max)),
+                summary.worst if differing or summary.error_max else "",
+            )
+    console.print(f"{reproduction.paper.title} ({reproduction.paper.source.partition(';')[0]})", style="bold")
+    if not several:
+        console.print(reproduction.experiments[0].title)
+    console.print(table)
+    verdicts = Counter[str](claim.verdict for claim in reproduction.claims)
+    if verdicts:
+        counts = [f"{verdicts[verdict]} {words}" for verdict, words in CLAIMS.items() if verdicts[verdict]]
+        console.print(f"Claims of the paper: {', '.join(counts)}")
+    elif reproduction.quick:
+        console.print("Claims are about all points: without --quick.")
+    stored = reproduction.runs - reproduction.new_runs
+    stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""
+    console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}")
+    console.print(f"Report: {report}", style="dim")
 
 
 def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> None:
