@@ -52,7 +52,12 @@ pub fn rails<'py>(
     };
     let (plan, timed, jittered) = run(py, || {
         let mut plan = Plan::uniform(&topology, kind, bytes.0, chunks, offload)?;
-        known.schedule(&topology, &mut plan, queue, sharing, fixed_delay, seed);
+        let scheduler: Box<dyn Scheduler> = match known {
+            SchedulerName::Themis => Box::new(Themis { fixed_delay }),
+            SchedulerName::Search => Box::new(Search { queue, sharing, seed, ..Search::default() }),
+            SchedulerName::Baseline => Box::new(Baseline),
+        };
+        scheduler.schedule(&topology, &mut plan);
         let timed = time(&topology, &plan, queue, sharing);
         let jittered = jitter.map(|jitter| consistency::run(&topology, &plan, queue, &jitter)).transpose()?;
         Ok((plan, timed, jittered))
@@ -111,7 +116,7 @@ fn name(number: usize, dimension: &Dimension) -> String {
 
 /// Schedulers by name.
 #[derive(Clone, Copy, PartialEq)]
-enum SchedulerName {
+pub enum SchedulerName {
     Baseline,
     Themis,
     Search,
@@ -125,7 +130,7 @@ impl Choice for SchedulerName {
 
 impl SchedulerName {
     /// The queue policy it is meant for.
-    fn queue(self) -> Queue {
+    pub fn queue(self) -> Queue {
         match self {
             SchedulerName::Baseline => Queue::Fifo,
             SchedulerName::Themis => Queue::Smallest,
@@ -133,11 +138,12 @@ impl SchedulerName {
         }
     }
 
-    fn schedule(self, topology: &Topology, plan: &mut Plan, queue: Queue, sharing: u32, fixed_delay: bool, seed: u64) {
+    /// The scheduler; a search times `stages` with `queue`.
+    pub fn scheduler(self, queue: Queue, stages: u64) -> Box<dyn Scheduler> {
         match self {
-            SchedulerName::Baseline => Baseline.schedule(topology, plan),
-            SchedulerName::Themis => Themis { fixed_delay }.schedule(topology, plan),
-            SchedulerName::Search => Search { queue, sharing, seed, ..Search::default() }.schedule(topology, plan),
+            SchedulerName::Baseline => Box::new(Baseline),
+            SchedulerName::Themis => Box::new(Themis::default()),
+            SchedulerName::Search => Box::new(Search { queue, stages, ..Search::default() }),
         }
     }
 }

@@ -152,6 +152,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The exchanges, each with the pass it follows.
+    pub fn exchanges_with_passes(&self) -> Vec<(Exchange, Pass)> {
+        let pass = |operation: &Operation| match operation.work {
+            Work::Exchange(id) => Some((self.exchanges[id], operation.pass)),
+            Work::Compute(_) => None,
+        };
+        self.operations.iter().filter_map(pass).collect()
+    }
+
     /// The iteration of one rank: forward pass, backward pass from the last layer (input gradient,
     /// then weight gradient), AllReduce of the gradients by policy, and `aggregation`, the time a rank
     /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
