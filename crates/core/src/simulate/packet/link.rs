@@ -1,0 +1,210 @@
+//! Links: one queue each, of packets in transit and of interfaces, served in order.
+
+use super::events::Event;
+use super::runs::Feeder;
+use super::service::{Service, Source};
+use super::{Endpoints, Network};
+use crate::fabric::LinkId;
+use crate::schedule::TransferId;
+use crate::units::Picos;
+use std::collections::VecDeque;
+
+/// What waits for a link.
+#[derive(Clone, Copy)]
+pub enum Request {
+    /// The packet at the head of an interface.
+    Interface(u32),
+    /// Packets in transit: the next `count` packets of a transfer at hop `hop` of its route. Only the
+    /// last of them may be the `last` of its message. There can be millions of these; a run has
+    /// fewer than 2^32 packets on routes of several links.
+    Transit { transfer: TransferId, hop: u32, count: u32, last: bool },
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Link {
+    pub waiting: VecDeque<Request>,
+    pub service: Option<Service>,
+    /// Runs that feed it. If any brings more packets, there is a service.
+    pub feeders: Vec<Feeder>,
+}
+
+impl Link {
+    /// Appends to the queue.
+    pub fn push(&mut self, request: Request) {
+        if let Request::Transit { transfer, hop, count, last } = request
+            && let Some(Request::Transit { transfer: t, hop: h, count: c, last: l @ false }) = self.waiting.back_mut()
+            && (*t, *h) == (transfer, hop)
+        {
+            *c += count;
+            *l = last;
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    /// Packets taken of the run on `from`, which feeds it.
+    pub fn taken_of(&mut self, from: LinkId) -> &mut u64 {
+        let feeder = self.feeders.iter_mut().find(|feeder| feeder.link == from);
+        &mut feeder.expect("it is fed by this link").taken
+    }
+}
+
+impl Network<'_> {
+    /// Queues a request at a link, cutting a run of packets short to let it in.
+    pub fn request(&mut self, link: LinkId, request: Request) {
+        let idle = self.links[link as usize].service.is_none();
+        if !idle {
+            self.limit(link, self.moment());
+            self.catch_up(link, self.moment());
+        }
+        self.links[link as usize].push(request);
+        if idle {
+            self.serve(link);
+        }
+    }
+
+    /// A packet in transit asks for the link of hop `hop`.
+    pub fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
+        let link = self.plan.hops[self.flows[transfer as usize].first_hop + hop as usize];
+        self.request(link, Request::Transit { transfer, hop, count: 1, last });
+    }
+
+    /// Time a packet of a transfer takes on a link.
+    pub fn packet_ps(&self, transfer: TransferId, link: LinkId) -> Picos {
+        self.flows[transfer as usize].flits * self.plan.flit_ps[link as usize]
+    }
+
+    /// Whether packets of a transfer at hop `hop`, `link`, can be a run: it ends there, or goes on
+    /// without latency.
+    pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
+        let at_end = hop + 1 == self.flows[transfer as usize].hops;
+        self.merge_runs && (at_end || self.plan.latency_ps[link as usize] == 0)
+    }
+
+    /// Starts the next service of an idle link.
+    pub fn serve(&mut self, link: LinkId) {
+        let service = match self.links[link as usize].waiting.pop_front() {
+            Some(Request::Interface(id)) => self.serve_interface(link, id),
+            Some(Request::Transit { transfer, hop, count, last }) => {
+                let merges = self.merges(transfer, hop, link);
+                let state = &mut self.links[link as usize];
+                if count > 1 && !merges {
+                    // The rest keeps its place at the front.
+                    state.waiting.push_front(Request::Transit { transfer, hop, count: count - 1, last });
+                }
+                let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
+                let extends = merges && !last && state.waiting.is_empty() && !state.feeders.is_empty();
+                let mut service = self.service(link, Source::Queue, transfer, hop, packets as u64, last);
+                if extends {
+                    self.extend(link, &mut service);
+                }
+                service
+            }
+            None if self.links[link as usize].feeders.is_empty() => return,
+            None => match self.follow(link) {
+                Some(service) => service,
+                None => return,
+            },
+        };
+        self.begin(link, service);
+    }
+
+    /// A service that starts now, of packets back to back.
+    fn service(
+        &self,
+        link: LinkId,
+        source: Source,
+        transfer: TransferId,
+        hop: u32,
+        packets: u64,
+        last: bool,
+    ) -> Service {
+        let packet_ps = self.packet_ps(transfer, link);
+        let (start, spacing_ps) = (self.now, packet_ps);
+        Service { source, transfer, hop, last, start, spacing_ps, packet_ps, packets, settled: 0, feeds: None }
+    }
+
+    /// The next service of an interface that has the turn.
+    fn serve_interface(&mut self, link: LinkId, id: u32) -> Service {
+        let interface = &self.interfaces[id as usize];
+        if interface.is_mixed() {
+            let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
+            let (number, _) = interface.channels[channel][0];
+            let message = interface.queue[(number - interface.gone) as usize];
+            let source = Source::Channel(id, channel as u32);
+            return self.service(link, source, message.transfer, 0, 1, message.packets_left == 1);
+        }
+        let message = *interface.queue.front().expect("an interface that asks has a message");
+        let left = message.packets_left;
+        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.transfer, 0, link);
+        // A run ends where the interface becomes free, so that its rank can go on.
+        let until_free = interface.backlog.saturating_sub(self.plan.system.interface.depth_packets);
+        let run = if until_free > 0 { left.min(until_free) } else { left };
+        let packets = if alone { run } else { 1 };
+        let mut service = self.service(link, Source::Interface(id), message.transfer, 0, packets, packets == left);
+        if packets > 1 {
+            let (_, next, _) = self.first_feeder(link);
+            service.packets = packets.min(service.left_before(link, next) + 1);
+            service.last &= service.packets == packets;
+        }
+        service
+    }
+
+    /// Starts a service on an idle link.
+    fn begin(&mut self, link: LinkId, mut service: Service) {
+        let Service { transfer, hop, packets, .. } = service;
+        let flow = &self.flows[transfer as usize];
+        if packets > 1 && hop + 1 < flow.hops {
+            service.feeds = Some(self.plan.hops[flow.first_hop + hop as usize + 1]);
+        }
+        self.links[link as usize].service = Some(service);
+        let end = service.end_of(packets - 1);
+        if packets == 1 && service.start == self.now && !matches!(service.source, Source::Run(_)) {
+            self.events.end_single(link, end);
+        } else {
+            self.events.end_run(link, end);
+        }
+        if let Some(next) = service.feeds {
+            self.feed(next, link);
+        }
+    }
+
+    /// The service of a link is over.
+    pub fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
+        let service = self.links[link as usize].service.expect("an end belongs to a service");
+        let Service { transfer, hop, last, packets, .. } = service;
+        self.catch_up(link, self.moment());
+        let mut sender = None;
+        if let Source::Interface(id) | Source::Channel(id, _) = service.source {
+            let depth = self.plan.system.interface.depth_packets;
+            let was_free = self.interfaces[id as usize].backlog <= depth;
+            self.account(id, link, &service, packets);
+            self.ask_again(id, link);
+            // Most packets change nothing for their sender.
+            let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
+            sender = (last || freed).then_some(id);
+        } else {
+            self.traffic.transmitted_run(link, service.start, packets, service.packet_ps, service.spacing_ps);
+        }
+        let at = self.now + self.plan.latency_ps[link as usize];
+        if let Some(next) = service.feeds {
+            self.stop_feeding(next, link);
+        } else if hop + 1 == self.flows[transfer as usize].hops {
+            if last {
+                endpoints.arrived(transfer, at);
+            }
+        } else if packets == 0 {
+            // It was cut before it began.
+        } else if at == self.now {
+            self.request_hop(transfer, hop + 1, last);
+        } else {
+            self.events.push(at, Event::Arrive { transfer, hop: hop + 1, last });
+        }
+        self.links[link as usize].service = None;
+        self.serve(link);
+        if let Some(interface) = sender {
+            endpoints.departed(interface, self.now, self);
+        }
+    }
+}
