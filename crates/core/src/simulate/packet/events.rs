@@ -110,6 +110,7 @@ impl Events {
     }
 
     /// Removes the next event.
+    #[inline]
     pub fn next(&mut self) -> Option<(Picos, Event)> {
         let ((end, link), single) = self.first_end();
         match self.heap.peek() {

@@ -2,7 +2,7 @@
 
 use super::events::Event;
 use super::runs::Feeder;
-use super::service::{Service, Source};
+use super::service::{Moment, Service, Source};
 use super::{Endpoints, Network};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
@@ -53,15 +53,31 @@ impl Link {
 impl Network<'_> {
     /// Queues a request at a link, cutting a run of packets short to let it in.
     pub fn request(&mut self, link: LinkId, request: Request) {
-        let idle = self.links[link as usize].service.is_none();
-        if !idle {
-            self.limit(link, self.moment());
-            self.catch_up(link, self.moment());
+        let moment = self.moment();
+        if self.links[link as usize].service.is_some() {
+            self.limit(link, moment);
+            self.catch_up(link, moment);
         }
-        self.links[link as usize].push(request);
-        if idle {
-            self.serve(link);
+        let state = &mut self.links[link as usize];
+        state.push(request);
+        if let Some(service) = &state.service {
+            if !service.is_over(link, moment) {
+                return;
+            }
+            self.retire(link, moment);
         }
+        self.serve(link);
+    }
+
+    /// Ends a run that was cut and is over.
+    fn retire(&mut self, link: LinkId, moment: Moment) {
+        self.events.end_run(link, Picos::MAX);
+        let Some(service) = self.links[link as usize].service else { return };
+        self.traffic.transmitted_run(link, service.start, service.packets, service.packet_ps, service.spacing_ps);
+        if let Some(next) = service.feeds {
+            self.stop_feeding(next, link, moment);
+        }
+        self.links[link as usize].service = None;
     }
 
     /// A packet in transit asks for the link of hop `hop`.
@@ -143,7 +159,7 @@ impl Network<'_> {
         let run = if until_free > 0 { left.min(until_free) } else { left };
         let packets = if alone { run } else { 1 };
         let mut service = self.service(link, Source::Interface(id), message.transfer, 0, packets, packets == left);
-        if packets > 1 {
+        if packets > 1 && !self.links[link as usize].feeders.is_empty() {
             let (_, next, _) = self.first_feeder(link);
             service.packets = packets.min(service.left_before(link, next) + 1);
             service.last &= service.packets == packets;
@@ -189,7 +205,7 @@ impl Network<'_> {
         }
         let at = self.now + self.plan.latency_ps[link as usize];
         if let Some(next) = service.feeds {
-            self.stop_feeding(next, link);
+            self.stop_feeding(next, link, (self.now, link + 1));
         } else if hop + 1 == self.flows[transfer as usize].hops {
             if last {
                 endpoints.arrived(transfer, at);

@@ -67,7 +67,7 @@ impl Engine for Packet {
                 }
             }
             events += 1;
-            if events.is_multiple_of(1 << 16) && !progress(endpoints.progress()) {
+            if events.is_multiple_of(1 << 13) && !progress(endpoints.progress()) {
                 return Err(Error::new(Code::Interrupted, "interrupted"));
             }
         }

@@ -128,9 +128,9 @@ impl Network<'_> {
         }
     }
 
-    /// The run on `from`, which fed a link, is at its end now.
-    pub fn stop_feeding(&mut self, link: LinkId, from: LinkId) {
-        self.catch_up(link, (self.now, from + 1));
+    /// The run on `from`, which fed a link, has ended before a moment.
+    pub fn stop_feeding(&mut self, link: LinkId, from: LinkId, moment: Moment) {
+        self.catch_up(link, moment);
         let state = &mut self.links[link as usize];
         state.feeders.retain(|feeder| feeder.link != from);
         if let Some(service) = &mut state.service

@@ -48,6 +48,11 @@ impl Service {
         self.start + index * self.spacing_ps + self.packet_ps
     }
 
+    /// Whether all packets have left `link` before a moment.
+    pub fn is_over(&self, link: LinkId, moment: Moment) -> bool {
+        self.packets == 0 || (self.end_of(self.packets - 1), link) < moment
+    }
+
     /// Number of packets that have left `link`, on which this is, before a moment.
     pub fn left_before(&self, link: LinkId, (at, turn): Moment) -> u64 {
         let Some(since) = at.checked_sub(self.end_of(0)) else { return 0 };

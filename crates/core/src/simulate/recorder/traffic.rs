@@ -54,6 +54,9 @@ impl Traffic {
         self.reach(end);
         // Busy time before `at`, which is after the start.
         let before = |at: Picos| {
+            if spacing_ps == packet_ps {
+                return at - start;
+            }
             let over = ((at - start) / spacing_ps).min(gaps);
             over * packet_ps + (at - start - over * spacing_ps).min(packet_ps)
         };
