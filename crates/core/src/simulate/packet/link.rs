@@ -82,52 +82,46 @@ impl Network<'_> {
 
     /// A packet in transit asks for the link of hop `hop`.
     pub fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
-        let link = self.plan.hops[self.flows[transfer as usize].first_hop + hop as usize];
+        let link = self.link_at(transfer, hop).expect("the route goes on");
         self.request(link, Request::Transit { transfer, hop, count: 1, last });
     }
 
-    /// Time a packet of a transfer takes on a link.
-    pub fn packet_ps(&self, transfer: TransferId, link: LinkId) -> Picos {
-        self.flows[transfer as usize].flits * self.plan.flit_ps[link as usize]
+    /// Starts the next service of an idle link, and of those that wait for it.
+    pub fn serve(&mut self, mut link: LinkId) {
+        while let Some(service) = self.next_service(link) {
+            match self.begin(link, service) {
+                Some(next) => link = next,
+                None => return,
+            }
+        }
     }
 
-    /// Whether packets of a transfer at hop `hop`, `link`, can be a run: it ends there, or goes on
-    /// without latency.
-    pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
-        let at_end = hop + 1 == self.flows[transfer as usize].hops;
-        self.merge_runs && (at_end || self.plan.latency_ps[link as usize] == 0)
-    }
-
-    /// Starts the next service of an idle link.
-    pub fn serve(&mut self, link: LinkId) {
-        let service = match self.links[link as usize].waiting.pop_front() {
-            Some(Request::Interface(id)) => self.serve_interface(link, id),
+    fn next_service(&mut self, link: LinkId) -> Option<Service> {
+        let state = &mut self.links[link as usize];
+        match state.waiting.pop_front() {
+            Some(Request::Interface(id)) => Some(self.serve_interface(link, id)),
             Some(Request::Transit { transfer, hop, count, last }) => {
-                let merges = self.merges(transfer, hop, link);
-                let state = &mut self.links[link as usize];
+                let extends = !last && state.waiting.is_empty() && !state.feeders.is_empty();
+                let merges = (count > 1 || extends) && self.merges(transfer, hop, link);
                 if count > 1 && !merges {
                     // The rest keeps its place at the front.
-                    state.waiting.push_front(Request::Transit { transfer, hop, count: count - 1, last });
+                    let rest = Request::Transit { transfer, hop, count: count - 1, last };
+                    self.links[link as usize].waiting.push_front(rest);
                 }
                 let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
-                let extends = merges && !last && state.waiting.is_empty() && !state.feeders.is_empty();
                 let mut service = self.service(link, Source::Queue, transfer, hop, packets as u64, last);
-                if extends {
+                if extends && merges {
                     self.extend(link, &mut service);
                 }
-                service
+                Some(service)
             }
-            None if self.links[link as usize].feeders.is_empty() => return,
-            None => match self.follow(link) {
-                Some(service) => service,
-                None => return,
-            },
-        };
-        self.begin(link, service);
+            None if state.feeders.is_empty() => None,
+            None => self.follow(link),
+        }
     }
 
     /// A service that starts now, of packets back to back.
-    fn service(
+    pub fn service(
         &self,
         link: LinkId,
         source: Source,
@@ -136,7 +130,7 @@ impl Network<'_> {
         packets: u64,
         last: bool,
     ) -> Service {
-        let packet_ps = self.packet_ps(transfer, link);
+        let packet_ps = self.flows[transfer as usize].flits * self.plan.flit_ps[link as usize];
         let (start, spacing_ps) = (self.now, packet_ps);
         Service { source, transfer, hop, last, start, spacing_ps, packet_ps, packets, settled: 0, feeds: None }
     }
@@ -152,38 +146,37 @@ impl Network<'_> {
             return self.service(link, source, message.transfer, 0, 1, message.packets_left == 1);
         }
         let message = *interface.queue.front().expect("an interface that asks has a message");
-        let left = message.packets_left;
-        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.transfer, 0, link);
         // A run ends where the interface becomes free, so that its rank can go on.
         let until_free = interface.backlog.saturating_sub(self.plan.system.interface.depth_packets);
+        let left = message.packets_left;
         let run = if until_free > 0 { left.min(until_free) } else { left };
+        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.transfer, 0, link);
         let packets = if alone { run } else { 1 };
         let mut service = self.service(link, Source::Interface(id), message.transfer, 0, packets, packets == left);
-        if packets > 1 && !self.links[link as usize].feeders.is_empty() {
-            let (_, next, _) = self.first_feeder(link);
-            service.packets = packets.min(service.left_before(link, next) + 1);
+        if packets > 1
+            && !self.links[link as usize].feeders.is_empty()
+            && let Some(coming) = self.coming(link)
+        {
+            service.packets = packets.min(service.left_before(link, coming.at) + 1);
             service.last &= service.packets == packets;
         }
         service
     }
 
-    /// Starts a service on an idle link.
-    fn begin(&mut self, link: LinkId, mut service: Service) {
-        let Service { transfer, hop, packets, .. } = service;
-        let flow = &self.flows[transfer as usize];
-        if packets > 1 && hop + 1 < flow.hops {
-            service.feeds = Some(self.plan.hops[flow.first_hop + hop as usize + 1]);
+    /// Starts a service on an idle link. Returns the next link of its route if this waits for it.
+    fn begin(&mut self, link: LinkId, mut service: Service) -> Option<LinkId> {
+        let Service { source, transfer, hop, packets, start, .. } = service;
+        if packets > 1 {
+            service.feeds = self.link_at(transfer, hop + 1);
         }
-        self.links[link as usize].service = Some(service);
         let end = service.end_of(packets - 1);
-        if packets == 1 && service.start == self.now && !matches!(service.source, Source::Run(_)) {
+        self.links[link as usize].service = Some(service);
+        if packets == 1 && start == self.now && !matches!(source, Source::Run(_)) {
             self.events.end_single(link, end);
         } else {
             self.events.end_run(link, end);
         }
-        if let Some(next) = service.feeds {
-            self.feed(next, link);
-        }
+        service.feeds.filter(|&next| self.feed(next, link))
     }
 
     /// The service of a link is over.
@@ -206,12 +199,12 @@ impl Network<'_> {
         let at = self.now + self.plan.latency_ps[link as usize];
         if let Some(next) = service.feeds {
             self.stop_feeding(next, link, (self.now, link + 1));
+        } else if packets == 0 {
+            // It was cut before it began.
         } else if hop + 1 == self.flows[transfer as usize].hops {
             if last {
                 endpoints.arrived(transfer, at);
             }
-        } else if packets == 0 {
-            // It was cut before it began.
         } else if at == self.now {
             self.request_hop(transfer, hop + 1, last);
         } else {

@@ -171,6 +171,12 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// The link that is hop `hop` of a transfer, unless the route ends before.
+    fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
+        let flow = &self.flows[transfer as usize];
+        (hop < flow.hops).then(|| self.plan.hops[flow.first_hop + hop as usize])
+    }
+
     /// Processes the next event.
     fn step(&mut self, endpoints: &mut Endpoints) {
         let Some((now, event)) = self.events.next() else { return };

@@ -12,7 +12,9 @@ impl Recurrent for Network<'_> {
     fn write_state(&self, now: Picos, state: &mut Vec<u64>) {
         for link in &self.links {
             state.push(
-                (link.waiting.len() as u64) << 8 | (link.feeders.len() as u64) << 1 | u64::from(link.service.is_some()),
+                (link.waiting.len() as u64) << 32
+                    | (link.feeders.len() as u64) << 1
+                    | u64::from(link.service.is_some()),
             );
             link.waiting.iter().for_each(|&request| state.extend(request.words()));
             link.feeders.iter().for_each(|feeder| state.extend([feeder.link as u64, feeder.taken]));

@@ -10,6 +10,7 @@ use super::Network;
 use super::link::Request;
 use super::service::{Moment, Service, Source};
 use crate::fabric::LinkId;
+use crate::schedule::TransferId;
 use crate::units::Picos;
 
 /// A run that feeds a link.
@@ -20,8 +21,21 @@ pub struct Feeder {
     pub taken: u64,
 }
 
+/// The next packet that feeders bring to a link.
+pub struct Coming {
+    /// Which of its feeders.
+    feeder: usize,
+    /// When, and from which link.
+    pub at: Moment,
+    /// When another feeder brings one.
+    other: Moment,
+}
+
 /// After everything.
 const NEVER: Moment = (Picos::MAX, LinkId::MAX);
+
+/// Most runs that feed one link, as many as nodes of meshes have neighbours: every event looks at all of them.
+const MAX_FEEDERS: usize = 4;
 
 impl Network<'_> {
     /// The place of the event being processed in the order of requests.
@@ -29,103 +43,98 @@ impl Network<'_> {
         (self.now, self.turn)
     }
 
-    /// The feeder that brings a link its next packet, when, and when another one does.
-    pub fn first_feeder(&self, link: LinkId) -> (usize, Moment, Moment) {
-        let (mut first, mut second) = ((0, NEVER), NEVER);
-        for (index, feeder) in self.links[link as usize].feeders.iter().enumerate() {
-            let run = self.run(feeder.link);
-            if feeder.taken < run.packets {
-                let at = (run.end_of(feeder.taken), feeder.link);
-                if at < first.1 {
-                    (first, second) = ((index, at), first.1);
-                } else {
-                    second = second.min(at);
-                }
-            }
-        }
-        (first.0, first.1, second)
+    /// Whether packets of a transfer at hop `hop`, `link`, can be a run: their route ends there, or
+    /// the run can feed the next link.
+    pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
+        let feeds = |next: LinkId| {
+            self.plan.latency_ps[link as usize] == 0 && self.links[next as usize].feeders.len() < MAX_FEEDERS
+        };
+        self.merge_runs && self.link_at(transfer, hop + 1).is_none_or(feeds)
     }
 
+    /// The run on a link, which feeds another.
     fn run(&self, link: LinkId) -> &Service {
         self.links[link as usize].service.as_ref().expect("a run feeds until its end")
     }
 
-    /// Takes what a feeder of a link brings before a moment.
-    pub fn take(&mut self, link: LinkId, index: usize, until: Moment) -> Request {
-        let &Feeder { link: from, taken } = &self.links[link as usize].feeders[index];
+    /// The next packet to come to a link, if any.
+    pub fn coming(&self, link: LinkId) -> Option<Coming> {
+        let mut coming = Coming { feeder: 0, at: NEVER, other: NEVER };
+        for (index, feeder) in self.links[link as usize].feeders.iter().enumerate() {
+            let run = self.run(feeder.link);
+            if feeder.taken < run.packets {
+                let at = (run.end_of(feeder.taken), feeder.link);
+                if at < coming.at {
+                    coming = Coming { feeder: index, at, other: coming.at };
+                } else {
+                    coming.other = coming.other.min(at);
+                }
+            }
+        }
+        (coming.at < NEVER).then_some(coming)
+    }
+
+    /// Takes what a feeder of a link brings before a moment: how many packets, and whether the last
+    /// of a message is among them.
+    fn take(&mut self, link: LinkId, feeder: usize, until: Moment) -> (u64, bool) {
+        let &Feeder { link: from, taken } = &self.links[link as usize].feeders[feeder];
         let run = self.run(from);
-        let until = run.left_before(from, until);
-        let last = run.last && until == run.packets;
-        let request =
-            Request::Transit { transfer: run.transfer, hop: run.hop + 1, count: (until - taken) as u32, last };
-        self.links[link as usize].feeders[index].taken = until;
-        request
+        let come = run.left_before(from, until);
+        let last = run.last && come == run.packets;
+        self.links[link as usize].feeders[feeder].taken = come;
+        (come - taken, last)
     }
 
     /// Queues what feeders brought to a busy link before a moment.
     pub fn catch_up(&mut self, link: LinkId, until: Moment) {
-        if self.links[link as usize].feeders.is_empty() {
-            return;
-        }
-        loop {
-            let (index, at, next) = self.first_feeder(link);
-            if at >= until {
-                return;
-            }
-            let request = self.take(link, index, until.min(next));
+        while !self.links[link as usize].feeders.is_empty()
+            && let Some(Coming { feeder, at, other }) = self.coming(link)
+            && at < until
+        {
+            let &Service { transfer, hop, .. } = self.run(at.1);
+            let (count, last) = self.take(link, feeder, until.min(other));
+            let request = Request::Transit { transfer, hop: hop + 1, count: count as u32, last };
             self.links[link as usize].push(request);
         }
     }
 
-    /// The packets that feeders are going to bring to an idle link without a queue.
+    /// A service of the packets that feeders are going to bring to an idle link, if any.
     pub fn follow(&mut self, link: LinkId) -> Option<Service> {
-        let (index, (at, from), next) = self.first_feeder(link);
-        if at == Picos::MAX {
-            return None;
-        }
+        let Coming { feeder, at, other } = self.coming(link)?;
+        let (start, from) = at;
         let &Service { transfer, hop, spacing_ps, .. } = self.run(from);
-        let packet_ps = self.packet_ps(transfer, link);
-        let until = if self.merges(transfer, hop + 1, link) { next } else { (at, from + 1) };
-        let Request::Transit { count, last, .. } = self.take(link, index, until) else { return None };
-        Some(Service {
-            source: Source::Run(from),
-            transfer,
-            hop: hop + 1,
-            last,
-            start: at,
-            spacing_ps: spacing_ps.max(packet_ps),
-            packet_ps,
-            packets: count as u64,
-            settled: 0,
-            feeds: None,
-        })
+        let until = if self.merges(transfer, hop + 1, link) { other } else { (start, from + 1) };
+        let (packets, last) = self.take(link, feeder, until);
+        let service = self.service(link, Source::Run(from), transfer, hop + 1, packets, last);
+        Some(Service { start, spacing_ps: spacing_ps.max(service.packet_ps), ..service })
     }
 
-    /// Extends a service of packets that waited, and none behind them, by those that a run brings in
+    /// Extends a run of packets that waited, and none behind them, by those that a run brings in
     /// time.
     pub fn extend(&mut self, link: LinkId, service: &mut Service) {
-        let (index, (at, from), next) = self.first_feeder(link);
-        if at > service.start + service.packets * service.packet_ps {
-            return;
-        }
+        let Some(Coming { feeder, at: (at, from), other }) = self.coming(link) else { return };
         let run = self.run(from);
-        if (run.transfer, run.hop + 1) == (service.transfer, service.hop) && run.spacing_ps <= service.packet_ps {
-            let Request::Transit { count, last, .. } = self.take(link, index, next) else { return };
+        if at <= service.end_of(service.packets - 1)
+            && (run.transfer, run.hop + 1) == (service.transfer, service.hop)
+            && run.spacing_ps <= service.packet_ps
+        {
+            let (packets, last) = self.take(link, feeder, other);
             service.source = Source::Run(from);
-            service.packets += count as u64;
+            service.packets += packets;
             service.last = last;
         }
     }
 
-    /// The run on `from` feeds a link from now on.
-    pub fn feed(&mut self, link: LinkId, from: LinkId) {
+    /// The run on `from` feeds a link from now on. Returns whether this has to be served.
+    pub fn feed(&mut self, link: LinkId, from: LinkId) -> bool {
         let first = (self.run(from).end_of(0), from);
-        self.links[link as usize].feeders.push(Feeder { link: from, taken: 0 });
-        if self.links[link as usize].service.is_none() {
-            self.serve(link);
-        } else {
+        let state = &mut self.links[link as usize];
+        state.feeders.push(Feeder { link: from, taken: 0 });
+        let idle = state.service.is_none();
+        if !idle {
             self.limit(link, first);
         }
+        idle
     }
 
     /// The run on `from`, which fed a link, has ended before a moment.
