@@ -74,6 +74,7 @@ impl Events {
     }
 
     /// The service of an idle link, of one packet, ends at `at`.
+    #[inline]
     pub fn end_single(&mut self, link: LinkId, at: Picos) {
         if self.singles.back().is_none_or(|&last| last < (at, link)) {
             self.singles.push_back((at, link));

@@ -86,9 +86,15 @@ impl Network<'_> {
     }
 
     /// Queues what feeders brought to a busy link before a moment.
+    #[inline]
     pub fn catch_up(&mut self, link: LinkId, until: Moment) {
-        while !self.links[link as usize].feeders.is_empty()
-            && let Some(Coming { feeder, at, other }) = self.coming(link)
+        if !self.links[link as usize].feeders.is_empty() {
+            self.queue_until(link, until);
+        }
+    }
+
+    fn queue_until(&mut self, link: LinkId, until: Moment) {
+        while let Some(Coming { feeder, at, other }) = self.coming(link)
             && at < until
         {
             let &Service { transfer, hop, .. } = self.run(at.1);
@@ -150,6 +156,7 @@ impl Network<'_> {
     }
 
     /// Another packet comes to a link at a moment, not in the past: a run there ends before it.
+    #[inline]
     pub fn limit(&mut self, link: LinkId, at: Moment) {
         let Some(service) = &self.links[link as usize].service else { return };
         let packets = service.packets;

@@ -70,6 +70,7 @@ impl Traffic {
     }
 
     /// Widens the windows until they reach to `end`.
+    #[inline]
     fn reach(&mut self, end: Picos) {
         while end > (WINDOWS as u64) << self.window_shift {
             for i in 0..WINDOWS / 2 {
