@@ -6,8 +6,8 @@
 //! - An interface is free when its last packet has entered its queue of finite depth; messages for
 //!   different links share that queue (head-of-line blocking).
 //!
-//! A run of packets that no other can interrupt is one event: on routes of a single link the cost
-//! of a run grows with the messages, not with the packets.
+//! A run of packets of a transfer on a link is one event until something comes between: the cost of
+//! long messages grows with the changes of traffic on their links, not with the packets.
 
 mod events;
 mod interface;
