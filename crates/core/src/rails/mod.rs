@@ -5,13 +5,19 @@
 //! one of them stands for all and cost does not grow with their number.
 
 pub mod advise;
+mod basic;
 pub mod consistency;
+mod coordinates;
 pub mod engine;
+pub mod fabric;
+pub mod lower;
 pub mod plan;
 pub mod scheduler;
 pub mod topology;
 
 pub use engine::{Queue, Run, run};
+pub use fabric::Expansion;
+pub use lower::lower;
 pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
 pub use topology::{Dimension, Shape, Topology};

@@ -1,0 +1,300 @@
+//! Lowers a plan to messages: a schedule on the expanded fabric, for the verifier and the simulators.
+//!
+//! A chunk is a product of blocks, one for every NPU, numbered by its owner's coordinates. A
+//! ReduceScatter along a dimension leaves an NPU with the blocks that have its own coordinate there, an
+//! AllGather along it brings the others back; so both may go through the dimensions in any order. In
+//! an AllToAll blocks have a source too, whose coordinates become those of the destination one
+//! dimension after another.
+
+use super::basic::{self, Message};
+use super::engine::Run;
+use super::fabric::Expansion;
+use super::plan::{Basic, Plan, Stage};
+use super::topology::Shape;
+use crate::collective::{Collective, Kind, shard};
+use crate::error::{Code, Error, Result};
+use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The schedule of `plan` with every dimension serving chunks in the order of `run`, a timing of it. All
+/// NPUs do the same. A stage of a chunk starts on an NPU when it has received all of the stage before,
+/// as in the stage-level model.
+///
+/// Wherever the blocks of a message are not adjacent lanes (AllGather orders other than the reverse of
+/// the ReduceScatter's, AllToAll), it goes as several transfers. Neither the plan nor the run is
+/// checked to be complete: that is for the verifier.
+///
+/// Complexity: O(chunks * NPUs^2) lane transfers, for AllToAll O(chunks * NPUs^2 * dimensions).
+///
+/// # Errors
+/// [`Code::NotApplicable`] if switches are to reduce by themselves, [`Code::BadSpec`] if plan, run and
+/// topology do not belong together, [`Code::TooLarge`] past the limits of a schedule.
+pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run) -> Result<Schedule> {
+    if plan.offload {
+        let what = "messages cannot be reduced by switches; lower the plan without offload";
+        return Err(Error::new(Code::NotApplicable, what));
+    }
+    let stages = stages(expansion, plan)?;
+    check_size(expansion, plan, &stages)?;
+    let mut lowering = Lowering::new(expansion, plan, stages);
+    // By start, a stage comes after the one before it, and dimensions keep their order of service.
+    let mut served: Vec<_> = run.spans.iter().flatten().collect();
+    served.sort_by_key(|span| span.start_ps);
+    for span in served {
+        lowering.add(span.chunk as usize, span.stage as usize)?;
+    }
+    lowering.builder.finish()
+}
+
+/// Stages of every chunk, whose dimensions all exist.
+fn stages(expansion: &Expansion, plan: &Plan) -> Result<Vec<Vec<Stage>>> {
+    let dimensions = expansion.topology.dimensions.len();
+    for (chunk, order) in plan.orders.iter().enumerate() {
+        let mut numbers = order.first.as_slice().iter().chain(order.gather.as_slice());
+        if let Some(number) = numbers.find(|&&number| usize::from(number) >= dimensions) {
+            let what = format!("chunk {chunk} uses dimension {} of {dimensions}", number + 1);
+            return Err(Error::new(Code::BadSpec, what));
+        }
+    }
+    Ok(plan.orders.iter().map(|order| plan.stages(&expansion.topology, order).collect()).collect())
+}
+
+/// Pieces of a block: each direction of a ring has its own.
+fn pieces(expansion: &Expansion) -> u32 {
+    if expansion.topology.dimensions.iter().any(|dimension| dimension.shape == Shape::Ring) { 2 } else { 1 }
+}
+
+/// Refuses what the builder would refuse, before memory is taken.
+fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>]) -> Result<()> {
+    let (npus, mut transfers, mut lane_transfers) = (expansion.topology.npus(), 0, 0);
+    for stage in stages.iter().flatten() {
+        let dimension = &expansion.topology.dimensions[usize::from(stage.dimension)];
+        transfers += npus * basic::count(dimension.shape, dimension.size, stage.basic);
+        // Of every block along the dimension, an NPU has those that its place in the others leaves.
+        let lanes = npus / stage.parts / dimension.size;
+        lane_transfers += npus * basic::blocks(dimension.shape, dimension.size, stage.basic) * lanes;
+    }
+    lane_transfers *= u64::from(pieces(expansion));
+    if transfers > MAX_TRANSFERS as u64 || lane_transfers > MAX_LANE_TRANSFERS as u64 {
+        let what = format!(
+            "lowering {} chunks on {npus} NPUs takes {transfers} messages of {lane_transfers} blocks, at most \
+             {MAX_TRANSFERS} and {MAX_LANE_TRANSFERS}; use fewer chunks or NPUs, or prove by symmetry",
+            plan.orders.len()
+        );
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    Ok(())
+}
+
+/// Where the lanes of a chunk are: a product of axes. Axis `k` below the number of dimensions is the
+/// coordinate of the block's owner along dimension `k`; then come its piece and, for AllToAll, the
+/// coordinates of its source.
+struct Layout {
+    first: LaneId,
+    /// Number and size, least significant first.
+    axes: Vec<(usize, u32)>,
+}
+
+impl Layout {
+    fn new(expansion: &Expansion, plan: &Plan, chunk: usize, first: LaneId) -> Layout {
+        let dimensions = &expansion.topology.dimensions;
+        let path = match plan.kind {
+            Kind::AllGather => plan.orders[chunk].gather.reversed(),
+            _ => plan.orders[chunk].first,
+        };
+        // In the order in which the ReduceScatter fixes coordinates, most significant first, what is
+        // sent adjoins; and with the piece after the first ring, so does a ring's half.
+        let mut order: Vec<usize> = Vec::new();
+        for number in path.as_slice().iter().map(|&number| usize::from(number)).chain(0..dimensions.len()) {
+            if !order.contains(&number) {
+                order.push(number);
+            }
+        }
+        let ring = order.iter().position(|&number| dimensions[number].shape == Shape::Ring);
+        order.insert(ring.map_or(0, |place| place + 1), dimensions.len());
+        if plan.kind == Kind::AllToAll {
+            order.splice(0..0, dimensions.len() + 1..2 * dimensions.len() + 1);
+        }
+        let size = |axis: usize| match axis.cmp(&dimensions.len()) {
+            Ordering::Less => dimensions[axis].size as u32,
+            Ordering::Equal => pieces(expansion),
+            Ordering::Greater => dimensions[axis - dimensions.len() - 1].size as u32,
+        };
+        Layout { first, axes: order.into_iter().rev().map(|axis| (axis, size(axis))).collect() }
+    }
+
+    /// Coordinates of every lane, by axis, in lane order.
+    fn lanes(&self) -> impl Iterator<Item = Vec<u32>> {
+        let count = self.axes.iter().map(|(_, size)| size).product();
+        (0..count).map(|mut place: u32| {
+            let mut coordinates = vec![0; self.axes.len()];
+            for &(axis, size) in &self.axes {
+                coordinates[axis] = place % size;
+                place /= size;
+            }
+            coordinates
+        })
+    }
+
+    /// The lanes with coordinates in `wanted`, by axis, as runs of adjacent ones: first and number.
+    fn runs(&self, wanted: &[Range<u32>]) -> Vec<(LaneId, u32)> {
+        let (mut starts, mut length, mut stride) = (vec![self.first], 1, 1);
+        for &(axis, size) in &self.axes {
+            let range = wanted[axis].clone();
+            if length == stride {
+                starts[0] += range.start * stride;
+                length *= range.len() as u32;
+            } else {
+                starts = range.flat_map(|at| starts.iter().map(move |start| start + at * stride)).collect();
+            }
+            stride *= size;
+        }
+        starts.into_iter().map(|start| (start, length)).collect()
+    }
+}
+
+struct Lowering<'a> {
+    expansion: &'a Expansion,
+    stages: Vec<Vec<Stage>>,
+    layouts: Vec<Layout>,
+    builder: Builder<'a>,
+    messages: HashMap<(u8, Basic), Vec<Message>>,
+    /// By chunk and NPU: what it has received in the chunk's last stage so far.
+    received: Vec<Vec<Vec<TransferId>>>,
+    /// By link: the number of stages added when it was last used.
+    used: Vec<u32>,
+    added: u32,
+    /// First step of the next stage.
+    step: u32,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>) -> Self {
+        let name = format!("rails:chunks={}", plan.orders.len());
+        let mut builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
+        builder.phase(plan.kind.name(), false);
+        let (npus, pieces) = (expansion.coordinates.npus, pieces(expansion));
+        let mut layouts = Vec::new();
+        for chunk in 0..plan.orders.len() {
+            let layout = Layout::new(expansion, plan, chunk, builder.schedule.lanes.len() as LaneId);
+            let dimensions = expansion.topology.dimensions.len();
+            let rank = |coordinates: &[u32]| -> u32 {
+                coordinates.iter().zip(&expansion.coordinates.strides).map(|(at, stride)| at * stride).sum()
+            };
+            for at in layout.lanes() {
+                let owner = rank(&at[..dimensions]);
+                let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 1..]) } else { owner };
+                let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
+                let part = chunk * pieces as usize + at[dimensions] as usize;
+                let (offset, bytes) = shard(length, plan.orders.len() * pieces as usize, part);
+                let offset = start + offset;
+                builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source, owner });
+            }
+            layouts.push(layout);
+        }
+        Lowering {
+            expansion,
+            stages,
+            layouts,
+            builder,
+            messages: HashMap::new(),
+            received: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
+            used: vec![0; expansion.fabric.links.len()],
+            added: 0,
+            step: 0,
+        }
+    }
+
+    /// Adds a stage of a chunk, after all that were added before.
+    fn add(&mut self, chunk: usize, index: usize) -> Result<()> {
+        let Some(&stage) = self.stages.get(chunk).and_then(|stages| stages.get(index)) else {
+            let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
+            return Err(Error::new(Code::BadSpec, what));
+        };
+        let (number, coordinates) = (usize::from(stage.dimension), &self.expansion.coordinates);
+        let dimension = &self.expansion.topology.dimensions[number];
+        let messages = self.messages.entry((stage.dimension, stage.basic)).or_insert_with(|| {
+            basic::messages(dimension.shape, coordinates.sizes[number], stage.basic, pieces(self.expansion))
+        });
+        let fixed = fixed(&self.stages[chunk][..index], stage.basic, coordinates.sizes.len());
+        let before = std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.npus as usize]);
+        self.added += 1;
+        let op = if stage.basic == Basic::Reduce { Op::Reduce } else { Op::Copy };
+        let origins: Vec<u32> = coordinates.origins(number).collect();
+        for message in messages.iter() {
+            for &origin in &origins {
+                let npu = |place| coordinates.with(origin, number, place);
+                let (from, to) = (npu(message.from), npu(message.to));
+                let wanted = wanted(self.expansion, &fixed, stage.dimension, message, origin);
+                let route = self.expansion.route(number, from, to, message.direction);
+                for (lane, lanes) in self.layouts[chunk].runs(&wanted) {
+                    let id = self.builder.schedule.transfers.len();
+                    self.builder.send_via(op, from, to, lane, lanes, self.step + message.step, route.clone())?;
+                    self.received[chunk][to as usize].push(id as TransferId);
+                    // What comes later on the link waits too.
+                    if std::mem::replace(&mut self.used[route[0] as usize], self.added) != self.added {
+                        self.builder.schedule.transfers[id].after.clone_from(&before[from as usize]);
+                    }
+                }
+            }
+        }
+        self.step += messages.last().map_or(0, |message| message.step + 1);
+        Ok(())
+    }
+}
+
+/// Along which dimensions an NPU has only the blocks with its own coordinate, after `stages`; before
+/// them along none, or along all for an AllGather.
+fn fixed(stages: &[Stage], basic: Basic, dimensions: usize) -> Vec<bool> {
+    let first = stages.first().map_or(basic, |stage| stage.basic);
+    let mut fixed = vec![first == Basic::Gather; dimensions];
+    for stage in stages {
+        fixed[usize::from(stage.dimension)] = stage.basic != Basic::Gather;
+    }
+    fixed
+}
+
+/// What a message carries in the group of NPU `origin`, by axis of the layout.
+fn wanted(expansion: &Expansion, fixed: &[bool], dimension: u8, message: &Message, origin: u32) -> Vec<Range<u32>> {
+    let coordinates = &expansion.coordinates;
+    let along = |number: usize, own: bool| {
+        let at = coordinates.of(origin, number);
+        if own { at..at + 1 } else { 0..coordinates.sizes[number] }
+    };
+    let this = |number| number == usize::from(dimension);
+    let numbers = 0..fixed.len();
+    let owners = numbers.clone().map(|k| if this(k) { message.blocks.clone() } else { along(k, fixed[k]) });
+    let source = message.source..message.source + 1;
+    let sources = numbers.map(|k| if this(k) { source.clone() } else { along(k, !fixed[k]) });
+    owners.chain([message.pieces.clone()]).chain(sources).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::{Queue, run};
+    use super::super::scheduler::{Scheduler, Themis};
+    use super::super::topology::Topology;
+    use super::*;
+    use crate::verify::{check_by_execution, verify};
+
+    #[test]
+    fn every_collective_is_proven_and_executed() {
+        for spec in ["sw4", "ring4", "ring3", "fc3", "ring2", "sw2,ring3", "ring4,sw2,fc3"] {
+            let spec: Vec<_> = spec.split(',').map(|part| format!("{part}@1000/20ns")).collect();
+            let topology = Topology::parse(&spec.join(",")).unwrap();
+            let expansion = Expansion::new(&topology).unwrap();
+            for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce, Kind::AllToAll] {
+                let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
+                Themis::default().schedule(&topology, &mut plan);
+                let schedule = lower(&expansion, &plan, &run(&topology, &plan, Queue::Fifo, 1)).unwrap();
+                let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
+                assert!(proof.complete);
+                for seed in [None, Some(1)] {
+                    check_by_execution(&schedule, seed).unwrap_or_else(|e| panic!("{spec:?} {kind:?}: {e}"));
+                }
+            }
+        }
+    }
+}
