@@ -14,31 +14,40 @@ use super::topology::Shape;
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
+
+/// Most slices of a chunk.
+pub const MAX_SLICES: u32 = 64;
 
 /// The schedule of `plan` with every dimension serving chunks in the order of `run`, a timing of it. All
 /// NPUs do the same. A stage of a chunk starts on an NPU when it has received all of the stage before,
 /// as in the stage-level model.
 ///
+/// `slices` are parts of a chunk that follow each other through the steps of a stage, so that one is sent
+/// while another is on its way: with one, links idle for the latency between steps. Slices make
+/// messages smaller; they do not change what a stage sends or when it may start.
+///
 /// Wherever the blocks of a message are not adjacent lanes (AllGather orders other than the reverse of
 /// the ReduceScatter's, AllToAll), it goes as several transfers. Neither the plan nor the run is
 /// checked to be complete: that is for the verifier.
 ///
-/// Complexity: O(chunks * NPUs^2) lane transfers, for AllToAll O(chunks * NPUs^2 * dimensions).
+/// Complexity: O(chunks * slices * NPUs^2) lane transfers, times the dimensions for AllToAll.
 ///
 /// # Errors
 /// [`Code::NotApplicable`] if switches are to reduce by themselves, [`Code::BadSpec`] if plan, run and
-/// topology do not belong together, [`Code::TooLarge`] past the limits of a schedule.
-pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run) -> Result<Schedule> {
+/// topology do not belong together, [`Code::BadSize`] for no slices, [`Code::TooLarge`] past the limits of a schedule.
+pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Result<Schedule> {
+    if !(1..=MAX_SLICES).contains(&slices) {
+        return Err(Error::new(Code::BadSize, format!("{slices} slices: expected 1 to {MAX_SLICES}")));
+    }
     if plan.offload {
         let what = "messages cannot be reduced by switches; lower the plan without offload";
         return Err(Error::new(Code::NotApplicable, what));
     }
     let stages = stages(expansion, plan)?;
-    check_size(expansion, plan, &stages)?;
-    let mut lowering = Lowering::new(expansion, plan, stages);
+    check_size(expansion, plan, &stages, slices)?;
+    let mut lowering = Lowering::new(expansion, plan, stages, slices);
     // By start, a stage comes after the one before it, and dimensions keep their order of service.
     let mut served: Vec<_> = run.spans.iter().flatten().collect();
     served.sort_by_key(|span| span.start_ps);
@@ -67,7 +76,7 @@ fn pieces(expansion: &Expansion) -> u32 {
 }
 
 /// Refuses what the builder would refuse, before memory is taken.
-fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>]) -> Result<()> {
+fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32) -> Result<()> {
     let (npus, mut transfers, mut lane_transfers) = (expansion.topology.npus(), 0, 0);
     for stage in stages.iter().flatten() {
         let dimension = &expansion.topology.dimensions[usize::from(stage.dimension)];
@@ -76,7 +85,8 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>]) -> Resu
         let lanes = npus / stage.parts / dimension.size;
         lane_transfers += npus * basic::blocks(dimension.shape, dimension.size, stage.basic) * lanes;
     }
-    lane_transfers *= u64::from(pieces(expansion));
+    transfers *= u64::from(slices);
+    lane_transfers *= u64::from(slices * pieces(expansion));
     if transfers > MAX_TRANSFERS as u64 || lane_transfers > MAX_LANE_TRANSFERS as u64 {
         let what = format!(
             "lowering {} chunks on {npus} NPUs takes {transfers} messages of {lane_transfers} blocks, at most \
@@ -89,8 +99,8 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>]) -> Resu
 }
 
 /// Where the lanes of a chunk are: a product of axes. Axis `k` below the number of dimensions is the
-/// coordinate of the block's owner along dimension `k`; then come its piece and, for AllToAll, the
-/// coordinates of its source.
+/// coordinate of the block's owner along dimension `k`; then come its piece and slice and, for AllToAll,
+/// the coordinates of its source.
 struct Layout {
     first: LaneId,
     /// Number and size, least significant first.
@@ -98,7 +108,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(expansion: &Expansion, plan: &Plan, chunk: usize, first: LaneId) -> Layout {
+    fn new(expansion: &Expansion, plan: &Plan, slices: u32, chunk: usize, first: LaneId) -> Layout {
         let dimensions = &expansion.topology.dimensions;
         let path = match plan.kind {
             Kind::AllGather => plan.orders[chunk].gather.reversed(),
@@ -114,15 +124,13 @@ impl Layout {
         }
         let ring = order.iter().position(|&number| dimensions[number].shape == Shape::Ring);
         order.insert(ring.map_or(0, |place| place + 1), dimensions.len());
+        let sizes: Vec<u32> = dimensions.iter().map(|dimension| dimension.size as u32).collect();
+        let sizes = [&sizes[..], &[pieces(expansion), slices], &sizes[..]].concat();
         if plan.kind == Kind::AllToAll {
-            order.splice(0..0, dimensions.len() + 1..2 * dimensions.len() + 1);
+            order.splice(0..0, dimensions.len() + 2..sizes.len());
         }
-        let size = |axis: usize| match axis.cmp(&dimensions.len()) {
-            Ordering::Less => dimensions[axis].size as u32,
-            Ordering::Equal => pieces(expansion),
-            Ordering::Greater => dimensions[axis - dimensions.len() - 1].size as u32,
-        };
-        Layout { first, axes: order.into_iter().rev().map(|axis| (axis, size(axis))).collect() }
+        order.insert(0, dimensions.len() + 1);
+        Layout { first, axes: order.into_iter().rev().map(|axis| (axis, sizes[axis])).collect() }
     }
 
     /// Coordinates of every lane, by axis, in lane order.
@@ -165,30 +173,32 @@ struct Lowering<'a> {
     received: Vec<Vec<Vec<TransferId>>>,
     /// By link: the number of stages added when it was last used.
     used: Vec<u32>,
+    slices: u32,
     added: u32,
     /// First step of the next stage.
     step: u32,
 }
 
 impl<'a> Lowering<'a> {
-    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>) -> Self {
+    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>, slices: u32) -> Self {
         let name = format!("rails:chunks={}", plan.orders.len());
         let mut builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
         builder.phase(plan.kind.name(), false);
         let (npus, pieces) = (expansion.coordinates.npus, pieces(expansion));
         let mut layouts = Vec::new();
         for chunk in 0..plan.orders.len() {
-            let layout = Layout::new(expansion, plan, chunk, builder.schedule.lanes.len() as LaneId);
+            let layout = Layout::new(expansion, plan, slices, chunk, builder.schedule.lanes.len() as LaneId);
             let dimensions = expansion.topology.dimensions.len();
             let rank = |coordinates: &[u32]| -> u32 {
                 coordinates.iter().zip(&expansion.coordinates.strides).map(|(at, stride)| at * stride).sum()
             };
             for at in layout.lanes() {
                 let owner = rank(&at[..dimensions]);
-                let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 1..]) } else { owner };
+                let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 2..]) } else { owner };
                 let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
-                let part = chunk * pieces as usize + at[dimensions] as usize;
-                let (offset, bytes) = shard(length, plan.orders.len() * pieces as usize, part);
+                let parts = (slices * pieces) as usize;
+                let part = chunk * parts + (at[dimensions + 1] * pieces + at[dimensions]) as usize;
+                let (offset, bytes) = shard(length, plan.orders.len() * parts, part);
                 let offset = start + offset;
                 builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source, owner });
             }
@@ -202,6 +212,7 @@ impl<'a> Lowering<'a> {
             messages: HashMap::new(),
             received: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
             used: vec![0; expansion.fabric.links.len()],
+            slices,
             added: 0,
             step: 0,
         }
@@ -227,9 +238,10 @@ impl<'a> Lowering<'a> {
             for &origin in &origins {
                 let npu = |place| coordinates.with(origin, number, place);
                 let (from, to) = (npu(message.from), npu(message.to));
-                let wanted = wanted(self.expansion, &fixed, stage.dimension, message, origin);
+                let carried =
+                    |slice| self.layouts[chunk].runs(&carried(self.expansion, &fixed, number, message, slice, origin));
                 let route = self.expansion.route(number, from, to, message.direction);
-                for (lane, lanes) in self.layouts[chunk].runs(&wanted) {
+                for (lane, lanes) in (0..self.slices).flat_map(carried) {
                     let id = self.builder.schedule.transfers.len();
                     self.builder.send_via(op, from, to, lane, lanes, self.step + message.step, route.clone())?;
                     self.received[chunk][to as usize].push(id as TransferId);
@@ -257,18 +269,26 @@ fn fixed(stages: &[Stage], basic: Basic, dimensions: usize) -> Vec<bool> {
 }
 
 /// What a message carries in the group of NPU `origin`, by axis of the layout.
-fn wanted(expansion: &Expansion, fixed: &[bool], dimension: u8, message: &Message, origin: u32) -> Vec<Range<u32>> {
+fn carried(
+    expansion: &Expansion,
+    fixed: &[bool],
+    dimension: usize,
+    message: &Message,
+    slice: u32,
+    origin: u32,
+) -> Vec<Range<u32>> {
     let coordinates = &expansion.coordinates;
     let along = |number: usize, own: bool| {
         let at = coordinates.of(origin, number);
         if own { at..at + 1 } else { 0..coordinates.sizes[number] }
     };
-    let this = |number| number == usize::from(dimension);
-    let numbers = 0..fixed.len();
-    let owners = numbers.clone().map(|k| if this(k) { message.blocks.clone() } else { along(k, fixed[k]) });
-    let source = message.source..message.source + 1;
-    let sources = numbers.map(|k| if this(k) { source.clone() } else { along(k, !fixed[k]) });
-    owners.chain([message.pieces.clone()]).chain(sources).collect()
+    let (mut owners, mut sources): (Vec<_>, Vec<_>) =
+        fixed.iter().enumerate().map(|(number, &fixed)| (along(number, fixed), along(number, !fixed))).unzip();
+    owners[dimension] = message.blocks.clone();
+    sources[dimension] = message.source..message.source + 1;
+    owners.extend([message.pieces.clone(), slice..slice + 1]);
+    owners.append(&mut sources);
+    owners
 }
 
 #[cfg(test)]
@@ -285,10 +305,11 @@ mod tests {
             let spec: Vec<_> = spec.split(',').map(|part| format!("{part}@1000/20ns")).collect();
             let topology = Topology::parse(&spec.join(",")).unwrap();
             let expansion = Expansion::new(&topology).unwrap();
-            for kind in [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce, Kind::AllToAll] {
+            let kinds = [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce, Kind::AllToAll];
+            for (kind, slices) in kinds.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
                 let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
                 Themis::default().schedule(&topology, &mut plan);
-                let schedule = lower(&expansion, &plan, &run(&topology, &plan, Queue::Fifo, 1)).unwrap();
+                let schedule = lower(&expansion, &plan, &run(&topology, &plan, Queue::Fifo, 1), slices).unwrap();
                 let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
                 assert!(proof.complete);
                 for seed in [None, Some(1)] {
