@@ -45,17 +45,8 @@ fn explore() {
         "fc4@800/700ns,ring8@800/700ns",
     ] {
         let topology = Topology::parse(spec).unwrap();
-        for (bytes, chunks, slices) in [
-            (1u64 << 30, 16, 1),
-            (1 << 30, 64, 1),
-            (1 << 30, 64, 2),
-            (1 << 30, 64, 4),
-            (100_000_000, 64, 1),
-            (100_000_000, 64, 2),
-            (100_000_000, 64, 4),
-            (100_000_000, 64, 8),
-        ] {
-            for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll] {
+        for (bytes, chunks, slices) in [(1u64 << 30, 64, 1), (1 << 30, 64, 2), (100_000_000, 64, 1), (100_000_000, 64, 2),(100_000_000, 64, 4)] {
+            for kind in [Kind::AllReduce, Kind::AllGather] {
                 if kind == Kind::AllToAll && chunks > 16 {
                     continue;
                 }

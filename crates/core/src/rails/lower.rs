@@ -7,15 +7,17 @@
 //! dimension after another.
 
 use super::basic::{self, Message};
-use super::engine::Run;
+use super::engine::{Run, Span};
 use super::fabric::Expansion;
 use super::plan::{Basic, Plan, Stage};
 use super::topology::Shape;
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
+use crate::units::Picos;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Most slices of a chunk.
 pub const MAX_SLICES: u32 = 64;
@@ -48,13 +50,22 @@ pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Resu
     let stages = stages(expansion, plan)?;
     check_size(expansion, plan, &stages, slices)?;
     let mut lowering = Lowering::new(expansion, plan, stages, slices);
-    // By start, a stage comes after the one before it, and dimensions keep their order of service.
-    let mut served: Vec<_> = run.spans.iter().flatten().collect();
-    served.sort_by_key(|span| span.start_ps);
-    for span in served {
-        lowering.add(span.chunk as usize, span.stage as usize)?;
+    for moment in lowering.moments(run)? {
+        lowering.add(&moment)?;
     }
     lowering.builder.finish()
+}
+
+/// One step of a stage of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    /// When it would start if the stage were alone.
+    at_ps: Picos,
+    /// Number of the stage among all, by start.
+    turn: u32,
+    step: u32,
+    chunk: u32,
+    stage: u32,
 }
 
 /// Stages of every chunk, whose dimensions all exist.
@@ -168,14 +179,15 @@ struct Lowering<'a> {
     stages: Vec<Vec<Stage>>,
     layouts: Vec<Layout>,
     builder: Builder<'a>,
-    messages: HashMap<(u8, Basic), Vec<Message>>,
-    /// By chunk and NPU: what it has received in the chunk's last stage so far.
+    /// By dimension and what is done there.
+    messages: HashMap<(u8, Basic), Rc<Vec<Message>>>,
+    /// By chunk and NPU: what it has received in the chunk's last stage so far, and in the one before.
     received: Vec<Vec<Vec<TransferId>>>,
-    /// By link: the number of stages added when it was last used.
-    used: Vec<u32>,
+    before: Vec<Vec<Vec<TransferId>>>,
+    /// By link: the turn of the stage that used it last.
+    used: Vec<Option<u32>>,
     slices: u32,
-    added: u32,
-    /// First step of the next stage.
+    /// Of the schedule.
     step: u32,
 }
 
@@ -211,30 +223,65 @@ impl<'a> Lowering<'a> {
             builder,
             messages: HashMap::new(),
             received: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
-            used: vec![0; expansion.fabric.links.len()],
+            before: vec![Vec::new(); plan.orders.len()],
+            used: vec![None; expansion.fabric.links.len()],
             slices,
-            added: 0,
             step: 0,
         }
     }
 
-    /// Adds a stage of a chunk, after all that were added before.
-    fn add(&mut self, chunk: usize, index: usize) -> Result<()> {
-        let Some(&stage) = self.stages.get(chunk).and_then(|stages| stages.get(index)) else {
-            let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
-            return Err(Error::new(Code::BadSpec, what));
-        };
-        let (number, coordinates) = (usize::from(stage.dimension), &self.expansion.coordinates);
-        let dimension = &self.expansion.topology.dimensions[number];
-        let messages = self.messages.entry((stage.dimension, stage.basic)).or_insert_with(|| {
-            basic::messages(dimension.shape, coordinates.sizes[number], stage.basic, pieces(self.expansion))
-        });
+    /// All steps of all stages that `run` serves, in the order in which links send them. Stages start
+    /// in the order of service; the steps of one are a latency apart, in which the next one sends.
+    fn moments(&mut self, run: &Run) -> Result<Vec<Moment>> {
+        let mut served: Vec<_> = run.spans.iter().flatten().collect();
+        served.sort_by_key(|span| span.start_ps);
+        let mut moments = Vec::new();
+        for (turn, span) in (0..).zip(served) {
+            let Span { chunk, stage: index, start_ps, .. } = *span;
+            let Some(&stage) = self.stages.get(chunk as usize).and_then(|stages| stages.get(index as usize)) else {
+                let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
+                return Err(Error::new(Code::BadSpec, what));
+            };
+            let messages = self.messages(&stage);
+            let steps = messages.last().map_or(0, |message| message.step) + 1;
+            let size = |message: &Message| (message.blocks.len() * message.pieces.len()) as u64;
+            let (mut sent, all) = (0, messages.iter().map(size).sum::<u64>());
+            for of_step in messages.chunk_by(|one, next| one.step == next.step) {
+                let step = of_step[0].step;
+                let share =
+                    |time: Picos, part: u64, of: u64| (u128::from(time) * u128::from(part) / u128::from(of)) as Picos;
+                let at_ps =
+                    start_ps + share(stage.busy_ps, sent, all) + share(stage.latency_ps, step.into(), steps.into());
+                moments.push(Moment { at_ps, turn, step, chunk, stage: index });
+                sent += of_step.iter().map(size).sum::<u64>();
+            }
+        }
+        moments.sort_unstable();
+        Ok(moments)
+    }
+
+    /// The messages of a stage in one group.
+    fn messages(&mut self, stage: &Stage) -> Rc<Vec<Message>> {
+        let dimension = &self.expansion.topology.dimensions[usize::from(stage.dimension)];
+        let pieces = pieces(self.expansion);
+        let make = || Rc::new(basic::messages(dimension.shape, dimension.size as u32, stage.basic, pieces));
+        self.messages.entry((stage.dimension, stage.basic)).or_insert_with(make).clone()
+    }
+
+    /// Adds a step of a stage, after all that were added before.
+    fn add(&mut self, moment: &Moment) -> Result<()> {
+        let (chunk, index) = (moment.chunk as usize, moment.stage as usize);
+        let (stage, coordinates) = (self.stages[chunk][index], &self.expansion.coordinates);
+        let number = usize::from(stage.dimension);
         let fixed = fixed(&self.stages[chunk][..index], stage.basic, coordinates.sizes.len());
-        let before = std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.npus as usize]);
-        self.added += 1;
+        if moment.step == 0 {
+            self.before[chunk] =
+                std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.npus as usize]);
+        }
         let op = if stage.basic == Basic::Reduce { Op::Reduce } else { Op::Copy };
         let origins: Vec<u32> = coordinates.origins(number).collect();
-        for message in messages.iter() {
+        let messages = self.messages(&stage);
+        for message in messages.iter().filter(|message| message.step == moment.step) {
             for &origin in &origins {
                 let npu = |place| coordinates.with(origin, number, place);
                 let (from, to) = (npu(message.from), npu(message.to));
@@ -243,16 +290,16 @@ impl<'a> Lowering<'a> {
                 let route = self.expansion.route(number, from, to, message.direction);
                 for (lane, lanes) in (0..self.slices).flat_map(carried) {
                     let id = self.builder.schedule.transfers.len();
-                    self.builder.send_via(op, from, to, lane, lanes, self.step + message.step, route.clone())?;
+                    self.builder.send_via(op, from, to, lane, lanes, self.step, route.clone())?;
                     self.received[chunk][to as usize].push(id as TransferId);
-                    // What comes later on the link waits too.
-                    if std::mem::replace(&mut self.used[route[0] as usize], self.added) != self.added {
-                        self.builder.schedule.transfers[id].after.clone_from(&before[from as usize]);
+                    // What follows on the link waits too.
+                    if self.used[route[0] as usize].replace(moment.turn) != Some(moment.turn) {
+                        self.builder.schedule.transfers[id].after.clone_from(&self.before[chunk][from as usize]);
                     }
                 }
             }
         }
-        self.step += messages.last().map_or(0, |message| message.step + 1);
+        self.step += 1;
         Ok(())
     }
 }
