@@ -10,17 +10,18 @@
 //! coordinates there, each the sum over all NPUs that differ from it only there: true of no dimension,
 //! and carried on to one more by the group's ReduceScatter, in which the summands are from disjoint
 //! sets of NPUs. An AllGather takes a dimension away again, and an AllToAll exchanges the source's
-//! coordinates for the destination's. Groups use links of their own, stages are served in one order
-//! on all NPUs, and a sum overwrites a contribution only after it was made of it: there are neither
-//! deadlocks nor races between stages that the dimension alone would not have.
+//! coordinates for the destination's. Dimensions have links of their own, messages one order that
+//! dependencies follow, and what overwrites a contribution was made of it: there are neither deadlocks
+//! nor races but those that a dimension alone would have.
 
 use super::engine::{Queue, Run, run as time};
 use super::fabric::Expansion;
 use super::lower::lower;
-use super::plan::Plan;
+use super::plan::{Plan, Stage};
 use super::topology::{Dimension, Topology};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
+use crate::units::Picos;
 use crate::verify::{Proof, verify};
 use std::fmt;
 
@@ -124,34 +125,39 @@ fn check_stages(topology: &Topology, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Every stage served once, on its dimension, after the one before. Returns how many there are.
+/// Every stage served once, on its dimension, and not before the one before it is complete. Returns how
+/// many there are.
 fn check_service(topology: &Topology, plan: &Plan, run: &Run) -> Result<u64> {
-    let mut starts: Vec<Vec<Option<u64>>> = Vec::new();
-    let stages: Vec<Vec<_>> = plan.orders.iter().map(|order| plan.stages(topology, order).collect()).collect();
-    starts.extend(stages.iter().map(|stages| vec![None; stages.len()]));
+    let stages: Vec<Vec<Stage>> = plan.orders.iter().map(|order| plan.stages(topology, order).collect()).collect();
+    let mut starts: Vec<Vec<Option<Picos>>> = stages.iter().map(|stages| vec![None; stages.len()]).collect();
     for (number, spans) in run.spans.iter().enumerate() {
         for span in spans {
             let (chunk, stage) = (span.chunk as usize, span.stage as usize);
-            let place = starts.get_mut(chunk).and_then(|starts| starts.get_mut(stage));
-            let there = place.as_ref().is_some_and(|_| usize::from(stages[chunk][stage].dimension) == number);
-            match place.filter(|start| there && start.is_none()) {
-                Some(start) => *start = Some(span.start_ps),
-                None => {
-                    let what = format!("dimension {} serves stage {stage} of chunk {chunk} without need", number + 1);
-                    return not_proven(what);
-                }
+            let there = stages.get(chunk).and_then(|stages| stages.get(stage));
+            if there.is_none_or(|there| usize::from(there.dimension) != number) {
+                return not_proven(format!(
+                    "dimension {} serves stage {stage} of chunk {chunk}, not its own",
+                    number + 1
+                ));
+            }
+            if starts[chunk][stage].replace(span.start_ps).is_some() {
+                return not_proven(format!("stage {stage} of chunk {chunk} is served twice"));
             }
         }
     }
-    for (chunk, starts) in starts.iter().enumerate() {
-        if let Some(stage) = starts.iter().position(Option::is_none) {
-            return not_proven(format!("stage {stage} of chunk {chunk} is never served"));
-        }
-        if let Some(stage) = starts.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return not_proven(format!("stage {} of chunk {chunk} is served before stage {stage}", stage + 1));
+    for (chunk, (stages, starts)) in stages.iter().zip(&starts).enumerate() {
+        let mut complete = 0;
+        for (number, (stage, start)) in stages.iter().zip(starts).enumerate() {
+            match start {
+                None => return not_proven(format!("stage {number} of chunk {chunk} is never served")),
+                Some(start) if *start < complete => {
+                    return not_proven(format!("stage {number} of chunk {chunk} is served before the one before it"));
+                }
+                Some(start) => complete = start + stage.busy_ps + stage.latency_ps,
+            }
         }
     }
-    Ok(starts.iter().map(|starts| starts.len() as u64).sum())
+    Ok(stages.iter().map(|stages| stages.len() as u64).sum())
 }
 
 fn not_proven<T>(what: String) -> Result<T> {
@@ -198,11 +204,14 @@ mod tests {
         assert!(refusal(&plan, &missing).message.ends_with("is never served"));
         let mut early = timed.clone();
         early.spans[0].iter_mut().find(|span| span.stage == 3).unwrap().start_ps = 0;
-        assert!(refusal(&plan, &early).message.contains("stage 3 of chunk 0 is served before stage 2"));
+        assert!(refusal(&plan, &early).message.contains("stage 3 of chunk 0 is served before the one before it"));
         let mut again = timed.clone();
         let span = again.spans[0][0];
         again.spans[1].push(span);
-        assert!(refusal(&plan, &again).message.contains("without need"));
+        assert!(refusal(&plan, &again).message.contains("dimension 2 serves stage 0 of chunk 0, not its own"));
+        let mut again = timed.clone();
+        again.spans[0].push(span);
+        assert!(refusal(&plan, &again).message.ends_with("is served twice"));
         let offload = Plan { offload: true, ..plan };
         assert_eq!(refusal(&offload, &timed).code, Code::NotApplicable);
     }
