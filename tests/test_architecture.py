@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "workload": FABRIC | {"collective"},
     "compute": FABRIC | {"system", "workload"},
     "energy": ABOVE | {"simulate"},
-    "training": ABOVE | {"simulate", "endpoint", "workload", "compute", "energy"},
+    "training": ABOVE | {"simulate", "endpoint", "rails", "workload", "compute", "energy"},
 }
 
 # Comments (block comments do not nest here), and string, raw string and character literals.

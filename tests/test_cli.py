@@ -335,7 +335,8 @@ KNOWN_WORDS = """
     --fidelity --report --schedule --schedule-json 1 64KiB 0 -1 a.html a.json ./b.html -- --help = , :
     --rate --vcs --traffic uniform
 """
-WORDS = st.one_of(st.sampled_from(KNOWN_WORDS.split()), st.text(max_size=12))
+# --debug prints tracebacks.
+WORDS = st.one_of(st.sampled_from(KNOWN_WORDS.split()), st.text(max_size=12).filter(lambda word: word != "--debug"))
 COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
 
 
@@ -461,6 +462,8 @@ def test_every_key_is_documented() -> None:
         ("noc", "ring:4", "--saturation", "--warm-up-cycles", "500", "--cycles", "500"),
         ("train", "alexnet", "ring:4", "ring", "--against", "direct"),
         ("tune", "ring:4", "--sizes", "1KiB,1MiB"),
+        ("rails", "2D-SW_SW"),
+        ("advise", "rails", "2D-SW_SW"),
         ("workloads",),
         ("fabrics",),
         ("algorithms",),

@@ -20,6 +20,7 @@ from antiphon._core import (
     TrainingPlan,
     Workload,
     __version__,
+    advise_rails,
     algorithms,
     build,
     bus_factor,
@@ -32,6 +33,10 @@ from antiphon._core import (
     lower_bound,
     noc,
     parse_bytes,
+    rails,
+    rails_queues,
+    rails_schedulers,
+    rails_topologies,
     shard,
     simulate,
     systems,
@@ -41,7 +46,19 @@ from antiphon._core import (
 )
 from antiphon.comparison import Comparison, Refusal, Run, compare, run
 from antiphon.errors import AntiphonError
-from antiphon.results import Algorithm, Bound, Iteration, Latency, NocResult, Proof, Router, SimulationResult, Stats
+from antiphon.results import (
+    Algorithm,
+    Bound,
+    Iteration,
+    Latency,
+    NocResult,
+    Proof,
+    RailsAdvice,
+    RailsRun,
+    Router,
+    SimulationResult,
+    Stats,
+)
 from antiphon.saturation import Saturation, noc_saturation
 from antiphon.training import Training, train, workload
 from antiphon.tuning import Tuning, tune
@@ -56,6 +73,8 @@ __all__ = [
     "Latency",
     "NocResult",
     "Proof",
+    "RailsAdvice",
+    "RailsRun",
     "Refusal",
     "Router",
     "Run",
@@ -70,6 +89,7 @@ __all__ = [
     "Tuning",
     "Workload",
     "__version__",
+    "advise_rails",
     "algorithms",
     "build",
     "bus_factor",
@@ -85,6 +105,10 @@ __all__ = [
     "noc",
     "noc_saturation",
     "parse_bytes",
+    "rails",
+    "rails_queues",
+    "rails_schedulers",
+    "rails_topologies",
     "run",
     "shard",
     "simulate",

@@ -6,7 +6,18 @@ from typing import Any, Final, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
-from antiphon.results import Algorithm, Bound, Iteration, NocResult, Proof, SimulationResult, Stats, Table
+from antiphon.results import (
+    Algorithm,
+    Bound,
+    Iteration,
+    NocResult,
+    Proof,
+    RailsAdvice,
+    RailsRun,
+    SimulationResult,
+    Stats,
+    Table,
+)
 
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
@@ -20,6 +31,7 @@ __all__ = [
     "TrainingPlan",
     "Workload",
     "__version__",
+    "advise_rails",
     "algorithms",
     "build",
     "bus_factor",
@@ -34,6 +46,10 @@ __all__ = [
     "lower_bound",
     "noc",
     "parse_bytes",
+    "rails",
+    "rails_queues",
+    "rails_schedulers",
+    "rails_topologies",
     "shard",
     "simulate",
     "systems",
@@ -517,6 +533,59 @@ def default_batch(compute: str) -> int:
 
 def iterations(dataset: SupportsIndex, batch: SupportsIndex, ranks: SupportsIndex) -> int:
     """Iterations of an epoch, ``ceil(dataset / (batch * ranks))`` (TTO paper, Eq. 1)."""
+
+def rails(
+    topology: str,
+    bytes: _Size = 100000000,
+    collective: str = "all-reduce",
+    scheduler: str = "search",
+    intra: str | None = None,
+    *,
+    chunks: SupportsIndex = 64,
+    sharing: SupportsIndex = 1,
+    offload: bool = False,
+    fixed_delay: bool = False,
+    jitter_ns: float | None = None,
+    enforced: bool = True,
+    seed: SupportsIndex = 1,
+) -> RailsRun:
+    """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
+
+    Args:
+        topology: preset (``rails_topologies()``) or dimensions such as
+            ``ring4@1000/20ns,sw8@800/700ns``: rates in Gb/s of one NPU.
+        bytes: full buffer size.
+        collective: ``all-reduce``, ``reduce-scatter``, ``all-gather`` or ``all-to-all``.
+        scheduler: ``baseline``, ``themis`` or ``search``.
+        intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail``.
+        chunks: equal parts of the buffer.
+        sharing: chunks that share a dimension at a time, 1 to 8.
+        offload: whether switches reduce and multicast.
+        fixed_delay: whether Themis counts a dimension's latency as load from the start.
+        jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
+        enforced: whether NPUs then keep to the order of the run without jitter.
+        seed: of the search and the jitter.
+
+    Raises:
+        AntiphonError: ``bad-spec``, ``unknown-name``, ``bad-size``, ``not-applicable``, ``too-large``;
+            ``stalled`` with the cycle of NPUs that wait for each other.
+    """
+
+def rails_topologies() -> list[tuple[str, str]]:
+    """(name, dimensions) of the known multi-dimensional networks."""
+
+def rails_schedulers() -> list[str]:
+    """Names of the schedulers of ``rails``."""
+
+def rails_queues() -> list[str]:
+    """Names of the queue policies of ``rails``."""
+
+def advise_rails(topology: str) -> RailsAdvice:
+    """What the rates of a multi-dimensional network are good for.
+
+    Raises:
+        AntiphonError: as ``rails``.
+    """
 
 def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""

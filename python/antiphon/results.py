@@ -314,6 +314,103 @@ class Iteration(ByValue):
         return self.forward_ns + self.backward_ns + self.aggregation_ns
 
 
+@dataclass(frozen=True, eq=False)
+class RailsRun(ByValue):
+    """A collective on a multi-dimensional network, timed stage by stage.
+
+    Attributes:
+        topology: preset name or specification.
+        npus: NPUs of the topology.
+        collective: what was done.
+        bytes: full buffer size.
+        scheduler: ``baseline``, ``themis`` or ``search``.
+        intra: queue policy of a dimension: ``fifo``, ``scf``, ``scf-before`` or ``tail``.
+        chunks: equal parts of the buffer that are scheduled one by one.
+        time_ns: completion of the last chunk.
+        jittered_time_ns: the same with every NPU by itself and jitter; None without jitter.
+        utilization: mean over dimensions, weighted by their rates, 0 to 1.
+        utilization_bound: no scheduler reaches more in an AllReduce, latency apart.
+        dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
+        orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
+        timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
+            dimension had a chunk.
+    """
+
+    topology: str
+    npus: int
+    collective: str
+    bytes: int
+    scheduler: str
+    intra: str
+    chunks: int
+    time_ns: float
+    jittered_time_ns: float | None
+    utilization: float
+    utilization_bound: float
+    dimensions: Table
+    orders: list[tuple[list[int], list[int]]]
+    timeline: Table
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as documented in docs/json.md, without its timeline."""
+        return {
+            "topology": self.topology,
+            "npus": self.npus,
+            "collective": self.collective,
+            "bytes": self.bytes,
+            "scheduler": self.scheduler,
+            "intra": self.intra,
+            "chunks": self.chunks,
+            "time_ns": self.time_ns,
+            "jittered_time_ns": self.jittered_time_ns,
+            "utilization": self.utilization,
+            "utilization_bound": self.utilization_bound,
+            "dimensions": rows_of(self.dimensions),
+            "orders": [{"first": list(first), "gather": list(gather)} for first, gather in self.orders],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class RailsAdvice(ByValue):
+    """What the rates of a multi-dimensional network are good for (Themis paper, section 6.3).
+
+    Attributes:
+        topology: preset name or specification.
+        npus: NPUs of the topology.
+        utilization_bound: largest mean utilization that any scheduler reaches in an AllReduce,
+            latency apart.
+        baseline_utilization: that of the fixed order.
+        dimensions: ``name``, ``gbit_per_s``, ``balanced_gbit_per_s`` (the same total, so that the
+            fixed order keeps all busy), ``binding`` (too slow for what must go over them).
+        pairs: ``near`` and ``far`` dimension (from 1), ``ratio`` of the far one's rate to what is
+            just enough, ``provision`` in a word.
+    """
+
+    topology: str
+    npus: int
+    utilization_bound: float
+    baseline_utilization: float
+    dimensions: Table
+    pairs: Table
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice as documented in docs/json.md."""
+        return {
+            "topology": self.topology,
+            "npus": self.npus,
+            "utilization_bound": self.utilization_bound,
+            "baseline_utilization": self.baseline_utilization,
+            "dimensions": rows_of(self.dimensions),
+            "pairs": rows_of(self.pairs),
+        }
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """A table of arrays as a list of rows."""
+    columns = {name: column.tolist() for name, column in table.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 def _frame(table: Table, index: str | None) -> pd.DataFrame:
     try:
         import pandas as pd

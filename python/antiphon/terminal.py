@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import progress as rich_progress
@@ -19,10 +20,15 @@ from rich.text import Text
 import antiphon
 from antiphon.text import digits, format_bandwidth, format_time
 
+if TYPE_CHECKING:
+    from antiphon.papers import Reproduction
+
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
 DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
+CLAIMS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+"""Verdicts on claims, and how several are counted."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
 
@@ -219,6 +225,44 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
         console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
 
 
+def print_reproduction(reproduction: Reproduction, report: str) -> None:
+    """How many numbers of every figure agree and how far off they are; claims; where the report is."""
+    console = open_console()
+    headers = ("Compared", "Agree", "Differ", "Mean error", "Largest")
+    several = len(reproduction.experiments) > 1
+    table = Table(
+        Column("Figure" if several else "", overflow="fold"),
+        *map(right_aligned, headers),
+        Column("at", overflow="fold"),
+    )
+    groups = next(iter(reproduction.summaries.values()))
+    for summary in reproduction.figures.values() if several else groups:
+        if summary.compared:
+            differing = summary.compared - summary.agreeing
+            table.add_row(
+                summary.group,
+                f"{summary.compared:,}",
+                f"{summary.agreeing:,}",
+                Text(f"{differing:,}", style="yellow" if differing else "green"),
+                *(f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max)),
+                summary.worst if differing or summary.error_max else "",
+            )
+    console.print(f"{reproduction.paper.title} ({reproduction.paper.source.partition(';')[0]})", style="bold")
+    if not several:
+        console.print(reproduction.experiments[0].title)
+    console.print(table)
+    verdicts = Counter[str](claim.verdict for claim in reproduction.claims)
+    if verdicts:
+        counts = [f"{verdicts[verdict]} {words}" for verdict, words in CLAIMS.items() if verdicts[verdict]]
+        console.print(f"Claims of the paper: {', '.join(counts)}")
+    elif reproduction.quick:
+        console.print("Claims are about all points: without --quick.")
+    stored = reproduction.runs - reproduction.new_runs
+    stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""
+    console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}")
+    console.print(f"Report: {report}", style="dim")
+
+
 def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> None:
     """One training in detail, or a row for each; every one with those it is set against."""
     console = open_console()
@@ -315,6 +359,49 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
             console.print(f"  {refusal.algorithm}: {refusal.reason}", style="dim", soft_wrap=True)
 
 
+def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
+    """A row for each scheduler: time, utilization, and that of every dimension."""
+    console = open_console()
+    first = runs[0]
+    title = f"{first.collective} of {antiphon.format_bytes(first.bytes)} on {first.topology}"
+    title += f" ({first.npus:,} NPUs, {first.chunks} chunks)"
+    jitter = any(run.jittered_time_ns is not None for run in runs)
+    names = ["Time", *(["With jitter"] if jitter else []), "Speedup", "Utilization", *first.dimensions["name"].tolist()]
+    table = Table("Scheduler", "Queue", *map(right_aligned, names), title=title)
+    for run in runs:
+        table.add_row(
+            run.scheduler,
+            run.intra,
+            format_time(run.time_ns),
+            *([format_time(run.jittered_time_ns or 0)] if jitter else []),
+            f"{first.time_ns / run.time_ns:.2f}x",
+            f"{run.utilization:.1%}",
+            *(f"{share:.1%}" for share in run.dimensions["utilization"]),
+        )
+    console.print(table)
+    if first.collective == "all-reduce":
+        console.print(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together.")
+
+
+def print_rails_advice(advice: antiphon.RailsAdvice) -> None:
+    """The dimensions, their rates and how these go together."""
+    console = open_console()
+    dimensions, pairs = advice.dimensions, advice.pairs
+    columns = ("Rate", "Balanced")
+    table = Table("Dimension", *map(right_aligned, columns), "Note", title=f"{advice.topology} ({advice.npus:,} NPUs)")
+    held = not dimensions["binding"].all()
+    for name, rate, balanced, binding in zip(*(dimensions[key] for key in dimensions), strict=True):
+        table.add_row(
+            name, f"{rate:,.0f} Gb/s", f"{balanced:,.0f} Gb/s", "holds all others back" if held and binding else ""
+        )
+    console.print(table)
+    for near, far, ratio, provision in zip(*(pairs[key] for key in pairs), strict=True):
+        console.print(f"dim{far} is {provision} beside dim{near}: {ratio:.2f} times what the fixed order needs")
+    console.print(f"The fixed order uses {advice.baseline_utilization:.1%} of the rates together.")
+    console.print(f"No scheduler uses more than {advice.utilization_bound:.1%}, latency apart.")
+    console.print("Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.")
+
+
 def print_compute_models() -> None:
     """The compute models and their options."""
     table = Table("Compute model", "What it is", "Options (default)", show_lines=True)
@@ -331,12 +418,6 @@ def _proof_mark(run: antiphon.Run) -> str:
     mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
     excluded = f" without rank {', '.join(map(str, run.excluded_ranks))}" if run.excluded_ranks else ""
     return mark + excluded
-
-
-def rows_of(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """A table of arrays as a list of rows."""
-    columns = {name: column.tolist() for name, column in table.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def right_aligned(header: str) -> Column:

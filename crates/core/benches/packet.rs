@@ -31,7 +31,7 @@ impl Case {
     }
 }
 
-/// Packets times links a second. Routes have several links, so every packet is an event a link;
+/// Packets times links a second. Many short messages share the links, so most packets are an event a link;
 /// with `tto` links have no latency, with `generic` every arrival is one more event. Chunks of whole
 /// shards and DBTree's long messages have no period.
 fn throughput(criterion: &mut Criterion) {

@@ -47,7 +47,7 @@ fn percent(ours: f64, theirs: f64) -> f64 {
 
 /// Runs every row as `change` says, and compares.
 fn check(change: impl Fn(&Row, &Fabric, Experiment) -> Experiment) {
-    let rows = table("booksim/latency.csv");
+    let rows = table("data/booksim/latency.csv");
     assert_eq!(rows.len(), 45);
     let mut errors = vec![];
     println!("  traffic                                    latency     ours  error  accepted    hops");

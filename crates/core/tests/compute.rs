@@ -42,7 +42,7 @@ fn sum(times: &[Passes<Picos>], passes: &[Pass]) -> u64 {
 /// within 0.5 % of a model's total.
 #[test]
 fn cycles_of_models() {
-    let rows = table("tto/compute_cycles.csv");
+    let rows = table("python/antiphon/papers/data/tto/compute_cycles.csv");
     assert_eq!(rows.len(), 3 * MODELS.len());
     for row in &rows {
         let (workload, size) = (preset(&row["model"]), number(row, "mac_array_dim"));
@@ -74,7 +74,7 @@ fn cycles_of_models() {
 /// Each pass of each layer on 256x256 is the reference's closed form.
 #[test]
 fn cycles_of_layers() {
-    let rows = table("tto/layers.csv");
+    let rows = table("python/antiphon/papers/data/tto/layers.csv");
     for (published, _) in MODELS {
         let times = layer_times(&preset(published), &chiplet(256), 16).unwrap();
         let layers: Vec<_> = rows.iter().filter(|row| row["model"] == published).collect();
@@ -102,7 +102,7 @@ fn batches() {
 /// artifact uses: folds overlap there, and in version 3 each waits for `rows + columns` cycles.
 #[test]
 fn cycles_of_scale_sim() {
-    let rows = table("scalesim/cycles.csv");
+    let rows = table("data/scalesim/cycles.csv");
     assert_eq!(rows.len(), 210);
     let columns = ["layer", "ifmap_h", "ifmap_w", "filter_h", "filter_w", "channels", "num_filters", "stride"];
     let mut full_folds = 0;

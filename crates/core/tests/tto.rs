@@ -13,6 +13,11 @@ use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use common::{Row, table};
 
+/// Rows of a figure of the paper.
+fn published(name: &str) -> Vec<Row> {
+    table(&format!("python/antiphon/papers/data/tto/{name}.csv"))
+}
+
 fn tto() -> System {
     System::preset("tto").unwrap()
 }
@@ -44,7 +49,7 @@ struct Point {
 
 /// Points of Figures 8 and 9 with flit hops in a range; asserts equal flit hops on the way.
 fn points(fidelity: Fidelity, flit_hops: std::ops::Range<u64>) -> Vec<Point> {
-    let rows = [table("tto/fig8_bandwidth.csv"), table("tto/fig9_scalability.csv")].concat();
+    let rows = [published("fig8_bandwidth"), published("fig9_scalability")].concat();
     assert_eq!(rows.len(), 198 + 30);
     rows.iter()
         .filter(|row| flit_hops.contains(&number(row, "flit_hops")))
@@ -178,7 +183,7 @@ fn dbtree_with_one_rank_per_router() {
 
 #[test]
 fn figure_14_chunk_sizes() {
-    for row in table("tto/fig14_chunk.csv") {
+    for row in published("fig14_chunk") {
         let fabric = square(8);
         let spec = format!("tto:chunk={}", number(&row, "chunk_bytes"));
         let schedule = build(&fabric, number(&row, "data_bytes"), &spec);
@@ -193,7 +198,7 @@ fn figure_14_chunk_sizes() {
 
 #[test]
 fn figure_12_mean_link_utilization() {
-    for row in table("tto/fig12_link_utilisation_mean.csv") {
+    for row in published("fig12_link_utilisation_mean") {
         let (spec, limit) = match row["algorithm"].as_str() {
             "Ring" => ("ring", 0.01),
             "MultiTree" => ("multitree", 0.05),

@@ -6,6 +6,7 @@ mod fabric;
 mod heartbeat;
 mod noc;
 mod operations;
+mod rails;
 mod schedule;
 mod system;
 mod training;
@@ -24,6 +25,8 @@ mod _core {
         algorithms, build, bus_factor, check_fidelity, collectives, fabrics, fidelities, format_bytes, lower_bound,
         parse_bytes, shard, simulate, systems, verify,
     };
+    #[pymodule_export]
+    use super::rails::{advise_rails, rails, rails_queues, rails_schedulers, rails_topologies};
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -1,10 +1,14 @@
 //! Workloads, compute models and iterations of training.
 
 use crate::convert::{Int, Table, fields, nanos, raise, record, run};
+use crate::rails::SchedulerName;
 use antiphon_core::compute;
 use antiphon_core::error::{Code, Error};
+use antiphon_core::rails::{Queue, Topology};
 use antiphon_core::system::{Choice, Processor};
-use antiphon_core::training::{self, Bucket, Cost, Operation, Overlap, Plan, Serial, Span, Work};
+use antiphon_core::training::{
+    self, Bucket, Cost, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span, Work,
+};
 use antiphon_core::units::Picos;
 use antiphon_core::workload::{self, Pass};
 use pyo3::prelude::*;
@@ -74,13 +78,17 @@ pub struct TrainingPlan {
     workload: workload::Workload,
     costs: Vec<Cost>,
     plan: Plan,
+    /// Ranks that each layer is divided over.
+    ranks: u64,
 }
 
 #[pymethods]
 impl TrainingPlan {
     #[new]
-    #[pyo3(signature = (workload, compute, batch, overlap = "none", bucket = "table", gradient_bytes = Int::from(4)),
-           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4)")]
+    #[pyo3(signature = (workload, compute, batch, overlap = "none", bucket = "table", gradient_bytes = Int::from(4),
+                        activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false),
+           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False)")]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         workload: &Workload,
@@ -89,19 +97,31 @@ impl TrainingPlan {
         overlap: &str,
         bucket: &str,
         gradient_bytes: Int,
+        activation_bytes: Int,
+        model_parallel: Int,
+        recompute: bool,
     ) -> PyResult<Self> {
-        let workload = workload.0.clone();
+        let mut workload = workload.0.clone();
         let processor = Processor::parse(compute).map_err(raise)?;
-        let (batch, gradient_bytes) = (positive("batch", batch)?, positive("gradient_bytes", gradient_bytes)?);
+        let batch = u64::from(positive("batch", batch)?);
+        let ranks = u64::from(positive("model_parallel", model_parallel)?);
+        let sizes = Sizes {
+            gradient_bytes: positive("gradient_bytes", gradient_bytes)?.into(),
+            activation_bytes: positive("activation_bytes", activation_bytes)?.into(),
+            divided_batch: if ranks > 1 { batch } else { 0 },
+        };
         let overlap = Overlap::parse(overlap).map_err(raise)?;
-        let bucket = Bucket::parse(bucket).map_err(raise)?;
+        let policy = Policy { overlap, bucket: Bucket::parse(bucket).map_err(raise)?, recompute };
         run(py, move || {
-            let times = compute::layer_times(&workload, &processor, batch.into())?;
-            let costs = Cost::of(&workload, &times, gradient_bytes.into())?;
+            if ranks > 1 {
+                workload = workload.divided(ranks)?;
+            }
+            let times = compute::layer_times(&workload, &processor, batch)?;
+            let costs = Cost::of(&workload, &times, sizes)?;
             let aggregation = compute::aggregation(workload.params(), &processor);
-            let plan = Plan::data_parallel(&costs, overlap, bucket, aggregation)
+            let plan = Plan::iteration(&costs, policy, aggregation)
                 .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-            Ok(TrainingPlan { workload, costs, plan })
+            Ok(TrainingPlan { workload, costs, plan, ranks })
         })
     }
 
@@ -130,7 +150,40 @@ impl TrainingPlan {
             return Err(raise(Error::new(Code::BadSize, text)));
         }
         let times: Vec<Picos> = times_ns.iter().map(|time| (time * 1e3).round() as Picos).collect();
-        let iteration = run(py, || Ok(training::run(&self.plan, &mut Serial::new(&times))))?;
+        self.timed(py, |_| Ok(Serial::new(&times)))
+    }
+
+    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
+           text_signature = "(topology, scheduler='search', intra=None, chunks=64, offload=False)")]
+    fn run_on_rails<'py>(
+        &self,
+        py: Python<'py>,
+        topology: &str,
+        scheduler: &str,
+        intra: Option<&str>,
+        chunks: Int,
+        offload: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let topology = Topology::parse(topology).map_err(raise)?;
+        let known = SchedulerName::parse(scheduler).map_err(raise)?;
+        let queue = intra.map(Queue::parse).transpose().map_err(raise)?.unwrap_or(known.queue());
+        let chunks = chunks.get("chunks")?;
+        self.timed(py, |plan| {
+            let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };
+            let scheduler = known.scheduler(queue, STAGES);
+            Rails::new(&topology, &groups, &plan.exchanges_with_passes(), chunks, &*scheduler, queue, offload)
+        })
+    }
+}
+
+impl TrainingPlan {
+    /// Runs the plan on a network.
+    fn timed<'py, N: Network>(
+        &self,
+        py: Python<'py>,
+        network: impl FnOnce(&Plan) -> Result<N, Error> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let iteration = run(py, || Ok(training::run(&self.plan, &mut network(&self.plan)?)))?;
         let exchanges = || {
             let spans = self.plan.operations.iter().zip(&iteration.spans);
             spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)))
@@ -155,6 +208,8 @@ impl TrainingPlan {
                 aggregation_ns: nanos(iteration.aggregation_ps),
                 communication_ns: nanos(iteration.communication_ps),
                 exposed_communication_ns: nanos(iteration.exposed_ps()),
+                exposed_model_ns: nanos(iteration.exposed_model_ps),
+                exposed_data_ns: nanos(iteration.exposed_data_ps()),
                 exchanges: table.0,
             }),
         )
@@ -174,5 +229,7 @@ fn positive(name: &str, number: Int) -> PyResult<u32> {
     }
 }
 
+/// Stages that a search times for one exchange: less than by itself, since there are many.
+const STAGES: u64 = 200_000;
 /// Longest time of one exchange: about 11 days.
 const MAX_NANOS: f64 = 1e15;

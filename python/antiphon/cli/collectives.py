@@ -14,6 +14,7 @@ from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_o
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text, written_whole
+from antiphon.results import rows_of
 from antiphon.terminal import (
     open_console,
     print_comparison,
@@ -21,7 +22,6 @@ from antiphon.terminal import (
     print_run,
     progress_bar,
     right_aligned,
-    rows_of,
 )
 from antiphon.text import format_time
 

@@ -10,7 +10,8 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, system_option
 from antiphon.comparison import known_names, split_specs
-from antiphon.terminal import print_compute_models, print_json, print_list, print_training, progress_bar, rows_of
+from antiphon.results import rows_of
+from antiphon.terminal import print_compute_models, print_json, print_list, print_training, progress_bar
 from antiphon.training import IMAGENET, Training
 
 

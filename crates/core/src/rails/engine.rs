@@ -105,8 +105,8 @@ const UNIT: u64 = 840;
 /// A chunk that waits: its priority (smallest first), when it became ready, and its number.
 type Waiting = (u64, Picos, u32);
 
-/// An event: time, then arrivals by chunk before dimensions that have served one.
-type Event = Reverse<(Picos, u32)>;
+/// An event: time, then arrivals before dimensions that have served a chunk, then its number.
+type Event = Reverse<(Picos, bool, u32)>;
 
 /// A dimension, which serves one chunk, or several in equal shares.
 #[derive(Default)]
@@ -138,109 +138,148 @@ impl Server {
     }
 }
 
-/// The engine, with its memory; reused by searches.
-#[derive(Default)]
+/// A chunk on its way through its stages.
+struct Chunk {
+    /// Its stages in the engine's list.
+    next: u32,
+    first: u32,
+    end: u32,
+}
+
+/// The engine: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
+/// dimension is busy for the time of the bytes, and a chunk moves on after the latency, which other
+/// chunks overlap (reference: Themis section 4).
 pub struct Engine {
-    /// Stages of all chunks, and where each chunk's start.
+    queue: Queue,
+    sharing: usize,
     stages: Vec<Stage>,
-    starts: Vec<u32>,
-    /// Next stage of each chunk.
-    next: Vec<u32>,
+    chunks: Vec<Chunk>,
     servers: Vec<Server>,
     events: BinaryHeap<Event>,
 }
 
 impl Engine {
-    /// Times `plan`, up to `sharing` chunks at a time on each dimension. It is busy for the time of the
-    /// bytes, and a chunk moves on after the latency, which other chunks overlap (reference: Themis
-    /// section 4). `done` is called with the dimension and span of everything served. Returns the time of
-    /// the last chunk's completion. O(stages * (log stages + waiting chunks)).
-    pub fn run(
-        &mut self,
-        topology: &Topology,
-        plan: &Plan,
-        queue: Queue,
-        sharing: u32,
-        mut done: impl FnMut(usize, Span),
-    ) -> Picos {
-        let (dimensions, chunks) = (topology.dimensions.len(), plan.orders.len() as u32);
+    /// An engine of `dimensions` idle dimensions.
+    pub fn new(dimensions: usize, queue: Queue, sharing: u32) -> Engine {
+        let mut servers = Vec::new();
+        servers.resize_with(dimensions, Server::default);
+        let (stages, chunks, events) = (Vec::new(), Vec::new(), BinaryHeap::new());
+        Engine { queue, sharing: sharing.clamp(1, MAX_SHARING) as usize, stages, chunks, servers, events }
+    }
+
+    /// Forgets all chunks; keeps the memory.
+    pub fn clear(&mut self) {
         self.stages.clear();
-        self.starts.clear();
-        for order in &plan.orders {
-            self.starts.push(self.stages.len() as u32);
-            self.stages.extend(plan.stages(topology, order));
-        }
-        self.starts.push(self.stages.len() as u32);
-        self.next.clear();
-        self.next.extend_from_slice(&self.starts[..chunks as usize]);
-        self.servers.resize_with(dimensions, Server::default);
+        self.chunks.clear();
+        self.events.clear();
         for server in &mut self.servers {
             server.waiting.clear();
+            server.serving.clear();
             (server.served, server.at, server.due) = (0, 0, 0);
         }
-        self.events.clear();
-        self.events.extend((0..chunks).map(|chunk| Reverse((0, chunk))));
-        let mut end = 0;
-        while let Some(Reverse((now, what))) = self.events.pop() {
-            if what < chunks {
-                let (chunk, index) = (what as usize, self.next[what as usize]);
-                if index == self.starts[chunk + 1] {
-                    end = end.max(now);
-                } else {
-                    let stage = &self.stages[index as usize];
-                    let last = index + 1 == self.starts[chunk + 1];
-                    let waiting = (priority(queue, stage, last), now, what);
-                    self.servers[usize::from(stage.dimension)].waiting.push(waiting);
-                }
-            } else {
-                let dimension = (what - chunks) as usize;
-                let server = &mut self.servers[dimension];
-                // Those that were expected before the number in service changed are void.
-                if server.due == now {
-                    server.advance(now);
-                    while let Some(place) = server.serving.iter().position(|(end, _)| *end <= server.served) {
-                        let (_, span) = server.serving.swap_remove(place);
-                        let index = self.next[span.chunk as usize];
-                        self.next[span.chunk as usize] += 1;
-                        let moved_on = now + self.stages[index as usize].latency_ps;
-                        self.events.push(Reverse((moved_on, span.chunk)));
-                        done(dimension, Span { finish_ps: now, ..span });
-                    }
-                }
-            }
-            // All that happens at one moment comes before the choice of what is served next.
-            if self.events.peek().is_some_and(|Reverse((time, _))| *time == now) {
+    }
+
+    /// Lets a chunk start on its stages at `now`, which is not before any event that was stepped over.
+    /// Returns its number: they count from 0.
+    pub fn submit(&mut self, now: Picos, stages: impl Iterator<Item = Stage>) -> u32 {
+        let first = self.stages.len() as u32;
+        self.stages.extend(stages);
+        let chunk = self.chunks.len() as u32;
+        self.chunks.push(Chunk { next: first, first, end: self.stages.len() as u32 });
+        self.events.push(Reverse((now, false, chunk)));
+        chunk
+    }
+
+    /// When something happens next.
+    pub fn next(&self) -> Option<Picos> {
+        self.events.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    /// Lets all happen that happens next. `served` is called with the dimension and span of every chunk
+    /// that has been served, `complete` with every chunk that is through. O(log chunks + waiting chunks).
+    pub fn step(&mut self, mut served: impl FnMut(usize, Span), mut complete: impl FnMut(u32)) {
+        let Some(now) = self.next() else { return };
+        while let Some(&Reverse((time, done, number))) = self.events.peek()
+            && time == now
+        {
+            self.events.pop();
+            if done {
+                self.leave(number as usize, now, &mut served);
                 continue;
             }
-            for (dimension, server) in self.servers.iter_mut().enumerate() {
-                let before = server.serving.len();
-                server.advance(now);
-                while server.serving.len() < sharing as usize && !server.waiting.is_empty() {
-                    let (_, ready_ps, chunk) = take(&mut server.waiting, queue);
-                    let index = self.next[chunk as usize];
-                    let service = self.stages[index as usize].busy_ps * UNIT;
-                    let stage = index - self.starts[chunk as usize];
-                    let span = Span { chunk, stage, ready_ps, start_ps: now, finish_ps: now };
-                    server.serving.push((server.served + service, span));
-                }
-                if (server.serving.len() != before || server.due == now)
-                    && let Some(due) = server.next_due()
-                {
-                    self.events.push(Reverse((due, chunks + dimension as u32)));
-                }
+            let chunk = &self.chunks[number as usize];
+            if chunk.next == chunk.end {
+                complete(number);
+            } else {
+                let stage = &self.stages[chunk.next as usize];
+                let waiting = (priority(self.queue, stage, chunk.next + 1 == chunk.end), now, number);
+                self.servers[usize::from(stage.dimension)].waiting.push(waiting);
             }
+        }
+        // All that happens at one moment comes before the choice of what is served next.
+        for dimension in 0..self.servers.len() {
+            self.enter(dimension, now);
+        }
+    }
+
+    /// Chunks that a dimension has served move on.
+    fn leave(&mut self, dimension: usize, now: Picos, served: &mut impl FnMut(usize, Span)) {
+        let server = &mut self.servers[dimension];
+        // What was expected before the number in service changed is void.
+        if server.due != now {
+            return;
+        }
+        server.advance(now);
+        while let Some(place) = server.serving.iter().position(|(end, _)| *end <= server.served) {
+            let (_, span) = server.serving.swap_remove(place);
+            let chunk = &mut self.chunks[span.chunk as usize];
+            let moved_on = now + self.stages[chunk.next as usize].latency_ps;
+            chunk.next += 1;
+            self.events.push(Reverse((moved_on, false, span.chunk)));
+            served(dimension, Span { finish_ps: now, ..span });
+        }
+    }
+
+    /// A dimension takes chunks as long as it has room.
+    fn enter(&mut self, dimension: usize, now: Picos) {
+        let server = &mut self.servers[dimension];
+        let before = server.serving.len();
+        server.advance(now);
+        while server.serving.len() < self.sharing && !server.waiting.is_empty() {
+            let (_, ready_ps, number) = take(&mut server.waiting, self.queue);
+            let chunk = &self.chunks[number as usize];
+            let service = self.stages[chunk.next as usize].busy_ps * UNIT;
+            let span = Span { chunk: number, stage: chunk.next - chunk.first, ready_ps, start_ps: now, finish_ps: now };
+            server.serving.push((server.served + service, span));
+        }
+        if (server.serving.len() != before || server.due == now)
+            && let Some(due) = server.next_due()
+        {
+            self.events.push(Reverse((due, true, dimension as u32)));
+        }
+    }
+
+    /// Times a plan by itself; `served` as in [`Engine::step`]. O(stages * (log stages + waiting chunks)).
+    pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, Span)) -> Picos {
+        self.clear();
+        for order in &plan.orders {
+            self.submit(0, plan.stages(topology, order));
+        }
+        let mut end = 0;
+        while let Some(now) = self.next() {
+            self.step(&mut served, |_| end = now);
         }
         end
     }
 }
 
-/// Smaller is served first; a chunk of more parts is smaller.
+/// Smaller is served first.
 pub(super) fn priority(queue: Queue, stage: &Stage, last: bool) -> u64 {
     match queue {
         Queue::Fifo => 0,
-        Queue::SmallestBefore => u64::MAX - stage.parts_before,
+        Queue::SmallestBefore => stage.size_before,
         Queue::Tail if last => u64::MAX,
-        Queue::Smallest | Queue::Tail => u64::MAX - stage.parts,
+        Queue::Smallest | Queue::Tail => stage.size,
     }
 }
 
@@ -258,8 +297,8 @@ fn take(waiting: &mut Vec<Waiting>, queue: Queue) -> Waiting {
 pub fn run(topology: &Topology, plan: &Plan, queue: Queue, sharing: u32) -> Run {
     let dimensions = topology.dimensions.len();
     let (mut spans, mut busy_ps) = (vec![Vec::new(); dimensions], vec![0; dimensions]);
-    let sharing = sharing.clamp(1, MAX_SHARING);
-    let time_ps = Engine::default().run(topology, plan, queue, sharing, |dimension, span| spans[dimension].push(span));
+    let mut engine = Engine::new(dimensions, queue, sharing);
+    let time_ps = engine.run(topology, plan, |dimension, span| spans[dimension].push(span));
     for stage in plan.orders.iter().flat_map(|order| plan.stages(topology, order)) {
         busy_ps[usize::from(stage.dimension)] += stage.busy_ps;
     }

@@ -75,11 +75,12 @@ pub struct Stage {
     pub dimension: u8,
     /// What is done there.
     pub basic: Basic,
-    /// Into how many parts the whole buffer is divided where the chunk is largest in this stage, and
-    /// before it; smaller is larger.
+    /// Into how many parts the chunk is divided where it is largest, before or after the stage.
     pub parts: u64,
+    /// Its size there, in 1 / 4096 of a byte.
+    pub size: u64,
     /// The same before the stage.
-    pub parts_before: u64,
+    pub size_before: u64,
     /// Time the dimension is busy.
     pub busy_ps: Picos,
     /// Latency after which the chunk moves on.
@@ -156,11 +157,17 @@ impl Plan {
                 dimension: number,
                 basic,
                 parts: largest,
-                parts_before,
+                size: self.size(largest),
+                size_before: self.size(parts_before),
                 busy_ps: self.busy(dimension, basic, largest) as Picos,
                 latency_ps: dimension.latency_ps * if self.offloads(dimension) { 1 } else { dimension.steps() },
             }
         })
+    }
+
+    /// Size of a part of a chunk, in 1 / 4096 of a byte.
+    fn size(&self, parts: u64) -> u64 {
+        ((u128::from(self.bytes) << 12) / (u128::from(parts) * self.orders.len().max(1) as u128)) as u64
     }
 
     fn offloads(&self, dimension: &Dimension) -> bool {
@@ -197,12 +204,11 @@ impl Plan {
     /// Bytes an NPU sends on each dimension.
     pub fn bytes_sent(&self, topology: &Topology) -> Vec<f64> {
         let mut sent = vec![0.0; topology.dimensions.len()];
-        let chunk = self.bytes as f64 / self.orders.len() as f64;
         for order in &self.orders {
             for stage in self.stages(topology, order) {
                 let number = usize::from(stage.dimension);
                 let (numerator, denominator) = self.share(&topology.dimensions[number], stage.basic);
-                sent[number] += chunk / stage.parts as f64 * numerator as f64 / denominator as f64;
+                sent[number] += stage.size as f64 / 4096.0 * numerator as f64 / denominator as f64;
             }
         }
         sent

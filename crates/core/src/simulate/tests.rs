@@ -1,5 +1,7 @@
 //! Exact timestamps on tiny cases, and properties that hold on all.
 
+mod runs;
+
 use super::flit::Flit;
 use super::packet::Packet;
 use super::plan::Plan;
@@ -7,8 +9,8 @@ use super::recorder::Recorder;
 use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
-use crate::schedule::{Builder, Issue, Lane, Op, Schedule};
-use crate::system::{Allocator, Assignment, RouterModel, Switching};
+use crate::schedule::{Builder, Issue, Lane, Op, Pacing, Schedule};
+use crate::system::{Allocator, Assignment, NetworkInterface, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
 use std::ops::Range;

@@ -5,9 +5,11 @@
 mod epoch;
 mod network;
 mod plan;
+mod rails;
 mod timeline;
 
 pub use epoch::{epoch_gain, iterations, samples_per_rank};
 pub use network::{Network, Serial};
-pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Work};
+pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
+pub use rails::{Groups, Rails};
 pub use timeline::{Iteration, Span, run};

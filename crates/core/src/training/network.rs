@@ -8,11 +8,11 @@ pub trait Network {
     /// Exchange `id` is ready at `now`.
     fn submit(&mut self, now: Picos, id: usize);
 
-    /// The exchange that finishes next if no other is submitted before, and when.
-    fn next(&self) -> Option<(Picos, usize)>;
+    /// When something happens next if nothing else is submitted before.
+    fn next(&self) -> Option<Picos>;
 
-    /// Takes the exchange of [`Network::next`] off the network; returns when it started.
-    fn finish(&mut self) -> Picos;
+    /// Lets that happen; returns an exchange that has finished by it, with the time it started.
+    fn step(&mut self) -> Option<(usize, Picos)>;
 }
 
 /// One exchange after another, in the order in which they became ready (TTO artifact's overlap:
@@ -41,13 +41,13 @@ impl Network for Serial<'_> {
         }
     }
 
-    fn next(&self) -> Option<(Picos, usize)> {
-        self.flying.map(|(start, id)| (start + self.times[id], id))
+    fn next(&self) -> Option<Picos> {
+        self.flying.map(|(start, id)| start + self.times[id])
     }
 
-    fn finish(&mut self) -> Picos {
-        let (start, id) = self.flying.take().expect("something is in flight");
+    fn step(&mut self) -> Option<(usize, Picos)> {
+        let (start, id) = self.flying?;
         self.flying = self.waiting.pop_front().map(|next| (start + self.times[id], next));
-        start
+        Some((id, start))
     }
 }

@@ -4,7 +4,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::system::Choice;
 use crate::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
-use crate::workload::{Exchange, Pass, Passes, Workload};
+use crate::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 
 /// How gradients' AllReduce overlaps with the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,29 @@ impl Bucket {
     }
 }
 
+/// How an iteration is arranged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// How gradients' AllReduce overlaps with the backward pass.
+    pub overlap: Overlap,
+    /// Which layers' gradients are reduced together.
+    pub bucket: Bucket,
+    /// Whether the backward pass computes each layer's forward pass again, and exchanges its outputs
+    /// again, since they were not kept.
+    pub recompute: bool,
+}
+
+/// What is needed to know the sizes of exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of one gradient.
+    pub gradient_bytes: Bytes,
+    /// Bytes of one element of a layer's input or output.
+    pub activation_bytes: Bytes,
+    /// Samples that ranks compute together where layers are divided over them; 0 where they are not.
+    pub divided_batch: u64,
+}
+
 /// What one layer costs a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
@@ -54,29 +77,44 @@ pub struct Cost {
     pub exchanges: Passes<Option<Exchange>>,
     /// Number of the layer's bucket in the workload's table.
     pub bucket: Option<u32>,
+    /// The later layer that needs what is exchanged (see [`crate::workload::Layer::consumer`]).
+    pub consumer: Option<u32>,
 }
 
 impl Cost {
     /// Costs of every layer: `times`, and exchanges that are the table's own or, where it has
-    /// weights, the AllReduce of their gradients of `gradient_bytes` each.
+    /// weights, the AllReduce of their gradients.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] if the gradients pass 1 PiB.
-    pub fn of(workload: &Workload, times: &[Passes<Picos>], gradient_bytes: Bytes) -> Result<Vec<Cost>> {
-        let total =
-            u128::from(gradient_bytes) * workload.layers.iter().map(|layer| u128::from(layer.params)).sum::<u128>();
-        if total > u128::from(MAX_BYTES) {
-            return Err(Error::new(Code::TooLarge, format!("{}: more than 1 PiB of gradients", workload.name)));
+    /// [`Code::TooLarge`] if an exchange or all gradients pass 1 PiB.
+    pub fn of(workload: &Workload, times: &[Passes<Picos>], sizes: Sizes) -> Result<Vec<Cost>> {
+        let too_large =
+            |what: &str| Err(Error::new(Code::TooLarge, format!("{}: {what} of more than 1 PiB", workload.name)));
+        if u128::from(sizes.gradient_bytes) * u128::from(workload.params()) > u128::from(MAX_BYTES) {
+            return too_large("gradients");
         }
-        let cost = |(layer, &times): (&crate::workload::Layer, _)| {
-            let mut exchanges = layer.exchanges;
+        let element = u128::from(sizes.activation_bytes) * u128::from(sizes.divided_batch);
+        let mut costs = Vec::with_capacity(workload.layers.len());
+        for (layer, &times) in workload.layers.iter().zip(times) {
+            let mut exchanges = Passes::default();
+            for pass in Pass::ALL {
+                let Some(Demand { kind, volume }) = layer.demands[pass] else { continue };
+                let bytes = match volume {
+                    Volume::Bytes(bytes) => bytes,
+                    Volume::Elements(elements) => match u64::try_from(u128::from(elements) * element) {
+                        Ok(bytes) if bytes <= MAX_BYTES => bytes,
+                        _ => return too_large("activations"),
+                    },
+                };
+                exchanges.0[pass as usize] = (bytes > 0).then_some(Exchange { kind, bytes });
+            }
             if layer.params > 0 {
-                let bytes = layer.params * gradient_bytes;
+                let bytes = layer.params * sizes.gradient_bytes;
                 exchanges.0[Pass::WeightGradient as usize] = Some(Exchange { kind: Kind::AllReduce, bytes });
             }
-            Cost { times, exchanges, bucket: layer.bucket }
-        };
-        Ok(workload.layers.iter().zip(times).map(cost).collect())
+            costs.push(Cost { times, exchanges, bucket: layer.bucket, consumer: layer.consumer });
+        }
+        Ok(costs)
     }
 }
 
@@ -114,59 +152,109 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The iteration of data-parallel training: forward pass, backward pass from the last layer
-    /// (input gradient, then weight gradient), AllReduce of the gradients by policy, and
-    /// `aggregation`, the time a rank takes to add up the gradients of its own PEs, at the end.
-    /// Exchanges after forward and input-gradient passes are waited for. O(layers).
+    /// The exchanges, each with the pass it follows.
+    pub fn exchanges_with_passes(&self) -> Vec<(Exchange, Pass)> {
+        let pass = |operation: &Operation| match operation.work {
+            Work::Exchange(id) => Some((self.exchanges[id], operation.pass)),
+            Work::Compute(_) => None,
+        };
+        self.operations.iter().filter_map(pass).collect()
+    }
+
+    /// The iteration of one rank: forward pass, backward pass from the last layer (input gradient,
+    /// then weight gradient), AllReduce of the gradients by policy, and `aggregation`, the time a rank
+    /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
+    /// pass is waited for by the next layer, or by its consumer; what it exchanges in the backward pass is
+    /// ready after its own input gradient, or its consumer's, and then waited for. O(layers).
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
-    pub fn data_parallel(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> Result<Plan> {
-        let mut plan = Plan { aggregation, ..Plan::default() };
-        let mut blocked = None;
-        for (index, cost) in costs.iter().enumerate() {
-            plan.compute(index, cost, Pass::Forward, &mut blocked);
-        }
-        let ends = match overlap {
+    pub fn iteration(costs: &[Cost], policy: Policy, aggregation: Picos) -> Result<Plan> {
+        let mut builder = PlanBuilder { plan: Plan { aggregation, ..Plan::default() }, awaited: Vec::new() };
+        let ends = match policy.overlap {
             Overlap::None => None,
-            Overlap::Layerwise => Some(bucket_ends(costs, bucket)?),
+            Overlap::Layerwise => Some(bucket_ends(costs, policy.bucket)?),
         };
+        // What each layer waits for, and whose exchanges its input gradient lets start.
+        let mut awaits: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
+        let mut producers: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
+        for (index, cost) in costs.iter().enumerate() {
+            builder.awaited.append(&mut awaits[index]);
+            let done = builder.compute(index, cost, Pass::Forward);
+            if let Some(exchange) = cost.exchanges[Pass::Forward] {
+                let id = builder.exchange((index, index), Pass::Forward, exchange, done);
+                match cost.consumer {
+                    Some(consumer) => awaits[consumer as usize].push(id),
+                    None => builder.awaited.push(id),
+                }
+            }
+            if let Some(consumer) = cost.consumer {
+                producers[consumer as usize].push(index);
+            }
+        }
         // The open bucket: its bytes and its last layer.
         let mut open: Option<(Bytes, usize)> = None;
         for (index, cost) in costs.iter().enumerate().rev() {
-            plan.compute(index, cost, Pass::InputGradient, &mut blocked);
-            let ready = plan.compute(index, cost, Pass::WeightGradient, &mut blocked);
-            if let Some(Exchange { kind: Kind::AllReduce, bytes }) = cost.exchanges[Pass::WeightGradient] {
-                open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last)));
+            if policy.recompute {
+                let done = builder.compute(index, cost, Pass::Forward);
+                if let Some(exchange) = cost.exchanges[Pass::Forward] {
+                    let id = builder.exchange((index, index), Pass::Forward, exchange, done);
+                    builder.awaited.push(id);
+                }
+            }
+            builder.awaited.append(&mut awaits[index]);
+            let done = builder.compute(index, cost, Pass::InputGradient);
+            for &producer in &producers[index] {
+                if let Some(exchange) = costs[producer].exchanges[Pass::InputGradient] {
+                    awaits[producer].push(builder.exchange((producer, producer), Pass::InputGradient, exchange, done));
+                }
+            }
+            if let Some(exchange) = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none()) {
+                let id = builder.exchange((index, index), Pass::InputGradient, exchange, done);
+                builder.awaited.push(id);
+            }
+            let done = builder.compute(index, cost, Pass::WeightGradient);
+            match cost.exchanges[Pass::WeightGradient] {
+                Some(Exchange { kind: Kind::AllReduce, bytes }) => {
+                    open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last)));
+                }
+                Some(other) => {
+                    builder.exchange((index, index), Pass::WeightGradient, other, done);
+                }
+                None => {}
             }
             let full = index == 0 || ends.as_ref().is_some_and(|ends| ends[index]);
             if let Some((bytes, last)) = open.take_if(|_| full) {
                 let exchange = Exchange { kind: Kind::AllReduce, bytes };
-                plan.exchange((index, last), Pass::WeightGradient, exchange, ready);
+                builder.exchange((index, last), Pass::WeightGradient, exchange, done);
             }
         }
-        Ok(plan)
+        Ok(builder.plan)
     }
+}
 
-    /// Adds a pass over a layer, and the exchange that must follow it at once.
-    fn compute(&mut self, index: usize, cost: &Cost, pass: Pass, blocked: &mut Option<usize>) -> usize {
-        let this = self.operations.len();
-        let (work, after) = (Work::Compute(cost.times[pass]), blocked.take().into_iter().collect());
-        self.operations.push(Operation { work, layers: (index, index), pass, after });
-        let bucketed = |exchange: &Exchange| pass == Pass::WeightGradient && exchange.kind == Kind::AllReduce;
-        if let Some(exchange) = cost.exchanges[pass].filter(|exchange| !bucketed(exchange)) {
-            let id = self.exchange((index, index), pass, exchange, this);
-            // Nothing waits for gradients before the next iteration.
-            *blocked = (pass != Pass::WeightGradient).then_some(id);
-        }
-        this
+/// A plan under construction.
+struct PlanBuilder {
+    plan: Plan,
+    /// Exchanges that the next computation waits for.
+    awaited: Vec<usize>,
+}
+
+impl PlanBuilder {
+    fn compute(&mut self, index: usize, cost: &Cost, pass: Pass) -> usize {
+        let (work, after) = (Work::Compute(cost.times[pass]), std::mem::take(&mut self.awaited));
+        self.add(Operation { work, layers: (index, index), pass, after })
     }
 
     fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: usize) -> usize {
-        self.exchanges.push(exchange);
-        let work = Work::Exchange(self.exchanges.len() - 1);
-        self.operations.push(Operation { work, layers, pass, after: vec![after] });
-        self.operations.len() - 1
+        self.plan.exchanges.push(exchange);
+        let work = Work::Exchange(self.plan.exchanges.len() - 1);
+        self.add(Operation { work, layers, pass, after: vec![after] })
+    }
+
+    fn add(&mut self, operation: Operation) -> usize {
+        self.plan.operations.push(operation);
+        self.plan.operations.len() - 1
     }
 }
 

@@ -27,8 +27,10 @@ pub struct Iteration {
     pub backward_ps: Picos,
     /// Local aggregation.
     pub aggregation_ps: Picos,
-    /// Sum of all exchanges.
+    /// Sum of the times of all exchanges, from their start to their end.
     pub communication_ps: Picos,
+    /// Time the computation waited for exchanges between layers.
+    pub exposed_model_ps: Picos,
     /// When each operation ran.
     pub spans: Vec<Span>,
 }
@@ -42,6 +44,11 @@ impl Iteration {
     /// Time the computation waited for exchanges.
     pub fn exposed_ps(&self) -> Picos {
         self.time_ps - self.compute_ps()
+    }
+
+    /// Time the end of the iteration waited for exchanges of gradients.
+    pub fn exposed_data_ps(&self) -> Picos {
+        self.exposed_ps() - self.exposed_model_ps
     }
 }
 
@@ -62,7 +69,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
     }
     let computes: Vec<usize> =
         (0..operations.len()).filter(|&index| matches!(operations[index].work, Work::Compute(_))).collect();
-    let (mut next_compute, mut free_at, mut now) = (0, 0, 0);
+    let (mut next_compute, mut free_at, mut now, mut exposed_model_ps) = (0, 0, 0, 0);
     let mut computing: Option<(Picos, usize)> = None;
     loop {
         // Start the next computation if it is ready.
@@ -72,20 +79,21 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         {
             let Work::Compute(time) = operations[index].work else { unreachable!("a computation") };
             let start = spans[index].ready_ps.max(free_at);
+            exposed_model_ps += start - free_at;
             spans[index].start_ps = start;
             computing = Some((start + time, index));
             next_compute += 1;
         }
-        // The earlier of a computation's end and an exchange's; the computation where both are one moment.
-        let arrival = network.next();
-        let finished = match (computing, arrival) {
-            (Some((end, index)), exchange) if exchange.is_none_or(|(time, _)| end <= time) => {
+        // The earlier of a computation's end and what happens on the network; the computation at one moment.
+        let finished = match (computing, network.next()) {
+            (Some((end, index)), event) if event.is_none_or(|time| end <= time) => {
                 (now, free_at, computing) = (end, end, None);
                 index
             }
-            (_, Some((end, id))) => {
-                now = end;
-                spans[exchanges[id]].start_ps = network.finish();
+            (_, Some(time)) => {
+                let Some((id, start)) = network.step() else { continue };
+                now = time;
+                spans[exchanges[id]].start_ps = start;
                 exchanges[id]
             }
             _ => break,
@@ -116,6 +124,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         backward_ps: computed(&[Pass::InputGradient, Pass::WeightGradient]),
         aggregation_ps: plan.aggregation,
         communication_ps: exchanges.iter().map(length).sum(),
+        exposed_model_ps,
         spans,
     }
 }
@@ -124,18 +133,23 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
 mod tests {
     use super::*;
     use crate::collective::Kind;
-    use crate::training::{Bucket, Cost, Overlap, Serial};
+    use crate::training::{Bucket, Cost, Overlap, Policy, Serial};
     use crate::workload::{Exchange, Passes};
     use proptest::prelude::*;
 
     fn layer(times: [Picos; 3], bytes: u64, bucket: Option<u32>) -> Cost {
         let gradients = (bytes > 0).then_some(Exchange { kind: Kind::AllReduce, bytes });
-        Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket }
+        Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket, consumer: None }
     }
 
     /// Every byte takes a picosecond.
     fn iteration(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> (Plan, Iteration) {
-        let plan = Plan::data_parallel(costs, overlap, bucket, aggregation).unwrap();
+        let policy = Policy { overlap, bucket, recompute: false };
+        timed(costs, policy, aggregation)
+    }
+
+    fn timed(costs: &[Cost], policy: Policy, aggregation: Picos) -> (Plan, Iteration) {
+        let plan = Plan::iteration(costs, policy, aggregation).unwrap();
         let times: Vec<Picos> = plan.exchanges.iter().map(|exchange| exchange.bytes).collect();
         let iteration = run(&plan, &mut Serial::new(&times));
         (plan, iteration)
@@ -170,7 +184,8 @@ mod tests {
             layer([1, 1, 1], 1, None),
         ];
         let bytes = |bucket| {
-            let plan = Plan::data_parallel(&costs, Overlap::Layerwise, bucket, 0).unwrap();
+            let policy = Policy { overlap: Overlap::Layerwise, bucket, recompute: false };
+            let plan = Plan::iteration(&costs, policy, 0).unwrap();
             plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>()
         };
         assert_eq!(bytes(Bucket::Table), [1, 6, 8]);
@@ -178,7 +193,8 @@ mod tests {
         assert_eq!(bytes(Bucket::Bytes(3)), [3, 4, 8]);
         assert_eq!(bytes(Bucket::Bytes(1000)), [15]);
         let torn = [layer([1; 3], 1, Some(1)), layer([1; 3], 1, None), layer([1; 3], 1, Some(1))];
-        let error = Plan::data_parallel(&torn, Overlap::Layerwise, Bucket::Table, 0).unwrap_err();
+        let policy = Policy { overlap: Overlap::Layerwise, bucket: Bucket::Table, recompute: false };
+        let error = Plan::iteration(&torn, policy, 0).unwrap_err();
         assert!(error.message.contains("bucket 1 do not adjoin"));
     }
 
@@ -190,7 +206,31 @@ mod tests {
         let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
         // After layer 0's forward pass; after layer 1's input gradient, before its weight gradient.
         assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
-        assert_eq!((run.1.time_ps, run.1.exposed_ps()), (90, 30));
+        assert_eq!((run.1.time_ps, run.1.exposed_ps(), run.1.exposed_model_ps), (90, 30, 30));
+    }
+
+    /// As DLRM's embeddings: needed by the third layer, beside which the second computes.
+    #[test]
+    fn a_consumer_waits_instead_of_the_next_layer() {
+        let mut costs = [layer([10, 10, 10], 7, None), layer([10, 10, 10], 0, None), layer([10, 10, 10], 0, None)];
+        for pass in 0..2 {
+            costs[0].exchanges.0[pass] = Some(Exchange { kind: Kind::AllToAll, bytes: 15 });
+        }
+        costs[0].consumer = Some(2);
+        let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+        // Forward: 10 to 25, layer 2 starts at 25. Backward: after its input gradient at 45, to 60; layers 2 and 1
+        // compute until 75. Gradients after the last weight gradient.
+        assert_eq!(exchanged(&run), [(10, 10, 25), (45, 45, 60), (95, 95, 102)]);
+        assert_eq!((run.1.time_ps, run.1.exposed_model_ps, run.1.exposed_data_ps()), (102, 5, 7));
+    }
+
+    #[test]
+    fn recomputation_repeats_the_forward_pass_and_its_exchanges() {
+        let mut costs = [layer([10, 1, 1], 0, None), layer([20, 1, 1], 0, None)];
+        costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllReduce, bytes: 3 });
+        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Table, recompute: true };
+        let (_, run) = timed(&costs, policy, 0);
+        assert_eq!((run.forward_ps, run.backward_ps, run.exposed_model_ps, run.time_ps), (60, 4, 6, 70));
     }
 
     proptest! {

@@ -115,13 +115,31 @@ pub enum Work {
     Measured(Passes<Picos>),
 }
 
-/// A collective that a pass of a layer needs, over all ranks.
+/// A collective among the ranks that a layer, or the model, is divided over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Exchange {
     /// What is exchanged.
     pub kind: Kind,
     /// Size of the full buffer.
     pub bytes: Bytes,
+}
+
+/// How much a layer exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Volume {
+    /// Bytes, of a whole batch: in every run.
+    Bytes(Bytes),
+    /// Elements of one sample: only where layers are divided over ranks (model parallelism).
+    Elements(u64),
+}
+
+/// What is exchanged after a pass over a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// The collective.
+    pub kind: Kind,
+    /// Its full buffer.
+    pub volume: Volume,
 }
 
 /// One layer of a model.
@@ -136,7 +154,10 @@ pub struct Layer {
     /// Number of the group of layers whose gradients are reduced together, if the table has groups.
     pub bucket: Option<u32>,
     /// What the table says is exchanged after each pass.
-    pub exchanges: Passes<Option<Exchange>>,
+    pub demands: Passes<Option<Demand>>,
+    /// The later layer that first needs what is exchanged after the forward pass, and whose input
+    /// gradient is what is exchanged in the backward pass; without one, the layer beside.
+    pub consumer: Option<u32>,
 }
 
 /// A model: its layers in the order of the forward pass.
@@ -169,6 +190,24 @@ impl Workload {
     /// Weights of all layers.
     pub fn params(&self) -> u64 {
         self.layers.iter().map(|layer| layer.params).sum()
+    }
+
+    /// The share of the model that one of `ranks` computes where every layer is divided over them:
+    /// weights and operations are divided, inputs and outputs are not (Megatron's layers, whose
+    /// activations are whole on every rank).
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] for layers other than totals.
+    pub fn divided(&self, ranks: u64) -> Result<Workload> {
+        let mut part = self.clone();
+        for (index, layer) in part.layers.iter_mut().enumerate() {
+            let Work::Counts(counts) = &mut layer.work else {
+                return self.refuse(index, "has no totals; only tables of totals can be divided over ranks");
+            };
+            counts.macs = counts.macs.div_ceil(ranks);
+            layer.params = layer.params.div_ceil(ranks);
+        }
+        Ok(part)
     }
 
     /// Refuses layer `index` because of `reason`.

@@ -1,6 +1,6 @@
 //! Reads workload tables: CSV with one row for each layer and a header row that names the columns.
 
-use super::{Convolution, Counts, Exchange, Layer, MAX_LAYERS, Passes, Work, Workload};
+use super::{Convolution, Counts, Demand, Layer, MAX_LAYERS, Passes, Volume, Work, Workload};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{MAX_BYTES, PICOS_PER_NANO, clip};
@@ -36,7 +36,7 @@ const FORMS: [Form; 3] = [
         name: "totals",
         mark: "macs",
         required: &["layer", "params", "macs", "input_elements", "output_elements"],
-        optional: &["bucket"],
+        optional: &["bucket", "fwd_comm", "ig_comm", "consumer"],
         work: totals,
     },
     Form {
@@ -56,7 +56,7 @@ const FORMS: [Form; 3] = [
         ],
         // The last two are columns of ASTRA-sim's tables. Public material gives no unit of the first;
         // neither is used.
-        optional: &["bucket", "update_delay", "policy"],
+        optional: &["bucket", "consumer", "update_delay", "policy"],
         work: measured,
     },
 ];
@@ -92,6 +92,8 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         None => return bad("row 1: the table is empty; it needs a header row that names the columns"),
     };
     let columns = Columns::of(&header)?;
+    // Layers that say which later one needs what they exchange: number, row and name.
+    let mut consumers: Vec<(usize, u64, String)> = Vec::new();
     let (mut layers, mut weights) = (Vec::new(), 0);
     for record in records {
         let record = record.map_err(malformed)?;
@@ -104,6 +106,9 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
             return Err(Error::new(Code::TooLarge, format!("row {}: more than {MAX_LAYERS} layers", row.line)));
         }
         let layer = row.layer()?;
+        if !row.cell("consumer").is_empty() {
+            consumers.push((layers.len(), row.line, clip(row.cell("consumer"))));
+        }
         weights += layer.params;
         if weights > MAX_COUNT {
             return bad(format!("row {}: the layers up to here have more than 2^50 weights", row.line));
@@ -112,6 +117,12 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
     }
     if layers.is_empty() {
         return bad("row 2: no layers; add a row for each");
+    }
+    for (index, line, name) in consumers {
+        let Some(distance) = layers[index + 1..].iter().position(|layer| layer.name == name) else {
+            return bad(format!("row {line}, column 'consumer': no later layer is called '{name}'"));
+        };
+        layers[index].consumer = Some((index + 1 + distance) as u32);
     }
     Ok(Workload { name: name.into(), layers })
 }
@@ -197,15 +208,21 @@ impl Row<'_> {
         } else {
             Some(self.whole("bucket", 0, u64::from(u32::MAX))? as u32)
         };
-        let mut exchanges = Passes::default();
-        if let Work::Measured(_) = work {
-            exchanges = Passes([
-                self.exchange("fwd_comm", "fwd_bytes")?,
-                self.exchange("ig_comm", "ig_bytes")?,
-                self.exchange("wg_comm", "wg_bytes")?,
-            ]);
-        }
-        Ok(Layer { name: clip(name), work, params, bucket, exchanges })
+        let demands = match work {
+            Work::Measured(_) => Passes([
+                self.demand("fwd_comm", |row| row.bytes("fwd_bytes"))?,
+                self.demand("ig_comm", |row| row.bytes("ig_bytes"))?,
+                self.demand("wg_comm", |row| row.bytes("wg_bytes"))?,
+            ]),
+            // Outputs go on to the next layer, gradients of inputs to the one before.
+            Work::Counts(counts) => Passes([
+                self.demand("fwd_comm", |_| Ok(Volume::Elements(counts.output_elements)))?,
+                self.demand("ig_comm", |_| Ok(Volume::Elements(counts.input_elements)))?,
+                None,
+            ]),
+            Work::Convolution(_) => Passes::default(),
+        };
+        Ok(Layer { name: clip(name), work, params, bucket, demands, consumer: None })
     }
 
     /// The text of a cell; empty if the table has no such column.
@@ -235,7 +252,11 @@ impl Row<'_> {
         }
     }
 
-    fn exchange(&self, kind: &str, bytes: &str) -> Result<Option<Exchange>> {
+    fn bytes(&self, column: &str) -> Result<Volume> {
+        self.whole(column, 0, MAX_BYTES).map(Volume::Bytes)
+    }
+
+    fn demand(&self, kind: &str, volume: impl Fn(&Self) -> Result<Volume>) -> Result<Option<Demand>> {
         let text = self.cell(kind).to_ascii_lowercase().replace(['-', '_'], "");
         if text.is_empty() || text == "none" {
             return Ok(None);
@@ -246,8 +267,9 @@ impl Row<'_> {
             let given = clip(self.cell(kind));
             return self.refuse(kind, format_args!("no collective '{given}'{hint}; known: none, {}", known.join(", ")));
         };
-        let size = self.whole(bytes, 0, MAX_BYTES)?;
-        Ok((size > 0).then_some(Exchange { kind: found, bytes: size }))
+        let volume = volume(self)?;
+        let something = !matches!(volume, Volume::Bytes(0) | Volume::Elements(0));
+        Ok(something.then_some(Demand { kind: found, volume }))
     }
 
     /// A product that must stay in range.
@@ -330,8 +352,22 @@ mod tests {
                         a,1.5,ALLTOALL,64,2,NONE,0,3,ALLREDUCE,128\n";
         let measured = Workload::from_csv("x", measured).unwrap();
         assert_eq!(measured.layers[0].work, Work::Measured(Passes([1500, 2000, 3000])));
-        assert_eq!(measured.layers[0].exchanges[Pass::Forward], Some(Exchange { kind: Kind::AllToAll, bytes: 64 }));
-        assert_eq!(measured.layers[0].exchanges[Pass::InputGradient], None);
+        let demand = Demand { kind: Kind::AllToAll, volume: Volume::Bytes(64) };
+        assert_eq!(measured.layers[0].demands[Pass::Forward], Some(demand));
+        assert_eq!(measured.layers[0].demands[Pass::InputGradient], None);
+    }
+
+    #[test]
+    fn totals_say_what_divided_layers_exchange() {
+        let header = "layer,params,macs,inel,outel,fwd_comm,ig_comm,consumer\n";
+        let text = format!("{header}a,8,6,7,9,all-reduce,none,c\nb,1,1,1,1,,,\nc,1,1,1,1,,allreduce,\n");
+        let workload = Workload::from_csv("x", &text).unwrap();
+        let layer = &workload.layers[0];
+        assert_eq!(layer.demands[Pass::Forward], Some(Demand { kind: Kind::AllReduce, volume: Volume::Elements(9) }));
+        assert_eq!((layer.demands[Pass::InputGradient], layer.consumer), (None, Some(2)));
+        assert_eq!(workload.divided(4).unwrap().layers[0].params, 2);
+        let wrong = message(&format!("{header}a,8,6,7,9,,,b\n"));
+        assert!(wrong.contains("row 2, column 'consumer': no later layer is called 'b'"), "{wrong}");
     }
 
     #[test]

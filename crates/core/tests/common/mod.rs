@@ -1,4 +1,4 @@
-//! Published figures, read from `data/`.
+//! Published figures.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// Column name to text.
 pub type Row = BTreeMap<String, String>;
 
-/// Rows of a data file.
-pub fn table(name: &str) -> Vec<Row> {
-    let path = format!("{}/../../data/{name}", env!("CARGO_MANIFEST_DIR"));
+/// Rows of a data file, its path given from the repository's root.
+pub fn table(path: &str) -> Vec<Row> {
+    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();

@@ -33,8 +33,8 @@ impl Default for Search {
 
 impl Scheduler for Search {
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
-        let mut engine = Engine::default();
-        let mut time = |plan: &Plan| engine.run(topology, plan, self.queue, self.sharing, |_, _| ());
+        let mut engine = Engine::new(topology.dimensions.len(), self.queue, self.sharing);
+        let mut time = |plan: &Plan| engine.run(topology, plan, |_, _| ());
         let baseline = plan.clone();
         Themis::default().schedule(topology, plan);
         let mut best = time(plan);

@@ -23,7 +23,7 @@ impl Scheduler for Themis {
         let kind = if plan.kind == Kind::AllReduce { Kind::ReduceScatter } else { plan.kind };
         let one_way = Plan { kind, bytes: plan.bytes << fine, ..plan.clone() };
         let baseline = Path::ascending(topology.dimensions.len());
-        let delay = |dimension: &Dimension| u128::from(dimension.latency_ps) * u128::from(dimension.steps()) << fine;
+        let delay = |dimension: &Dimension| (u128::from(dimension.latency_ps) * u128::from(dimension.steps())) << fine;
         let start = |dimension| if self.fixed_delay { delay(dimension) } else { 0 };
         let mut loads: Vec<u128> = topology.dimensions.iter().map(start).collect();
         let mut path = baseline;

@@ -20,16 +20,6 @@ pub enum Event {
     Arrive { transfer: TransferId, hop: u32, last: bool },
 }
 
-impl Event {
-    /// Rank among simultaneous events: kind, then link or transfer number.
-    pub fn rank(self) -> (u64, u32) {
-        match self {
-            Event::LinkDone { link } => (0, link),
-            Event::Arrive { transfer, .. } => (1, transfer),
-        }
-    }
-}
-
 /// An event with its time and rank among simultaneous ones: kind, then link or transfer number,
 /// then creation. So ties are broken in schedule order, whatever happened before.
 #[derive(Clone, Copy)]
@@ -74,13 +64,17 @@ impl Events {
     /// Adds an event other than the end of a service.
     pub fn push(&mut self, at: Picos, event: Event) {
         self.created = (self.created + 1) & 0xffff_ffff;
-        let (kind, id) = event.rank();
+        let (kind, id) = match event {
+            Event::LinkDone { link } => (0, link),
+            Event::Arrive { transfer, .. } => (1, transfer),
+        };
         // 3 bits of kind, 29 of number, 32 of creation order.
         let key = kind << 61 | (id as u64 & 0x1fff_ffff) << 32 | self.created;
         self.heap.push(Reverse(Timed(at, key, event)));
     }
 
     /// The service of an idle link, of one packet, ends at `at`.
+    #[inline]
     pub fn end_single(&mut self, link: LinkId, at: Picos) {
         if self.singles.back().is_none_or(|&last| last < (at, link)) {
             self.singles.push_back((at, link));
@@ -117,6 +111,7 @@ impl Events {
     }
 
     /// Removes the next event.
+    #[inline]
     pub fn next(&mut self) -> Option<(Picos, Event)> {
         let ((end, link), single) = self.first_end();
         match self.heap.peek() {

@@ -70,6 +70,17 @@ impl Interface {
         heads.filter(|&(number, _)| self.queue[(number - self.gone) as usize].first == link).min().map(|(_, i)| i)
     }
 
+    /// Takes a packet from a channel; returns the number of its message.
+    pub fn take_from(&mut self, channel: usize) -> u64 {
+        let run = self.channels[channel].front_mut().expect("served from this channel");
+        run.1 -= 1;
+        let (number, left) = *run;
+        if left == 0 {
+            self.channels[channel].pop_front();
+        }
+        number
+    }
+
     /// Drops finished messages from the front.
     pub fn trim(&mut self) {
         while self.queue.front().is_some_and(|m| m.packets_left == 0) {

@@ -6,12 +6,15 @@
 //! - An interface is free when its last packet has entered its queue of finite depth; messages for
 //!   different links share that queue (head-of-line blocking).
 //!
-//! A run of packets that no other can interrupt is one event: on routes of a single link the cost
-//! of a run grows with the messages, not with the packets.
+//! A run of packets of a transfer on a link is one event until something comes between: the cost of
+//! long messages grows with the changes of traffic on their links, not with the packets.
 
 mod events;
 mod interface;
+mod link;
 mod periodic;
+mod runs;
+mod service;
 
 use super::endpoints::{Carrier, Endpoints};
 use super::period::Periods;
@@ -24,6 +27,8 @@ use crate::schedule::TransferId;
 use crate::units::Picos;
 use events::{Event, Events};
 use interface::{Interface, Message};
+use link::{Link, Request};
+use service::{Service, Source};
 use std::collections::VecDeque;
 
 /// See the module.
@@ -55,49 +60,20 @@ impl Engine for Packet {
             if network_at <= endpoints_at {
                 network.step(&mut endpoints);
             } else {
-                (network.now, network.turn) = (endpoints_at, ENDPOINT);
+                (network.now, network.turn) = (endpoints_at, LAST);
                 endpoints.step(&mut network);
                 if let Some(periods) = &mut periods {
                     periods.look(endpoints_at, events, &mut endpoints, &mut network);
                 }
             }
             events += 1;
-            if events.is_multiple_of(1 << 16) && !progress(endpoints.progress()) {
+            if events.is_multiple_of(1 << 13) && !progress(endpoints.progress()) {
                 return Err(Error::new(Code::Interrupted, "interrupted"));
             }
         }
         endpoints.finish(network.now)?;
         Ok(events)
     }
-}
-
-/// What waits for a link.
-#[derive(Clone, Copy)]
-enum Request {
-    /// The packet at the head of an interface.
-    Interface(u32),
-    /// Packets in transit: the next `count` packets of a transfer at hop `hop` of its route. Only the
-    /// last of them may be the `last` of its message. There can be millions of these; a run has
-    /// fewer than 2^32 packets on routes of several links.
-    Transit { transfer: TransferId, hop: u32, count: u32, last: bool },
-}
-
-/// What a link is transmitting.
-#[derive(Clone, Copy)]
-struct Service {
-    request: Request,
-    transfer: TransferId,
-    start: Picos,
-    packet_ps: Picos,
-    packets: u64,
-    /// Channel it comes from, if from a mixed interface.
-    channel: Option<usize>,
-}
-
-#[derive(Default)]
-struct Link {
-    waiting: VecDeque<Request>,
-    service: Option<Service>,
 }
 
 /// What links need to know of a transfer, close together.
@@ -109,8 +85,8 @@ struct Flow {
     flits: u64,
 }
 
-/// Rank of an event of the endpoints: after all of the network at that time.
-const ENDPOINT: (u64, u32) = (u64::MAX, 0);
+/// Turn of what is not the end of a service: after all links.
+const LAST: LinkId = LinkId::MAX;
 
 /// The network: links behind interfaces.
 struct Network<'a> {
@@ -118,8 +94,8 @@ struct Network<'a> {
     traffic: &'a mut Traffic,
     flows: Vec<Flow>,
     now: Picos,
-    /// Rank of the event being processed.
-    turn: (u64, u32),
+    /// The link whose service ends in the event being processed.
+    turn: LinkId,
     events: Events,
     links: Vec<Link>,
     interfaces: Vec<Interface>,
@@ -155,13 +131,14 @@ impl Carrier for Network<'_> {
             self.request(first, Request::Interface(interface));
         } else if joins {
             // A run under way must end where the interface, fuller now, becomes free.
-            let service = self.links[first as usize].service;
-            if service.is_some_and(|s| matches!(s.request, Request::Interface(i) if i == interface)) {
-                self.settle(first);
-                let until_free = self.interfaces[interface as usize].backlog.saturating_sub(depth);
-                if until_free > 0 {
-                    self.shorten(first, until_free);
-                }
+            self.settle(first);
+            let until_free = self.interfaces[interface as usize].backlog.saturating_sub(depth);
+            if let Some(Service { source: Source::Interface(id), packets, settled, .. }) =
+                self.links[first as usize].service
+                && id == interface
+                && until_free > 0
+            {
+                self.cut(first, packets.min(settled + until_free));
             }
         } else {
             if self.interfaces[interface as usize].is_mixed() {
@@ -186,7 +163,7 @@ impl<'a> Network<'a> {
             traffic,
             flows: plan.jobs.iter().map(flow).collect(),
             now: 0,
-            turn: (0, 0),
+            turn: 0,
             events: Events::new(links),
             links: (0..links).map(|_| Link::default()).collect(),
             interfaces: (0..interfaces).map(|_| Interface::default()).collect(),
@@ -194,12 +171,21 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// The link that is hop `hop` of a transfer, unless the route ends before.
+    fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
+        let flow = &self.flows[transfer as usize];
+        (hop < flow.hops).then(|| self.plan.hops[flow.first_hop + hop as usize])
+    }
+
     /// Processes the next event.
     fn step(&mut self, endpoints: &mut Endpoints) {
         let Some((now, event)) = self.events.next() else { return };
-        (self.now, self.turn) = (now, event.rank());
+        (self.now, self.turn) = (now, LAST);
         match event {
-            Event::LinkDone { link } => self.link_done(link, endpoints),
+            Event::LinkDone { link } => {
+                self.turn = link;
+                self.link_done(link, endpoints);
+            }
             Event::Arrive { transfer, hop, .. } if hop == self.flows[transfer as usize].hops => {
                 endpoints.arrived(transfer, now);
             }
@@ -211,9 +197,12 @@ impl<'a> Network<'a> {
     fn split(&mut self, id: u32) {
         let first = self.interfaces[id as usize].queue[0].first;
         // A run on the link ends with the packet being sent; its packets are not dealt.
-        self.interrupt(first);
+        self.limit(first, self.moment());
+        self.settle(first);
         let on_link = match self.links[first as usize].service {
-            Some(Service { request: Request::Interface(other), packets, .. }) if other == id => packets,
+            Some(Service { source: Source::Interface(other), packets, settled, .. }) if other == id => {
+                packets - settled
+            }
             _ => 0,
         };
         let state = &mut self.interfaces[id as usize];
@@ -238,165 +227,24 @@ impl<'a> Network<'a> {
         }
     }
 
-    // --- Links ------------------------------------------------------------------------------
-
-    /// Queues a request at a link, cutting a run of packets short to let it in.
-    fn request(&mut self, link: LinkId, request: Request) {
-        self.links[link as usize].waiting.push_back(request);
-        if self.links[link as usize].service.is_none() {
-            self.serve(link);
-        } else {
-            self.interrupt(link);
-        }
-    }
-
-    /// Ends an interface's run of packets on a link with the packet that is being sent.
-    fn interrupt(&mut self, link: LinkId) {
-        self.settle(link);
-        self.shorten(link, 1);
-    }
-
-    /// Accounts for the packets of a run that have left already, so that the run starts with the
-    /// packet being sent.
-    fn settle(&mut self, link: LinkId) {
-        let Some(service) = &mut self.links[link as usize].service else { return };
-        let Request::Interface(id) = service.request else { return };
-        let elapsed = self.now - service.start;
-        // At the very end of a packet the next one has started only if the link has had its turn.
-        let pending = elapsed.is_multiple_of(service.packet_ps) && self.turn <= (0, link);
-        let sent = (elapsed / service.packet_ps).saturating_sub(u64::from(pending)).min(service.packets - 1);
-        if sent > 0 {
-            let start = service.start;
-            service.start += sent * service.packet_ps;
-            service.packets -= sent;
-            self.traffic.transmitted(link, start, service.start);
-            let interface = &mut self.interfaces[id as usize];
-            interface.backlog -= sent;
-            interface.queue[0].packets_left -= sent;
-        }
-    }
-
-    /// Ends a settled run after at most `packets` packets.
-    fn shorten(&mut self, link: LinkId, packets: u64) {
-        let Some(service) = &mut self.links[link as usize].service else { return };
-        if matches!(service.request, Request::Interface(_)) && service.packets > packets {
-            service.packets = packets;
-            self.events.end_run(link, service.start + packets * service.packet_ps);
-        }
-    }
-
-    /// A packet in transit asks for the link of hop `hop`.
-    fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
-        let link = self.plan.hops[self.flows[transfer as usize].first_hop + hop as usize];
-        if let Some(Request::Transit { transfer: t, hop: h, count, last: l @ false }) =
-            self.links[link as usize].waiting.back_mut()
-            && (*t, *h) == (transfer, hop)
-        {
-            *count += 1;
-            *l = last;
-            return;
-        }
-        self.request(link, Request::Transit { transfer, hop, count: 1, last });
-    }
-
-    /// Starts the next service of an idle link.
-    fn serve(&mut self, link: LinkId) {
-        let plan = self.plan;
-        let state = &mut self.links[link as usize];
-        let Some(request) = state.waiting.pop_front() else {
-            return;
-        };
-        let (transfer, packets, channel) = match request {
-            Request::Interface(id) => {
-                let interface = &self.interfaces[id as usize];
-                match interface.is_mixed().then(|| interface.channel_for(link)) {
-                    None => {
-                        let message = interface.queue.front().expect("an interface that asks has a message");
-                        let single = self.flows[message.transfer as usize].hops == 1;
-                        // A run ends where the interface becomes free, so that its rank can go on.
-                        let until_free = interface.backlog.saturating_sub(plan.system.interface.depth_packets);
-                        let left = message.packets_left;
-                        let run = if until_free > 0 { left.min(until_free) } else { left };
-                        let alone = self.merge_runs && single && state.waiting.is_empty();
-                        (message.transfer, if alone { run } else { 1 }, None)
-                    }
-                    Some(channel) => {
-                        let channel = channel.expect("a mixed interface asks only for links its channels want");
-                        let (number, _) = interface.channels[channel][0];
-                        (interface.queue[(number - interface.gone) as usize].transfer, 1, Some(channel))
-                    }
-                }
-            }
-            Request::Transit { transfer, hop, count, last } => {
-                let at_end = hop + 1 == self.flows[transfer as usize].hops;
-                if count > 1 && !at_end {
-                    // Forwarded packet by packet; the rest keeps its place at the front.
-                    state.waiting.push_front(Request::Transit { transfer, hop, count: count - 1, last });
-                }
-                (transfer, if at_end { count as u64 } else { 1 }, None)
-            }
-        };
-        let packet_ps = self.flows[transfer as usize].flits * plan.flit_ps[link as usize];
-        state.service = Some(Service { request, transfer, start: self.now, packet_ps, packets, channel });
-        let end = self.now + packets * packet_ps;
-        if packets == 1 { self.events.end_single(link, end) } else { self.events.end_run(link, end) }
-    }
-
-    fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
-        let plan = self.plan;
-        let service = self.links[link as usize].service.take().expect("an end belongs to a service");
-        let hops = self.flows[service.transfer as usize].hops;
-        self.traffic.transmitted(link, service.start, self.now);
-        let (hop, last, sender) = match service.request {
-            Request::Interface(id) => {
-                let depth = plan.system.interface.depth_packets;
-                let was_free = self.interfaces[id as usize].backlog <= depth;
-                let last = self.sent_from_interface(id, link, &service);
-                // Most packets change nothing for their sender.
-                let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
-                (0, last, (last || freed).then_some(id))
-            }
-            Request::Transit { hop, count, last, .. } => (hop, last && service.packets == count as u64, None),
-        };
-        let at = self.now + plan.latency_ps[link as usize];
-        if hop + 1 < hops {
-            if at == self.now {
-                self.request_hop(service.transfer, hop + 1, last);
-            } else {
-                self.events.push(at, Event::Arrive { transfer: service.transfer, hop: hop + 1, last });
-            }
-        } else if last {
-            endpoints.arrived(service.transfer, at);
-        }
-        if self.links[link as usize].service.is_none() {
-            self.serve(link);
-        }
-        if let Some(interface) = sender {
-            endpoints.departed(interface, self.now, self);
-        }
-    }
-
-    /// Accounts for packets an interface has sent over `link` and asks for its next one. Returns
-    /// whether the last packet of a message was among them.
-    fn sent_from_interface(&mut self, id: u32, link: LinkId, service: &Service) -> bool {
+    /// Accounts for the packets of a service of an interface up to packet `until`, which have left.
+    fn account(&mut self, id: u32, link: LinkId, service: &Service, until: u64) {
+        let &Service { packet_ps, settled, .. } = service;
+        let packets = until - settled;
+        self.traffic.transmitted_run(link, service.start + settled * packet_ps, packets, packet_ps, packet_ps);
         let interface = &mut self.interfaces[id as usize];
-        let number = match service.channel {
-            Some(channel) => {
-                let run = interface.channels[channel].front_mut().expect("served from this channel");
-                run.1 -= 1;
-                let (number, left) = *run;
-                if left == 0 {
-                    interface.channels[channel].pop_front();
-                }
-                number
-            }
-            None => interface.gone,
+        let number = match service.source {
+            Source::Channel(_, channel) => interface.take_from(channel as usize),
+            _ => interface.gone,
         };
-        interface.backlog -= service.packets;
-        let message = interface.message(number);
-        message.packets_left -= service.packets;
-        let last = message.packets_left == 0;
-        interface.asked.retain(|&asked| asked != link);
+        interface.backlog -= packets;
+        interface.message(number).packets_left -= packets;
+    }
+
+    /// Asks for the next packet of an interface that has sent one over the link `done`.
+    fn ask_again(&mut self, id: u32, done: LinkId) {
+        let interface = &mut self.interfaces[id as usize];
+        interface.asked.retain(|&asked| asked != done);
         interface.trim();
         let unasked = interface.asked.is_empty();
         if interface.is_mixed() && unasked && (interface.backlog == 0 || interface.single_link().is_some()) {
@@ -405,17 +253,7 @@ impl<'a> Network<'a> {
         if interface.is_mixed() {
             self.ask(id);
         } else if let Some(next) = interface.queue.front().map(|m| m.first) {
-            self.request_after(link, next, service.request);
-        }
-        last
-    }
-
-    /// Queues a request at `link`, which may be `done`, the one that has just become free.
-    fn request_after(&mut self, done: LinkId, link: LinkId, request: Request) {
-        if link == done {
-            self.links[link as usize].waiting.push_back(request);
-        } else {
-            self.request(link, request);
+            self.request(next, Request::Interface(id));
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What of the network's state decides the future.
 
+use super::Network;
 use super::events::Event;
-use super::{Network, Request};
+use super::link::Request;
+use super::service::{Service, Source};
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
 use crate::units::Picos;
@@ -9,13 +11,15 @@ use crate::units::Picos;
 impl Recurrent for Network<'_> {
     fn write_state(&self, now: Picos, state: &mut Vec<u64>) {
         for link in &self.links {
-            state.push((link.waiting.len() as u64) << 1 | u64::from(link.service.is_some()));
+            state.push(
+                (link.waiting.len() as u64) << 32
+                    | (link.feeders.len() as u64) << 1
+                    | u64::from(link.service.is_some()),
+            );
             link.waiting.iter().for_each(|&request| state.extend(request.words()));
+            link.feeders.iter().for_each(|feeder| state.extend([feeder.link as u64, feeder.taken]));
             if let Some(service) = &link.service {
-                // The transfer of a service of an interface is that of its message, except when mixed.
-                state.extend(service.request.words());
-                let channel = service.channel.map_or(0, |channel| channel as u64 + 1);
-                state.extend([(service.transfer as u64) << 32 | channel, now - service.start, service.packets]);
+                state.extend(service.words(now));
             }
         }
         for interface in &self.interfaces {
@@ -46,5 +50,22 @@ impl Request {
                 [(transfer as u64) << 32 | count as u64, (hop as u64) << 1 | u64::from(last)]
             }
         }
+    }
+}
+
+impl Service {
+    fn words(&self, now: Picos) -> [u64; 6] {
+        let source = match self.source {
+            Source::Interface(id) => (id as u64) << 2,
+            // Its interface waits for this link.
+            Source::Channel(_, channel) => (channel as u64) << 2 | 1,
+            Source::Queue => 2,
+            Source::Run(from) => (from as u64) << 2 | 3,
+        };
+        let flow = (self.transfer as u64) << 32 | (self.hop as u64);
+        let flags = u64::from(self.last) << 1 | u64::from(self.feeds.is_some());
+        // It may start in the future.
+        let start = now.wrapping_sub(self.start);
+        [source << 2 | flags, flow, start, self.spacing_ps, self.packets, self.settled]
     }
 }

@@ -33,21 +33,44 @@ impl Traffic {
 
     /// A link transmitted from `start` to `end`.
     pub fn transmitted(&mut self, link: LinkId, start: Picos, end: Picos) {
-        self.busy_ps[link as usize] += end - start;
+        self.transmitted_run(link, start, 1, end - start, end - start);
+    }
+
+    /// A link transmitted packets of `packet_ps` each, the first from `start`, each `spacing_ps` after
+    /// the one before.
+    pub fn transmitted_run(&mut self, link: LinkId, start: Picos, packets: u64, packet_ps: Picos, spacing_ps: Picos) {
+        let Some(gaps) = packets.checked_sub(1) else { return };
+        let total = packets * packet_ps;
+        let end = start + gaps * spacing_ps + packet_ps;
+        self.busy_ps[link as usize] += total;
         if let Some(record) = &mut self.record {
-            record.spans.push((start, end));
+            if spacing_ps == packet_ps {
+                record.spans.push((start, end));
+            } else {
+                let starts = (0..packets).map(|i| start + i * spacing_ps);
+                record.spans.extend(starts.map(|start| (start, start + packet_ps)));
+            }
         }
         self.reach(end);
-        let mut at = start;
-        while at < end {
-            let window = at >> self.window_shift;
-            let until = end.min((window + 1) << self.window_shift);
-            self.windows[window as usize] += until - at;
-            at = until;
+        // Busy time before `at`, which is after the start.
+        let before = |at: Picos| {
+            if spacing_ps == packet_ps {
+                return at - start;
+            }
+            let over = ((at - start) / spacing_ps).min(gaps);
+            over * packet_ps + (at - start - over * spacing_ps).min(packet_ps)
+        };
+        let (mut window, mut done) = (start >> self.window_shift, 0);
+        while done < total {
+            let until = (window + 1) << self.window_shift;
+            let busy = if end <= until { total } else { before(until) };
+            self.windows[window as usize] += busy - done;
+            (window, done) = (window + 1, busy);
         }
     }
 
     /// Widens the windows until they reach to `end`.
+    #[inline]
     fn reach(&mut self, end: Picos) {
         while end > (WINDOWS as u64) << self.window_shift {
             for i in 0..WINDOWS / 2 {

@@ -1,0 +1,219 @@
+//! Links: one queue each, of packets in transit and of interfaces, served in order.
+
+use super::events::Event;
+use super::runs::Feeder;
+use super::service::{Moment, Service, Source};
+use super::{Endpoints, Network};
+use crate::fabric::LinkId;
+use crate::schedule::TransferId;
+use crate::units::Picos;
+use std::collections::VecDeque;
+
+/// What waits for a link.
+#[derive(Clone, Copy)]
+pub enum Request {
+    /// The packet at the head of an interface.
+    Interface(u32),
+    /// Packets in transit: the next `count` packets of a transfer at hop `hop` of its route. Only the
+    /// last of them may be the `last` of its message. There can be millions of these; a run has
+    /// fewer than 2^32 packets on routes of several links.
+    Transit { transfer: TransferId, hop: u32, count: u32, last: bool },
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Link {
+    pub waiting: VecDeque<Request>,
+    pub service: Option<Service>,
+    /// Runs that feed it. If any brings more packets, there is a service.
+    pub feeders: Vec<Feeder>,
+}
+
+impl Link {
+    /// Appends to the queue.
+    pub fn push(&mut self, request: Request) {
+        if let Request::Transit { transfer, hop, count, last } = request
+            && let Some(Request::Transit { transfer: t, hop: h, count: c, last: l @ false }) = self.waiting.back_mut()
+            && (*t, *h) == (transfer, hop)
+        {
+            *c += count;
+            *l = last;
+        } else {
+            self.waiting.push_back(request);
+        }
+    }
+
+    /// Packets taken of the run on `from`, which feeds it.
+    pub fn taken_of(&mut self, from: LinkId) -> &mut u64 {
+        let feeder = self.feeders.iter_mut().find(|feeder| feeder.link == from);
+        &mut feeder.expect("it is fed by this link").taken
+    }
+}
+
+impl Network<'_> {
+    /// Queues a request at a link, cutting a run of packets short to let it in.
+    pub fn request(&mut self, link: LinkId, request: Request) {
+        let moment = self.moment();
+        if self.links[link as usize].service.is_some() {
+            self.limit(link, moment);
+            self.catch_up(link, moment);
+        }
+        let state = &mut self.links[link as usize];
+        state.push(request);
+        if let Some(service) = &state.service {
+            if !service.is_over(link, moment) {
+                return;
+            }
+            self.retire(link, moment);
+        }
+        self.serve(link);
+    }
+
+    /// Ends a run that was cut and is over.
+    fn retire(&mut self, link: LinkId, moment: Moment) {
+        self.events.end_run(link, Picos::MAX);
+        let Some(service) = self.links[link as usize].service else { return };
+        self.traffic.transmitted_run(link, service.start, service.packets, service.packet_ps, service.spacing_ps);
+        if let Some(next) = service.feeds {
+            self.stop_feeding(next, link, moment);
+        }
+        self.links[link as usize].service = None;
+    }
+
+    /// A packet in transit asks for the link of hop `hop`.
+    pub fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
+        let link = self.link_at(transfer, hop).expect("the route goes on");
+        self.request(link, Request::Transit { transfer, hop, count: 1, last });
+    }
+
+    /// Starts the next service of an idle link, and of those that wait for it.
+    pub fn serve(&mut self, mut link: LinkId) {
+        while let Some(service) = self.next_service(link) {
+            match self.begin(link, service) {
+                Some(next) => link = next,
+                None => return,
+            }
+        }
+    }
+
+    fn next_service(&mut self, link: LinkId) -> Option<Service> {
+        let state = &mut self.links[link as usize];
+        match state.waiting.pop_front() {
+            Some(Request::Interface(id)) => Some(self.serve_interface(link, id)),
+            Some(Request::Transit { transfer, hop, count, last }) => {
+                let extends = !last && state.waiting.is_empty() && !state.feeders.is_empty();
+                let merges = (count > 1 || extends) && self.merges(transfer, hop, link);
+                if count > 1 && !merges {
+                    // The rest keeps its place at the front.
+                    let rest = Request::Transit { transfer, hop, count: count - 1, last };
+                    self.links[link as usize].waiting.push_front(rest);
+                }
+                let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
+                let mut service = self.service(link, Source::Queue, transfer, hop, packets as u64, last);
+                if extends && merges {
+                    self.extend(link, &mut service);
+                }
+                Some(service)
+            }
+            None if state.feeders.is_empty() => None,
+            None => self.follow(link),
+        }
+    }
+
+    /// A service that starts now, of packets back to back.
+    pub fn service(
+        &self,
+        link: LinkId,
+        source: Source,
+        transfer: TransferId,
+        hop: u32,
+        packets: u64,
+        last: bool,
+    ) -> Service {
+        let packet_ps = self.flows[transfer as usize].flits * self.plan.flit_ps[link as usize];
+        let (start, spacing_ps) = (self.now, packet_ps);
+        Service { source, transfer, hop, last, start, spacing_ps, packet_ps, packets, settled: 0, feeds: None }
+    }
+
+    /// The next service of an interface that has the turn.
+    fn serve_interface(&mut self, link: LinkId, id: u32) -> Service {
+        let interface = &self.interfaces[id as usize];
+        if interface.is_mixed() {
+            let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
+            let (number, _) = interface.channels[channel][0];
+            let message = interface.queue[(number - interface.gone) as usize];
+            let source = Source::Channel(id, channel as u32);
+            return self.service(link, source, message.transfer, 0, 1, message.packets_left == 1);
+        }
+        let message = *interface.queue.front().expect("an interface that asks has a message");
+        // A run ends where the interface becomes free, so that its rank can go on.
+        let until_free = interface.backlog.saturating_sub(self.plan.system.interface.depth_packets);
+        let left = message.packets_left;
+        let run = if until_free > 0 { left.min(until_free) } else { left };
+        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.transfer, 0, link);
+        let packets = if alone { run } else { 1 };
+        let mut service = self.service(link, Source::Interface(id), message.transfer, 0, packets, packets == left);
+        if packets > 1
+            && !self.links[link as usize].feeders.is_empty()
+            && let Some(coming) = self.coming(link)
+        {
+            service.packets = packets.min(service.left_before(link, coming.at) + 1);
+            service.last &= service.packets == packets;
+        }
+        service
+    }
+
+    /// Starts a service on an idle link. Returns the next link of its route if this waits for it.
+    fn begin(&mut self, link: LinkId, mut service: Service) -> Option<LinkId> {
+        let Service { source, transfer, hop, packets, start, .. } = service;
+        if packets > 1 {
+            service.feeds = self.link_at(transfer, hop + 1);
+        }
+        let end = service.end_of(packets - 1);
+        self.links[link as usize].service = Some(service);
+        if packets == 1 && start == self.now && !matches!(source, Source::Run(_)) {
+            self.events.end_single(link, end);
+        } else {
+            self.events.end_run(link, end);
+        }
+        service.feeds.filter(|&next| self.feed(next, link))
+    }
+
+    /// The service of a link is over.
+    pub fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
+        let service = self.links[link as usize].service.expect("an end belongs to a service");
+        let Service { transfer, hop, last, packets, .. } = service;
+        self.catch_up(link, self.moment());
+        let mut sender = None;
+        if let Source::Interface(id) | Source::Channel(id, _) = service.source {
+            let depth = self.plan.system.interface.depth_packets;
+            let was_free = self.interfaces[id as usize].backlog <= depth;
+            self.account(id, link, &service, packets);
+            self.ask_again(id, link);
+            // Most packets change nothing for their sender.
+            let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
+            sender = (last || freed).then_some(id);
+        } else {
+            self.traffic.transmitted_run(link, service.start, packets, service.packet_ps, service.spacing_ps);
+        }
+        let at = self.now + self.plan.latency_ps[link as usize];
+        if let Some(next) = service.feeds {
+            self.stop_feeding(next, link, (self.now, link + 1));
+        } else if packets == 0 {
+            // It was cut before it began.
+        } else if hop + 1 == self.flows[transfer as usize].hops {
+            if last {
+                endpoints.arrived(transfer, at);
+            }
+        } else if at == self.now {
+            self.request_hop(transfer, hop + 1, last);
+        } else {
+            self.events.push(at, Event::Arrive { transfer, hop: hop + 1, last });
+        }
+        self.links[link as usize].service = None;
+        self.serve(link);
+        if let Some(interface) = sender {
+            endpoints.departed(interface, self.now, self);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Runs of packets that go from link to link without an event for each.
+//!
+//! A run on one link *feeds* the next link of the route: it is known when each of its packets will
+//! arrive there, so they join the queue when something asks what is in it. A link in whose queue
+//! nothing else is takes the packets to come as a run of its own, which follows the first, and so on
+//! down the route. When something else comes between, a run is cut after the packets before it, and
+//! so are those that follow it.
+
+use super::Network;
+use super::link::Request;
+use super::service::{Moment, Service, Source};
+use crate::fabric::LinkId;
+use crate::schedule::TransferId;
+use crate::units::Picos;
+
+/// A run that feeds a link.
+pub struct Feeder {
+    /// The link it is on.
+    pub link: LinkId,
+    /// Packets of it that have joined the queue of the link it feeds, or a run there.
+    pub taken: u64,
+}
+
+/// The next packet that feeders bring to a link.
+pub struct Coming {
+    /// Which of its feeders.
+    feeder: usize,
+    /// When, and from which link.
+    pub at: Moment,
+    /// When another feeder brings one.
+    other: Moment,
+}
+
+/// After everything.
+const NEVER: Moment = (Picos::MAX, LinkId::MAX);
+
+/// Most runs that feed one link, as many as nodes of meshes have neighbours: every event looks at all of them.
+const MAX_FEEDERS: usize = 4;
+
+impl Network<'_> {
+    /// The place of the event being processed in the order of requests.
+    pub fn moment(&self) -> Moment {
+        (self.now, self.turn)
+    }
+
+    /// Whether packets of a transfer at hop `hop`, `link`, can be a run: their route ends there, or
+    /// the run can feed the next link.
+    pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
+        let feeds = |next: LinkId| {
+            self.plan.latency_ps[link as usize] == 0 && self.links[next as usize].feeders.len() < MAX_FEEDERS
+        };
+        self.merge_runs && self.link_at(transfer, hop + 1).is_none_or(feeds)
+    }
+
+    /// The run on a link, which feeds another.
+    fn run(&self, link: LinkId) -> &Service {
+        self.links[link as usize].service.as_ref().expect("a run feeds until its end")
+    }
+
+    /// The next packet to come to a link, if any.
+    pub fn coming(&self, link: LinkId) -> Option<Coming> {
+        let mut coming = Coming { feeder: 0, at: NEVER, other: NEVER };
+        for (index, feeder) in self.links[link as usize].feeders.iter().enumerate() {
+            let run = self.run(feeder.link);
+            if feeder.taken < run.packets {
+                let at = (run.end_of(feeder.taken), feeder.link);
+                if at < coming.at {
+                    coming = Coming { feeder: index, at, other: coming.at };
+                } else {
+                    coming.other = coming.other.min(at);
+                }
+            }
+        }
+        (coming.at < NEVER).then_some(coming)
+    }
+
+    /// Takes what a feeder of a link brings before a moment: how many packets, and whether the last
+    /// of a message is among them.
+    fn take(&mut self, link: LinkId, feeder: usize, until: Moment) -> (u64, bool) {
+        let &Feeder { link: from, taken } = &self.links[link as usize].feeders[feeder];
+        let run = self.run(from);
+        let come = run.left_before(from, until);
+        let last = run.last && come == run.packets;
+        self.links[link as usize].feeders[feeder].taken = come;
+        (come - taken, last)
+    }
+
+    /// Queues what feeders brought to a busy link before a moment.
+    #[inline]
+    pub fn catch_up(&mut self, link: LinkId, until: Moment) {
+        if !self.links[link as usize].feeders.is_empty() {
+            self.queue_until(link, until);
+        }
+    }
+
+    fn queue_until(&mut self, link: LinkId, until: Moment) {
+        while let Some(Coming { feeder, at, other }) = self.coming(link)
+            && at < until
+        {
+            let &Service { transfer, hop, .. } = self.run(at.1);
+            let (count, last) = self.take(link, feeder, until.min(other));
+            let request = Request::Transit { transfer, hop: hop + 1, count: count as u32, last };
+            self.links[link as usize].push(request);
+        }
+    }
+
+    /// A service of the packets that feeders are going to bring to an idle link, if any.
+    pub fn follow(&mut self, link: LinkId) -> Option<Service> {
+        let Coming { feeder, at, other } = self.coming(link)?;
+        let (start, from) = at;
+        let &Service { transfer, hop, spacing_ps, .. } = self.run(from);
+        let until = if self.merges(transfer, hop + 1, link) { other } else { (start, from + 1) };
+        let (packets, last) = self.take(link, feeder, until);
+        let service = self.service(link, Source::Run(from), transfer, hop + 1, packets, last);
+        Some(Service { start, spacing_ps: spacing_ps.max(service.packet_ps), ..service })
+    }
+
+    /// Extends a run of packets that waited, and none behind them, by those that a run brings in
+    /// time.
+    pub fn extend(&mut self, link: LinkId, service: &mut Service) {
+        let Some(Coming { feeder, at: (at, from), other }) = self.coming(link) else { return };
+        let run = self.run(from);
+        if at <= service.end_of(service.packets - 1)
+            && (run.transfer, run.hop + 1) == (service.transfer, service.hop)
+            && run.spacing_ps <= service.packet_ps
+        {
+            let (packets, last) = self.take(link, feeder, other);
+            service.source = Source::Run(from);
+            service.packets += packets;
+            service.last = last;
+        }
+    }
+
+    /// The run on `from` feeds a link from now on. Returns whether this has to be served.
+    pub fn feed(&mut self, link: LinkId, from: LinkId) -> bool {
+        let first = (self.run(from).end_of(0), from);
+        let state = &mut self.links[link as usize];
+        state.feeders.push(Feeder { link: from, taken: 0 });
+        let idle = state.service.is_none();
+        if !idle {
+            self.limit(link, first);
+        }
+        idle
+    }
+
+    /// The run on `from`, which fed a link, has ended before a moment.
+    pub fn stop_feeding(&mut self, link: LinkId, from: LinkId, moment: Moment) {
+        self.catch_up(link, moment);
+        let state = &mut self.links[link as usize];
+        state.feeders.retain(|feeder| feeder.link != from);
+        if let Some(service) = &mut state.service
+            && service.source == Source::Run(from)
+        {
+            service.source = Source::Queue;
+        }
+    }
+
+    /// Another packet comes to a link at a moment, not in the past: a run there ends before it.
+    #[inline]
+    pub fn limit(&mut self, link: LinkId, at: Moment) {
+        let Some(service) = &self.links[link as usize].service else { return };
+        let packets = service.packets;
+        let keep = match service.source {
+            // The packet that is being sent when it has asked for the next.
+            Source::Interface(_) => (service.left_before(link, at) + 1).min(packets),
+            Source::Run(from) => {
+                let come = self.run(from).left_before(from, at);
+                let taken = *self.links[link as usize].taken_of(from);
+                packets - taken.saturating_sub(come)
+            }
+            Source::Queue | Source::Channel(..) => return,
+        };
+        self.cut(link, keep);
+    }
+
+    /// The run on a link ends after `keep` packets, and so do those that follow it.
+    pub fn cut(&mut self, mut link: LinkId, mut keep: u64) {
+        loop {
+            let state = &mut self.links[link as usize];
+            let Some(service) = &mut state.service else { return };
+            let dropped = service.packets - keep;
+            if dropped == 0 {
+                return;
+            }
+            (service.packets, service.last) = (keep, false);
+            let &mut Service { source, feeds, .. } = service;
+            // What is over already, or never begins, ends now.
+            let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };
+            self.events.end_run(link, end);
+            if let Source::Run(from) = source {
+                *state.taken_of(from) -= dropped;
+            }
+            let Some(next) = feeds else { return };
+            let next_state = &mut self.links[next as usize];
+            // Of packets that have not begun only a run that follows this one has taken any.
+            let lost = next_state.taken_of(link).saturating_sub(keep);
+            let Some(follower) = &next_state.service else { return };
+            (link, keep) = (next, follower.packets - lost);
+        }
+    }
+
+    /// Accounts for the packets of a run of an interface that have left.
+    pub fn settle(&mut self, link: LinkId) {
+        let moment = self.moment();
+        let Some(service) = &mut self.links[link as usize].service else { return };
+        let Source::Interface(id) = service.source else { return };
+        let left = service.left_before(link, moment).min(service.packets - 1);
+        let run = *service;
+        service.settled = left;
+        self.account(id, link, &run, left);
+    }
+}

@@ -1,0 +1,225 @@
+//! Exchanges on a multi-dimensional network, several in flight: their chunks share its dimensions.
+
+use super::network::Network;
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::rails::engine::Engine;
+use crate::rails::plan::{Plan, Stage};
+use crate::rails::{Queue, Scheduler, Topology};
+use crate::units::Picos;
+use crate::workload::{Exchange, Pass};
+use std::collections::{HashMap, VecDeque};
+
+/// Some dimensions of a topology, or parts of them, as a topology of its own.
+#[derive(Debug, Clone)]
+struct Group {
+    topology: Topology,
+    /// Number of each of its dimensions in the whole.
+    numbers: Vec<u8>,
+}
+
+/// The groups of NPUs that exchange: those that a layer is divided over, and those that hold the same
+/// part of the model.
+#[derive(Debug, Clone)]
+pub struct Groups {
+    model: Group,
+    data: Group,
+}
+
+impl Groups {
+    /// Data parallelism: both groups are all NPUs.
+    pub fn all(topology: &Topology) -> Groups {
+        let numbers = (0..topology.dimensions.len() as u8).collect();
+        let all = Group { topology: topology.clone(), numbers };
+        Groups { model: all.clone(), data: all }
+    }
+
+    /// Layers divided over `ranks` neighbouring NPUs: the first dimensions, of the last of these only a
+    /// part where they do not fit exactly. The data group is what is left.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] if the dimensions cannot be divided so.
+    pub fn divided(topology: &Topology, ranks: u64) -> Result<Groups> {
+        let none = || Group {
+            topology: Topology { name: topology.name.clone(), dimensions: Vec::new() },
+            numbers: Vec::new(),
+        };
+        let (mut model, mut data, mut left) = (none(), none(), ranks);
+        for (number, dimension) in topology.dimensions.iter().enumerate() {
+            let inside = if left.is_multiple_of(dimension.size) { dimension.size } else { left };
+            if inside == 0 || !dimension.size.is_multiple_of(inside) {
+                let what = format!(
+                    "{}: layers cannot be divided over {ranks} NPUs; use a product of the first dimensions' sizes",
+                    topology.name
+                );
+                return Err(Error::new(Code::NotApplicable, what));
+            }
+            left /= inside;
+            for (group, size) in [(&mut model, inside), (&mut data, dimension.size / inside)] {
+                if size > 1 {
+                    group.topology.dimensions.push(crate::rails::Dimension { size, ..*dimension });
+                    group.numbers.push(number as u8);
+                }
+            }
+        }
+        if left > 1 {
+            let what =
+                format!("{}: layers cannot be divided over {ranks} NPUs, it has {}", topology.name, topology.npus());
+            return Err(Error::new(Code::NotApplicable, what));
+        }
+        Ok(Groups { model, data })
+    }
+}
+
+/// Chunks of all exchanges queue at the same dimensions.
+pub struct Rails {
+    engine: Engine,
+    /// Stages of the chunks of every exchange.
+    stages: Vec<Vec<Vec<Stage>>>,
+    /// By chunk: its exchange. By exchange: chunks that are not through, and when it started.
+    owners: Vec<usize>,
+    left: Vec<usize>,
+    started: Vec<Picos>,
+    finished: VecDeque<usize>,
+    now: Picos,
+}
+
+impl Rails {
+    /// A network for `exchanges`, each after a pass: those of weight gradients run in the data group,
+    /// others in the model group, in `chunks` chunks ordered by `scheduler`. Exchanges of the same kind and
+    /// size in the same group have the same orders.
+    ///
+    /// # Errors
+    /// As [`Plan::uniform`].
+    pub fn new(
+        topology: &Topology,
+        groups: &Groups,
+        exchanges: &[(Exchange, Pass)],
+        chunks: u32,
+        scheduler: &dyn Scheduler,
+        queue: Queue,
+        offload: bool,
+    ) -> Result<Rails> {
+        let mut known: HashMap<(Kind, u64, bool), Vec<Vec<Stage>>> = HashMap::new();
+        let mut stages = Vec::with_capacity(exchanges.len());
+        for &(Exchange { kind, bytes }, pass) in exchanges {
+            let data = pass == Pass::WeightGradient;
+            let group = if data { &groups.data } else { &groups.model };
+            let key = (kind, bytes, data);
+            if !known.contains_key(&key) {
+                let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, offload)?;
+                scheduler.schedule(&group.topology, &mut plan);
+                let in_whole = |stage: Stage| Stage { dimension: group.numbers[usize::from(stage.dimension)], ..stage };
+                let of = |order| plan.stages(&group.topology, order).map(in_whole).collect();
+                known.insert(key, plan.orders.iter().map(of).collect());
+            }
+            stages.push(known[&key].clone());
+        }
+        Ok(Rails {
+            engine: Engine::new(topology.dimensions.len(), queue, 1),
+            left: stages.iter().map(Vec::len).collect(),
+            started: vec![0; stages.len()],
+            stages,
+            owners: Vec::new(),
+            finished: VecDeque::new(),
+            now: 0,
+        })
+    }
+}
+
+impl Network for Rails {
+    fn submit(&mut self, now: Picos, id: usize) {
+        self.started[id] = now;
+        for stages in &self.stages[id] {
+            self.engine.submit(now, stages.iter().copied());
+            self.owners.push(id);
+        }
+    }
+
+    fn next(&self) -> Option<Picos> {
+        if self.finished.is_empty() { self.engine.next() } else { Some(self.now) }
+    }
+
+    fn step(&mut self) -> Option<(usize, Picos)> {
+        if self.finished.is_empty() {
+            self.now = self.engine.next()?;
+            let (owners, left, finished) = (&self.owners, &mut self.left, &mut self.finished);
+            self.engine.step(
+                |_, _| (),
+                |chunk| {
+                    let id = owners[chunk as usize];
+                    left[id] -= 1;
+                    if left[id] == 0 {
+                        finished.push_back(id);
+                    }
+                },
+            );
+        }
+        let id = self.finished.pop_front()?;
+        Some((id, self.started[id]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rails::run as run_alone;
+    use crate::rails::scheduler::{Baseline, Themis};
+    use crate::training::{Bucket, Cost, Overlap, Plan as Iteration, Policy, run};
+    use crate::workload::Passes;
+
+    fn topology() -> Topology {
+        Topology::parse("sw16@1200/700ns,sw64@800/1700ns").unwrap()
+    }
+
+    fn layer(time: Picos, bytes: u64) -> Cost {
+        let gradients = Some(Exchange { kind: Kind::AllReduce, bytes });
+        Cost { times: Passes([time; 3]), exchanges: Passes([None, None, gradients]), bucket: None, consumer: None }
+    }
+
+    fn iteration(costs: &[Cost], overlap: Overlap) -> (Iteration, crate::training::Iteration) {
+        let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false };
+        let plan = Iteration::iteration(costs, policy, 0).unwrap();
+        let exchanges: Vec<_> = plan.exchanges.iter().map(|&exchange| (exchange, Pass::WeightGradient)).collect();
+        let topology = topology();
+        let groups = Groups::all(&topology);
+        let mut network =
+            Rails::new(&topology, &groups, &exchanges, 64, &Themis::default(), Queue::Smallest, false).unwrap();
+        let iteration = run(&plan, &mut network);
+        (plan, iteration)
+    }
+
+    #[test]
+    fn one_exchange_takes_as_long_as_alone() {
+        let (_, timed) = iteration(&[layer(1000, 100_000_000), layer(1000, 50_000_000)], Overlap::None);
+        let mut plan = Plan::uniform(&topology(), Kind::AllReduce, 150_000_000, 64, false).unwrap();
+        Themis::default().schedule(&topology(), &mut plan);
+        assert_eq!(timed.time_ps, 6000 + run_alone(&topology(), &plan, Queue::Smallest, 1).time_ps);
+        assert_eq!(timed.exposed_data_ps(), timed.time_ps - 6000);
+    }
+
+    #[test]
+    fn exchanges_in_flight_share_the_dimensions() {
+        let costs = [layer(100_000, 100_000_000), layer(100_000, 100_000_000), layer(100_000, 100_000_000)];
+        let (_, apart) = iteration(&costs, Overlap::Layerwise);
+        let (_, together) = iteration(&costs, Overlap::None);
+        // Begun earlier, but the same bytes.
+        assert!(apart.time_ps < together.time_ps * 102 / 100 && apart.time_ps > together.time_ps * 95 / 100);
+        assert!(apart.communication_ps > together.communication_ps, "each is in flight while others are served");
+    }
+
+    #[test]
+    fn layers_are_divided_over_the_first_dimensions() {
+        let groups = Groups::divided(&topology(), 128).unwrap();
+        let sizes =
+            |group: &Group| group.topology.dimensions.iter().map(|dimension| dimension.size).collect::<Vec<_>>();
+        assert_eq!((sizes(&groups.model), groups.model.numbers.clone()), (vec![16, 8], vec![0, 1]));
+        assert_eq!((sizes(&groups.data), groups.data.numbers.clone()), (vec![8], vec![1]));
+        for ranks in [3, 48, 4096] {
+            assert_eq!(Groups::divided(&topology(), ranks).unwrap_err().code, Code::NotApplicable);
+        }
+        let exchanges = [(Exchange { kind: Kind::AllReduce, bytes: 1 << 30 }, Pass::WeightGradient)];
+        let network = Rails::new(&topology(), &groups, &exchanges, 4, &Baseline, Queue::Fifo, false).unwrap();
+        assert!(network.stages[0].iter().flatten().all(|stage| stage.dimension == 1));
+    }
+}

@@ -1,0 +1,193 @@
+//! Multi-dimensional networks: chunk scheduling and advice.
+
+use crate::convert::{Int, Size, Table, fields, nanos, raise, record, run};
+use antiphon_core::collective::Kind;
+use antiphon_core::error::{Code, Error};
+use antiphon_core::rails::consistency::{self, Jitter};
+use antiphon_core::rails::engine::{MAX_SHARING, Queue};
+use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
+use antiphon_core::rails::{Dimension, Plan, Topology, advise as core_advise, run as time, topology};
+use antiphon_core::system::Choice;
+use pyo3::prelude::*;
+
+/// Windows of time in which activity is counted.
+const WINDOWS: usize = 200;
+
+#[pyfunction]
+#[pyo3(signature = (
+    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = Int::from(64),
+    sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
+), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=64, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1)")]
+#[allow(clippy::too_many_arguments)]
+pub fn rails<'py>(
+    py: Python<'py>,
+    topology: &str,
+    bytes: Size,
+    collective: &str,
+    scheduler: &str,
+    intra: Option<&str>,
+    chunks: Int,
+    sharing: Int,
+    offload: bool,
+    fixed_delay: bool,
+    jitter_ns: Option<f64>,
+    enforced: bool,
+    seed: Int,
+) -> PyResult<Bound<'py, PyAny>> {
+    let topology = Topology::parse(topology).map_err(raise)?;
+    let kind = Kind::parse(collective).map_err(raise)?;
+    let known = SchedulerName::parse(scheduler).map_err(raise)?;
+    let queue = intra.map(Queue::parse).transpose().map_err(raise)?.unwrap_or(known.queue());
+    let (chunks, seed) = (chunks.get("chunks")?, seed.get("seed")?);
+    let sharing: u32 = match sharing.get("sharing")? {
+        sharing @ 1..=MAX_SHARING => sharing,
+        other => {
+            return Err(raise(Error::new(Code::BadSize, format!("sharing is {other}; expected 1 to {MAX_SHARING}"))));
+        }
+    };
+    let jitter = match jitter_ns {
+        None => None,
+        Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: (ns * 1e3).round() as u64, seed, enforced }),
+        Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
+    };
+    let (plan, timed, jittered) = run(py, || {
+        let mut plan = Plan::uniform(&topology, kind, bytes.0, chunks, offload)?;
+        let scheduler: Box<dyn Scheduler> = match known {
+            SchedulerName::Themis => Box::new(Themis { fixed_delay }),
+            SchedulerName::Search => Box::new(Search { queue, sharing, seed, ..Search::default() }),
+            SchedulerName::Baseline => Box::new(Baseline),
+        };
+        scheduler.schedule(&topology, &mut plan);
+        let timed = time(&topology, &plan, queue, sharing);
+        let jittered = jitter.map(|jitter| consistency::run(&topology, &plan, queue, &jitter)).transpose()?;
+        Ok((plan, timed, jittered))
+    })?;
+    let advice = core_advise::advise(&topology);
+    let dimensions = topology.dimensions.iter().enumerate();
+    let names = dimensions.clone().map(|(number, dimension)| name(number, dimension));
+    let table = Table::new(py)
+        .text("name", names)?
+        .text("spec", topology.dimensions.iter().map(Dimension::spec))?
+        .column("utilization", dimensions.clone().map(|(number, _)| timed.utilization(number)))?
+        .column("bytes", plan.bytes_sent(&topology).into_iter())?
+        .column("busy_ns", timed.busy_ps.iter().map(|&busy| nanos(busy)))?;
+    let activity = timed.activity(WINDOWS);
+    let mut timeline = Table::new(py)
+        .column("start_ns", (0..WINDOWS).map(|window| nanos(timed.time_ps) * window as f64 / WINDOWS as f64))?;
+    for (number, shares) in activity.into_iter().enumerate() {
+        timeline = timeline.column(&format!("dim{}", number + 1), shares.into_iter())?;
+    }
+    let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
+    record(
+        "RailsRun",
+        &fields!(py, {
+            topology: &topology.name,
+            npus: topology.npus(),
+            collective: kind.name(),
+            bytes: plan.bytes,
+            scheduler: known.name(),
+            intra: queue.name(),
+            chunks: chunks,
+            time_ns: nanos(timed.time_ps),
+            jittered_time_ns: jittered.map(nanos),
+            utilization: timed.mean_utilization(&topology),
+            utilization_bound: advice.utilization_bound,
+            dimensions: table.0,
+            orders: orders,
+            timeline: timeline.0,
+        }),
+    )
+}
+
+/// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.
+fn paths(kind: Kind, order: &antiphon_core::rails::Order) -> (Vec<u64>, Vec<u64>) {
+    let numbers =
+        |path: &antiphon_core::rails::plan::Path| path.as_slice().iter().map(|&number| u64::from(number) + 1).collect();
+    match kind {
+        Kind::AllReduce => (numbers(&order.first), numbers(&order.gather)),
+        Kind::AllGather => (Vec::new(), numbers(&order.gather)),
+        _ => (numbers(&order.first), Vec::new()),
+    }
+}
+
+fn name(number: usize, dimension: &Dimension) -> String {
+    format!("dim{} ({}{})", number + 1, dimension.shape.name(), dimension.size)
+}
+
+/// Schedulers by name.
+#[derive(Clone, Copy, PartialEq)]
+pub enum SchedulerName {
+    Baseline,
+    Themis,
+    Search,
+}
+
+impl Choice for SchedulerName {
+    const WHAT: &'static str = "scheduler";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("baseline", SchedulerName::Baseline), ("themis", SchedulerName::Themis), ("search", SchedulerName::Search)];
+}
+
+impl SchedulerName {
+    /// The queue policy it is meant for.
+    pub fn queue(self) -> Queue {
+        match self {
+            SchedulerName::Baseline => Queue::Fifo,
+            SchedulerName::Themis => Queue::Smallest,
+            SchedulerName::Search => Queue::Tail,
+        }
+    }
+
+    /// The scheduler; a search times `stages` with `queue`.
+    pub fn scheduler(self, queue: Queue, stages: u64) -> Box<dyn Scheduler> {
+        match self {
+            SchedulerName::Baseline => Box::new(Baseline),
+            SchedulerName::Themis => Box::new(Themis::default()),
+            SchedulerName::Search => Box::new(Search { queue, stages, ..Search::default() }),
+        }
+    }
+}
+
+#[pyfunction]
+pub fn rails_topologies() -> Vec<(&'static str, &'static str)> {
+    topology::PRESETS.to_vec()
+}
+
+#[pyfunction]
+pub fn rails_schedulers() -> Vec<&'static str> {
+    SchedulerName::ALL.iter().map(|(name, _)| *name).collect()
+}
+
+#[pyfunction]
+pub fn rails_queues() -> Vec<&'static str> {
+    Queue::ALL.iter().map(|(name, _)| *name).collect()
+}
+
+#[pyfunction]
+pub fn advise_rails<'py>(py: Python<'py>, topology: &str) -> PyResult<Bound<'py, PyAny>> {
+    let topology = Topology::parse(topology).map_err(raise)?;
+    let advice = core_advise::advise(&topology);
+    let dimensions = topology.dimensions.iter().enumerate();
+    let gbit = |rate: antiphon_core::units::Rate| rate.0 as f64 * 8.0 / 1e9;
+    let table = Table::new(py)
+        .text("name", dimensions.clone().map(|(number, dimension)| name(number, dimension)))?
+        .column("gbit_per_s", dimensions.clone().map(|(_, dimension)| gbit(dimension.rate)))?
+        .column("balanced_gbit_per_s", advice.balanced.iter().map(|&rate| gbit(rate)))?
+        .column("binding", dimensions.map(|(number, _)| advice.binding.contains(&number)))?;
+    let pairs = Table::new(py)
+        .column("near", advice.pairs.iter().map(|pair| pair.near as u64 + 1))?
+        .column("far", advice.pairs.iter().map(|pair| pair.far as u64 + 1))?
+        .column("ratio", advice.pairs.iter().map(|pair| pair.ratio))?
+        .text("provision", advice.pairs.iter().map(|pair| pair.provision.name().into()))?;
+    record(
+        "RailsAdvice",
+        &fields!(py, {
+            topology: &topology.name,
+            npus: topology.npus(),
+            utilization_bound: advice.utilization_bound,
+            baseline_utilization: advice.baseline_utilization,
+            dimensions: table.0,
+            pairs: pairs.0,
+        }),
+    )
+}

@@ -1,0 +1,42 @@
+"""The command that reproduces papers."""
+
+from __future__ import annotations
+
+import click
+
+from antiphon.cli.group import main
+from antiphon.cli.options import JSON, completing
+from antiphon.terminal import print_json, print_reproduction, progress_bar
+
+
+def _targets() -> list[str]:
+    from antiphon.papers import PAPERS
+
+    return [
+        target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{e.name}" for e in paper.experiments))
+    ]
+
+
+@main.command("reproduce")
+@click.argument("paper", shell_complete=completing(_targets))
+@click.argument("figures", nargs=-1, metavar="[FIGURE]...")
+@click.option("--out", required=True, metavar="DIR", help="Where report, tables, plots and runs go.")
+@click.option("--quick", is_flag=True, help="A few points of every figure; no claims.")
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 256), help="Runs at a time.")
+@JSON
+def reproduce_command(paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int, as_json: bool) -> None:
+    """Reproduce a paper: published numbers, ours, and a verdict for each.
+
+    PAPER is a name (known: tto), or a name and a figure, such as tto/fig8. A second call goes on
+    where the first one ended.
+    """
+    from antiphon.papers import PAPERS, reproduce
+    from antiphon.papers.reproduction import choose
+
+    chosen, experiments = choose(PAPERS, paper, figures)
+    with progress_bar() as progress:
+        done = reproduce(chosen, experiments, out, quick=quick, jobs=jobs, progress=progress)
+    if as_json:
+        print_json("reproduce", done.to_dict() | {"report": f"{out}/report.html"})
+    else:
+        print_reproduction(done, f"{out}/report.html")

@@ -1,0 +1,84 @@
+"""Commands about multi-dimensional networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import JSON, completing
+from antiphon.terminal import print_json, print_rails, print_rails_advice
+
+
+def _topologies() -> list[str]:
+    return [name for name, _dimensions in antiphon.rails_topologies()]
+
+
+TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
+
+
+@main.command()
+@TOPOLOGY
+@click.option("--bytes", "size", default="100MB", show_default=True, help="Full buffer size.")
+@click.option(
+    "--collective",
+    default="all-reduce",
+    show_default=True,
+    help="all-reduce, reduce-scatter, all-gather or all-to-all.",
+)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    default="baseline,themis,search",
+    show_default=True,
+    help="One, or several with commas, side by side.",
+    shell_complete=completing(antiphon.rails_schedulers),
+)
+@click.option(
+    "--intra",
+    help="Queue policy of a dimension: fifo, scf, scf-before or tail.  [default: fifo, scf, tail, by scheduler]",
+    shell_complete=completing(antiphon.rails_queues),
+)
+@click.option("--chunks", type=click.IntRange(1, 65536), default=64, show_default=True, help="Parts of the buffer.")
+@click.option("--sharing", type=click.IntRange(1, 8), default=1, show_default=True, help="Chunks served at once.")
+@click.option("--offload", is_flag=True, help="Switches reduce and multicast by themselves.")
+@click.option("--fixed-delay", is_flag=True, help="Themis counts latencies as load from the start.")
+@click.option("--jitter-ns", type=click.FloatRange(0, 1e9), help="Also time every NPU by itself, up to this late.")
+@click.option("--free-order", is_flag=True, help="With jitter: NPUs do not keep to one order (may deadlock).")
+@click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True, help="Of the search and jitter.")
+@JSON
+def rails(topology: str, size: str, schedulers: str, free_order: bool, as_json: bool, **parameters: Any) -> None:
+    """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
+
+    TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions, nearest first:
+    ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
+    """
+    runs = [
+        antiphon.rails(topology, size, scheduler=name, enforced=not free_order, **parameters)
+        for name in schedulers.split(",")
+    ]
+    if not as_json:
+        print_rails(runs)
+    elif len(runs) == 1:
+        print_json("rails", runs[0].to_dict())
+    else:
+        print_json("rails", {"runs": [run.to_dict() for run in runs]})
+
+
+@main.group()
+def advise() -> None:
+    """Say what a network is good for before anything is scheduled."""
+
+
+@advise.command("rails")
+@TOPOLOGY
+@JSON
+def advise_rails(topology: str, as_json: bool) -> None:
+    """Which dimensions are just enough, over- or under-provisioned, and how to divide their rates."""
+    advice = antiphon.advise_rails(topology)
+    if as_json:
+        print_json("advise", advice.to_dict())
+    else:
+        print_rails_advice(advice)

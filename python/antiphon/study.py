@@ -1,0 +1,193 @@
+"""Many runs, stored as they are made, so that a second call goes on where the first ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from antiphon import _core
+from antiphon._core import Fabric, System, __version__, build
+from antiphon.comparison import REFUSALS, run
+from antiphon.errors import AntiphonError
+from antiphon.results import rows_of
+
+Record = dict[str, Any]
+"""A run as ``simulate --json`` prints it (docs/json.md), with the ``tables`` its point asked for; or
+``{"refused": {"reason", "code"}}`` for what cannot be run."""
+
+Progress = Callable[[int, int], object]
+"""Called with the number of points that are done and of all."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run to make.
+
+    Attributes:
+        fabric: specification, as on the command line.
+        algorithm: specification ``name[:key=value,...]``.
+        bytes: size of the full buffer.
+        system: preset.
+        changes: parameters of the system that are replaced, as arguments of ``System.with_``.
+        tables: tables of the result to keep: ``links``, ``ranks``, ``timeline``.
+    """
+
+    fabric: str
+    algorithm: str
+    bytes: int
+    system: str = "generic"
+    changes: tuple[tuple[str, Any], ...] = ()
+    collective: str = "all-reduce"
+    fidelity: str = "packet"
+    root: int = 0
+    tables: tuple[str, ...] = ()
+
+
+def measure(point: Point, progress: Callable[[float], object] | None = None) -> Record:
+    """Proves and times one point.
+
+    Raises:
+        AntiphonError: for mistakes; what merely does not fit the fabric is a record that says so.
+    """
+    try:
+        fabric, system = Fabric(point.fabric), System(point.system).with_(**dict(point.changes))
+        schedule = build(fabric, point.algorithm, point.collective, point.bytes, system, point.root)
+        done = run(fabric, schedule, system, point.fidelity, progress=progress)
+    except AntiphonError as error:
+        if error.code not in REFUSALS:
+            raise
+        return {"refused": {"reason": error.message, "code": error.code}}
+    tables = {name: rows_of(getattr(done.result, name)) for name in point.tables}
+    return done.to_dict() | ({"tables": tables} if tables else {})
+
+
+class Store:
+    """Runs kept as lines of JSON in ``FOLDER/runs.jsonl``.
+
+    A line has the point, the build of Antiphon that ran it, and the record. Lines of another build
+    are kept but not used. A last line that was cut off, as by a power failure, is dropped.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Opens the store of a folder, which is made if there is none.
+
+        Raises:
+            AntiphonError: ``bad-file`` if it cannot be read or written.
+        """
+        self.path = Path(folder) / "runs.jsonl"
+        self._lock = threading.Lock()
+        self._records: dict[Point, Record] = {}
+        self.of_other_builds = 0
+        """Stored runs of other builds, which are not used."""
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise AntiphonError(f"{folder}: exists and is not a folder", "bad-file") from None
+        except OSError as error:
+            raise _unusable(Path(folder), error) from None
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+        try:
+            self._load()
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        os.close(self._file)
+
+    def _load(self) -> None:
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.ftruncate(self._file, whole)
+        for number, line in enumerate(content[:whole].splitlines(), 1):
+            try:
+                entry = json.loads(line)
+                given, made_by, record = entry["point"], entry["build"], entry["run"]
+                if made_by != build_id():
+                    self.of_other_builds += 1
+                    continue
+                changes = tuple((name, value) for name, value in given["changes"])
+                self._records[Point(**given | {"changes": changes, "tables": tuple(given["tables"])})] = dict(record)
+            except (ValueError, TypeError, KeyError):
+                message = f"{self.path}: line {number} is not a stored run; move the file away or choose another folder"
+                raise AntiphonError(message, "bad-file") from None
+
+    def __getitem__(self, point: Point) -> Record:
+        """The record of a point that was run."""
+        return self._records[point]
+
+    def __contains__(self, point: Point) -> bool:
+        return point in self._records
+
+    def add(self, point: Point, record: Record) -> None:
+        """Keeps a record, on disk before this returns."""
+        line = json.dumps({"point": asdict(point), "build": build_id(), "run": record}, separators=(",", ":"))
+        with self._lock:
+            try:
+                # In one piece, so that what is read later is whole lines.
+                os.write(self._file, line.encode() + b"\n")
+            except OSError as error:
+                raise _unusable(self.path, error) from None
+            self._records[point] = record
+
+    def ensure(self, points: Iterable[Point], jobs: int = 1, progress: Progress | None = None) -> int:
+        """Runs what is not stored yet, ``jobs`` points at a time; returns how many that were.
+
+        The core computes without Python's lock, so threads suffice.
+
+        Raises:
+            AntiphonError: for mistakes in a point; what ran before stays stored.
+        """
+        wanted = list(dict.fromkeys(points))
+        missing = [point for point in wanted if point not in self]
+        done = len(wanted) - len(missing)
+        stopped = threading.Event()
+
+        def heartbeat(_share: float) -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
+
+        def work(point: Point) -> None:
+            if not stopped.is_set():
+                self.add(point, measure(point, heartbeat))
+
+        pool = ThreadPoolExecutor(max(jobs, 1))
+        try:
+            waiting: set[Future[None]] = {pool.submit(work, point) for point in missing}
+            while waiting:
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                    done += 1
+                if progress is not None:
+                    progress(done, len(wanted))
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+        return len(missing)
+
+
+@cache
+def build_id() -> str:
+    """Version of Antiphon and a hash of the compiled core and of this file: other builds may give other
+    results, or store them in another form."""
+    code = Path(_core.__file__).read_bytes() + Path(__file__).read_bytes()
+    return f"{__version__}-{hashlib.sha256(code).hexdigest()[:16]}"
+
+
+def _unusable(path: Path, error: OSError) -> AntiphonError:
+    return AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file")

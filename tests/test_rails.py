@@ -1,0 +1,114 @@
+"""Multi-dimensional networks: API, commands, contract of their JSON, bad input; the numbers are tested in the core."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon import AntiphonError
+
+FIG_5 = "sw4@1000/0ns,sw4@500/0ns"
+KEYS = {
+    "topology": str,
+    "npus": int,
+    "collective": str,
+    "bytes": int,
+    "scheduler": str,
+    "intra": str,
+    "chunks": int,
+    "time_ns": float,
+    "utilization": float,
+    "utilization_bound": float,
+    "dimensions": list,
+    "orders": list,
+}
+
+
+def test_the_example_of_figure_5() -> None:
+    """Themis paper, Fig. 5: 8.0 and 7.0 units; orders 12, 21, 12, 12."""
+    baseline, themis = (antiphon.rails(FIG_5, "256MB", scheduler=name, chunks=4) for name in ("baseline", "themis"))
+    unit = baseline.time_ns / 8
+    assert themis.time_ns / unit == pytest.approx(7)
+    assert [first for first, _gather in themis.orders] == [[1, 2], [2, 1], [1, 2], [1, 2]]
+    assert themis.dimensions["busy_ns"] / unit == pytest.approx([6.5, 7])
+
+
+@pytest.mark.parametrize("name", [name for name, _dimensions in antiphon.rails_topologies()])
+def test_the_search_is_never_worse(name: str) -> None:
+    for chunks in (4, 64):
+        times = [antiphon.rails(name, scheduler=each, chunks=chunks).time_ns for each in antiphon.rails_schedulers()]
+        assert times[2] <= min(times[:2])
+
+
+def test_collectives() -> None:
+    one, other = (antiphon.rails(FIG_5, collective=each) for each in ("reduce-scatter", "all-gather"))
+    assert one.orders[0][1] == other.orders[0][0] == []
+    both = antiphon.rails(FIG_5)
+    sent = both.dimensions["bytes"].sum()
+    assert one.dimensions["bytes"].sum() + other.dimensions["bytes"].sum() == pytest.approx(sent)
+    assert sent == pytest.approx(2 * 100e6 * 15 / 16)
+    assert antiphon.rails(FIG_5, collective="all-to-all").dimensions["bytes"] == pytest.approx([75e6, 75e6])
+    assert antiphon.rails(FIG_5, offload=True).time_ns < both.time_ns
+    assert antiphon.rails(FIG_5, sharing=4).dimensions["bytes"] == pytest.approx(both.dimensions["bytes"])
+
+
+def test_jitter() -> None:
+    topology = "sw4@1000/700ns,sw4@800/700ns,sw4@400/700ns"
+    arguments: dict[str, Any] = {"scheduler": "themis", "intra": "fifo", "chunks": 16}
+    run = antiphon.rails(topology, jitter_ns=50_000, **arguments)
+    assert run.jittered_time_ns is not None
+    assert run.jittered_time_ns > run.time_ns
+    with pytest.raises(AntiphonError, match="holds dimension") as caught:
+        antiphon.rails(topology, jitter_ns=50_000, enforced=False, **arguments)
+    assert caught.value.code == "stalled"
+
+
+def test_results_are_values() -> None:
+    run = antiphon.rails(FIG_5, chunks=4)
+    assert pickle.loads(pickle.dumps(run)) == run == antiphon.rails(FIG_5, chunks=4)
+    advice = antiphon.advise_rails(FIG_5)
+    assert pickle.loads(pickle.dumps(advice)) == advice
+
+
+def test_rails(commands: Any) -> None:
+    run = commands.document("rails", "2D-SW_SW", "--scheduler", "themis", "--chunks", "8")
+    assert {key: type(run[key]) for key in KEYS} == KEYS
+    assert run["jittered_time_ns"] is None
+    assert len(run["orders"]) == 8
+    assert {tuple(row) for row in run["dimensions"]} == {("name", "spec", "utilization", "bytes", "busy_ns")}
+    weights = [1200, 800]
+    mean = sum(row["utilization"] * rate for row, rate in zip(run["dimensions"], weights, strict=True)) / 2000
+    assert run["utilization"] == pytest.approx(mean)
+    runs = commands.document("rails", "2D-SW_SW", "--scheduler", "baseline,search")["runs"]
+    assert [each["scheduler"] for each in runs] == ["baseline", "search"]
+    printed = commands.invoke("rails", "2D-SW_SW").stdout
+    assert all(name in printed for name in antiphon.rails_schedulers())
+
+
+def test_advise(commands: Any) -> None:
+    advice = commands.document("advise", "rails", "sw16@1600/0ns,sw8@25/0ns")
+    assert advice["pairs"] == [{"near": 1, "far": 2, "ratio": 0.25, "provision": "under-provisioned"}]
+    assert [row["binding"] for row in advice["dimensions"]] == [False, True]
+    assert advice["utilization_bound"] == pytest.approx(advice["baseline_utilization"])
+    assert "holds all others back" in commands.invoke("advise", "rails", "sw16@1600/0ns,sw8@25/0ns").stdout
+
+
+def test_mistakes(commands: Any) -> None:
+    def refused(*arguments: str) -> str:
+        return str(commands.refused("rails", *arguments))
+
+    assert "0 NPUs" in refused("sw0@1/1ns")
+    assert "power of two" in refused("sw6@1/1ns")
+    assert "did you mean 'ring'" in refused("rong4@1/1ns")
+    assert "2^40" in refused("fc4294967295@1/1ns,fc4294967295@1/1ns")
+    assert "did you mean '2D-SW_SW'" in refused("2D-SW_S")
+    assert "did you mean 'themis'" in refused("2D-SW_SW", "--scheduler", "themi")
+    assert "queue policy" in refused("2D-SW_SW", "--intra", "x")
+    assert "not broadcast" in refused("2D-SW_SW", "--collective", "broadcast")
+    assert "--chunks" in refused("2D-SW_SW", "--chunks", "0")
+    assert "at most" in refused("fc200@1/1ns,fc200@1/1ns", "--jitter-ns", "1")
+    assert "two hours" in refused("2D-SW_SW", "--bytes", "1PiB", "--chunks", "1")
+    assert "no rails topology" in commands.refused("advise", "rails", "x")
