@@ -9,18 +9,19 @@
 use super::basic::{self, Message};
 use super::engine::{Run, Span};
 use super::fabric::Expansion;
+use super::layout::{Layout, carried, pieces};
 use super::plan::{Basic, Plan, Stage};
-use super::topology::Shape;
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
 use crate::units::Picos;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Most slices of a chunk.
 pub const MAX_SLICES: u32 = 64;
+/// Most lanes of a lowered plan.
+const MAX_LANES: u64 = 1 << 22;
 
 /// The schedule of `plan` with every dimension serving chunks in the order of `run`, a timing of it. All
 /// NPUs do the same. A stage of a chunk starts on an NPU when it has received all of the stage before,
@@ -81,11 +82,6 @@ fn stages(expansion: &Expansion, plan: &Plan) -> Result<Vec<Vec<Stage>>> {
     Ok(plan.orders.iter().map(|order| plan.stages(&expansion.topology, order).collect()).collect())
 }
 
-/// Pieces of a block: each direction of a ring has its own.
-fn pieces(expansion: &Expansion) -> u32 {
-    if expansion.topology.dimensions.iter().any(|dimension| dimension.shape == Shape::Ring) { 2 } else { 1 }
-}
-
 /// Refuses what the builder would refuse, before memory is taken.
 fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32) -> Result<()> {
     let (npus, mut transfers, mut lane_transfers) = (expansion.topology.npus(), 0, 0);
@@ -96,82 +92,20 @@ fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices:
         let lanes = npus / stage.parts / dimension.size;
         lane_transfers += npus * basic::blocks(dimension.shape, dimension.size, stage.basic) * lanes;
     }
-    transfers *= u64::from(slices);
-    lane_transfers *= u64::from(slices * pieces(expansion));
-    if transfers > MAX_TRANSFERS as u64 || lane_transfers > MAX_LANE_TRANSFERS as u64 {
+    let sources = if plan.kind == Kind::AllToAll { npus } else { 1 };
+    let parts = u64::from(slices * pieces(expansion));
+    let lanes = plan.orders.len() as u64 * npus * sources * parts;
+    (transfers, lane_transfers) = (transfers * u64::from(slices), lane_transfers * parts);
+    if lanes > MAX_LANES || transfers > MAX_TRANSFERS as u64 || lane_transfers > MAX_LANE_TRANSFERS as u64 {
         let what = format!(
-            "lowering {} chunks on {npus} NPUs takes {transfers} messages of {lane_transfers} blocks, at most \
-             {MAX_TRANSFERS} and {MAX_LANE_TRANSFERS}; use fewer chunks or NPUs, or prove by symmetry",
+            "lowering {} chunks on {npus} NPUs takes {lanes} blocks, {transfers} messages and {lane_transfers} blocks in \
+             them; at most {MAX_LANES}, {MAX_TRANSFERS} and {MAX_LANE_TRANSFERS}; use fewer chunks or NPUs, or prove \
+             by symmetry",
             plan.orders.len()
         );
         return Err(Error::new(Code::TooLarge, what));
     }
     Ok(())
-}
-
-/// Where the lanes of a chunk are: a product of axes. Axis `k` below the number of dimensions is the
-/// coordinate of the block's owner along dimension `k`; then come its piece and slice and, for AllToAll,
-/// the coordinates of its source.
-struct Layout {
-    first: LaneId,
-    /// Number and size, least significant first.
-    axes: Vec<(usize, u32)>,
-}
-
-impl Layout {
-    fn new(expansion: &Expansion, plan: &Plan, slices: u32, chunk: usize, first: LaneId) -> Layout {
-        let dimensions = &expansion.topology.dimensions;
-        let path = match plan.kind {
-            Kind::AllGather => plan.orders[chunk].gather.reversed(),
-            _ => plan.orders[chunk].first,
-        };
-        // In the order in which the ReduceScatter fixes coordinates, most significant first, what is
-        // sent adjoins; and with the piece after the first ring, so does a ring's half.
-        let mut order: Vec<usize> = Vec::new();
-        for number in path.as_slice().iter().map(|&number| usize::from(number)).chain(0..dimensions.len()) {
-            if !order.contains(&number) {
-                order.push(number);
-            }
-        }
-        let ring = order.iter().position(|&number| dimensions[number].shape == Shape::Ring);
-        order.insert(ring.map_or(0, |place| place + 1), dimensions.len());
-        let sizes: Vec<u32> = dimensions.iter().map(|dimension| dimension.size as u32).collect();
-        let sizes = [&sizes[..], &[pieces(expansion), slices], &sizes[..]].concat();
-        if plan.kind == Kind::AllToAll {
-            order.splice(0..0, dimensions.len() + 2..sizes.len());
-        }
-        order.insert(0, dimensions.len() + 1);
-        Layout { first, axes: order.into_iter().rev().map(|axis| (axis, sizes[axis])).collect() }
-    }
-
-    /// Coordinates of every lane, by axis, in lane order.
-    fn lanes(&self) -> impl Iterator<Item = Vec<u32>> {
-        let count = self.axes.iter().map(|(_, size)| size).product();
-        (0..count).map(|mut place: u32| {
-            let mut coordinates = vec![0; self.axes.len()];
-            for &(axis, size) in &self.axes {
-                coordinates[axis] = place % size;
-                place /= size;
-            }
-            coordinates
-        })
-    }
-
-    /// The lanes with coordinates in `wanted`, by axis, as runs of adjacent ones: first and number.
-    fn runs(&self, wanted: &[Range<u32>]) -> Vec<(LaneId, u32)> {
-        let (mut starts, mut length, mut stride) = (vec![self.first], 1, 1);
-        for &(axis, size) in &self.axes {
-            let range = wanted[axis].clone();
-            if length == stride {
-                starts[0] += range.start * stride;
-                length *= range.len() as u32;
-            } else {
-                starts = range.flat_map(|at| starts.iter().map(move |start| start + at * stride)).collect();
-            }
-            stride *= size;
-        }
-        starts.into_iter().map(|start| (start, length)).collect()
-    }
 }
 
 struct Lowering<'a> {
@@ -250,8 +184,8 @@ impl<'a> Lowering<'a> {
                 let step = of_step[0].step;
                 let share =
                     |time: Picos, part: u64, of: u64| (u128::from(time) * u128::from(part) / u128::from(of)) as Picos;
-                let at_ps =
-                    start_ps + share(stage.busy_ps, sent, all) + share(stage.latency_ps, step.into(), steps.into());
+                let after = share(stage.busy_ps, sent, all) + share(stage.latency_ps, step.into(), steps.into());
+                let at_ps = start_ps.saturating_add(after);
                 moments.push(Moment { at_ps, turn, step, chunk, stage: index });
                 sent += of_step.iter().map(size).sum::<u64>();
             }
@@ -313,29 +247,6 @@ fn fixed(stages: &[Stage], basic: Basic, dimensions: usize) -> Vec<bool> {
         fixed[usize::from(stage.dimension)] = stage.basic != Basic::Gather;
     }
     fixed
-}
-
-/// What a message carries in the group of NPU `origin`, by axis of the layout.
-fn carried(
-    expansion: &Expansion,
-    fixed: &[bool],
-    dimension: usize,
-    message: &Message,
-    slice: u32,
-    origin: u32,
-) -> Vec<Range<u32>> {
-    let coordinates = &expansion.coordinates;
-    let along = |number: usize, own: bool| {
-        let at = coordinates.of(origin, number);
-        if own { at..at + 1 } else { 0..coordinates.sizes[number] }
-    };
-    let (mut owners, mut sources): (Vec<_>, Vec<_>) =
-        fixed.iter().enumerate().map(|(number, &fixed)| (along(number, fixed), along(number, !fixed))).unzip();
-    owners[dimension] = message.blocks.clone();
-    sources[dimension] = message.source..message.source + 1;
-    owners.extend([message.pieces.clone(), slice..slice + 1]);
-    owners.append(&mut sources);
-    owners
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod consistency;
 mod coordinates;
 pub mod engine;
 pub mod fabric;
+mod layout;
 pub mod lower;
 pub mod plan;
 pub mod scheduler;

@@ -153,7 +153,7 @@ fn check_service(topology: &Topology, plan: &Plan, run: &Run) -> Result<u64> {
                 Some(start) if *start < complete => {
                     return not_proven(format!("stage {number} of chunk {chunk} is served before the one before it"));
                 }
-                Some(start) => complete = start + stage.busy_ps + stage.latency_ps,
+                Some(start) => complete = start.saturating_add(stage.busy_ps + stage.latency_ps),
             }
         }
     }
