@@ -117,6 +117,25 @@ fn small_chunks_show_latency_between_steps() {
     }
 }
 
+/// A lowered plan is a schedule like any other.
+#[test]
+fn every_fidelity_times_it() {
+    let topology = Topology::parse("ring4@200/20ns,sw2@200/20ns,fc2@200/20ns").unwrap();
+    let expansion = Expansion::new(&topology).unwrap();
+    let plan = scheduled(&topology, Kind::AllReduce, 1 << 20, 4, &Themis::default());
+    let timed = run(&topology, &plan, Queue::Tail, 1);
+    let schedule = proven(&expansion, &plan, &timed, 2);
+    let system = System::preset("generic").unwrap();
+    for fidelity in Fidelity::ALL {
+        let result = simulate(&expansion.fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+        let excess = 100.0 * (result.time_ps as f64 / timed.time_ps as f64 - 1.0);
+        println!("{}: {excess:.1} %", fidelity.name());
+        assert!((0.0..10.0).contains(&excess), "{}: {excess}", fidelity.name());
+    }
+    let json = schedule.to_json();
+    assert_eq!(Schedule::from_json(&json, Some(&expansion.fabric)).unwrap(), schedule);
+}
+
 /// A plan of 1024 NPUs with few chunks is just small enough to be proven message by message too.
 #[test]
 fn a_thousand_npus_both_ways() {
