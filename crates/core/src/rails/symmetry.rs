@@ -10,9 +10,9 @@
 //! coordinates there, each the sum over all NPUs that differ from it only there: true of no dimension,
 //! and carried on to one more by the group's ReduceScatter, in which the summands are from disjoint
 //! sets of NPUs. An AllGather takes a dimension away again, and an AllToAll exchanges the source's
-//! coordinates for the destination's. Dimensions have links of their own, messages one order that
-//! dependencies follow, and what overwrites a contribution was made of it: there are neither deadlocks
-//! nor races but those that a dimension alone would have.
+//! coordinates for the destination's. Dimensions have links of their own, messages have one order that
+//! dependencies follow and wait for what their sender has received before, and what overwrites a
+//! contribution was made of it: there are neither deadlocks nor races but those of a dimension alone.
 
 use super::engine::{Queue, Run, run as time};
 use super::fabric::Expansion;
@@ -184,6 +184,15 @@ mod tests {
                 assert!(statement.starts_with("proven by symmetry for 1024 NPUs: 64 chunks"), "{statement}");
             }
         }
+    }
+
+    #[test]
+    fn a_million_npus_cost_no_more() {
+        let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();
+        let plan = Plan::uniform(&topology, Kind::AllReduce, 1_000_000_000, 64, false).unwrap();
+        let timed = time(&topology, &plan, Queue::Fifo, 1);
+        let proof = prove_by_symmetry(&topology, &plan, &timed).unwrap();
+        assert_eq!((proof.npus, proof.stages, proof.dimensions.len()), (1_000_000, 64 * 12, 3));
     }
 
     #[test]
