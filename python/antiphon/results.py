@@ -335,6 +335,8 @@ class RailsRun(ByValue):
         utilization_bound: no scheduler reaches more in an AllReduce, latency apart.
         dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
         orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
+        proof: what was proven of the plan's messages, by symmetry, and what that rests on; None where
+            they are too many or switches reduce.
         timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
             dimension had a chunk.
     """
@@ -352,6 +354,7 @@ class RailsRun(ByValue):
     utilization_bound: float
     dimensions: Table
     orders: list[tuple[list[int], list[int]]]
+    proof: str | None
     timeline: Table
 
     def to_dict(self) -> dict[str, Any]:
@@ -368,6 +371,7 @@ class RailsRun(ByValue):
             "jittered_time_ns": self.jittered_time_ns,
             "utilization": self.utilization,
             "utilization_bound": self.utilization_bound,
+            "proof": self.proof,
             "dimensions": rows_of(self.dimensions),
             "orders": [{"first": list(first), "gather": list(gather)} for first, gather in self.orders],
         }
