@@ -10,7 +10,7 @@ import pytest
 
 import antiphon
 from antiphon import AntiphonError
-from antiphon.tuning import default_sizes, size_range
+from antiphon.tuning import Candidate, Choice, Tuning, default_sizes, size_range
 
 
 def test_nothing_that_is_compared_is_better() -> None:
@@ -51,8 +51,53 @@ def test_crossovers_separate_the_winners() -> None:
     assert selection[1]["from_bytes"] == size
 
 
+def test_a_winner_that_returns_starts_at_its_own_crossover() -> None:
+    bound = antiphon.lower_bound(antiphon.Fabric("ring:4"), "all-reduce", 1)
+    won = zip((1, 100, 1000, 10000), "ABAB", strict=True)
+    choices = [Choice(size, [Candidate(name, 1.0, [])], bound) for size, name in won]
+    crossovers = [(50, "A", "B"), (500, "B", "A"), (5000, "A", "B")]
+    tuning = Tuning("ring:4", "all-reduce", antiphon.System("generic"), "packet", choices, crossovers, [])
+    assert [(row["from_bytes"], row["algorithm"]) for row in tuning.selection()] == [
+        (0, "A"),
+        (50, "B"),
+        (500, "A"),
+        (5000, "B"),
+    ]
+
+
+def test_progress_within_a_size() -> None:
+    seen: list[tuple[str, float]] = []
+    antiphon.tune("mesh:3x3", sizes="64KiB", progress=lambda name, share: seen.append((name, share)))
+    shares = [share for name, share in seen if name == "all-reduce of 64KiB"]
+    assert len(shares) > len(antiphon.algorithms()) / 2
+    assert shares == sorted(shares)
+    assert shares[-1] < 1
+
+
+def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator = antiphon.tuning.simulator
+
+    def picky(*arguments: Any) -> Any:
+        timer = simulator(*arguments)
+
+        def time(fabric: Any, algorithm: str, collective: str, size: int) -> Any:
+            if algorithm == "ring" and size < 2048:
+                raise AntiphonError("too small", "not-applicable")
+            return timer(fabric, algorithm, collective, size)
+
+        return time
+
+    monkeypatch.setattr(antiphon.tuning, "simulator", picky)
+    tuning = antiphon.tune("ring:4", sizes="1KiB..4KiB", algorithms="ring,ring-bi,tto")
+    assert [len(choice.ranking) for choice in tuning.choices] == [1, 2, 2]
+    assert [refusal.algorithm for refusal in tuning.refused] == ["tto"]
+
+
 def test_all_ranks() -> None:
-    assert "tto" in antiphon.tune("mesh:4x4", sizes=["64MiB"], system="tto").choices[0].best.algorithm
+    assert (
+        "tto"
+        in antiphon.tune("mesh:4x4", sizes=["64MiB"], algorithms="tto,ring", system="tto").choices[0].best.algorithm
+    )
     tuning = antiphon.tune("mesh:4x4", sizes=["64MiB"], system="tto", all_ranks=True)
     assert not any(candidate.excluded_ranks for candidate in tuning.choices[0].ranking)
     assert next(refusal for refusal in tuning.refused if refusal.algorithm == "tto").reason == "leaves out rank 12"
@@ -87,3 +132,14 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert "no algorithm could do" in commands.refused("tune", "ring:4", "--algorithms", "tto", "--sizes", "1KiB")
     assert ".json" in commands.refused("tune", "ring:4", "--out", str(tmp_path / "x.txt"))
     assert "did you mean" in commands.refused("tune", "ring:4", "--fidelity", "packe", "--sizes", "1KiB")
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"sizes": 1}, "sizes is 1; give a list or text"),
+        ({"sizes": [None]}, "size 'None' is not"),
+        ({"sizes": []}, "no size given"),
+        ({"sizes": ["1KiB"], "algorithms": []}, "no algorithm given"),
+        ({"sizes": ["1KiB"], "algorithms": 5}, "algorithms is 5; give a list"),
+        ({"sizes": ["1KiB"], "algorithms": [5]}, "algorithm 5 is no text"),
+    ]
+    for arguments, reason in wrong:
+        with pytest.raises(AntiphonError, match=reason):
+            antiphon.tune("ring:4", **arguments)

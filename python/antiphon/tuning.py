@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -99,22 +99,21 @@ class Tuning:
 
     def selection(self) -> list[dict[str, Any]]:
         """What to use from which size on: ``from_bytes`` (0 first) and ``algorithm`` with options."""
-        rows: list[dict[str, Any]] = []
-        starts = {after: size for size, _before, after in self.crossovers}
-        for choice in self.choices:
-            spec = choice.best.algorithm
-            if rows and rows[-1]["algorithm"] == spec:
-                continue
-            changed = rows and _name(rows[-1]["algorithm"]) != _name(spec)
-            start = starts.get(_name(spec), choice.bytes) if changed else choice.bytes
-            rows.append({"from_bytes": start if rows else 0, "algorithm": spec})
+        rows: list[dict[str, Any]] = [{"from_bytes": 0, "algorithm": self.choices[0].best.algorithm}]
+        crossovers = iter(self.crossovers)
+        for low, high in itertools.pairwise(self.choices):
+            spec = high.best.algorithm
+            # There is one crossover for each change of the algorithm, in order.
+            start = next(crossovers)[0] if _differ(low, high) else high.bytes
+            if rows[-1]["algorithm"] != spec:
+                rows.append({"from_bytes": start, "algorithm": spec})
         return rows
 
 
 def tune(
     fabric: str | Fabric,
     collective: str = "all-reduce",
-    sizes: Iterable[int | str] | None = None,
+    sizes: str | Iterable[int | str] | None = None,
     algorithms: str | Iterable[str] | None = None,
     system: str | System = "generic",
     fidelity: str = "packet",
@@ -131,33 +130,69 @@ def tune(
     Args:
         fabric: specification or Fabric.
         collective: what to compute.
-        sizes: full buffer sizes; default 64KiB to 1GiB in powers of two.
+        sizes: full buffer sizes, a sequence or text such as ``64KiB,1MiB..4MiB``; default 64KiB to 1GiB in powers of
+            two.
         algorithms: names or specifications, a sequence or text with commas; default: all.
             A specification that gives the chunk size is not tuned.
         system: preset name or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         all_ranks: leave out algorithms that exclude ranks.
-        progress: called with what is tried and the share of sizes done.
+        progress: called before everything that is timed, with the size and the share of the work that is done.
 
     Raises:
         AntiphonError: for mistakes in the arguments; ``not-applicable`` if no algorithm can.
     """
     fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
     system = System(system) if isinstance(system, str) else system
-    buffers = sorted({parse_bytes(size) for size in (default_sizes() if sizes is None else sizes)})
-    if not buffers:
-        raise AntiphonError("no size given; write for example 64KiB or 64KiB..1GiB", "bad-size")
-    if isinstance(algorithms, str):
-        algorithms = split_specs([algorithms])
-    specs = known_names() if algorithms is None else list(dict.fromkeys(algorithms))
+    buffers = _sizes(sizes)
+    specs = _specs(algorithms)
     search = _Search(fabric, collective, system, simulator(system, fidelity), specs, all_ranks)
     choices = []
     for place, size in enumerate(buffers):
-        if progress is not None:
-            progress(f"{collective} of {format_bytes(size)}", place / len(buffers))
+        search.report = _reporter(progress, f"{collective} of {format_bytes(size)}", place, len(buffers), len(specs))
         choices.append(search.choice(size))
+    search.report = _reporter(progress, "crossovers", 0, 1, CROSSOVER_STEPS)
     crossovers = [search.crossover(*pair) for pair in itertools.pairwise(choices) if _differ(*pair)]
-    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, list(search.refused.values()))
+    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, search.always_refused())
+
+
+def _sizes(sizes: str | Iterable[int | str] | None) -> list[int]:
+    """The sizes that ``tune`` is asked for, ascending."""
+    if isinstance(sizes, str):
+        sizes = size_range(sizes)
+    if isinstance(sizes, bytes) or not isinstance(sizes, Iterable | None):
+        raise AntiphonError(f"sizes is {sizes!r:.40}; give a list or text such as 64KiB..1GiB", "bad-size")
+    buffers = sorted({parse_bytes(size) for size in (default_sizes() if sizes is None else sizes)})
+    if not buffers:
+        raise AntiphonError("no size given; write for example 64KiB or 64KiB..1GiB", "bad-size")
+    return buffers
+
+
+def _specs(algorithms: str | Iterable[str] | None) -> list[str]:
+    """The algorithms that ``tune`` is asked for."""
+    if algorithms is None:
+        return known_names()
+    if not isinstance(algorithms, Iterable):
+        raise AntiphonError(f"algorithms is {algorithms!r:.40}; give a list of names such as ring", "bad-spec")
+    specs = list(dict.fromkeys(split_specs([algorithms]) if isinstance(algorithms, str) else algorithms))
+    if not specs:
+        raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
+    for spec in specs:
+        if not isinstance(spec, str):
+            raise AntiphonError(f"algorithm {spec!r:.40} is no text; give names such as ring", "bad-spec")
+    return specs
+
+
+def _reporter(progress: Progress | None, what: str, place: int, parts: int, expected: int) -> Callable[[], object]:
+    """What is called before each timing of part ``place`` of ``parts``; how many there are is only about known."""
+    done = itertools.count()
+
+    def report() -> None:
+        if progress is not None:
+            count = next(done)
+            progress(what, (place + count / (count + expected)) / parts)
+
+    return report
 
 
 def default_sizes() -> list[int]:
@@ -195,6 +230,8 @@ class _Search:
         self.fabric, self.collective, self.system, self.timer = fabric, collective, system, timer
         self.all_ranks = all_ranks
         self.refused: dict[str, Refusal] = {}
+        self.timed: set[str] = set()
+        self.report: Callable[[], object] = lambda: None
         self.specs = list(specs)
         options = {known.name: [key for key, _meaning in known.options] for known in core_algorithms()}
         self.tuned = {spec: next((key for key in options.get(spec, []) if key in TUNED), None) for spec in self.specs}
@@ -202,7 +239,7 @@ class _Search:
 
     def choice(self, bytes: int) -> Choice:
         """Every algorithm at one size."""
-        times = [self._time(spec, bytes) for spec in self.specs if spec not in self.refused]
+        times = [self._time(spec, bytes) for spec in self.specs]
         ranking = [candidate for candidate in times if candidate is not None]
         if not ranking:
             reasons = "; ".join(refusal.reason for refusal in self.refused.values())
@@ -215,6 +252,10 @@ class _Search:
         ]
         ranking.sort(key=lambda candidate: candidate.time_ns)
         return Choice(bytes, ranking, lower_bound(self.fabric, self.collective, bytes, self.system))
+
+    def always_refused(self) -> list[Refusal]:
+        """The algorithms that were left out at every size."""
+        return [refusal for spec, refusal in self.refused.items() if spec not in self.timed]
 
     def crossover(self, low: Choice, high: Choice) -> tuple[int, str, str]:
         """Where the best algorithm of ``low`` stops to beat that of ``high``."""
@@ -256,6 +297,7 @@ class _Search:
         return min([default, *times.values()], key=lambda candidate: candidate.time_ns)
 
     def _time(self, spec: str, bytes: int) -> Candidate | None:
+        self.report()
         try:
             timed = self.timer(self.fabric, spec, self.collective, bytes)
         except AntiphonError as error:
@@ -266,6 +308,7 @@ class _Search:
         if self.all_ranks and timed.excluded_ranks:
             self._refuse(spec, f"leaves out rank {', '.join(map(str, timed.excluded_ranks))}", "not-applicable")
             return None
+        self.timed.add(spec)
         return Candidate(spec, timed.time_ns, timed.excluded_ranks)
 
     def _refuse(self, spec: str, reason: str, code: str) -> None:
