@@ -159,6 +159,25 @@ def test_what_cannot_be_counted_is_refused(network: Path, tmp_path: Path) -> Non
     assert "the shape of 'y' at node 'product' is not known" in refusal(path)
 
 
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul", "Div"])
+def test_vectors_beside_a_layer_are_weights(tmp_path: Path, operator: str) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
+        helper.make_node(operator, ["p", "v"], ["q"]),
+        helper.make_node("Relu", ["q"], ["y"]),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, [value("x", 1, 4)], [weights("w", 4, 3), weights("v", 3)])
+    assert rows(path) == [("product", 12 + 3, 12, 4, 3)]
+
+
+def test_arguments_of_wrong_types(network: Path) -> None:
+    wrong: Any = 5
+    assert refusal(wrong) == "5 is no path; give the name of an ONNX file"
+    assert "dimension 'n' is 'x'; it must be a whole number" in refusal(network, dimensions={"n": "x"})
+    assert "dimensions is 3; give a dictionary" in refusal(network, dimensions=3)
+    assert "batch is '4'; it must be a whole number" in refusal(network, batch="4")
+
+
 def test_files_that_are_no_models(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("no model", "utf-8")
     assert "not an ONNX model" in refusal(tmp_path / "text.onnx")

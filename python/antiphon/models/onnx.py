@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.errors import AntiphonError
-from antiphon.models.table import Layer, LayerTable, samples, table_of
+from antiphon.models.table import Layer, LayerTable, samples, table_of, whole_number
 
 # Inputs of an operator that are trained if they are constants. Running averages are not.
 TRAINED = {
@@ -17,6 +17,7 @@ TRAINED = {
     "BatchNormalization": (1, 2),
     "Conv": (1, 2),
     "ConvTranspose": (1, 2),
+    "Div": (0, 1),
     "GRU": (1, 2, 3),
     "Gather": (0,),
     "Gemm": (0, 1, 2),
@@ -29,6 +30,7 @@ TRAINED = {
     "PRelu": (1,),
     "RMSNormalization": (1,),
     "RNN": (1, 2, 3),
+    "Sub": (0, 1),
 }
 # They multiply, but are not counted here: silence would be a wrong total.
 NOT_COUNTED = {
@@ -77,6 +79,12 @@ def from_onnx(
         from onnx import inliner
     except ImportError:
         raise AntiphonError("reading ONNX needs onnx; pip install antiphon[onnx]", "not-applicable") from None
+    if not isinstance(path, str | os.PathLike):
+        raise AntiphonError(f"{path!r:.40} is no path; give the name of an ONNX file", "bad-file")
+    if not isinstance(dimensions, Mapping | None):
+        raise AntiphonError(f"dimensions is {dimensions!r:.40}; give a dictionary such as {{'N': 8}}", "bad-spec")
+    for symbol, size in (dimensions or {}).items():
+        whole_number(f"dimension '{symbol}'", size)
     try:
         model = onnx.load(path, load_external_data=False)
         model = inliner.inline_local_functions(model) if model.functions else model
@@ -119,8 +127,6 @@ def _fix_dimensions(path: str, inputs: list[Any], given: dict[str, int]) -> None
             if size is None:
                 message = f"{path}: input '{value.name}' has an open dimension"
                 raise AntiphonError(f"{message}; give dimensions={{'{symbol}': ...}}", "bad-spec")
-            if size < 1:
-                raise AntiphonError(f"dimension '{symbol}' is {size}; it must be at least 1", "bad-size")
             used.add(symbol)
             dimension.dim_value = size
     if unknown := given.keys() - used:
@@ -165,7 +171,7 @@ class _Counter:
                 params += 0 if constant in counted else size
                 counted.add(constant)
             before = [producer[tensor] for tensor in node.input if tensor in producer]
-            if node.op_type in ("Add", "Mul") and params and before:
+            if node.op_type in ("Add", "Div", "Mul", "Sub") and params and before:
                 before[0].params += params
                 producer[node.output[0]] = before[0]
                 continue

@@ -77,12 +77,24 @@ def samples(batch: int | None, first_dimension: int) -> int:
     Raises:
         AntiphonError: ``bad-spec`` if that is not clear, ``bad-size`` below 1.
     """
+    if batch is not None:
+        whole_number("batch", batch)
     if batch is None and first_dimension != 1:
         message = f"the first dimension of the input is {first_dimension}"
         raise AntiphonError(f"{message}; say batch={first_dimension} if these are samples, batch=1 if not", "bad-spec")
-    if batch is not None and batch < 1:
-        raise AntiphonError(f"batch is {batch}; it must be at least 1", "bad-size")
-    return batch or 1
+    return 1 if batch is None else batch
+
+
+def whole_number(name: str, value: object) -> None:
+    """Refuses a ``value`` that is no whole number from 1.
+
+    Raises:
+        AntiphonError: ``bad-size``.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise AntiphonError(f"{name} is {value!r:.40}; it must be a whole number", "bad-size")
+    if value < 1:
+        raise AntiphonError(f"{name} is {value}; it must be at least 1", "bad-size")
 
 
 def table_of(name: str, layers: Iterable[Layer], batch: int) -> LayerTable:
