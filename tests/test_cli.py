@@ -479,3 +479,13 @@ def test_every_key_is_documented() -> None:
 def test_same_command_same_bytes() -> None:
     arguments = ("compare", "mesh:3x4", *SMALL, "--json")
     assert len({antiphon_process(*arguments).communicate(timeout=120)[0] for _ in range(3)}) == 1
+
+
+def test_rails_topologies_are_no_fabrics(commands: Any) -> None:
+    dimensions = "ring2@1000/20ns,sw8@800/700ns"
+    for arguments in (("train", "resnet50", "2D-SW_SW", "themis"), ("simulate", "rails:2D-SW_SW", "ring")):
+        assert "'2D-SW_SW' is no fabric but a rails topology; write train MODEL rails:2D-SW_SW" in commands.refused(
+            *arguments
+        )
+    assert f"rails:{dimensions}" in commands.refused("train", "resnet50", dimensions, "themis")
+    assert "no fabric 'rong'" in commands.refused("simulate", "rong:4", "ring")

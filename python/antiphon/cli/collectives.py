@@ -10,7 +10,7 @@ from rich.table import Table
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem
+from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem, read_fabric
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text, written_whole
@@ -53,7 +53,7 @@ def compare(
     """
     specs = split_specs(algorithms) if algorithms else None
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
-        network = antiphon.Fabric(fabric)
+        network = read_fabric(fabric)
         with progress_bar() as progress:
             comparison = antiphon.compare(
                 network, collective, size, specs, system, fidelity, root=root, progress=progress
@@ -89,7 +89,7 @@ def simulate(
     as_json: bool,
 ) -> None:
     """Prove and time one algorithm."""
-    network = antiphon.Fabric(fabric)
+    network = read_fabric(fabric)
     schedule = antiphon.build(network, algorithm, collective, size, system, root)
     with progress_bar() as progress:
         run = antiphon.run(network, schedule, system, fidelity, progress=lambda share: progress(algorithm, share))
@@ -119,7 +119,7 @@ def verify(
     """Prove that a schedule is correct, or print the first counter-example."""
     if (algorithm is None) == (path is None):
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
-    network = antiphon.Fabric(fabric)
+    network = read_fabric(fabric)
     if path is not None:
         try:
             schedule = antiphon.Schedule.from_json(read_text(path, LARGEST_SCHEDULE), network)
@@ -161,7 +161,7 @@ def verify(
 @JSON
 def bound(fabric: str, collective: str, root: int, size: str, system: str, as_json: bool) -> None:
     """Print how fast any schedule could be."""
-    network = antiphon.Fabric(fabric)
+    network = read_fabric(fabric)
     lower = antiphon.lower_bound(network, collective, size, system, root)
     total = antiphon.parse_bytes(size)
     if as_json:
@@ -200,7 +200,7 @@ def show(
 ) -> None:
     """Print the figures of a schedule that need no simulation."""
     with written_whole(path, ".json") if path is not None else nullcontext() as file:
-        network = antiphon.Fabric(fabric)
+        network = read_fabric(fabric)
         schedule = antiphon.build(network, algorithm, collective, size, system, root)
         proof = antiphon.verify(network, schedule)
         stats = schedule.stats(network)

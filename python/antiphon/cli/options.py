@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 import antiphon
 from antiphon.comparison import known_names
+from antiphon.errors import AntiphonError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +31,26 @@ def _fabric_kinds() -> list[str]:
 FABRIC = click.argument("fabric", shell_complete=completing(_fabric_kinds))
 ALGORITHM = click.argument("algorithm", shell_complete=completing(known_names))
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
+
+
+def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
+    """The fabric of ``spec``, a part of ``whole``; if that is a rails topology, the error says where it can be used."""
+    try:
+        return antiphon.Fabric(spec)
+    except AntiphonError as error:
+        for text in ((whole or spec).removeprefix("rails:"), spec.removeprefix("rails:")):
+            if _is_rails(text):
+                message = f"'{text}' is no fabric but a rails topology"
+                raise AntiphonError(f"{message}; write train MODEL rails:{text}, or rails {text}", error.code) from None
+        raise
+
+
+def _is_rails(text: str) -> bool:
+    try:
+        antiphon.advise_rails(text)
+    except AntiphonError:
+        return False
+    return True
 
 
 def fidelity_option(text: str) -> Callable[[F], F]:

@@ -8,7 +8,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, system_option
+from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
 from antiphon.comparison import known_names, split_specs
 from antiphon.results import rows_of
 from antiphon.terminal import print_compute_models, print_json, print_list, print_training, progress_bar
@@ -86,7 +86,7 @@ def train(
             work = antiphon.workload(name)
             for spec in split_fabrics(fabric):
                 # On rails there is nothing to read twice.
-                network = spec if spec.startswith(RAILS) else antiphon.Fabric(spec)
+                network = spec if spec.startswith(RAILS) else read_fabric(spec, fabric)
                 runs = [
                     antiphon.train(work, network, each, platform, dataset=dataset, progress=progress, **parameters)
                     for each in [algorithm, *baselines]

@@ -8,7 +8,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, system_option
+from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, read_fabric, system_option
 from antiphon.comparison import split_specs
 from antiphon.files import written_whole
 from antiphon.terminal import json_text, open_console, print_json, print_tuning, progress_bar
@@ -45,7 +45,7 @@ def tune(
     """Find the best algorithm and chunk size for every buffer size, and where they change."""
     specs = split_specs(algorithms) if algorithms else None
     with written_whole(out, ".json") if out is not None else nullcontext() as file:
-        network = antiphon.Fabric(fabric)
+        network = read_fabric(fabric)
         with progress_bar() as progress:
             tuning = antiphon.tune(
                 network, collective, size_range(sizes), specs, system, fidelity, all_ranks=all_ranks, progress=progress
