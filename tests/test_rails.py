@@ -135,4 +135,7 @@ def test_mistakes(commands: Any) -> None:
     assert "chunks is a whole number" in refused("2D-SW_SW", "--chunks", "9" * 30)
     assert "at most" in refused("fc200@1/1ns,fc200@1/1ns", "--jitter-ns", "1")
     assert "two hours" in refused("2D-SW_SW", "--bytes", "1PiB", "--chunks", "1")
+    assert "use fewer chunks" in refused("fc16@1/1ns,fc16@1/1ns", "--jitter-ns", "1", "--chunks", "65536")
+    assert refused("2D-SW_SW", "--seed", str(2**64))
+    commands.invoke("rails", "2D-SW_SW", "--seed", str(2**64 - 1), "--chunks", "4")
     assert "no rails topology" in commands.refused("advise", "rails", "x")

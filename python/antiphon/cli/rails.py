@@ -48,7 +48,9 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
 @click.option("--fixed-delay", is_flag=True, help="Themis counts latencies as load from the start.")
 @click.option("--jitter-ns", type=click.FloatRange(0, 1e9), help="Also time every NPU by itself, up to this late.")
 @click.option("--free-order", is_flag=True, help="With jitter: NPUs do not keep to one order (may deadlock).")
-@click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True, help="Of the search and jitter.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="Of the search and jitter."
+)
 @JSON
 def rails(
     topology: str, size: str, schedulers: str, chunks: str, free_order: bool, as_json: bool, **parameters: Any

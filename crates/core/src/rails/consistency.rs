@@ -13,7 +13,9 @@ use std::collections::BinaryHeap;
 
 /// Most NPUs that are simulated one by one.
 pub const MAX_NPUS: u64 = 1 << 14;
-/// Most stages of all NPUs together.
+/// Chunks that an NPU looks through about as fast as all else about a stage is done.
+const FEW_CHUNKS: u64 = 256;
+/// Most stages of all NPUs together; each counts once more for every [`FEW_CHUNKS`] chunks.
 const MAX_STAGES: u64 = 1 << 24;
 
 /// What every NPU does by itself.
@@ -36,8 +38,12 @@ pub struct Jitter {
 pub fn run(topology: &Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> Result<Picos> {
     let npus = topology.npus();
     let stages = plan.orders.first().map_or(0, |order| plan.stages(topology, order).count()) as u64;
-    if npus > MAX_NPUS || npus * stages * plan.orders.len() as u64 > MAX_STAGES {
-        let what = format!("jitter is simulated for every NPU: at most {MAX_NPUS} of them, and 2^24 stages");
+    let chunks = plan.orders.len() as u64;
+    if npus > MAX_NPUS || npus * stages * chunks * chunks.div_ceil(FEW_CHUNKS) > MAX_STAGES {
+        let what = format!(
+            "jitter is simulated for every NPU: at most {MAX_NPUS} of them and 2^24 stages, and fewer with more than \
+             {FEW_CHUNKS} chunks; use fewer chunks"
+        );
         return Err(Error::new(Code::TooLarge, what));
     }
     Npus::new(topology, plan, queue, jitter).run()

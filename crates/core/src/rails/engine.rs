@@ -102,8 +102,9 @@ pub const MAX_SHARING: u32 = 8;
 /// A multiple of 1 to 8, so that equal shares of a dimension are whole numbers.
 const UNIT: u64 = 840;
 
-/// A chunk that waits: its priority (smallest first), when it became ready, and its number.
-type Waiting = (u64, Picos, u32);
+/// A chunk that waits, the next to serve on top: its priority, when it became ready, and its number, the last two
+/// [`turned`] where the newest is served first.
+type Waiting = Reverse<(u64, Picos, u32)>;
 
 /// An event: time, then arrivals before dimensions that have served a chunk, then its number.
 type Event = Reverse<(Picos, bool, u32)>;
@@ -111,7 +112,7 @@ type Event = Reverse<(Picos, bool, u32)>;
 /// A dimension, which serves one chunk, or several in equal shares.
 #[derive(Default)]
 struct Server {
-    waiting: Vec<Waiting>,
+    waiting: BinaryHeap<Waiting>,
     /// In service: the service it has had when this one is done, and the span.
     serving: Vec<(u64, Span)>,
     /// Service each chunk in service has had since time 0, in 1 / UNIT of a picosecond.
@@ -196,7 +197,7 @@ impl Engine {
     }
 
     /// Lets all happen that happens next. `served` is called with the dimension and span of every chunk
-    /// that has been served, `complete` with every chunk that is through. O(log chunks + waiting chunks).
+    /// that has been served, `complete` with every chunk that is through. O(log chunks).
     pub fn step(&mut self, mut served: impl FnMut(usize, Span), mut complete: impl FnMut(u32)) {
         let Some(now) = self.next() else { return };
         while let Some(&Reverse((time, done, number))) = self.events.peek()
@@ -212,8 +213,9 @@ impl Engine {
                 complete(number);
             } else {
                 let stage = &self.stages[chunk.next as usize];
-                let waiting = (priority(self.queue, stage, chunk.next + 1 == chunk.end), now, number);
-                self.servers[usize::from(stage.dimension)].waiting.push(waiting);
+                let (ready, place) = turned(self.queue, now, number);
+                let waiting = (priority(self.queue, stage, chunk.next + 1 == chunk.end), ready, place);
+                self.servers[usize::from(stage.dimension)].waiting.push(Reverse(waiting));
             }
         }
         // All that happens at one moment comes before the choice of what is served next.
@@ -245,8 +247,10 @@ impl Engine {
         let server = &mut self.servers[dimension];
         let before = server.serving.len();
         server.advance(now);
-        while server.serving.len() < self.sharing && !server.waiting.is_empty() {
-            let (_, ready_ps, number) = take(&mut server.waiting, self.queue);
+        while server.serving.len() < self.sharing
+            && let Some(Reverse((_, ready, place))) = server.waiting.pop()
+        {
+            let (ready_ps, number) = turned(self.queue, ready, place);
             let chunk = &self.chunks[number as usize];
             let service = self.stages[chunk.next as usize].busy_ps * UNIT;
             let span = Span { chunk: number, stage: chunk.next - chunk.first, ready_ps, start_ps: now, finish_ps: now };
@@ -259,7 +263,7 @@ impl Engine {
         }
     }
 
-    /// Times a plan by itself; `served` as in [`Engine::step`]. O(stages * (log stages + waiting chunks)).
+    /// Times a plan by itself; `served` as in [`Engine::step`]. O(stages * log chunks).
     pub fn run(&mut self, topology: &Topology, plan: &Plan, mut served: impl FnMut(usize, Span)) -> Picos {
         self.clear();
         for order in &plan.orders {
@@ -283,14 +287,13 @@ pub(super) fn priority(queue: Queue, stage: &Stage, last: bool) -> u64 {
     }
 }
 
-/// Removes what is served next.
-fn take(waiting: &mut Vec<Waiting>, queue: Queue) -> Waiting {
-    let newest_first = matches!(queue, Queue::SmallestBefore | Queue::Smallest);
-    let key = |&(priority, ready, chunk): &Waiting| {
-        if newest_first { (priority, u64::MAX - ready, u32::MAX - chunk) } else { (priority, ready, chunk) }
-    };
-    let place = (0..waiting.len()).min_by_key(|&place| key(&waiting[place])).expect("something waits");
-    waiting.swap_remove(place)
+/// Time and number of a chunk that waits, counted from the end where of equals the newest is served first; twice turned
+/// they are as before.
+fn turned(queue: Queue, ready: Picos, number: u32) -> (Picos, u32) {
+    match queue {
+        Queue::SmallestBefore | Queue::Smallest => (Picos::MAX - ready, u32::MAX - number),
+        Queue::Fifo | Queue::Tail => (ready, number),
+    }
 }
 
 /// Times `plan` and keeps what every dimension did; at most [`MAX_SHARING`] chunks share one.

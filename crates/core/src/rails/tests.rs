@@ -1,7 +1,7 @@
 //! The published example, closed forms and figures (reference: Themis), and properties on random topologies.
 
 use super::engine::{MAX_SHARING, Queue, run};
-use super::plan::{Order, Plan};
+use super::plan::{MAX_CHUNKS, Order, Plan};
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::topology::{PRESETS, Topology};
 use crate::collective::Kind;
@@ -125,6 +125,16 @@ fn as_many_chunks_as_are_worth_it() {
     assert!((16..=256).contains(&chunks("3D-SW_SW_SW_hetero")));
 }
 
+/// Long queues: a look through all that wait, for every chunk, took minutes.
+#[test]
+fn the_most_chunks_are_searched_in_seconds() {
+    let topology = Topology::parse("ring2@1000/20ns,sw8@800/700ns,sw1024@3/1ns").unwrap();
+    let mut plan = scheduled(&topology, &Baseline, 100_000_000, MAX_CHUNKS);
+    let start = std::time::Instant::now();
+    Search::default().best(&topology, &mut plan);
+    assert!(start.elapsed().as_secs() < 20);
+}
+
 #[test]
 fn a_million_npus_cost_no_more() {
     let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();
@@ -177,7 +187,7 @@ proptest! {
             Themis::default().schedule(&topology, &mut plan);
             if kind == Kind::AllReduce {
                 let sent: f64 = plan.bytes_sent(&topology).iter().sum();
-                prop_assert!((sent / total - 1.0).abs() < 1e-9);
+                prop_assert!((sent / total - 1.0).abs() < 1e-6);
             }
             for (_, queue) in Queue::ALL {
                 let timed = run(&topology, &plan, *queue, sharing);
