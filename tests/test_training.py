@@ -202,9 +202,9 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert "cannot be read" in refused(str(tmp_path / "none.csv"), "ring:4", "ring")
     assert "Is a directory" in refused(_folder(tmp_path / "folder.csv"), "ring:4", "ring")
     file = tmp_path / "net.csv"
-    assert "row 1: column 'stride' is missing" in refused(table(file, header=HEADER[:-7]), "ring:4", "ring")
-    assert "row 2, column 'ifmap_h'" in refused(table(file, "a,-8,8,3,3,1,1,1"), "ring:4", "ring")
-    assert "row 3, column 'stride'" in refused(table(file, "a,8,8,3,3,1,1,1", "b,8,8,3,3,1,1,9"), "ring:4", "ring")
+    assert "line 1: column 'stride' is missing" in refused(table(file, header=HEADER[:-7]), "ring:4", "ring")
+    assert "line 2, column 'ifmap_h'" in refused(table(file, "a,-8,8,3,3,1,1,1"), "ring:4", "ring")
+    assert "line 3, column 'stride'" in refused(table(file, "a,8,8,3,3,1,1,1", "b,8,8,3,3,1,1,9"), "ring:4", "ring")
     file.write_bytes(b"\xff\xfe\x00")
     assert "not UTF-8" in refused(str(file), "ring:4", "ring")
 

@@ -89,9 +89,10 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
     let mut records = reader.records();
     let header = match records.next() {
         Some(header) => header.map_err(malformed)?,
-        None => return bad("row 1: the table is empty; it needs a header row that names the columns"),
+        None => return bad("line 1: the table is empty; it needs a header row that names the columns"),
     };
-    let columns = Columns::of(&header)?;
+    let first = line_of(text, &header);
+    let columns = Columns::of(&header, first)?;
     // Layers that say which later one needs what they exchange: number, row and name.
     let mut consumers: Vec<(usize, u64, String)> = Vec::new();
     let (mut layers, mut weights) = (Vec::new(), 0);
@@ -101,9 +102,9 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         if record.iter().all(str::is_empty) {
             continue;
         }
-        let row = Row { columns: &columns, line: record.position().map_or(0, csv::Position::line), record };
+        let row = Row { columns: &columns, line: line_of(text, &record), record };
         if layers.len() == MAX_LAYERS {
-            return Err(Error::new(Code::TooLarge, format!("row {}: more than {MAX_LAYERS} layers", row.line)));
+            return Err(Error::new(Code::TooLarge, format!("line {}: more than {MAX_LAYERS} layers", row.line)));
         }
         let layer = row.layer()?;
         if !row.cell("consumer").is_empty() {
@@ -111,16 +112,16 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         }
         weights += layer.params;
         if weights > MAX_COUNT {
-            return bad(format!("row {}: the layers up to here have more than 2^50 weights", row.line));
+            return bad(format!("line {}: the layers up to here have more than 2^50 weights", row.line));
         }
         layers.push(layer);
     }
     if layers.is_empty() {
-        return bad("row 2: no layers; add a row for each");
+        return bad(format!("line {first}: no layers below the header; add a row for each"));
     }
     for (index, line, name) in consumers {
         let Some(distance) = layers[index + 1..].iter().position(|layer| layer.name == name) else {
-            return bad(format!("row {line}, column 'consumer': no later layer is called '{name}'"));
+            return bad(format!("line {line}, column 'consumer': no later layer is called '{name}'"));
         };
         layers[index].consumer = Some((index + 1 + distance) as u32);
     }
@@ -129,6 +130,13 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
 
 fn bad<T>(what: impl AsRef<str>) -> Result<T> {
     Err(Error::new(Code::BadFile, what))
+}
+
+/// The line on which a record starts: csv's position is before the comments and empty lines that it skipped.
+fn line_of(text: &str, record: &StringRecord) -> u64 {
+    let Some(position) = record.position() else { return 1 };
+    let lines = text[position.byte() as usize..].lines();
+    position.line() + lines.take_while(|line| line.is_empty() || line.starts_with('#')).count() as u64
 }
 
 fn malformed(error: csv::Error) -> Error {
@@ -144,12 +152,16 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(header: &StringRecord) -> Result<Columns> {
-        let line = header.position().map_or(1, csv::Position::line);
+    fn of(header: &StringRecord, line: u64) -> Result<Columns> {
+        if header.len() == 1
+            && let Some(other) = [';', '\t'].into_iter().find(|other| header[0].contains(*other))
+        {
+            return bad(format!("line {line}: the columns are separated by {other:?}; use commas"));
+        }
         let names: Vec<String> = header.iter().map(canonical).collect();
         let Some(form) = FORMS.iter().find(|form| names.iter().any(|name| name == form.mark)) else {
             let forms = FORMS.each_ref().map(|form| format!("{} ({})", form.required.join(","), form.name));
-            return bad(format!("row {line}: the header is of no known form; expected {}", forms.join(" or ")));
+            return bad(format!("line {line}: the header is of no known form; expected {}", forms.join(" or ")));
         };
         let known = || form.required.iter().chain(form.optional).copied();
         let mut places: Vec<(usize, &'static str)> = Vec::new();
@@ -157,20 +169,20 @@ impl Columns {
             let Some(known_name) = known().find(|known| known == name) else {
                 let (hint, list) = (nearest(name, known()), known().collect::<Vec<_>>().join(", "));
                 return bad(format!(
-                    "row {line}: unknown column '{}'{hint}; {} tables have {list}",
+                    "line {line}: unknown column '{}'{hint}; {} tables have {list}",
                     clip(name),
                     form.name
                 ));
             };
             if places.iter().any(|(_, other)| *other == known_name) {
-                return bad(format!("row {line}: column '{known_name}' is there twice; remove one"));
+                return bad(format!("line {line}: column '{known_name}' is there twice; remove one"));
             }
             places.push((place, known_name));
         }
         for name in form.required {
             if !places.iter().any(|(_, other)| other == name) {
                 let list = form.required.join(", ");
-                return bad(format!("row {line}: column '{name}' is missing; {} tables need {list}", form.name));
+                return bad(format!("line {line}: column '{name}' is missing; {} tables need {list}", form.name));
             }
         }
         Ok(Columns { form, places, width: names.len() })
@@ -196,7 +208,7 @@ impl Row<'_> {
         let (cells, width) = (self.record.len(), self.columns.width);
         let spare = self.record.iter().skip(width).any(|cell| !cell.is_empty());
         if spare || (cells < width && self.columns.places.iter().any(|(place, _)| *place >= cells)) {
-            return bad(format!("row {}: {cells} cells, but the header has {width} columns", self.line));
+            return bad(format!("line {}: {cells} cells, but the header has {width} columns", self.line));
         }
         let name = self.cell("layer");
         if name.is_empty() {
@@ -232,7 +244,7 @@ impl Row<'_> {
     }
 
     fn refuse<T>(&self, column: &str, reason: impl Display) -> Result<T> {
-        bad(format!("row {}, column '{column}': {reason}", self.line))
+        bad(format!("line {}, column '{column}': {reason}", self.line))
     }
 
     fn whole(&self, column: &str, least: u64, most: u64) -> Result<u64> {
@@ -367,7 +379,7 @@ mod tests {
         assert_eq!((layer.demands[Pass::InputGradient], layer.consumer), (None, Some(2)));
         assert_eq!(workload.divided(4).unwrap().layers[0].params, 2);
         let wrong = message(&format!("{header}a,8,6,7,9,,,b\n"));
-        assert!(wrong.contains("row 2, column 'consumer': no later layer is called 'b'"), "{wrong}");
+        assert!(wrong.contains("line 2, column 'consumer': no later layer is called 'b'"), "{wrong}");
     }
 
     #[test]
@@ -387,30 +399,46 @@ mod tests {
     #[test]
     fn mistakes_name_row_and_column() {
         let row = |cells: &str| message(&format!("{HEADER}ok,8,8,3,3,1,1,1\n{cells}\n"));
-        assert!(message("").contains("row 1: the table is empty"));
-        assert!(message(HEADER).contains("row 2: no layers"));
-        assert!(message("a,b\n1,2\n").contains("row 1: the header is of no known form"));
+        assert!(message("").contains("line 1: the table is empty"));
+        assert!(message(HEADER).contains("line 1: no layers below the header"));
+        assert!(message("a,b\n1,2\n").contains("line 1: the header is of no known form"));
         let missing = message("layer,ifmap_h,ifmap_w,filter_h,filter_w,channels,num_filters\n");
-        assert!(missing.contains("workload x.csv: row 1: column 'stride' is missing"), "{missing}");
+        assert!(missing.contains("workload x.csv: line 1: column 'stride' is missing"), "{missing}");
         assert!(message("layer,ifmap_h,ifmap_h\n").contains("twice"));
         assert!(message("layer,ifmap_h,strid\n").contains("did you mean 'stride'"));
-        assert!(row("a,-8,8,3,3,1,1,1").contains("row 3, column 'ifmap_h': '-8' is not a whole number"));
-        assert!(row("a,8,8,3,3,1,1,9").contains("row 3, column 'stride': a stride of 9 is larger than its input of 8"));
-        assert!(row("a,8,8,9,3,1,1,1").contains("row 3, column 'filter_h': a filter of 9"));
-        assert!(row("a,8,8,3,3,1,1").contains("row 3: 7 cells, but the header has 8 columns"));
-        assert!(row("a,8,8,3,3,1,1,1,5").contains("row 3: 9 cells"));
-        assert!(row(",8,8,3,3,1,1,1").contains("row 3, column 'layer': is empty"));
-        assert!(row("a,16777216,16777216,3,3,16777216,1,1").contains("row 3, column 'channels'"));
+        assert!(row("a,-8,8,3,3,1,1,1").contains("line 3, column 'ifmap_h': '-8' is not a whole number"));
+        assert!(
+            row("a,8,8,3,3,1,1,9").contains("line 3, column 'stride': a stride of 9 is larger than its input of 8")
+        );
+        assert!(row("a,8,8,9,3,1,1,1").contains("line 3, column 'filter_h': a filter of 9"));
+        assert!(row("a,8,8,3,3,1,1").contains("line 3: 7 cells, but the header has 8 columns"));
+        assert!(row("a,8,8,3,3,1,1,1,5").contains("line 3: 9 cells"));
+        assert!(row(",8,8,3,3,1,1,1").contains("line 3, column 'layer': is empty"));
+        assert!(row("a,16777216,16777216,3,3,16777216,1,1").contains("line 3, column 'channels'"));
         assert!(row("a,8,8,1e3,3,1,1,1").contains("'1e3' is not a whole number"));
         let most = format!("a,{MAX_COUNT},0,0,0\n");
         let sum = message(&format!("layer,params,macs,inel,outel\n{most}{most}"));
-        assert!(sum.contains("row 3: the layers up to here have more than 2^50 weights"), "{sum}");
+        assert!(sum.contains("line 3: the layers up to here have more than 2^50 weights"), "{sum}");
+    }
+
+    #[test]
+    fn lines_are_those_of_the_file() {
+        let table =
+            format!("# about\r\n\r\n{HEADER}\n# more\n\n\"ok\nlong\",8,8,3,3,1,1,1\r\n,,\n# last\na,0,8,3,3,1,1,1\n");
+        assert!(message(&table).contains("line 11, column 'ifmap_h'"), "{}", message(&table));
+        assert!(message("\n#\n\nlayer,x\n").contains("line 4: the header"));
+    }
+
+    #[test]
+    fn other_separators_are_named() {
+        assert!(message("layer;params\na;1\n").contains("line 1: the columns are separated by ';'; use commas"));
+        assert!(message("#\nlayer\tparams\n").contains(r"line 2: the columns are separated by '\t'; use commas"));
     }
 
     #[test]
     fn a_million_layers_are_read_and_more_refused() {
         let text = format!("{HEADER}{}", "a,8,8,3,3,1,1,1\n".repeat(MAX_LAYERS));
         assert_eq!(Workload::from_csv("x", &text).unwrap().layers.len(), MAX_LAYERS);
-        assert!(message(&format!("{text}a,8,8,3,3,1,1,1\n")).contains("row 1048578: more than 1048576 layers"));
+        assert!(message(&format!("{text}a,8,8,3,3,1,1,1\n")).contains("line 1048578: more than 1048576 layers"));
     }
 }
