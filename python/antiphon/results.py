@@ -334,6 +334,8 @@ class RailsRun(ByValue):
         orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
         timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
             dimension had a chunk.
+        stages: every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0),
+            ``ready_ns`` when it began to wait, ``start_ns`` and ``finish_ns`` of its service.
     """
 
     topology: str
@@ -350,9 +352,10 @@ class RailsRun(ByValue):
     dimensions: Table
     orders: list[tuple[list[int], list[int]]]
     timeline: Table
+    stages: Table
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its timeline."""
+        """The run as documented in docs/json.md, without its timeline and stages."""
         return {
             "topology": self.topology,
             "npus": self.npus,

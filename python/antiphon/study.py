@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
@@ -14,22 +15,37 @@ from pathlib import Path
 from typing import Any
 
 from antiphon import _core
-from antiphon._core import Fabric, System, __version__, build
+from antiphon._core import Fabric, System, __version__, build, rails
 from antiphon.comparison import REFUSALS, run
 from antiphon.errors import AntiphonError
 from antiphon.results import rows_of
 
 Record = dict[str, Any]
-"""A run as ``simulate --json`` prints it (docs/json.md), with the ``tables`` its point asked for; or
+"""A run as its command prints it with ``--json`` (docs/json.md), with the ``tables`` it was asked for; or
 ``{"refused": {"reason", "code"}}`` for what cannot be run."""
 
 Progress = Callable[[int, int], object]
 """Called with the number of points that are done and of all."""
+Heartbeat = Callable[[float], object]
+"""Called while a run is made, with the share that is done; may raise to end it."""
 
 
 @dataclass(frozen=True)
-class Point:
-    """One run to make.
+class Job(ABC):
+    """One run to make, described by values that JSON has."""
+
+    @abstractmethod
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Makes the run.
+
+        Raises:
+            AntiphonError: for mistakes; what merely cannot be run is a record that says so.
+        """
+
+
+@dataclass(frozen=True)
+class Point(Job):
+    """A collective on a fabric, proven and timed.
 
     Attributes:
         fabric: specification, as on the command line.
@@ -50,23 +66,45 @@ class Point:
     root: int = 0
     tables: tuple[str, ...] = ()
 
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Proves and times it; what does not fit the fabric is a record that says so."""
+        try:
+            fabric, system = Fabric(self.fabric), System(self.system).with_(**dict(self.changes))
+            schedule = build(fabric, self.algorithm, self.collective, self.bytes, system, self.root)
+            done = run(fabric, schedule, system, self.fidelity, progress=progress)
+        except AntiphonError as error:
+            if error.code not in REFUSALS:
+                raise
+            return {"refused": {"reason": error.message, "code": error.code}}
+        return done.to_dict() | _kept(done.result, self.tables)
 
-def measure(point: Point, progress: Callable[[float], object] | None = None) -> Record:
-    """Proves and times one point.
 
-    Raises:
-        AntiphonError: for mistakes; what merely does not fit the fabric is a record that says so.
+@dataclass(frozen=True)
+class RailsPoint(Job):
+    """A collective on a multi-dimensional network; arguments as of ``antiphon.rails``.
+
+    Attributes:
+        tables: tables of the result to keep: ``timeline``, ``stages``.
     """
-    try:
-        fabric, system = Fabric(point.fabric), System(point.system).with_(**dict(point.changes))
-        schedule = build(fabric, point.algorithm, point.collective, point.bytes, system, point.root)
-        done = run(fabric, schedule, system, point.fidelity, progress=progress)
-    except AntiphonError as error:
-        if error.code not in REFUSALS:
-            raise
-        return {"refused": {"reason": error.message, "code": error.code}}
-    tables = {name: rows_of(getattr(done.result, name)) for name in point.tables}
-    return done.to_dict() | ({"tables": tables} if tables else {})
+
+    topology: str
+    bytes: int
+    scheduler: str
+    intra: str
+    chunks: int = 64
+    fixed_delay: bool = False
+    tables: tuple[str, ...] = ()
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Schedules and times it, in well under a second."""
+        options = {"chunks": self.chunks, "fixed_delay": self.fixed_delay}
+        done = rails(self.topology, self.bytes, "all-reduce", self.scheduler, self.intra, **options)
+        return done.to_dict() | _kept(done, self.tables)
+
+
+def _kept(result: Any, tables: Iterable[str]) -> Record:
+    kept = {name: rows_of(getattr(result, name)) for name in tables}
+    return {"tables": kept} if kept else {}
 
 
 class Store:
@@ -84,7 +122,7 @@ class Store:
         """
         self.path = Path(folder) / "runs.jsonl"
         self._lock = threading.Lock()
-        self._records: dict[Point, Record] = {}
+        self._records: dict[str, Record] = {}
         self.of_other_builds = 0
         """Stored runs of other builds, which are not used."""
         try:
@@ -116,35 +154,34 @@ class Store:
         for number, line in enumerate(content[:whole].splitlines(), 1):
             try:
                 entry = json.loads(line)
-                given, made_by, record = entry["point"], entry["build"], entry["run"]
+                (kind, given), made_by, record = entry["point"], entry["build"], entry["run"]
                 if made_by != build_id():
                     self.of_other_builds += 1
                     continue
-                changes = tuple((name, value) for name, value in given["changes"])
-                self._records[Point(**given | {"changes": changes, "tables": tuple(given["tables"])})] = dict(record)
+                self._records[_text([kind, given])] = dict(record)
             except (ValueError, TypeError, KeyError):
                 message = f"{self.path}: line {number} is not a stored run; move the file away or choose another folder"
                 raise AntiphonError(message, "bad-file") from None
 
-    def __getitem__(self, point: Point) -> Record:
+    def __getitem__(self, point: Job) -> Record:
         """The record of a point that was run."""
-        return self._records[point]
+        return self._records[_text(_described(point))]
 
-    def __contains__(self, point: Point) -> bool:
-        return point in self._records
+    def __contains__(self, point: Job) -> bool:
+        return _text(_described(point)) in self._records
 
-    def add(self, point: Point, record: Record) -> None:
+    def add(self, point: Job, record: Record) -> None:
         """Keeps a record, on disk before this returns."""
-        line = json.dumps({"point": asdict(point), "build": build_id(), "run": record}, separators=(",", ":"))
+        line = _text({"point": _described(point), "build": build_id(), "run": record})
         with self._lock:
             try:
                 # In one piece, so that what is read later is whole lines.
                 os.write(self._file, line.encode() + b"\n")
             except OSError as error:
                 raise _unusable(self.path, error) from None
-            self._records[point] = record
+            self._records[_text(_described(point))] = record
 
-    def ensure(self, points: Iterable[Point], jobs: int = 1, progress: Progress | None = None) -> int:
+    def ensure(self, points: Iterable[Job], jobs: int = 1, progress: Progress | None = None) -> int:
         """Runs what is not stored yet, ``jobs`` points at a time; returns how many that were.
 
         The core computes without Python's lock, so threads suffice.
@@ -161,9 +198,9 @@ class Store:
             if stopped.is_set():
                 raise KeyboardInterrupt
 
-        def work(point: Point) -> None:
+        def work(point: Job) -> None:
             if not stopped.is_set():
-                self.add(point, measure(point, heartbeat))
+                self.add(point, point.measure(heartbeat))
 
         pool = ThreadPoolExecutor(max(jobs, 1))
         try:
@@ -179,6 +216,15 @@ class Store:
             stopped.set()
             pool.shutdown(cancel_futures=True)
         return len(missing)
+
+
+def _described(point: Job) -> list[Any]:
+    """What tells a point from others: its kind and its values."""
+    return [type(point).__name__, asdict(point)]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 @cache

@@ -4,7 +4,7 @@ use crate::convert::{Int, Size, Table, fields, nanos, raise, record, run};
 use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::rails::consistency::{self, Jitter};
-use antiphon_core::rails::engine::{MAX_SHARING, Queue};
+use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
 use antiphon_core::rails::{Dimension, Plan, Topology, advise as core_advise, run as time, topology};
 use antiphon_core::system::Choice;
@@ -77,6 +77,16 @@ pub fn rails<'py>(
     for (number, shares) in activity.into_iter().enumerate() {
         timeline = timeline.column(&format!("dim{}", number + 1), shares.into_iter())?;
     }
+    let spans = timed.spans.iter().enumerate();
+    let spans: Vec<(u64, &Span)> =
+        spans.flat_map(|(at, of)| of.iter().map(move |span| (at as u64 + 1, span))).collect();
+    let stages = Table::new(py)
+        .column("dimension", spans.iter().map(|&(dimension, _)| dimension))?
+        .column("chunk", spans.iter().map(|(_, span)| u64::from(span.chunk)))?
+        .column("stage", spans.iter().map(|(_, span)| u64::from(span.stage)))?
+        .column("ready_ns", spans.iter().map(|(_, span)| nanos(span.ready_ps)))?
+        .column("start_ns", spans.iter().map(|(_, span)| nanos(span.start_ps)))?
+        .column("finish_ns", spans.iter().map(|(_, span)| nanos(span.finish_ps)))?;
     let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
     record(
         "RailsRun",
@@ -95,6 +105,7 @@ pub fn rails<'py>(
             dimensions: table.0,
             orders: orders,
             timeline: timeline.0,
+            stages: stages.0,
         }),
     )
 }

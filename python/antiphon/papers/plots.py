@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import AntiphonError
-from antiphon.papers.model import Bars, Chart, Lines, Style
+from antiphon.papers.model import Bars, Chart, Lines, Spans, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +34,8 @@ SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "antiphon",  # the same input gives the same file
     "svg.fonttype": "path",
 }
-PARTS = {"compute": (0.35, ""), "both": (0.6, "////")}
-"""Opacity and hatching of a part of a bar; other parts are solid."""
+PARTS = ((0.35, ""), (0.6, "////"), (1.0, ""))
+"""Opacity and hatching of the parts of a bar, from below; the uppermost is solid, and so is a single one."""
 PUBLISHED = "published"
 
 
@@ -69,8 +69,10 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
             place.set_title(chart.title, loc="left")
             if isinstance(chart, Lines):
                 _draw_lines(place, chart, styles)
-            else:
+            elif isinstance(chart, Bars):
                 _draw_bars(place, chart, styles, labels)
+            else:
+                _draw_spans(place, chart, styles)
         for place in axes[len(charts) :]:
             place.remove()
         handles = _handles(charts, labels, styles)
@@ -83,6 +85,8 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
 def _labels(chart: Chart) -> Iterable[str]:
     if isinstance(chart, Lines):
         return (line.label for line in chart.lines)
+    if isinstance(chart, Spans):
+        return (block.label for blocks in chart.tracks.values() for block in blocks)
     return (bar.label for bars in chart.groups.values() for bar in bars)
 
 
@@ -96,7 +100,7 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
     handles: list[Any] = []
     for label in labels:
         style = styles[label]
-        if bars:
+        if bars or any(isinstance(chart, Spans) for chart in charts):
             handles.append(Patch(facecolor=style.colour, label=label))
         else:
             dashes = "--" if style.dashed else "-"
@@ -104,8 +108,8 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
             handles.append(
                 Line2D([], [], color=style.colour, marker=marker, linestyle=dashes, label=label, markersize=4.5)
             )
-    for part in dict.fromkeys(part for chart in bars for part in chart.parts if len(chart.parts) > 1):
-        opacity, hatch = PARTS.get(part, (1.0, ""))
+    textures = {part: look for chart in bars if len(chart.parts) > 1 for part, look in _textures(chart).items()}
+    for part, (opacity, hatch) in textures.items():
         handles.append(Patch(facecolor="#404854", edgecolor="white", alpha=opacity, hatch=hatch, label=part))
     published = any(bar.published is not None for chart in bars for of in chart.groups.values() for bar in of)
     published |= any(line.published for chart in charts if isinstance(chart, Lines) for line in chart.lines)
@@ -115,6 +119,11 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
             Line2D([], [], color="#1b2230", marker=shape, linestyle="", fillstyle="none", markersize=8, label=PUBLISHED)
         )
     return handles
+
+
+def _textures(chart: Bars) -> dict[str, tuple[float, str]]:
+    """Opacity and hatching by the name of the part."""
+    return dict(zip(chart.parts, (*PARTS[: len(chart.parts) - 1], PARTS[-1]), strict=True))
 
 
 def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
@@ -142,6 +151,7 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
 
 
 def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:
+    textures = _textures(chart)
     width = min(0.3, 0.86 / max(len(bars) for bars in chart.groups.values()))
     for group, unordered in enumerate(chart.groups.values()):
         bars = sorted(unordered, key=lambda bar: labels.index(bar.label))
@@ -149,7 +159,7 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
             x = group + (place_in_group - (len(bars) - 1) / 2) * width
             bottom = 0.0
             for part, height in zip(chart.parts, bar.parts, strict=True):
-                opacity, hatch = PARTS.get(part, (1.0, ""))
+                opacity, hatch = textures[part]
                 place.bar(
                     x,
                     height,
@@ -174,3 +184,17 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
     place.set_xlim(-0.5, len(chart.groups) - 0.5)
     place.set_ylabel(chart.y_label)
     place.set_ylim(0, chart.y_max)
+
+
+def _draw_spans(place: Axes, chart: Spans, styles: Mapping[str, Style]) -> None:
+    for track, blocks in enumerate(chart.tracks.values()):
+        for block in blocks:
+            place.barh(track, block.length, 0.7, block.start, color=styles[block.label].colour, edgecolor="white")
+            text: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8}
+            place.text(block.start + block.length / 2, track, block.text, **text)
+    place.set_yticks(range(len(chart.tracks)), list(chart.tracks))
+    place.set_ylim(len(chart.tracks) - 0.5, -0.5)
+    place.tick_params(axis="y", length=0)
+    place.grid(visible=False, axis="y")
+    place.set_xlim(0, chart.x_max)
+    place.set_xlabel(chart.x_label)

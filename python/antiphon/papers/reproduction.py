@@ -15,7 +15,7 @@ from antiphon.files import written_whole
 from antiphon.papers.model import Claim, Experiment, Outcome, Paper, Row, Summary, summarize, summarize_all
 from antiphon.papers.page import render
 from antiphon.papers.plots import draw, require
-from antiphon.study import Point, Record, Store
+from antiphon.study import Job, Record, Store
 
 Progress = Callable[[str, float], object]
 """Called with what is being done and the share of it that is done, 0 to 1."""
@@ -92,6 +92,7 @@ def row_dict(row: Row) -> dict[str, Any]:
         "unit": row.unit,
         "paper": row.paper,
         "artifact": row.artifact,
+        "reference": row.reference,
         "ours": row.ours,
         "ratio": row.ratio,
         "tolerance": row.tolerance,
@@ -132,7 +133,7 @@ def reproduce(
     progress: Progress | None = None,
 ) -> Reproduction:
     """Runs what is not stored in the folder yet, and writes there ``report.html``, and for every
-    experiment its rows as CSV and its plot as SVG.
+    experiment its rows as CSV and its plot, if it has one, as SVG.
 
     Raises:
         AntiphonError: ``bad-file`` if the folder cannot be used, ``missing-extra`` without matplotlib.
@@ -152,9 +153,10 @@ def reproduce(
         for count, one in enumerate(experiments):
             if progress is not None:
                 progress("plots", count / len(experiments))
-            plots[one.name] = draw(outcomes[one.name].charts, paper.styles, one.columns)
-            with written_whole(folder / f"{one.name}.svg", ".svg") as file:
-                file.write(plots[one.name])
+            if outcomes[one.name].charts:
+                plots[one.name] = draw(outcomes[one.name].charts, paper.styles, one.columns)
+                with written_whole(folder / f"{one.name}.svg", ".svg") as file:
+                    file.write(plots[one.name])
             _write_csv(folder / f"{one.name}.csv", [row_dict(row) for row in outcomes[one.name].rows])
         if claims:
             _write_csv(folder / "claims.csv", [asdict(claim) for claim in claims])
@@ -162,7 +164,7 @@ def reproduce(
     return reproduction
 
 
-def _of(store: Store, point: Point) -> Record:
+def _of(store: Store, point: Job) -> Record:
     record = store[point]
     if "refused" in record:
         raise AntiphonError(record["refused"]["reason"], record["refused"]["code"])
