@@ -37,6 +37,9 @@ TRAIN_KEYS = {
     "compute_ns": float,
     "communication_ns": float,
     "exposed_communication_ns": float,
+    "exposed_model_ns": float,
+    "exposed_data_ns": float,
+    "model_parallel": int,
     "overlapped_communication_ns": float,
     "iterations": int,
     "epoch_ns": float,
@@ -229,3 +232,47 @@ def test_workloads(commands: Any) -> None:
     assert set(wanted.split()) <= set(names)
     assert [row["name"] for row in listed["compute_models"]] == ["systolic", "roofline", "measured"]
     assert "rows of multipliers" in commands.invoke("workloads").stdout
+
+
+def test_rails() -> None:
+    runs = {name: antiphon.train("resnet152", "rails:2D-SW_SW", name) for name in ("baseline", "themis", "themis:fifo")}
+    assert runs["themis"].iteration_ns < runs["themis:fifo"].iteration_ns < runs["baseline"].iteration_ns
+    for run in runs.values():
+        assert run.iteration_ns == pytest.approx(run.compute_ns + run.exposed_data_ns)
+        assert (run.ranks, run.fidelity, run.exposed_model_ns) == (1024, "stage", 0)
+    alone = antiphon.rails("2D-SW_SW", runs["themis"].gradient_bytes, scheduler="themis")
+    assert runs["themis"].exposed_data_ns == pytest.approx(alone.time_ns)
+
+
+def test_divided_layers_exchange_activations() -> None:
+    def run(**options: Any) -> antiphon.Training:
+        return antiphon.train("transformer-1t", "rails:3D-SW_SW_SW_hetero", "themis", batch=16, **options)
+
+    whole, divided, again = run(), run(model_parallel=128), run(model_parallel=128, recompute=True)
+    assert whole.exposed_model_ns == 0
+    assert divided.exposed_model_ns > 0
+    assert divided.compute_ns < whole.compute_ns / 50
+    assert divided.gradient_bytes == pytest.approx(whole.gradient_bytes / 128, rel=1e-6)
+    assert divided.global_batch == 16 * 8
+    assert again.iteration.forward_ns == 2 * divided.iteration.forward_ns
+    # Two AllReduces in each direction of 128 blocks; the forward ones again.
+    assert again.exposed_model_ns == pytest.approx(1.5 * divided.exposed_model_ns, rel=0.01)
+
+
+def test_embeddings_are_exchanged_behind_the_bottom_layers() -> None:
+    run = antiphon.train("dlrm", "rails:2D-SW_SW", "themis")
+    assert run.exposed_model_ns < 0.1 * run.exposed_data_ns
+    exchanges = run.iteration.exchanges
+    assert exchanges["kind"].tolist() == ["all-to-all", "all-to-all", "all-reduce"]
+
+
+def test_mistakes_on_rails(commands: Any) -> None:
+    def refused(*arguments: str) -> str:
+        return str(commands.refused("train", *arguments))
+
+    assert "did you mean 'themis'" in refused("alexnet", "rails:2D-SW_SW", "themi")
+    assert "did you mean '2D-SW_SW'" in refused("alexnet", "rails:2D-SW_S", "themis")
+    assert "queue policy" in refused("alexnet", "rails:2D-SW_SW", "themis:x")
+    assert "has no totals" in refused("alexnet", "rails:2D-SW_SW", "themis", "--model-parallel", "16")
+    assert "cannot be divided over 48 NPUs" in refused("gnmt", "rails:2D-SW_SW", "themis", "--model-parallel", "48")
+    assert "use rails" in refused("gnmt", "mesh:4x4", "ring", "--model-parallel", "4")

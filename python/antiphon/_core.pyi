@@ -496,6 +496,9 @@ class TrainingPlan:
         overlap: ``none`` or ``layerwise``.
         bucket: ``table``, ``layer`` or a size: whose gradients are reduced together.
         gradient_bytes: bytes of one gradient.
+        activation_bytes: bytes of one element of a layer's input or output.
+        model_parallel: ranks that each layer is divided over.
+        recompute: compute each layer's forward pass again in the backward pass.
 
     Raises:
         AntiphonError: ``not-applicable`` naming the layer that the compute model cannot time,
@@ -510,6 +513,9 @@ class TrainingPlan:
         overlap: str = "none",
         bucket: str = "table",
         gradient_bytes: SupportsIndex = 4,
+        activation_bytes: SupportsIndex = 2,
+        model_parallel: SupportsIndex = 1,
+        recompute: bool = False,
     ) -> TrainingPlan: ...
     @property
     def exchanges(self) -> list[tuple[str, int]]:
@@ -521,6 +527,22 @@ class TrainingPlan:
     def run(self, times_ns: Sequence[float]) -> Iteration:
         """The iteration in which exchange ``i`` takes ``times_ns[i]``, one after another in the order
         in which they become ready."""
+    def run_on_rails(
+        self,
+        topology: str,
+        scheduler: str = "search",
+        intra: str | None = None,
+        chunks: SupportsIndex = 64,
+        offload: bool = False,
+    ) -> Iteration:
+        """The iteration on a multi-dimensional network, where exchanges in flight share dimensions.
+
+        Exchanges of gradients run among ranks with the same part of the model, others among those
+        that a layer is divided over: the first dimensions.
+
+        Raises:
+            AntiphonError: as ``rails``; ``not-applicable`` if the dimensions cannot be divided so.
+        """
 
 def workloads() -> list[tuple[str, str, str]]:
     """(name, meaning, source) of every model that is known by name."""

@@ -295,7 +295,8 @@ class Iteration(ByValue):
         backward_ns: input and weight gradients.
         aggregation_ns: adding up the gradients of a rank's PEs.
         communication_ns: sum of all exchanges.
-        exposed_communication_ns: time in which nothing is computed.
+        exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
+            ``exposed_data_ns`` at the end, for gradients.
         exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
             ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
     """
@@ -306,6 +307,8 @@ class Iteration(ByValue):
     aggregation_ns: float
     communication_ns: float
     exposed_communication_ns: float
+    exposed_model_ns: float
+    exposed_data_ns: float
     exchanges: Table
 
     @property

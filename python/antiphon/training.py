@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from antiphon._core import (
     Fabric,
     System,
     TrainingPlan,
     Workload,
+    advise_rails,
     algorithms,
     build,
     default_batch,
     iterations,
 )
+from antiphon.comparison import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
 from antiphon.results import ByValue, Iteration, Table
@@ -25,6 +27,8 @@ IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
 LARGEST_TABLE = 1 << 28
 """Workload tables are read whole; larger files are refused."""
+RAILS = "rails:"
+"""Before the topology of a multi-dimensional network where a fabric could be."""
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
 
@@ -35,7 +39,7 @@ class Training(ByValue):
 
     Attributes:
         model: name of the workload.
-        fabric: the fabric's specification.
+        fabric: specification of the fabric or rails.
         algorithm: the algorithm of its collectives.
         system: the platform.
         fidelity: at which the collectives were simulated.
@@ -46,6 +50,7 @@ class Training(ByValue):
         dataset: samples of an epoch.
         ranks: ranks of the fabric.
         excluded_ranks: ranks that do not train.
+        model_parallel: ranks that every layer is divided over.
         gradient_bytes: all gradients that are reduced in an iteration.
         iterations: of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).
         iteration: the times of one iteration.
@@ -65,6 +70,7 @@ class Training(ByValue):
     dataset: int
     ranks: int
     excluded_ranks: list[int]
+    model_parallel: int
     gradient_bytes: int
     iterations: int
     iteration: Iteration
@@ -91,8 +97,18 @@ class Training(ByValue):
         return self.iteration.exposed_communication_ns
 
     @property
+    def exposed_model_ns(self) -> float:
+        """Of this, between layers."""
+        return self.iteration.exposed_model_ns
+
+    @property
+    def exposed_data_ns(self) -> float:
+        """Of this, at the end, for gradients."""
+        return self.iteration.exposed_data_ns
+
+    @property
     def overlapped_communication_ns(self) -> float:
-        """Communication behind which something is computed."""
+        """Communication behind which something is computed; of collectives in flight together, all."""
         return self.communication_ns - self.exposed_communication_ns
 
     @property
@@ -103,7 +119,7 @@ class Training(ByValue):
     @property
     def global_batch(self) -> int:
         """Samples of one iteration on all ranks."""
-        return self.batch * (self.ranks - len(self.excluded_ranks))
+        return self.batch * ((self.ranks - len(self.excluded_ranks)) // self.model_parallel)
 
     @property
     def samples_per_s(self) -> float:
@@ -130,6 +146,7 @@ class Training(ByValue):
             "dataset": self.dataset,
             "ranks": self.ranks,
             "excluded_ranks": self.excluded_ranks,
+            "model_parallel": self.model_parallel,
             "gradient_bytes": self.gradient_bytes,
             "iteration_ns": self.iteration_ns,
             "forward_ns": self.iteration.forward_ns,
@@ -138,6 +155,8 @@ class Training(ByValue):
             "compute_ns": self.compute_ns,
             "communication_ns": self.communication_ns,
             "exposed_communication_ns": self.exposed_communication_ns,
+            "exposed_model_ns": self.exposed_model_ns,
+            "exposed_data_ns": self.exposed_data_ns,
             "overlapped_communication_ns": self.overlapped_communication_ns,
             "iterations": self.iterations,
             "epoch_ns": self.epoch_ns,
@@ -171,6 +190,21 @@ def workload(model: str | Workload) -> Workload:
     return Workload(model)
 
 
+def split_fabrics(text: str) -> list[str]:
+    """Splits a list of fabrics at commas; dimensions after ``rails:`` belong to it.
+
+    >>> split_fabrics("mesh:4x4,drop=0-1,rails:ring4@1000/20ns,sw8@800/700ns,rails:2D-SW_SW")
+    ['mesh:4x4,drop=0-1', 'rails:ring4@1000/20ns,sw8@800/700ns', 'rails:2D-SW_SW']
+    """
+    fabrics: list[str] = []
+    for part in split_specs([text]):
+        if fabrics and fabrics[-1].startswith(RAILS) and ":" not in part:
+            fabrics[-1] += f",{part}"
+        else:
+            fabrics.append(part)
+    return fabrics
+
+
 def train(
     model: str | Workload,
     fabric: str | Fabric,
@@ -184,89 +218,156 @@ def train(
     dataset: int = IMAGENET,
     compute: str | None = None,
     gradient_bytes: int = 4,
+    activation_bytes: int = 2,
+    model_parallel: int = 1,
+    recompute: bool = False,
     exchange: str = "direct",
     fidelity: str = "packet",
+    chunks: int = 64,
     collectives: Timer | None = None,
     progress: Progress | None = None,
 ) -> Training:
-    """The time of data-parallel training: forward pass, backward pass, AllReduce of the gradients.
+    """The time of training: forward pass, backward pass, AllReduce of the gradients.
 
     Args:
         model: a name, a CSV file (docs/workloads.md) or a Workload.
-        fabric: specification or Fabric.
-        algorithm: ``name[:key=value,...]`` of the collectives.
+        fabric: specification or Fabric, or ``rails:TOPOLOGY``, a multi-dimensional network
+            (docs/rails.md) that is timed stage by stage and carries several collectives at a time.
+        algorithm: ``name[:key=value,...]`` of the collectives; on rails the scheduler, with its queue
+            policy after a colon if it is not the default: ``themis:fifo``.
         system: preset name or System.
         overlap: ``none``: one AllReduce after the backward pass; ``layerwise``: one for each bucket
-            of layers as soon as its gradients are there, one after another.
+            of layers as soon as its gradients are there.
         bucket: ``table`` (the buckets of the workload's table), ``layer``, or a size to reach.
-        batch: samples on each rank (weak scaling); default: one for each PE of a systolic array,
-            else 32.
+        batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
+            for each PE of a systolic array, else 32.
         global_batch: samples on all ranks together (strong scaling), instead of ``batch``.
         dataset: samples of an epoch.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``; default: the
             table's times where it has them, else the system's processor.
         gradient_bytes: bytes of one gradient.
+        activation_bytes: bytes of one element of a layer's input or output.
+        model_parallel: ranks that every layer is divided over; more than one on rails only.
+        recompute: the backward pass computes each layer's forward pass again.
         exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all.
-        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
+        chunks: chunks of every collective on rails.
         collectives: times the collectives instead of ``simulator``.
         progress: called while collectives are simulated.
 
     Raises:
-        AntiphonError: as ``build`` and ``simulate``; ``not-applicable`` naming the layer that the
-            compute model cannot time; ``bad-size`` for counts; ``too-large``.
+        AntiphonError: as ``build`` and ``simulate``, or ``rails``; ``not-applicable`` naming the layer
+            that the compute model cannot time; ``bad-size`` for counts; ``too-large``.
     """
     work = workload(model)
-    fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
     system = System(system) if isinstance(system, str) else system
-    if compute is None:
-        compute = "measured" if work.measured else system.processor
-    timer = collectives if collectives is not None else simulator(system, fidelity, progress)
+    compute = compute or ("measured" if work.measured else system.processor)
     if batch is not None and global_batch is not None:
         raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
+    if global_batch is not None and global_batch < 1:
+        raise AntiphonError(f"global_batch is {global_batch}; it must be at least 1", "bad-size")
+    network: _Network
+    if isinstance(fabric, str) and fabric.startswith(RAILS):
+        network = _Rails(fabric, algorithm, chunks, model_parallel)
+    else:
+        fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
+        if model_parallel != 1:
+            message = f"{fabric.name}: layers are divided over ranks only on multi-dimensional networks; use rails:..."
+            raise AntiphonError(message, "not-applicable")
+        timer = collectives if collectives is not None else simulator(system, fidelity, progress)
+        network = _Fabric(fabric, algorithm, exchange, timer, fidelity, system)
     if batch is None:
-        batch = default_batch(compute)
-    if global_batch is not None:
-        # Whether the algorithm leaves out ranks is known once it is built.
-        excluded = build(fabric, algorithm, "all-reduce", 1 << 20, system).excluded
-        batch = -(-_positive("global_batch", global_batch) // (fabric.ranks - len(excluded)))
-    plan = TrainingPlan(work, compute, batch, overlap, bucket, gradient_bytes)
-    kinds = _collectives_of(algorithm)
-    exchanges = [(algorithm if kind in kinds else exchange, kind, size) for kind, size in plan.exchanges]
-    distinct = list(dict.fromkeys(exchanges))
-    if len(distinct) > MOST_TIMED:
-        message = (
-            f"{work.name}: {len(distinct):,} collectives of different sizes to simulate; larger buckets need fewer"
-        )
-        raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
-    timed = {key: timer(fabric, *key) for key in distinct}
-    excluded = sorted({rank for key in distinct for rank in timed[key].excluded_ranks})
+        batch = default_batch(compute) if global_batch is None else -(-global_batch // network.replicas())
+    plan = TrainingPlan(
+        work, compute, batch, overlap, bucket, gradient_bytes, activation_bytes, model_parallel, recompute
+    )
+    iteration = network.run(plan, work.name)
+    excluded = network.excluded_ranks
     return Training(
         model=work.name,
-        fabric=fabric.name,
+        fabric=network.name,
         algorithm=algorithm,
         system=system,
-        fidelity=fidelity,
+        fidelity=network.fidelity,
         compute=compute,
         overlap=overlap,
         bucket=bucket,
         batch=batch,
         dataset=dataset,
-        ranks=fabric.ranks,
+        ranks=network.ranks,
         excluded_ranks=excluded,
-        gradient_bytes=sum(size for kind, size in plan.exchanges if kind == "all-reduce"),
-        iterations=iterations(dataset, batch, fabric.ranks - len(excluded)),
-        iteration=plan.run([timed[key].time_ns for key in exchanges]),
+        model_parallel=model_parallel,
+        gradient_bytes=int(plan.layers["gradient_bytes"].sum()),
+        iterations=iterations(dataset, batch, (network.ranks - len(excluded)) // model_parallel),
+        iteration=iteration,
         layers=plan.layers,
     )
+
+
+class _Network(Protocol):
+    """What carries the exchanges of an iteration."""
+
+    name: str
+    fidelity: str
+    ranks: int
+    excluded_ranks: list[int]
+    """Known after ``run``."""
+
+    def replicas(self) -> int:
+        """Copies of the model that train."""
+
+    def run(self, plan: TrainingPlan, model: str) -> Iteration:
+        """The iteration."""
+
+
+class _Fabric:
+    """A fabric: one collective after another, each proven and simulated by itself."""
+
+    def __init__(
+        self, fabric: Fabric, algorithm: str, exchange: str, timer: Timer, fidelity: str, system: System
+    ) -> None:
+        self.name, self.fidelity, self.ranks = fabric.name, fidelity, fabric.ranks
+        self.excluded_ranks: list[int] = []
+        self._fabric, self._algorithm, self._exchange = fabric, algorithm, exchange
+        self._timer, self._system = timer, system
+
+    def replicas(self) -> int:
+        # Whether the algorithm leaves out ranks is known once it is built.
+        return self.ranks - len(build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded)
+
+    def run(self, plan: TrainingPlan, model: str) -> Iteration:
+        kinds = _collectives_of(self._algorithm)
+        exchanges = [
+            (self._algorithm if kind in kinds else self._exchange, kind, size) for kind, size in plan.exchanges
+        ]
+        distinct = list(dict.fromkeys(exchanges))
+        if len(distinct) > MOST_TIMED:
+            message = f"{model}: {len(distinct):,} collectives of different sizes; larger buckets need fewer"
+            raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
+        timed = {key: self._timer(self._fabric, *key) for key in distinct}
+        self.excluded_ranks = sorted({rank for each in timed.values() for rank in each.excluded_ranks})
+        return plan.run([timed[key].time_ns for key in exchanges])
+
+
+class _Rails:
+    """A multi-dimensional network: collectives in flight share its dimensions."""
+
+    fidelity = "stage"
+
+    def __init__(self, name: str, algorithm: str, chunks: int, model_parallel: int) -> None:
+        self.name, self.excluded_ranks = name, list[int]()
+        self.ranks = advise_rails(name).npus
+        self._scheduler, _colon, intra = algorithm.partition(":")
+        self._intra, self._chunks, self._model_parallel = intra or None, chunks, model_parallel
+
+    def replicas(self) -> int:
+        return max(self.ranks // max(self._model_parallel, 1), 1)
+
+    def run(self, plan: TrainingPlan, model: str) -> Iteration:
+        return plan.run_on_rails(self.name, self._scheduler, self._intra, self._chunks)
 
 
 def _collectives_of(algorithm: str) -> list[str]:
     """Collectives that an algorithm does; all if it is not known, so that building it says so."""
     name = algorithm.partition(":")[0]
     return next((known.collectives for known in algorithms() if known.name == name), ["all-reduce", "all-to-all"])
-
-
-def _positive(name: str, number: int) -> int:
-    if number < 1:
-        raise AntiphonError(f"{name} is {number}; it must be at least 1", "bad-size")
-    return number

@@ -12,7 +12,7 @@ from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, s
 from antiphon.comparison import known_names, split_specs
 from antiphon.results import rows_of
 from antiphon.terminal import print_compute_models, print_json, print_list, print_training, progress_bar
-from antiphon.training import IMAGENET, Training
+from antiphon.training import IMAGENET, RAILS, Training, split_fabrics
 
 
 def _models() -> list[str]:
@@ -48,6 +48,10 @@ COUNT = click.IntRange(1, 2**32 - 1)
     shell_complete=completing(_compute_models),
 )
 @click.option("--gradient-bytes", type=click.IntRange(1, 64), default=4, show_default=True, help="Bytes of a gradient.")
+@click.option("--activation-bytes", type=click.IntRange(1, 64), default=2, show_default=True, help="Of an activation.")
+@click.option("--model-parallel", type=COUNT, default=1, show_default=True, help="Ranks of a layer (rails).")
+@click.option("--recompute", is_flag=True, help="Forward passes are computed again in the backward pass.")
+@click.option("--chunks", type=click.IntRange(1, 65536), default=64, show_default=True, help="Of an exchange on rails.")
 @click.option(
     "--exchange",
     default="direct",
@@ -68,10 +72,11 @@ def train(
     as_json: bool,
     **parameters: Any,
 ) -> None:
-    """Time an iteration and an epoch of data-parallel training.
+    """Time an iteration and an epoch of training.
 
     MODEL is a name (antiphon workloads) or a table of layers, FILE.csv; it and FABRIC may be
-    several, with commas, for a table.
+    several, with commas, for a table. FABRIC rails:TOPOLOGY is a multi-dimensional network
+    (antiphon rails); ALGORITHM is then a scheduler.
     """
     results: list[tuple[Training, list[Training]]] = []
     with progress_bar() as progress:
@@ -79,8 +84,9 @@ def train(
         baselines = split_specs(against) if against else []
         for name in model.split(","):
             work = antiphon.workload(name)
-            for spec in split_specs([fabric]):
-                network = antiphon.Fabric(spec)
+            for spec in split_fabrics(fabric):
+                # On rails there is nothing to read twice.
+                network = spec if spec.startswith(RAILS) else antiphon.Fabric(spec)
                 runs = [
                     antiphon.train(work, network, each, platform, dataset=dataset, progress=progress, **parameters)
                     for each in [algorithm, *baselines]
