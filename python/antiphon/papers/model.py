@@ -264,6 +264,7 @@ def published(paper: str, table: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def stated(paper: str, figure: str) -> dict[str, float]:
-    """Numbers that a paper's text or tables state (``data/PAPER/stated.csv``), by what they are of."""
-    return {row["what"]: float(row["value"]) for row in published(paper, "stated") if row["figure"] == figure}
+def stated(paper: str, figure: str, table: str = "stated") -> dict[str, float]:
+    """Numbers that a paper's text or tables state (``data/PAPER/stated.csv``), by what they are of; or those
+    of another table of the same form."""
+    return {row["what"]: float(row["value"]) for row in published(paper, table) if row["figure"] == figure}
