@@ -17,6 +17,8 @@ CHUNKS = 64
 
 MEAN = 0.015
 """Tolerance of means over many runs."""
+SINGLE = 0.05
+"""Tolerance of single points, which move by several per cent when a size does by one."""
 EXACT = 0.001
 """Tolerance of what is counted."""
 
@@ -104,12 +106,10 @@ def row(
     key: str = "",
     tolerance: float = MEAN,
     note: str = "",
-    reference: float | None = None,
 ) -> Row:
-    """A row beside what the paper states and what the reference model gives for it, both by ``key``."""
+    """A row beside what the paper states, by ``key``, and what the reference model gives, by group and what."""
     paper = stated(PAPER, figure).get(key)
-    if reference is None:
-        reference = stated(PAPER, figure, "reference").get(key)
+    reference = stated(PAPER, figure, "reference").get(f"{group}: {what}")
     return Row(group, what, unit, ours, paper, None, tolerance, note, reference)
 
 
