@@ -19,6 +19,7 @@ from antiphon._core import Fabric, System, __version__, build, rails
 from antiphon.comparison import REFUSALS, run
 from antiphon.errors import AntiphonError
 from antiphon.results import rows_of
+from antiphon.training import train
 
 Record = dict[str, Any]
 """A run as its command prints it with ``--json`` (docs/json.md), with the ``tables`` it was asked for; or
@@ -97,9 +98,36 @@ class RailsPoint(Job):
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Schedules and times it, in well under a second."""
-        options = {"chunks": self.chunks, "fixed_delay": self.fixed_delay}
-        done = rails(self.topology, self.bytes, "all-reduce", self.scheduler, self.intra, **options)
+        done = rails(
+            self.topology,
+            self.bytes,
+            scheduler=self.scheduler,
+            intra=self.intra,
+            chunks=self.chunks,
+            fixed_delay=self.fixed_delay,
+        )
         return done.to_dict() | _kept(done, self.tables)
+
+
+@dataclass(frozen=True)
+class TrainingPoint(Job):
+    """Training; arguments as of ``antiphon.train``.
+
+    Attributes:
+        options: further arguments.
+        tables: tables of the iteration to keep: ``exchanges``.
+    """
+
+    model: str
+    fabric: str
+    algorithm: str
+    options: tuple[tuple[str, Any], ...] = ()
+    tables: tuple[str, ...] = ()
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Times an iteration."""
+        done = train(self.model, self.fabric, self.algorithm, **dict(self.options), progress=progress)
+        return done.to_dict() | _kept(done.iteration, self.tables)
 
 
 def _kept(result: Any, tables: Iterable[str]) -> Record:

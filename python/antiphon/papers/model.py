@@ -90,16 +90,16 @@ def summarize(rows: Iterable[Row]) -> list[Summary]:
 
 def summarize_all(group: str, rows: Sequence[Row]) -> Summary:
     """One summary of rows of whatever group."""
-    errors = {row.what: abs(row.ratio - 1) for row in rows if row.ratio is not None}
-    worst = max(errors, key=lambda what: errors[what], default="")
+    errors = [(abs(row.ratio - 1), row.what) for row in rows if row.ratio is not None]
+    most, worst = max(errors, key=lambda error: error[0], default=(None, ""))
     return Summary(
         group=group,
         rows=len(rows),
         compared=len(errors),
         agreeing=sum(row.agrees is True for row in rows),
         tolerance=max(row.tolerance for row in rows),
-        error_mean=sum(errors.values()) / len(errors) if errors else None,
-        error_max=errors.get(worst),
+        error_mean=sum(error for error, _ in errors) / len(errors) if errors else None,
+        error_max=most,
         worst=worst,
     )
 

@@ -13,8 +13,11 @@ from antiphon.papers.model import Bars, Chart, Lines, Spans, Style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 9.6, 3.9
+WIDTH, HEIGHT, HEIGHT_OF_SPANS = 9.6, 3.9, 2.2
 """Inches of the whole width and of one row of charts."""
+LEGEND_CHARACTERS = 110
+"""In one line of the legend, with ``LEGEND_MARK`` for each mark."""
+LEGEND_MARK = 8
 SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that pages are the same everywhere
     "font.size": 9,
@@ -63,7 +66,8 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
     drawn = {label for chart in charts for label in _labels(chart)}
     labels = [label for label in styles if label in drawn]
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(WIDTH, HEIGHT * rows + 0.55), layout="constrained")
+        height = HEIGHT_OF_SPANS if all(isinstance(chart, Spans) for chart in charts) else HEIGHT
+        figure = Figure(figsize=(WIDTH, height * rows + 0.55), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for chart, place in zip(charts, axes, strict=False):
             place.set_title(chart.title, loc="left")
@@ -76,7 +80,9 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
         for place in axes[len(charts) :]:
             place.remove()
         handles = _handles(charts, labels, styles)
-        figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4))
+        fits = sum(len(handle.get_label()) + LEGEND_MARK for handle in handles) <= LEGEND_CHARACTERS
+        columns_of_legend = len(handles) if fits else min(len(handles), 4)
+        figure.legend(handles=handles, loc="outside upper center", ncols=columns_of_legend)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
@@ -131,7 +137,9 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
         style = styles[line.label]
         dashes = "--" if style.dashed else "-"
         marker = style.marker if line.marked else ""
-        place.plot(line.xs, line.ys, color=style.colour, marker=marker, linestyle=dashes, linewidth=1.3, markersize=3)
+        size = 6 if len(line.xs) == 1 else 3
+        look: dict[str, Any] = {"marker": marker, "linestyle": dashes, "linewidth": 1.3, "markersize": size}
+        place.plot(line.xs, line.ys, color=style.colour, **look)
         xs, ys = [x for x, _ in line.published], [y for _, y in line.published]
         place.plot(
             xs, ys, color=style.colour, marker=style.marker, linestyle="", fillstyle="none", markersize=8, alpha=0.9
@@ -190,7 +198,8 @@ def _draw_spans(place: Axes, chart: Spans, styles: Mapping[str, Style]) -> None:
     for track, blocks in enumerate(chart.tracks.values()):
         for block in blocks:
             place.barh(track, block.length, 0.7, block.start, color=styles[block.label].colour, edgecolor="white")
-            text: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8}
+            turned = 90 if block.length < 0.05 * chart.x_max else 0
+            text: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8, "rotation": turned}
             place.text(block.start + block.length / 2, track, block.text, **text)
     place.set_yticks(range(len(chart.tracks)), list(chart.tracks))
     place.set_ylim(len(chart.tracks) - 0.5, -0.5)

@@ -18,6 +18,7 @@ from antiphon.papers.model import (
     Row,
     Spans,
     Style,
+    stated,
 )
 from antiphon.papers.themis_schedulers import (
     BASELINE,
@@ -26,6 +27,7 @@ from antiphon.papers.themis_schedulers import (
     EXACT,
     FIFO,
     MB,
+    PAPER,
     SCF,
     SEARCH,
     SERIES,
@@ -157,7 +159,8 @@ def _speedups(numbers: Numbers, series: Series, cases: Sequence[tuple[str, int]]
         for how, mean in (("arithmetic", fmean), ("geometric", geometric_mean))
     ]
     most = f"{series.stands_for}: largest speed-up"
-    return [*rows, row("fig8", series.name, "largest speed-up", "×", max(values), most, SINGLE, series.note)]
+    largest = row("fig8", f"{series.name}, largest", "speed-up", "×", max(values), most, SINGLE, series.note)
+    return [*rows, largest]
 
 
 def _fig11_points(quick: bool) -> list[RailsPoint]:
@@ -299,8 +302,21 @@ def _fig10(results: Results, quick: bool) -> Outcome:
             rows.append(row("fig10", series.name, what, "%", mean, note=series.note))
     ticks = [(float(chunks), str(chunks)) for chunks in counts]
     charts = []
+    said = stated(PAPER, "fig10")
     for topology in (*SENSITIVE, "two"):
-        lines = [Line(series.name, counts, [numbers[series.name, topology, c] for c in counts]) for series in DRAWN]
+        lines = [
+            Line(
+                series.name,
+                counts,
+                [numbers[series.name, topology, chunks] for chunks in counts],
+                [
+                    (chunks, said[key])
+                    for chunks in counts
+                    if topology == "two" and (key := f"{series.name}, {chunks} chunks") in said
+                ],
+            )
+            for series in DRAWN
+        ]
         title = "mean of the two" if topology == "two" else topology
         charts.append(Lines(title, "chunks", "utilization, %", lines, ticks, y_max=103))
     return Outcome(rows, charts, numbers)

@@ -48,10 +48,13 @@ def _table2(_results: Results, _quick: bool) -> Outcome:
         name, number = each["name"], int(each["dimension"])
         kind, *values = DIMENSION.findall(presets[name])[number - 1]
         size, rate, latency = map(float, values)
-        what = f"dim{number} ({kind})"
-        for unit, ours, column in (("NPUs", size, "size"), ("Gb/s", rate, "gbit_per_s"), ("ns", latency, "latency_ns")):
+        for what, unit, ours, column in (
+            ("size", "NPUs", size, "size"),
+            ("rate", "Gb/s", rate, "gbit_per_s"),
+            ("latency", "ns", latency, "latency_ns"),
+        ):
             paper = float(each[column]) if kind == each["kind"] else None
-            rows.append(Row(name, what, unit, ours, paper, tolerance=EXACT))
+            rows.append(Row(name, f"dim{number} ({kind}), {what}", unit, ours, paper, tolerance=EXACT))
         groups.setdefault(name.replace("-", "-\n", 1), []).append(
             Bar(f"dim{number}", [rate], float(each["gbit_per_s"]))
         )
@@ -134,7 +137,7 @@ SCENARIO = Experiment(
     "Section 6.3. Just enough, over- and under-provisioned",
     "The paper describes three ways in which the rates of two dimensions stand to each other, without numbers. Here the"
     f" second dimension of 16x8 NPUs goes from a quarter of what is just enough (dim1's rate over {NEAR_NPUS}) to 16 times"
-    " that. `antiphon advise rails` names the scenario and the bound from the rates alone.",
+    " that. “antiphon advise rails” names the scenario and the bound from the rates alone.",
     _scenario_points,
     _scenarios,
     columns=1,
