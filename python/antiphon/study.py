@@ -126,7 +126,8 @@ class TrainingPoint(Job):
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Times an iteration."""
-        done = train(self.model, self.fabric, self.algorithm, **dict(self.options), progress=progress)
+        told = None if progress is None else lambda _what, share: progress(share)
+        done = train(self.model, self.fabric, self.algorithm, **dict(self.options), progress=told)
         return done.to_dict() | _kept(done.iteration, self.tables)
 
 

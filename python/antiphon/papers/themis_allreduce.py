@@ -45,8 +45,7 @@ from antiphon.study import RailsPoint
 EXAMPLE = "sw4@1000/0ns,sw4@500/0ns"
 EXAMPLE_CHUNKS = 4
 CHUNK_STYLES = {
-    f"chunk {number}": Style(colour)
-    for number, colour in enumerate(("#0072b2", "#d55e00", "#009e73", "#7a5195"), 1)
+    f"chunk {number}": Style(colour) for number, colour in enumerate(("#0072b2", "#d55e00", "#009e73", "#7a5195"), 1)
 }
 STAGES = (
     "stage 1, ReduceScatter on dim1",
@@ -78,9 +77,7 @@ def _fig5(results: Results, _quick: bool) -> Outcome:
         record = results[_example(series)]
         numbers[series.name,] = record["time_ns"] / unit
         what = "makespan"
-        rows.append(
-            row("fig5", series.name, what, "units", record["time_ns"] / unit, f"{series.name}: {what}", EXACT)
-        )
+        rows.append(row("fig5", series.name, what, "units", record["time_ns"] / unit, f"{series.name}: {what}", EXACT))
         for dimension, each in enumerate(record["dimensions"], 1):
             key = f"Themis: load of dim{dimension}" if series is SCF else ""
             what = f"load of dim{dimension}"
@@ -148,7 +145,7 @@ def _fig8(results: Results, quick: bool) -> Outcome:
 
 def speedups(numbers: Numbers, series: Series, cases: Sequence[tuple[str, int]]) -> list[float]:
     """Over the baseline, at every point."""
-    return [numbers[BASELINE.name, *case] / numbers[series.name, *case] for case in cases]
+    return [numbers[(BASELINE.name, *case)] / numbers[(series.name, *case)] for case in cases]
 
 
 def _speedups(numbers: Numbers, series: Series, cases: Sequence[tuple[str, int]]) -> list[Row]:
@@ -179,13 +176,13 @@ def _fig11(results: Results, quick: bool) -> Outcome:
             what = f"{topology}, {megabytes(size)}"
             rows.append(row("fig11", series.name, what, "%", numbers[series.name, topology, size], note=series.note))
         if not quick:
-            mean = fmean(numbers[series.name, *case] for case in cases)
+            mean = fmean(numbers[(series.name, *case)] for case in cases)
             numbers[series.name, "mean"] = mean
             what = "mean of the 30 points"
             rows.append(row("fig11", series.name, what, "%", mean, series.stands_for, note=series.note))
     for series in (FIFO, SCF):
         changed = [100 * results[series.run(name, round(LARGER * size))]["utilization"] for name, size in cases]
-        changes = [now - numbers[series.name, *case] for now, case in zip(changed, cases, strict=True)]
+        changes = [now - numbers[(series.name, *case)] for now, case in zip(changed, cases, strict=True)]
         group = f"{series.name}, sizes 1.5 % larger"
         most = max(changes, key=abs)
         numbers[series.name, "nudged point"], numbers[series.name, "nudged mean"] = most, fmean(changes)
@@ -294,7 +291,9 @@ def _fig10(results: Results, quick: bool) -> Outcome:
             mean = fmean(numbers[series.name, topology, chunks] for topology in SENSITIVE)
             numbers[series.name, "two", chunks] = mean
             key = f"{series.stands_for}, {chunks} chunks"
-            rows.append(row("fig10", series.name, f"mean of the two, {chunks} chunks", "%", mean, key, note=series.note))
+            rows.append(
+                row("fig10", series.name, f"mean of the two, {chunks} chunks", "%", mean, key, note=series.note)
+            )
         for chunks in FEW if not quick else ():
             mean = fmean(numbers[series.name, topology, chunks] for topology in TOPOLOGIES)
             numbers[series.name, "six", chunks] = mean
@@ -359,8 +358,9 @@ FIG_10 = Experiment(
 FIG_11 = Experiment(
     "fig11",
     "Fig. 11. Utilization",
-    "Mean over the dimensions, weighted by their rates. The paper states means over these 30 points, not the points. The"
-    " reference of the baseline is its closed form, (1 - 1/N) / (largest load × sum of rates), which leaves out latency.",
+    "Mean over the dimensions, weighted by their rates. The paper states means over these 30 points, not the points."
+    " The reference of the baseline is its closed form, (1 - 1/N) / (largest load × sum of rates), which leaves out"
+    " latency.",
     _fig11_points,
     _fig11,
     columns=3,

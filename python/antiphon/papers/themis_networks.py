@@ -136,8 +136,8 @@ SCENARIO = Experiment(
     "scenarios",
     "Section 6.3. Just enough, over- and under-provisioned",
     "The paper describes three ways in which the rates of two dimensions stand to each other, without numbers. Here the"
-    f" second dimension of 16x8 NPUs goes from a quarter of what is just enough (dim1's rate over {NEAR_NPUS}) to 16 times"
-    " that. “antiphon advise rails” names the scenario and the bound from the rates alone.",
+    f" second dimension of 16x8 NPUs goes from a quarter of what is just enough (dim1's rate over {NEAR_NPUS}) to 16"
+    " times that. “antiphon advise rails” names the scenario and the bound from the rates alone.",
     _scenario_points,
     _scenarios,
     columns=1,

@@ -59,8 +59,8 @@ SCF_BEFORE = Series(
     "scf-before",
     Style("#cc79a7", "v", dashed=True),
     stands_for="Themis+SCF",
-    note="A chunk is as small as it is before the stage, as in ASTRA-sim until April 2022. “Themis+SCF” takes the larger of"
-    " its sizes before and after. The paper does not say which it used.",
+    note="A chunk is as small as it is before the stage, as in ASTRA-sim until April 2022. “Themis+SCF” takes the"
+    " larger of its sizes before and after. The paper does not say which it used.",
 )
 FROM_DELAY = "Themis' loads start at the latency A_K, as the paper says; in “Themis+…” at zero, as in ASTRA-sim."
 FIFO_DELAY = Series(
@@ -91,7 +91,9 @@ DRAWN = tuple(series for series in SERIES if series.drawn)
 
 DIMENSIONS = {
     f"dim{number}": Style(colour, marker)
-    for number, (colour, marker) in enumerate((("#0072b2", "o"), ("#e69f00", "s"), ("#009e73", "D"), ("#cc79a7", "v")), 1)
+    for number, (colour, marker) in enumerate(
+        (("#0072b2", "o"), ("#e69f00", "s"), ("#009e73", "D"), ("#cc79a7", "v")), 1
+    )
 }
 """How dimensions are drawn, nearest first."""
 STYLES = {series.name: series.style for series in SERIES} | DIMENSIONS

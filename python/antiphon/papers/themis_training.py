@@ -305,9 +305,17 @@ def _fig12_means(table: Table, numbers: Numbers) -> list[Row]:
         ]
         numbers["exposed", name] = fmean(ratios)
         key = f"{name}: exposed communication"
-        rows.append(row("fig12", "Exposed communication, reduced", f"{name}, mean of 24", "×", fmean(ratios), key, SINGLE))
+        rows.append(
+            row("fig12", "Exposed communication, reduced", f"{name}, mean of 24", "×", fmean(ratios), key, SINGLE)
+        )
     for model in MODELS:
         rows += _consistent(table, numbers, model)
+    for topology in TOPOLOGIES:
+        hidden = table[DLRM.title, topology, SCF.name]
+        numbers["model", DLRM.title, topology] = hidden.model / hidden.iteration
+        baseline, themis = (table[TRANSFORMER.title, topology, name] for name in (BASELINE.name, SCF.name))
+        numbers["dominates", TRANSFORMER.title, topology] = themis.model / themis.exposed
+        numbers["data", TRANSFORMER.title, topology] = themis.data / baseline.data
     return rows
 
 
@@ -330,10 +338,10 @@ def _consistent(table: Table, numbers: Numbers, model: Model) -> list[Row]:
 
 ASSUMPTIONS = (
     "Assumed, since the paper does not publish it: computation is the roofline of an A100 at its full 312 TFLOPS (FP16)"
-    " and 1,555 GB/s, a multiply-add being two operations and each backward pass as long as the forward pass; sentences of"
-    " 50 tokens for GNMT; a public table of LIBRA with measured times for DLRM; 128 layers of 25600, 2048 tokens a sample,"
-    " two AllReduces in each direction of a block and the forward pass repeated in the backward pass for Transformer-1T."
-    " Gradients and activations have two bytes. Nothing is tuned."
+    " and 1,555 GB/s, a multiply-add being two operations and each backward pass as long as the forward pass; sentences"
+    " of 50 tokens for GNMT; a public table of LIBRA with measured times for DLRM; 128 layers of 25600, 2048 tokens a"
+    " sample, two AllReduces in each direction of a block and the forward pass repeated in the backward pass for"
+    " Transformer-1T. Gradients and activations have two bytes. Nothing is tuned."
 )
 FIG_4 = Experiment(
     "fig4",
@@ -347,8 +355,8 @@ FIG_4 = Experiment(
 FIG_12 = Experiment(
     "fig12",
     "Fig. 12. Training",
-    f"{ASSUMPTIONS} Ideal is the same iteration with all rates busy in every exchange, 2 S (1 - 1/N) / sum of rates for an"
-    " AllReduce, among the NPUs that take part. How much shorter exposed communication gets hardly depends on the"
+    f"{ASSUMPTIONS} Ideal is the same iteration with all rates busy in every exchange, 2 S (1 - 1/N) / sum of rates for"
+    " an AllReduce, among the NPUs that take part. How much shorter exposed communication gets hardly depends on the"
     " assumptions; how much faster an iteration gets does.",
     _fig12_points,
     _fig12,

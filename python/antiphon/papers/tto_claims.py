@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 
 import antiphon
-from antiphon.papers.checks import Check, Checks, Finding, checked, close, number, spread
+from antiphon.papers.checks import CLOSE, Check, Checks, Finding, checked, close, number, spread
 from antiphon.papers.model import Claim, Numbers, Outcome
 from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 
 import antiphon
-from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Numbers, Outcome, Results, Row, Style, published
+from antiphon.papers.model import (
+    Bar,
+    Bars,
+    Experiment,
+    Line,
+    Lines,
+    Numbers,
+    Outcome,
+    Results,
+    Row,
+    Style,
+    published,
+    stated,
+)
 from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,
     IN_FLITS,
