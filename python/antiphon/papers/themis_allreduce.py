@@ -145,7 +145,7 @@ def _fig8(results: Results, quick: bool) -> Outcome:
 
 def speedups(numbers: Numbers, series: Series, cases: Sequence[tuple[str, int]]) -> list[float]:
     """Over the baseline, at every point."""
-    return [numbers[(BASELINE.name, *case)] / numbers[(series.name, *case)] for case in cases]
+    return [numbers[BASELINE.name, name, size] / numbers[series.name, name, size] for name, size in cases]
 
 
 def _speedups(numbers: Numbers, series: Series, cases: Sequence[tuple[str, int]]) -> list[Row]:
@@ -176,13 +176,15 @@ def _fig11(results: Results, quick: bool) -> Outcome:
             what = f"{topology}, {megabytes(size)}"
             rows.append(row("fig11", series.name, what, "%", numbers[series.name, topology, size], note=series.note))
         if not quick:
-            mean = fmean(numbers[(series.name, *case)] for case in cases)
+            mean = fmean(numbers[series.name, topology, size] for topology, size in cases)
             numbers[series.name, "mean"] = mean
             what = "mean of the 30 points"
             rows.append(row("fig11", series.name, what, "%", mean, series.stands_for, note=series.note))
     for series in (FIFO, SCF):
-        changed = [100 * results[series.run(name, round(LARGER * size))]["utilization"] for name, size in cases]
-        changes = [now - numbers[(series.name, *case)] for now, case in zip(changed, cases, strict=True)]
+        changes = [
+            100 * results[series.run(name, round(LARGER * size))]["utilization"] - numbers[series.name, name, size]
+            for name, size in cases
+        ]
         group = f"{series.name}, sizes 1.5 % larger"
         most = max(changes, key=abs)
         numbers[series.name, "nudged point"], numbers[series.name, "nudged mean"] = most, fmean(changes)

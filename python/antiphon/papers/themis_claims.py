@@ -119,7 +119,7 @@ def _example(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
 
 def _scf_best(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     numbers = outcomes["fig11"].numbers
-    lost = [case for case in CASES if numbers[(FIFO.name, *case)] > numbers[(SCF.name, *case)]]
+    lost = [(name, size) for name, size in CASES if numbers[FIFO.name, name, size] > numbers[SCF.name, name, size]]
     where = ", ".join(f"{name} {size // MB} MB" for name, size in lost)
     comment = f"FIFO is better at {where}." if lost else ""
     return Finding(f"at {len(CASES) - len(lost)} of {len(CASES)} points", _share(len(lost), len(CASES)), comment)
@@ -211,8 +211,10 @@ def _search(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     numbers, times = outcomes["fig11"].numbers, outcomes["fig8"].numbers
     mean = numbers[SEARCH.name, "mean"]
     rivals = (BASELINE, FIFO, SCF, SCF_BEFORE)
-    lost = sum(any(times[(SEARCH.name, *case)] > times[(rival.name, *case)] for rival in rivals) for case in CASES)
-    least = min(numbers[(SEARCH.name, *case)] for case in CASES)
+    lost = sum(
+        any(times[SEARCH.name, name, size] > times[rival.name, name, size] for rival in rivals) for name, size in CASES
+    )
+    least = min(numbers[SEARCH.name, name, size] for name, size in CASES)
     holds = mean >= 99 and not lost
     comment = f"At least {least:.1f} %; slower than Themis or the baseline at {lost} of {len(CASES)} points."
     return Finding(f"{mean:.2f} %", "holds" if holds else "does not hold", comment)

@@ -224,8 +224,9 @@ def _fig4_means(table: Table, numbers: Numbers) -> list[Row]:
 # --- Fig. 12 ------------------------------------------------------------------------------------
 
 ASSUMED = (
-    "The time of computation is an assumption (see above), and a speed-up of iterations depends on it. The rows “if"
-    " computation took …” look at what the paper's numbers say about each other."
+    "The time of computation is an assumption, and a speed-up of iterations depends on it. The rows “if"
+    " computation took …” of Fig. 12 ask whether the paper's numbers fit each other: they take the share of our time that"
+    " gives Themis' mean, and compare the others."
 )
 
 
