@@ -68,7 +68,6 @@ def _table2(_results: Results, _quick: bool) -> Outcome:
 NEAR_NPUS, NEAR_GBIT = 16, 800
 RATIOS = (1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Rates of the second dimension over what is just enough."""
-SCENARIOS = {0.5: "under-provisioned", 1.0: "just enough", 4.0: "over-provisioned"}
 CURRENT = "2D-current"
 BOUND = "Bound of any scheduler"
 NETWORK_STYLES: Mapping[str, Style] = {BOUND: Style("#1b2230", "", dashed=True)}
@@ -96,6 +95,8 @@ def _scenarios(results: Results, _quick: bool) -> Outcome:
         what = f"{advice.pairs['provision'][0]}: {ratio:g} of just enough"
         for name in (*(series.name for series in SHOWN), BOUND):
             rows.append(Row(name, what, "%", numbers[name, str(ratio)]))
+    orders = results[SCF.run(_network(1.0), 1000 * MB)]["orders"]
+    numbers["turned",] = float(sum(order["first"] != [1, 2] for order in orders))
     for name in TOPOLOGIES:
         advice = antiphon.advise_rails(name)
         numbers[BOUND, name] = 100 * advice.utilization_bound

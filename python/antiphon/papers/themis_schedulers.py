@@ -18,7 +18,7 @@ CHUNKS = 64
 MEAN = 0.015
 """Tolerance of means over many runs."""
 SINGLE = 0.05
-"""Tolerance of single points, which move by several per cent when a size does by one."""
+"""Tolerance of single points, which move by a few per cent when a size does by 1.5, and of what is assumed."""
 EXACT = 0.001
 """Tolerance of what is counted."""
 
