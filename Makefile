@@ -21,7 +21,7 @@ ifeq ($(wildcard python/antiphon/_core*.so),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo test test-all bench tables lint docs build wheel lock clean browser tools missing-extension
+.PHONY: help demo test test-all bench tables oracle lint docs build wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,12 @@ bench: build ## time the core (cargo bench) and whatever benches/ holds
 tables: build ## write the table of docs/fidelity.md again
 	$(BIN)/python scripts/fidelity_table.py
 
+oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about 550 MB)
+	@test -x .venv-scalesim/bin/python || $(PYTHON) -m venv .venv-scalesim
+	.venv-scalesim/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/scalesim-requirements.txt
+	.venv-scalesim/bin/python -W ignore scripts/scalesim_cycles.py data/scalesim/cycles.csv
+	git diff --exit-code --stat data/scalesim/cycles.csv
+
 lint: tools build ## formatting, clippy, ruff, mypy, type stubs against the extension; warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -73,7 +79,7 @@ lock: ## remake requirements-dev.txt from its .in and pyproject.toml (needs uv)
 
 clean: ## remove everything the other targets made
 	cargo clean
-	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-scalesim out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f python/antiphon/_core*.so
 	find $(wildcard python tests benches scripts examples) -name __pycache__ -prune -exec rm -rf {} +
 

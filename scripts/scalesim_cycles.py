@@ -1,9 +1,9 @@
 """Writes data/scalesim/cycles.csv: cycles of small layers in SCALE-Sim, the oracle of the systolic compute model.
 
-    python3 -m venv /tmp/scalesim && /tmp/scalesim/bin/pip install scalesim==3.0.0 "numpy<2.4"
-    /tmp/scalesim/bin/python -W ignore scripts/scalesim_cycles.py data/scalesim/cycles.csv
+    make oracle
 
-An environment of its own, because scalesim 3.0.0 fails with the numpy of requirements-dev.txt. Memory never stalls the
+It runs in an environment of its own (scalesim-requirements.txt), because scalesim 3.0.0 fails with the numpy of
+requirements-dev.txt. Memory never stalls the
 array: SCALE-Sim computes the bandwidth that is needed (mode CALC), and buffers hold everything.
 """
 

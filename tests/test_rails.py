@@ -43,6 +43,12 @@ def test_the_search_is_never_worse(name: str) -> None:
         assert times[2] <= min(times[:2])
 
 
+def test_the_best_number_of_chunks() -> None:
+    best, many = (antiphon.rails("3D-SW_SW_SW_hetero", chunks=chunks) for chunks in ("best", 256))
+    assert best.chunks < 256
+    assert best.time_ns < 1.02 * many.time_ns
+
+
 def test_collectives() -> None:
     one, other = (antiphon.rails(FIG_5, collective=each) for each in ("reduce-scatter", "all-gather"))
     assert one.orders[0][1] == other.orders[0][0] == []
@@ -108,7 +114,9 @@ def test_mistakes(commands: Any) -> None:
     assert "did you mean 'themis'" in refused("2D-SW_SW", "--scheduler", "themi")
     assert "queue policy" in refused("2D-SW_SW", "--intra", "x")
     assert "not broadcast" in refused("2D-SW_SW", "--collective", "broadcast")
-    assert "--chunks" in refused("2D-SW_SW", "--chunks", "0")
+    assert "0 chunks" in refused("2D-SW_SW", "--chunks", "0")
+    assert "neither a whole number nor 'best'" in refused("2D-SW_SW", "--chunks", "-1")
+    assert "chunks is a whole number" in refused("2D-SW_SW", "--chunks", "9" * 30)
     assert "at most" in refused("fc200@1/1ns,fc200@1/1ns", "--jitter-ns", "1")
     assert "two hours" in refused("2D-SW_SW", "--bytes", "1PiB", "--chunks", "1")
     assert "no rails topology" in commands.refused("advise", "rails", "x")

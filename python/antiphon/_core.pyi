@@ -563,7 +563,7 @@ def rails(
     scheduler: str = "search",
     intra: str | None = None,
     *,
-    chunks: SupportsIndex = 64,
+    chunks: SupportsIndex | str = 64,
     sharing: SupportsIndex = 1,
     offload: bool = False,
     fixed_delay: bool = False,
@@ -579,8 +579,9 @@ def rails(
         bytes: full buffer size.
         collective: ``all-reduce``, ``reduce-scatter``, ``all-gather`` or ``all-to-all``.
         scheduler: ``baseline``, ``themis`` or ``search``.
-        intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail``.
-        chunks: equal parts of the buffer.
+        intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail``
+            (or another with which Themis is faster than the search).
+        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any.
         sharing: chunks that share a dimension at a time, 1 to 8.
         offload: whether switches reduce and multicast.
         fixed_delay: whether Themis counts a dimension's latency as load from the start.

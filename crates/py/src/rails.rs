@@ -10,12 +10,29 @@ use antiphon_core::rails::{Dimension, Plan, Topology, advise as core_advise, run
 use antiphon_core::system::Choice;
 use pyo3::prelude::*;
 
+/// A number of chunks, or `"best"`.
+pub enum Chunks {
+    Count(u32),
+    Best,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Chunks {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.extract::<String>().is_ok_and(|text| text == "best") {
+            return Ok(Chunks::Best);
+        }
+        value.extract::<Int>()?.get("chunks").map(Chunks::Count)
+    }
+}
+
 /// Windows of time in which activity is counted.
 const WINDOWS: usize = 200;
 
 #[pyfunction]
 #[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = Int::from(64),
+    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = Chunks::Count(64),
     sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
 ), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=64, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1)")]
 #[allow(clippy::too_many_arguments)]
@@ -26,7 +43,7 @@ pub fn rails<'py>(
     collective: &str,
     scheduler: &str,
     intra: Option<&str>,
-    chunks: Int,
+    chunks: Chunks,
     sharing: Int,
     offload: bool,
     fixed_delay: bool,
@@ -37,8 +54,8 @@ pub fn rails<'py>(
     let topology = Topology::parse(topology).map_err(raise)?;
     let kind = Kind::parse(collective).map_err(raise)?;
     let known = SchedulerName::parse(scheduler).map_err(raise)?;
-    let queue = intra.map(Queue::parse).transpose().map_err(raise)?.unwrap_or(known.queue());
-    let (chunks, seed) = (chunks.get("chunks")?, seed.get("seed")?);
+    let intra = intra.map(Queue::parse).transpose().map_err(raise)?;
+    let (chunks, seed): (Chunks, u64) = (chunks, seed.get("seed")?);
     let sharing: u32 = match sharing.get("sharing")? {
         sharing @ 1..=MAX_SHARING => sharing,
         other => {
@@ -50,17 +67,29 @@ pub fn rails<'py>(
         Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: (ns * 1e3).round() as u64, seed, enforced }),
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
     };
-    let (plan, timed, jittered) = run(py, || {
-        let mut plan = Plan::uniform(&topology, kind, bytes.0, chunks, offload)?;
-        let scheduler: Box<dyn Scheduler> = match known {
-            SchedulerName::Themis => Box::new(Themis { fixed_delay }),
-            SchedulerName::Search => Box::new(Search { queue, sharing, seed, ..Search::default() }),
-            SchedulerName::Baseline => Box::new(Baseline),
+    let (plan, queue, timed, jittered) = run(py, || {
+        let search = Search { sharing, seed, ..Search::default() };
+        let chunks = match chunks {
+            Chunks::Count(chunks) => chunks,
+            Chunks::Best => search.chunks(&topology, kind, bytes.0, offload)?,
         };
-        scheduler.schedule(&topology, &mut plan);
+        let mut plan = Plan::uniform(&topology, kind, bytes.0, chunks, offload)?;
+        let queue = match (known, intra) {
+            (SchedulerName::Search, None) => search.best(&topology, &mut plan),
+            _ => {
+                let queue = intra.unwrap_or(known.queue());
+                let scheduler: Box<dyn Scheduler> = match known {
+                    SchedulerName::Themis => Box::new(Themis { fixed_delay }),
+                    SchedulerName::Search => Box::new(Search { queue, ..search }),
+                    SchedulerName::Baseline => Box::new(Baseline),
+                };
+                scheduler.schedule(&topology, &mut plan);
+                queue
+            }
+        };
         let timed = time(&topology, &plan, queue, sharing);
         let jittered = jitter.map(|jitter| consistency::run(&topology, &plan, queue, &jitter)).transpose()?;
-        Ok((plan, timed, jittered))
+        Ok((plan, queue, timed, jittered))
     })?;
     let advice = core_advise::advise(&topology);
     let dimensions = topology.dimensions.iter().enumerate();
@@ -97,7 +126,7 @@ pub fn rails<'py>(
             bytes: plan.bytes,
             scheduler: known.name(),
             intra: queue.name(),
-            chunks: chunks,
+            chunks: plan.orders.len(),
             time_ns: nanos(timed.time_ps),
             jittered_time_ns: jittered.map(nanos),
             utilization: timed.mean_utilization(&topology),

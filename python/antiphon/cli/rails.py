@@ -9,6 +9,7 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import JSON, completing
+from antiphon.errors import AntiphonError
 from antiphon.terminal import print_json, print_rails, print_rails_advice
 
 
@@ -41,7 +42,7 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
     help="Queue policy of a dimension: fifo, scf, scf-before or tail.  [default: fifo, scf, tail, by scheduler]",
     shell_complete=completing(antiphon.rails_queues),
 )
-@click.option("--chunks", type=click.IntRange(1, 65536), default=64, show_default=True, help="Parts of the buffer.")
+@click.option("--chunks", default="64", show_default=True, help="Parts of the buffer: a number, or best.")
 @click.option("--sharing", type=click.IntRange(1, 8), default=1, show_default=True, help="Chunks served at once.")
 @click.option("--offload", is_flag=True, help="Switches reduce and multicast by themselves.")
 @click.option("--fixed-delay", is_flag=True, help="Themis counts latencies as load from the start.")
@@ -49,16 +50,18 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
 @click.option("--free-order", is_flag=True, help="With jitter: NPUs do not keep to one order (may deadlock).")
 @click.option("--seed", type=click.IntRange(0, 2**63), default=1, show_default=True, help="Of the search and jitter.")
 @JSON
-def rails(topology: str, size: str, schedulers: str, free_order: bool, as_json: bool, **parameters: Any) -> None:
+def rails(
+    topology: str, size: str, schedulers: str, chunks: str, free_order: bool, as_json: bool, **parameters: Any
+) -> None:
     """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
 
     TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions, nearest first:
     ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
     """
-    runs = [
-        antiphon.rails(topology, size, scheduler=name, enforced=not free_order, **parameters)
-        for name in schedulers.split(",")
-    ]
+    if chunks != "best" and not chunks.isdecimal():
+        raise AntiphonError(f"chunks '{chunks[:40]}' is neither a whole number nor 'best'", "bad-size")
+    parameters |= {"chunks": "best" if chunks == "best" else int(chunks), "enforced": not free_order}
+    runs = [antiphon.rails(topology, size, scheduler=name, **parameters) for name in schedulers.split(",")]
     if not as_json:
         print_rails(runs)
     elif len(runs) == 1:

@@ -99,6 +99,32 @@ fn the_search_reaches_99_percent() {
     }
 }
 
+/// On every one of the 30 points, and with few chunks, whatever the queue policy.
+#[test]
+fn the_best_never_loses_to_themis() {
+    for (name, _) in &PRESETS[..6] {
+        let topology = Topology::parse(name).unwrap();
+        for (size, chunks) in SIZES_MB.map(|size| (size, 64)).into_iter().chain([(100, 4), (100, 8), (100, 16)]) {
+            let themis = scheduled(&topology, &Themis::default(), size * 1_000_000, chunks);
+            let mut plan = themis.clone();
+            let queue = Search::default().best(&topology, &mut plan);
+            let best = run(&topology, &plan, queue, 1).time_ps;
+            for &(_, queue) in Queue::ALL {
+                assert!(best <= run(&topology, &themis, queue, 1).time_ps, "{name}, {size} MB, {chunks} chunks");
+            }
+        }
+    }
+}
+
+#[test]
+fn as_many_chunks_as_are_worth_it() {
+    let search = Search { stages: 200_000, ..Search::default() };
+    let chunks = |spec| search.chunks(&Topology::parse(spec).unwrap(), Kind::AllReduce, 100_000_000, false).unwrap();
+    // One dimension is busy all the time with a single chunk; three need many.
+    assert_eq!(chunks("sw16@800/0ns"), 1);
+    assert!((16..=256).contains(&chunks("3D-SW_SW_SW_hetero")));
+}
+
 #[test]
 fn a_million_npus_cost_no_more() {
     let topology = Topology::parse(&["fc10@1000/700ns"; 6].join(",")).unwrap();

@@ -1,9 +1,13 @@
 //! A search for the orders of chunks, by timing them.
 
 use super::{Scheduler, Themis};
+use crate::collective::Kind;
+use crate::error::Result;
 use crate::rails::engine::{Engine, Queue};
 use crate::rails::plan::Plan;
 use crate::rails::topology::Topology;
+use crate::system::Choice;
+use crate::units::Bytes;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
@@ -31,8 +35,55 @@ impl Default for Search {
     }
 }
 
+/// Numbers of chunks that [`Search::chunks`] tries.
+const CHUNKS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// More chunks are worth it if they save more than this share of the time.
+const WORTH: f64 = 0.005;
+
+impl Search {
+    /// Schedules `plan` and chooses the queue policy too: that of the search, or another with which
+    /// Themis is faster. So it never loses to Themis, with whatever policy.
+    pub fn best(&self, topology: &Topology, plan: &mut Plan) -> Queue {
+        let time = |plan: &Plan, queue| {
+            Engine::new(topology.dimensions.len(), queue, self.sharing).run(topology, plan, |_, _| ())
+        };
+        let mut themis = plan.clone();
+        self.schedule(topology, plan);
+        Themis::default().schedule(topology, &mut themis);
+        let (mut best, mut chosen) = (time(plan, self.queue), self.queue);
+        for &(_, queue) in Queue::ALL {
+            let other = time(&themis, queue);
+            if other < best {
+                (best, chosen) = (other, queue);
+                plan.orders.clone_from(&themis.orders);
+            }
+        }
+        chosen
+    }
+
+    /// The fewest chunks, of powers of two up to 256, that are about as fast as any: each costs messages.
+    ///
+    /// # Errors
+    /// As [`Plan::uniform`].
+    pub fn chunks(&self, topology: &Topology, kind: Kind, bytes: Bytes, offload: bool) -> Result<u32> {
+        let mut times = Vec::new();
+        for chunks in CHUNKS {
+            let mut plan = Plan::uniform(topology, kind, bytes, chunks, offload)?;
+            let queue = Search { stages: self.stages / 4, ..*self }.best(topology, &mut plan);
+            let time = Engine::new(topology.dimensions.len(), queue, self.sharing).run(topology, &plan, |_, _| ());
+            times.push((chunks, time as f64));
+        }
+        let least = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+        let enough = times.iter().find(|(_, time)| *time <= least * (1.0 + WORTH));
+        Ok(enough.map_or(CHUNKS[0], |(chunks, _)| *chunks))
+    }
+}
+
 impl Scheduler for Search {
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
+        if topology.dimensions.len() < 2 {
+            return; // one order
+        }
         let mut engine = Engine::new(topology.dimensions.len(), self.queue, self.sharing);
         let mut time = |plan: &Plan| engine.run(topology, plan, |_, _| ());
         let baseline = plan.clone();
