@@ -91,7 +91,7 @@ class RailsPoint(Job):
     topology: str
     bytes: int
     scheduler: str
-    intra: str
+    intra: str | None = None
     chunks: int = 64
     fixed_delay: bool = False
     tables: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ class Series:
 
     Attributes:
         name: for the reader, and the key of its style.
-        scheduler: what it is here, with ``intra`` its queue policy.
+        scheduler: what it is here, with ``intra`` its queue policy (None: the scheduler chooses).
         drawn: whether it is in plots; if not, it is in the rows only.
         stands_for: the name of the paper's series, if it has it.
         fixed_delay: whether Themis' loads start at the latency A_K.
@@ -38,7 +38,7 @@ class Series:
 
     name: str
     scheduler: str
-    intra: str
+    intra: str | None
     style: Style
     drawn: bool = True
     stands_for: str = ""
@@ -83,7 +83,7 @@ SCF_DELAY = Series(
     fixed_delay=True,
     note=FROM_DELAY,
 )
-SEARCH = Series("Search", "search", "tail", Style("#d55e00", "P"), note="Not in the paper: Antiphon's own scheduler.")
+SEARCH = Series("Search", "search", None, Style("#d55e00", "P"), note="Not in the paper: Antiphon's own scheduler.")
 
 SERIES = (BASELINE, FIFO, SCF, SCF_BEFORE, FIFO_DELAY, SCF_DELAY, SEARCH)
 """In the order of the paper's legends, ours last."""

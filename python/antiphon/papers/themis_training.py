@@ -53,7 +53,8 @@ class Model:
             ("model_parallel", self.parallel),
             ("recompute", self.recomputes),
         )
-        return TrainingPoint(self.name, f"rails:{topology}", f"{series.scheduler}:{series.intra}", options)
+        algorithm = series.scheduler if series.intra is None else f"{series.scheduler}:{series.intra}"
+        return TrainingPoint(self.name, f"rails:{topology}", algorithm, options)
 
 
 RESNET = Model("ResNet-152", "resnet152", 32)
