@@ -83,10 +83,10 @@ fn prove_all(fabric: &Fabric, bytes: u64) -> Vec<&'static str> {
 #[test]
 fn which_algorithms_apply_where() {
     for (spec, expected) in [
-        ("mesh:4x4", "ring ring-bi ring-2d dbtree multitree tto halving-doubling direct"),
-        ("mesh:3x3", "ring ring-bi-odd ring-2d dbtree multitree tto direct"),
-        ("mesh:3x5", "ring ring-bi-odd ring-2d dbtree multitree tto direct"),
-        ("mesh:2x3", "ring ring-bi ring-2d dbtree multitree tto direct"),
+        ("mesh:4x4", "ring ring-bi ring-2d dbtree multitree tto combs halving-doubling direct"),
+        ("mesh:3x3", "ring ring-bi-odd ring-2d dbtree multitree tto combs direct"),
+        ("mesh:3x5", "ring ring-bi-odd ring-2d dbtree multitree tto combs direct"),
+        ("mesh:2x3", "ring ring-bi ring-2d dbtree multitree tto combs direct"),
         ("mesh:5", "dbtree multitree direct"),
         ("mesh:2x2x3", "ring ring-bi dbtree multitree direct"),
         ("torus:3x3", "ring ring-bi ring-2d dbtree multitree direct"),
@@ -103,7 +103,7 @@ fn which_algorithms_apply_where() {
         ("mesh:3x3,drop=4-5", "ring dbtree multitree direct"),
         ("mesh:4x4,exclude=5", "dbtree multitree direct"),
         ("mesh:4x4,dead=15", "dbtree multitree direct"),
-        ("mesh:4x4,slow=0-1:0.5", "ring ring-bi ring-2d dbtree multitree tto halving-doubling direct"),
+        ("mesh:4x4,slow=0-1:0.5", "ring ring-bi ring-2d dbtree multitree tto combs halving-doubling direct"),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         let applied = prove_all(&fabric, 100_000);
@@ -299,6 +299,39 @@ fn chunks_are_not_empty() {
                 let last = schedule.chunk_range(id as u32, lane.chunks.saturating_sub(2));
                 assert!(!last.is_empty(), "{spec}: lane {id}");
             }
+        }
+    }
+}
+
+/// The physical limit (reference: mesh-optimum): within 3 % of the bound at 128 MiB and 1 GiB, with no
+/// chiplet left out, and never slower than TTO or a ring.
+#[test]
+fn combs_reach_the_bound() {
+    let system = System::preset("tto").unwrap();
+    let collective = Collective::new(Kind::AllReduce);
+    let time = |fabric: &Fabric, bytes, name| {
+        let schedule = algorithm::build(fabric, &system, collective, bytes, name).unwrap();
+        assert!(name != "combs" || schedule.excluded.is_empty());
+        verify(fabric, &schedule).unwrap();
+        simulate(fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps
+    };
+    for (spec, ring) in
+        [("mesh:4x4", "ring-bi"), ("mesh:5x5", "ring-bi-odd"), ("mesh:8x8", "ring-bi"), ("mesh:9x9", "ring-bi-odd")]
+    {
+        let fabric = Fabric::parse(spec).unwrap();
+        for bytes in [64 << 10, 512 << 10, 4 << 20, 128 << 20] {
+            let combs = time(&fabric, bytes, "combs");
+            for other in ["tto", ring] {
+                assert!(combs <= time(&fabric, bytes, other), "{spec}, {bytes} bytes, {other}");
+            }
+        }
+    }
+    for spec in ["mesh:4x4", "mesh:8x8", "mesh:9x9", "mesh:16x16", "mesh:3x5", "mesh:4x8", "mesh:8x9"] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for bytes in [128 << 20, 1 << 30] {
+            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap().time_ps;
+            let combs = time(&fabric, bytes, "combs");
+            assert!(combs as f64 <= 1.03 * bound as f64, "{spec}, {bytes} bytes: {combs} {bound}");
         }
     }
 }

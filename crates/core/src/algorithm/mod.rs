@@ -1,5 +1,6 @@
 //! Collective algorithms, one per file, behind one trait.
 
+mod combs;
 mod cycle;
 mod dbtree;
 mod direct;
@@ -48,7 +49,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 9] = [
+pub const ALL: [&dyn Algorithm; 10] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -56,6 +57,7 @@ pub const ALL: [&dyn Algorithm; 9] = [
     &dbtree::DbTree,
     &multitree::MultiTree,
     &tto::Tto,
+    &combs::Combs,
     &halving_doubling::HalvingDoubling,
     &direct::Direct,
 ];
