@@ -154,7 +154,7 @@ impl TrainingPlan {
     }
 
     #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
-           text_signature = "(topology, scheduler='search', intra=None, chunks=64, offload=False)")]
+           text_signature = "($self, topology, scheduler='search', intra=None, chunks=64, offload=False)")]
     fn run_on_rails<'py>(
         &self,
         py: Python<'py>,

@@ -8,6 +8,7 @@ use crate::rails::plan::{Plan, Stage};
 use crate::rails::{Queue, Scheduler, Topology};
 use crate::units::Picos;
 use crate::workload::{Exchange, Pass};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 /// Some dimensions of a topology, or parts of them, as a topology of its own.
@@ -106,12 +107,12 @@ impl Rails {
             let data = pass == Pass::WeightGradient;
             let group = if data { &groups.data } else { &groups.model };
             let key = (kind, bytes, data);
-            if !known.contains_key(&key) {
+            if let Entry::Vacant(vacant) = known.entry(key) {
                 let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, offload)?;
                 scheduler.schedule(&group.topology, &mut plan);
                 let in_whole = |stage: Stage| Stage { dimension: group.numbers[usize::from(stage.dimension)], ..stage };
                 let of = |order| plan.stages(&group.topology, order).map(in_whole).collect();
-                known.insert(key, plan.orders.iter().map(of).collect());
+                vacant.insert(plan.orders.iter().map(of).collect());
             }
             stages.push(known[&key].clone());
         }
