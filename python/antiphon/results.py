@@ -332,7 +332,8 @@ class RailsRun(ByValue):
         time_ns: completion of the last chunk.
         jittered_time_ns: the same with every NPU by itself and jitter; None without jitter.
         utilization: mean over dimensions, weighted by their rates, 0 to 1.
-        utilization_bound: no scheduler reaches more in an AllReduce, latency apart.
+        utilization_bound: no scheduler reaches more in an AllReduce, latency apart; None for other
+            collectives and where switches reduce.
         dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
         orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
         proof: what was proven of the plan's messages, by symmetry, and what that rests on; None where
@@ -351,7 +352,7 @@ class RailsRun(ByValue):
     time_ns: float
     jittered_time_ns: float | None
     utilization: float
-    utilization_bound: float
+    utilization_bound: float | None
     dimensions: Table
     orders: list[tuple[list[int], list[int]]]
     proof: str | None

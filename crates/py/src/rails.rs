@@ -132,7 +132,9 @@ pub fn rails<'py>(
         Ok((plan, queue, timed, proof, jittered))
     })?;
     let Task { topology, kind, scheduler: known, .. } = task;
-    let advice = core_advise::advise(&topology);
+    // The bound is that of an AllReduce by messages.
+    let bounded = kind == Kind::AllReduce && !plan.offload;
+    let bound = bounded.then(|| core_advise::advise(&topology).utilization_bound);
     let dimensions = topology.dimensions.iter().enumerate();
     let names = dimensions.clone().map(|(number, dimension)| name(number, dimension));
     let table = Table::new(py)
@@ -161,7 +163,7 @@ pub fn rails<'py>(
             time_ns: nanos(timed.time_ps),
             jittered_time_ns: jittered.map(nanos),
             utilization: timed.mean_utilization(&topology),
-            utilization_bound: advice.utilization_bound,
+            utilization_bound: bound,
             dimensions: table.0,
             orders: orders,
             proof: proof,
