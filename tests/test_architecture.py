@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "endpoint": ABOVE,
     "export": ABOVE,
     "simulate": ABOVE | {"endpoint", "noc"},
-    "rails": ABOVE,
+    "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},
     "compute": FABRIC | {"system", "workload"},
     "energy": ABOVE | {"simulate"},

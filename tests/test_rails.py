@@ -72,6 +72,22 @@ def test_jitter() -> None:
     assert caught.value.code == "stalled"
 
 
+@pytest.mark.parametrize("scheduler", antiphon.rails_schedulers())
+def test_messages_take_as_long_as_stages(scheduler: str) -> None:
+    topology = "ring4@2000/20ns,sw4@800/700ns,fc2@400/700ns"
+    stages = antiphon.rails(topology, "256MiB", scheduler=scheduler, chunks=8)
+    fabric, schedule = antiphon.rails_messages(topology, "256MiB", scheduler=scheduler, chunks=8)
+    assert antiphon.verify(fabric, schedule).complete
+    assert antiphon.simulate(fabric, schedule, "ideal").time_ns == pytest.approx(stages.time_ns, rel=0.02)
+
+
+def test_large_plans_are_proven_by_symmetry() -> None:
+    proof = antiphon.rails("4D-Ring_FC_Ring_SW").proof
+    assert proof is not None
+    assert proof.startswith("proven by symmetry for 1024 NPUs")
+    assert antiphon.rails("2D-SW_SW", offload=True).proof is None
+
+
 def test_results_are_values() -> None:
     run = antiphon.rails(FIG_5, chunks=4)
     assert pickle.loads(pickle.dumps(run)) == run == antiphon.rails(FIG_5, chunks=4)

@@ -47,6 +47,7 @@ __all__ = [
     "noc",
     "parse_bytes",
     "rails",
+    "rails_messages",
     "rails_queues",
     "rails_schedulers",
     "rails_topologies",
@@ -592,6 +593,33 @@ def rails(
     Raises:
         AntiphonError: ``bad-spec``, ``unknown-name``, ``bad-size``, ``not-applicable``, ``too-large``;
             ``stalled`` with the cycle of NPUs that wait for each other.
+    """
+
+def rails_messages(
+    topology: str,
+    bytes: _Size = 100000000,
+    collective: str = "all-reduce",
+    scheduler: str = "search",
+    intra: str | None = None,
+    *,
+    chunks: SupportsIndex | str = 16,
+    slices: SupportsIndex = 1,
+    seed: SupportsIndex = 1,
+) -> tuple[Fabric, Schedule]:
+    """The same plan as messages: the expanded fabric, and a schedule to verify and simulate on it.
+
+    Args:
+        topology: as in ``rails``; up to some dozens of NPUs.
+        bytes: full buffer size.
+        collective: as in ``rails``.
+        scheduler: as in ``rails``.
+        intra: as in ``rails``.
+        chunks: as in ``rails``.
+        slices: parts of a chunk that follow each other through the steps of a stage.
+        seed: of the search.
+
+    Raises:
+        AntiphonError: as ``rails``; ``too-large`` past the limits of fabrics and schedules.
     """
 
 def rails_topologies() -> list[tuple[str, str]]:

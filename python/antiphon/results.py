@@ -332,9 +332,12 @@ class RailsRun(ByValue):
         time_ns: completion of the last chunk.
         jittered_time_ns: the same with every NPU by itself and jitter; None without jitter.
         utilization: mean over dimensions, weighted by their rates, 0 to 1.
-        utilization_bound: no scheduler reaches more in an AllReduce, latency apart.
+        utilization_bound: no scheduler reaches more in an AllReduce, latency apart; None for other
+            collectives and where switches reduce.
         dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
         orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
+        proof: what was proven of the plan's messages, by symmetry, and what that rests on; None where
+            they are too many or switches reduce.
         timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
             dimension had a chunk.
         stages: every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0),
@@ -351,9 +354,10 @@ class RailsRun(ByValue):
     time_ns: float
     jittered_time_ns: float | None
     utilization: float
-    utilization_bound: float
+    utilization_bound: float | None
     dimensions: Table
     orders: list[tuple[list[int], list[int]]]
+    proof: str | None
     timeline: Table
     stages: Table
 
@@ -371,6 +375,7 @@ class RailsRun(ByValue):
             "jittered_time_ns": self.jittered_time_ns,
             "utilization": self.utilization,
             "utilization_bound": self.utilization_bound,
+            "proof": self.proof,
             "dimensions": rows_of(self.dimensions),
             "orders": [{"first": list(first), "gather": list(gather)} for first, gather in self.orders],
         }

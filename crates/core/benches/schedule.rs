@@ -1,9 +1,11 @@
-//! Building and proving schedules, and lower bounds.
+//! Building and proving schedules, rails among them, and lower bounds.
 
 use antiphon_core::algorithm;
 use antiphon_core::bound::lower_bound;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::fabric::Fabric;
+use antiphon_core::rails::scheduler::{Scheduler, Themis};
+use antiphon_core::rails::{Expansion, Plan, Queue, Topology, lower, prove_by_symmetry, run};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use criterion::{BenchmarkId, Criterion, SamplingMode};
@@ -33,6 +35,28 @@ fn build_and_verify(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Rails in stages, lowered to messages and proven, and proven by symmetry.
+fn rails(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("rails");
+    group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    let topology = Topology::parse("ring4@2000/20ns,sw4@800/700ns,fc4@400/700ns").unwrap();
+    let mut plan = Plan::uniform(&topology, Kind::AllReduce, BYTES, 16, false).unwrap();
+    Themis::default().schedule(&topology, &mut plan);
+    let timed = run(&topology, &plan, Queue::Smallest, 1);
+    let expansion = Expansion::new(&topology).unwrap();
+    group.bench_function("lower-and-verify/4x4x4", |bencher| {
+        bencher.iter(|| verify(&expansion.fabric, &lower(&expansion, &plan, &timed, 1).unwrap()).unwrap());
+    });
+    let topology = Topology::parse("4D-Ring_FC_Ring_SW").unwrap();
+    let mut plan = Plan::uniform(&topology, Kind::AllReduce, BYTES, 64, false).unwrap();
+    Themis::default().schedule(&topology, &mut plan);
+    let timed = run(&topology, &plan, Queue::Smallest, 1);
+    group.bench_function("prove-by-symmetry/1024", |bencher| {
+        bencher.iter(|| prove_by_symmetry(&topology, &plan, &timed).unwrap());
+    });
+    group.finish();
+}
+
 fn bounds(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("lower-bound");
     group.sample_size(10).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
@@ -48,6 +72,7 @@ fn bounds(criterion: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     build_and_verify(&mut criterion);
+    rails(&mut criterion);
     bounds(&mut criterion);
     criterion.final_summary();
 }

@@ -26,7 +26,7 @@ mod _core {
         parse_bytes, shard, simulate, systems, verify,
     };
     #[pymodule_export]
-    use super::rails::{advise_rails, rails, rails_queues, rails_schedulers, rails_topologies};
+    use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -1,12 +1,16 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
 use crate::convert::{Int, Size, Table, fields, nanos, raise, record, run};
+use crate::fabric::Fabric;
+use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
-use antiphon_core::rails::{Dimension, Plan, Topology, advise as core_advise, run as time, topology};
+use antiphon_core::rails::{
+    Dimension, Expansion, Plan, Run, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
+};
 use antiphon_core::system::Choice;
 use pyo3::prelude::*;
 
@@ -30,6 +34,47 @@ impl<'py> FromPyObject<'_, 'py> for Chunks {
 /// Windows of time in which activity is counted.
 const WINDOWS: usize = 200;
 
+/// What is scheduled, and how.
+struct Task {
+    topology: Topology,
+    kind: Kind,
+    bytes: u64,
+    scheduler: SchedulerName,
+    intra: Option<Queue>,
+    chunks: Chunks,
+    sharing: u32,
+    offload: bool,
+    fixed_delay: bool,
+    seed: u64,
+}
+
+impl Task {
+    /// The plan, the queue policy it is for, and its timing.
+    fn run(&self) -> Result<(Plan, Queue, Run), Error> {
+        let search = Search { sharing: self.sharing, seed: self.seed, ..Search::default() };
+        let chunks = match self.chunks {
+            Chunks::Count(chunks) => chunks,
+            Chunks::Best => search.chunks(&self.topology, self.kind, self.bytes, self.offload)?,
+        };
+        let mut plan = Plan::uniform(&self.topology, self.kind, self.bytes, chunks, self.offload)?;
+        let queue = match (self.scheduler, self.intra) {
+            (SchedulerName::Search, None) => search.best(&self.topology, &mut plan),
+            (scheduler, intra) => {
+                let queue = intra.unwrap_or(scheduler.queue());
+                let scheduler: Box<dyn Scheduler> = match scheduler {
+                    SchedulerName::Themis => Box::new(Themis { fixed_delay: self.fixed_delay }),
+                    SchedulerName::Search => Box::new(Search { queue, ..search }),
+                    SchedulerName::Baseline => Box::new(Baseline),
+                };
+                scheduler.schedule(&self.topology, &mut plan);
+                queue
+            }
+        };
+        let timed = time(&self.topology, &plan, queue, self.sharing);
+        Ok((plan, queue, timed))
+    }
+}
+
 #[pyfunction]
 #[pyo3(signature = (
     topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = Chunks::Count(64),
@@ -51,12 +96,8 @@ pub fn rails<'py>(
     enforced: bool,
     seed: Int,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let topology = Topology::parse(topology).map_err(raise)?;
-    let kind = Kind::parse(collective).map_err(raise)?;
-    let known = SchedulerName::parse(scheduler).map_err(raise)?;
-    let intra = intra.map(Queue::parse).transpose().map_err(raise)?;
-    let (chunks, seed): (Chunks, u64) = (chunks, seed.get("seed")?);
-    let sharing: u32 = match sharing.get("sharing")? {
+    let seed: u64 = seed.get("seed")?;
+    let sharing = match sharing.get("sharing")? {
         sharing @ 1..=MAX_SHARING => sharing,
         other => {
             return Err(raise(Error::new(Code::BadSize, format!("sharing is {other}; expected 1 to {MAX_SHARING}"))));
@@ -67,31 +108,33 @@ pub fn rails<'py>(
         Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: (ns * 1e3).round() as u64, seed, enforced }),
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
     };
-    let (plan, queue, timed, jittered) = run(py, || {
-        let search = Search { sharing, seed, ..Search::default() };
-        let chunks = match chunks {
-            Chunks::Count(chunks) => chunks,
-            Chunks::Best => search.chunks(&topology, kind, bytes.0, offload)?,
+    let task = Task {
+        topology: Topology::parse(topology).map_err(raise)?,
+        kind: Kind::parse(collective).map_err(raise)?,
+        bytes: bytes.0,
+        scheduler: SchedulerName::parse(scheduler).map_err(raise)?,
+        intra: intra.map(Queue::parse).transpose().map_err(raise)?,
+        chunks,
+        sharing,
+        offload,
+        fixed_delay,
+        seed,
+    };
+    let (plan, queue, timed, proof, jittered) = run(py, || {
+        let (plan, queue, timed) = task.run()?;
+        let proof = match prove_by_symmetry(&task.topology, &plan, &timed) {
+            Ok(proof) => Some(proof.to_string()),
+            // Too large to be followed, or not made of messages.
+            Err(error) if matches!(error.code, Code::TooLarge | Code::NotApplicable) => None,
+            Err(error) => return Err(error),
         };
-        let mut plan = Plan::uniform(&topology, kind, bytes.0, chunks, offload)?;
-        let queue = match (known, intra) {
-            (SchedulerName::Search, None) => search.best(&topology, &mut plan),
-            _ => {
-                let queue = intra.unwrap_or(known.queue());
-                let scheduler: Box<dyn Scheduler> = match known {
-                    SchedulerName::Themis => Box::new(Themis { fixed_delay }),
-                    SchedulerName::Search => Box::new(Search { queue, ..search }),
-                    SchedulerName::Baseline => Box::new(Baseline),
-                };
-                scheduler.schedule(&topology, &mut plan);
-                queue
-            }
-        };
-        let timed = time(&topology, &plan, queue, sharing);
-        let jittered = jitter.map(|jitter| consistency::run(&topology, &plan, queue, &jitter)).transpose()?;
-        Ok((plan, queue, timed, jittered))
+        let jittered = jitter.map(|jitter| consistency::run(&task.topology, &plan, queue, &jitter)).transpose()?;
+        Ok((plan, queue, timed, proof, jittered))
     })?;
-    let advice = core_advise::advise(&topology);
+    let Task { topology, kind, scheduler: known, .. } = task;
+    // The bound is that of an AllReduce by messages.
+    let bounded = kind == Kind::AllReduce && !plan.offload;
+    let bound = bounded.then(|| core_advise::advise(&topology).utilization_bound);
     let dimensions = topology.dimensions.iter().enumerate();
     let names = dimensions.clone().map(|(number, dimension)| name(number, dimension));
     let table = Table::new(py)
@@ -130,13 +173,52 @@ pub fn rails<'py>(
             time_ns: nanos(timed.time_ps),
             jittered_time_ns: jittered.map(nanos),
             utilization: timed.mean_utilization(&topology),
-            utilization_bound: advice.utilization_bound,
+            utilization_bound: bound,
             dimensions: table.0,
             orders: orders,
+            proof: proof,
             timeline: timeline.0,
             stages: stages.0,
         }),
     )
+}
+
+#[pyfunction]
+#[pyo3(signature = (
+    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *,
+    chunks = Chunks::Count(16), slices = Int::from(1), seed = Int::from(1),
+), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=16, slices=1, seed=1)")]
+#[allow(clippy::too_many_arguments)]
+pub fn rails_messages(
+    py: Python<'_>,
+    topology: &str,
+    bytes: Size,
+    collective: &str,
+    scheduler: &str,
+    intra: Option<&str>,
+    chunks: Chunks,
+    slices: Int,
+    seed: Int,
+) -> PyResult<(Fabric, Schedule)> {
+    let task = Task {
+        topology: Topology::parse(topology).map_err(raise)?,
+        kind: Kind::parse(collective).map_err(raise)?,
+        bytes: bytes.0,
+        scheduler: SchedulerName::parse(scheduler).map_err(raise)?,
+        intra: intra.map(Queue::parse).transpose().map_err(raise)?,
+        chunks,
+        sharing: 1,
+        offload: false,
+        fixed_delay: false,
+        seed: seed.get("seed")?,
+    };
+    let slices = slices.get("slices")?;
+    run(py, || {
+        let expansion = Expansion::new(&task.topology)?;
+        let (plan, _, timed) = task.run()?;
+        let schedule = lower(&expansion, &plan, &timed, slices)?;
+        Ok((Fabric(expansion.fabric.into()), Schedule(schedule)))
+    })
 }
 
 /// Dimension numbers, from 1, of the stages before the AllGather and of the AllGather.

@@ -2,18 +2,28 @@
 //! the scheduling of chunks over their dimensions (Themis, ISCA 2022).
 //!
 //! `Topology --scheduler--> Plan --engine--> Run` at the level of stages: every NPU does the same, so
-//! one of them stands for all and cost does not grow with their number.
+//! one of them stands for all and cost does not grow with their number. `lower` makes of both a
+//! message-level `Schedule` on the `Expansion` of the topology, for the verifier and the simulators.
 
 pub mod advise;
+mod basic;
 pub mod consistency;
+mod coordinates;
 pub mod engine;
+pub mod fabric;
+mod layout;
+pub mod lower;
 pub mod plan;
 pub mod scheduler;
+pub mod symmetry;
 pub mod topology;
 
 pub use engine::{Queue, Run, run};
+pub use fabric::Expansion;
+pub use lower::lower;
 pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
+pub use symmetry::{SymmetryProof, prove_by_symmetry};
 pub use topology::{Dimension, Shape, Topology};
 
 #[cfg(test)]

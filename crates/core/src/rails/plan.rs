@@ -147,8 +147,9 @@ impl Plan {
             let dimension = &topology.dimensions[usize::from(number)];
             let parts_before = parts;
             match basic {
-                Basic::Reduce => parts *= dimension.size,
-                Basic::Gather => parts /= dimension.size,
+                // A plan that uses a dimension twice is wrong, but no reason to fail here.
+                Basic::Reduce => parts = parts.saturating_mul(dimension.size),
+                Basic::Gather => parts = (parts / dimension.size).max(1),
                 Basic::Exchange => {}
             }
             let largest = parts.min(parts_before);

@@ -105,7 +105,7 @@ pub struct Packets {
 
 impl System {
     /// Names of the presets.
-    pub const PRESETS: [&'static str; 2] = ["generic", "tto"];
+    pub const PRESETS: [&'static str; 3] = ["generic", "ideal", "tto"];
 
     /// A preset by name.
     ///
@@ -132,6 +132,15 @@ impl System {
                 hand_off_ps: 10_000,
                 reduce_rate: None,
                 processor: Processor::parse("roofline")?,
+            }),
+            // What stage-level models leave out costs nothing here (docs/rails.md).
+            "ideal" => Ok(System {
+                name: "ideal".into(),
+                description: "25 GB/s links, 20 ns latency, 64 KiB packets without header; hand-off and reductions are free".into(),
+                packet: PacketFormat { payload_bytes: 64 << 10, flit_bytes: 256, header_flits: 0, fixed_size: false },
+                router: RouterModel { depth_flits: 512, ..System::preset("generic")?.router },
+                hand_off_ps: 0,
+                ..System::preset("generic")?
             }),
             // reference/tto.md section 1; Table II of the paper.
             "tto" => Ok(System {

@@ -107,14 +107,18 @@ impl Rails {
             let data = pass == Pass::WeightGradient;
             let group = if data { &groups.data } else { &groups.model };
             let key = (kind, bytes, data);
-            if let Entry::Vacant(vacant) = known.entry(key) {
-                let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, offload)?;
-                scheduler.schedule(&group.topology, &mut plan);
-                let in_whole = |stage: Stage| Stage { dimension: group.numbers[usize::from(stage.dimension)], ..stage };
-                let of = |order| plan.stages(&group.topology, order).map(in_whole).collect();
-                vacant.insert(plan.orders.iter().map(of).collect());
-            }
-            stages.push(known[&key].clone());
+            let of_chunks = match known.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, offload)?;
+                    scheduler.schedule(&group.topology, &mut plan);
+                    let in_whole =
+                        |stage: Stage| Stage { dimension: group.numbers[usize::from(stage.dimension)], ..stage };
+                    let of = |order| plan.stages(&group.topology, order).map(in_whole).collect();
+                    new.insert(plan.orders.iter().map(of).collect())
+                }
+            };
+            stages.push(of_chunks.clone());
         }
         Ok(Rails {
             engine: Engine::new(topology.dimensions.len(), queue, 1),

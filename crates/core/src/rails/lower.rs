@@ -1,0 +1,279 @@
+//! Lowers a plan to messages: a schedule on the expanded fabric, for the verifier and the simulators.
+//!
+//! A chunk is a product of blocks, one for every NPU, numbered by its owner's coordinates. A
+//! ReduceScatter along a dimension leaves an NPU with the blocks that have its own coordinate there, an
+//! AllGather along it brings the others back; so both may go through the dimensions in any order. In
+//! an AllToAll blocks have a source too, whose coordinates become those of the destination one
+//! dimension after another.
+
+use super::basic::{self, Message};
+use super::engine::{Run, Span};
+use super::fabric::Expansion;
+use super::layout::{Layout, carried, pieces};
+use super::plan::{Basic, Plan, Stage};
+use crate::collective::{Collective, Kind, shard};
+use crate::error::{Code, Error, Result};
+use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
+use crate::units::Picos;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most slices of a chunk.
+pub const MAX_SLICES: u32 = 64;
+/// Most lanes of a lowered plan.
+const MAX_LANES: u64 = 1 << 22;
+
+/// The schedule of `plan` with every dimension serving chunks in the order of `run`, a timing of it. All
+/// NPUs do the same. A stage of a chunk starts on an NPU when it has received all of the stage before,
+/// as in the stage-level model.
+///
+/// `slices` are parts of a chunk that follow each other through the steps of a stage, so that one is sent
+/// while another is on its way: with one, links idle for the latency between steps. Slices make
+/// messages smaller; they do not change what a stage sends or when it may start.
+///
+/// Wherever the blocks of a message are not adjacent lanes (AllGather orders other than the reverse of
+/// the ReduceScatter's, AllToAll), it goes as several transfers. Neither the plan nor the run is
+/// checked to be complete: that is for the verifier.
+///
+/// Complexity: O(chunks * slices * NPUs^2) lane transfers, times the dimensions for AllToAll.
+///
+/// # Errors
+/// [`Code::NotApplicable`] if switches are to reduce by themselves, [`Code::BadSpec`] if plan, run and
+/// topology do not belong together, [`Code::BadSize`] for no slices, [`Code::TooLarge`] past the limits of a schedule.
+pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Result<Schedule> {
+    if !(1..=MAX_SLICES).contains(&slices) {
+        return Err(Error::new(Code::BadSize, format!("{slices} slices: expected 1 to {MAX_SLICES}")));
+    }
+    if plan.offload {
+        let what = "messages cannot be reduced by switches; lower the plan without offload";
+        return Err(Error::new(Code::NotApplicable, what));
+    }
+    let stages = stages(expansion, plan)?;
+    check_size(expansion, plan, &stages, slices)?;
+    let mut lowering = Lowering::new(expansion, plan, stages, slices);
+    for moment in lowering.moments(run)? {
+        lowering.add(&moment)?;
+    }
+    lowering.builder.finish()
+}
+
+/// One step of a stage of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    /// When it would start if the stage were alone.
+    at_ps: Picos,
+    /// Number of the stage among all, by start.
+    turn: u32,
+    step: u32,
+    chunk: u32,
+    stage: u32,
+}
+
+/// Stages of every chunk, whose dimensions all exist.
+fn stages(expansion: &Expansion, plan: &Plan) -> Result<Vec<Vec<Stage>>> {
+    let dimensions = expansion.topology.dimensions.len();
+    for (chunk, order) in plan.orders.iter().enumerate() {
+        let mut numbers = order.first.as_slice().iter().chain(order.gather.as_slice());
+        if let Some(number) = numbers.find(|&&number| usize::from(number) >= dimensions) {
+            let what = format!("chunk {chunk} uses dimension {} of {dimensions}", number + 1);
+            return Err(Error::new(Code::BadSpec, what));
+        }
+    }
+    Ok(plan.orders.iter().map(|order| plan.stages(&expansion.topology, order).collect()).collect())
+}
+
+/// Refuses what the builder would refuse, before memory is taken.
+fn check_size(expansion: &Expansion, plan: &Plan, stages: &[Vec<Stage>], slices: u32) -> Result<()> {
+    let (npus, mut transfers, mut lane_transfers) = (expansion.topology.npus(), 0, 0);
+    for stage in stages.iter().flatten() {
+        let dimension = &expansion.topology.dimensions[usize::from(stage.dimension)];
+        transfers += npus * basic::count(dimension.shape, dimension.size, stage.basic);
+        // Of every block along the dimension, an NPU has those that its place in the others leaves.
+        let lanes = npus / stage.parts / dimension.size;
+        lane_transfers += npus * basic::blocks(dimension.shape, dimension.size, stage.basic) * lanes;
+    }
+    let sources = if plan.kind == Kind::AllToAll { npus } else { 1 };
+    let parts = u64::from(slices * pieces(expansion));
+    let lanes = plan.orders.len() as u64 * npus * sources * parts;
+    (transfers, lane_transfers) = (transfers * u64::from(slices), lane_transfers * parts);
+    if lanes > MAX_LANES || transfers > MAX_TRANSFERS as u64 || lane_transfers > MAX_LANE_TRANSFERS as u64 {
+        let what = format!(
+            "lowering {} chunks on {npus} NPUs takes {lanes} blocks, {transfers} messages and {lane_transfers} blocks in \
+             them; at most {MAX_LANES}, {MAX_TRANSFERS} and {MAX_LANE_TRANSFERS}; use fewer chunks or NPUs, or prove \
+             by symmetry",
+            plan.orders.len()
+        );
+        return Err(Error::new(Code::TooLarge, what));
+    }
+    Ok(())
+}
+
+struct Lowering<'a> {
+    expansion: &'a Expansion,
+    stages: Vec<Vec<Stage>>,
+    layouts: Vec<Layout>,
+    builder: Builder<'a>,
+    /// By dimension and what is done there.
+    messages: HashMap<(u8, Basic), Rc<Vec<Message>>>,
+    /// By chunk and NPU: what it has received in the chunk's last stage so far, and in the one before.
+    received: Vec<Vec<Vec<TransferId>>>,
+    before: Vec<Vec<Vec<TransferId>>>,
+    /// By link: the turn of the stage that used it last.
+    used: Vec<Option<u32>>,
+    slices: u32,
+    /// Of the schedule.
+    step: u32,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>, slices: u32) -> Self {
+        let name = format!("rails:chunks={}", plan.orders.len());
+        let mut builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
+        builder.phase(plan.kind.name(), false);
+        let (npus, pieces) = (expansion.coordinates.npus, pieces(expansion));
+        let mut layouts = Vec::new();
+        for chunk in 0..plan.orders.len() {
+            let layout = Layout::new(expansion, plan, slices, chunk, builder.schedule.lanes.len() as LaneId);
+            let dimensions = expansion.topology.dimensions.len();
+            let rank = |coordinates: &[u32]| -> u32 {
+                coordinates.iter().zip(&expansion.coordinates.strides).map(|(at, stride)| at * stride).sum()
+            };
+            for at in layout.lanes() {
+                let owner = rank(&at[..dimensions]);
+                let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 2..]) } else { owner };
+                let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
+                let parts = (slices * pieces) as usize;
+                let part = chunk * parts + (at[dimensions + 1] * pieces + at[dimensions]) as usize;
+                let (offset, bytes) = shard(length, plan.orders.len() * parts, part);
+                let offset = start + offset;
+                builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source, owner });
+            }
+            layouts.push(layout);
+        }
+        Lowering {
+            expansion,
+            stages,
+            layouts,
+            builder,
+            messages: HashMap::new(),
+            received: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
+            before: vec![Vec::new(); plan.orders.len()],
+            used: vec![None; expansion.fabric.links.len()],
+            slices,
+            step: 0,
+        }
+    }
+
+    /// All steps of all stages that `run` serves, in the order in which links send them. Stages start
+    /// in the order of service; the steps of one are a latency apart, in which the next one sends.
+    fn moments(&mut self, run: &Run) -> Result<Vec<Moment>> {
+        let mut served: Vec<_> = run.spans.iter().flatten().collect();
+        served.sort_by_key(|span| span.start_ps);
+        let mut moments = Vec::new();
+        for (turn, span) in (0..).zip(served) {
+            let Span { chunk, stage: index, start_ps, .. } = *span;
+            let Some(&stage) = self.stages.get(chunk as usize).and_then(|stages| stages.get(index as usize)) else {
+                let what = format!("the run serves stage {index} of chunk {chunk}, which the plan does not have");
+                return Err(Error::new(Code::BadSpec, what));
+            };
+            let messages = self.messages(&stage);
+            let steps = messages.last().map_or(0, |message| message.step) + 1;
+            let size = |message: &Message| (message.blocks.len() * message.pieces.len()) as u64;
+            let (mut sent, all) = (0, messages.iter().map(size).sum::<u64>());
+            for of_step in messages.chunk_by(|one, next| one.step == next.step) {
+                let step = of_step[0].step;
+                let share =
+                    |time: Picos, part: u64, of: u64| (u128::from(time) * u128::from(part) / u128::from(of)) as Picos;
+                let after = share(stage.busy_ps, sent, all) + share(stage.latency_ps, step.into(), steps.into());
+                let at_ps = start_ps.saturating_add(after);
+                moments.push(Moment { at_ps, turn, step, chunk, stage: index });
+                sent += of_step.iter().map(size).sum::<u64>();
+            }
+        }
+        moments.sort_unstable();
+        Ok(moments)
+    }
+
+    /// The messages of a stage in one group.
+    fn messages(&mut self, stage: &Stage) -> Rc<Vec<Message>> {
+        let dimension = &self.expansion.topology.dimensions[usize::from(stage.dimension)];
+        let pieces = pieces(self.expansion);
+        let make = || Rc::new(basic::messages(dimension.shape, dimension.size as u32, stage.basic, pieces));
+        self.messages.entry((stage.dimension, stage.basic)).or_insert_with(make).clone()
+    }
+
+    /// Adds a step of a stage, after all that were added before.
+    fn add(&mut self, moment: &Moment) -> Result<()> {
+        let (chunk, index) = (moment.chunk as usize, moment.stage as usize);
+        let (stage, coordinates) = (self.stages[chunk][index], &self.expansion.coordinates);
+        let number = usize::from(stage.dimension);
+        let fixed = fixed(&self.stages[chunk][..index], stage.basic, coordinates.sizes.len());
+        if moment.step == 0 {
+            self.before[chunk] =
+                std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.npus as usize]);
+        }
+        let op = if stage.basic == Basic::Reduce { Op::Reduce } else { Op::Copy };
+        let origins: Vec<u32> = coordinates.origins(number).collect();
+        let messages = self.messages(&stage);
+        for message in messages.iter().filter(|message| message.step == moment.step) {
+            for &origin in &origins {
+                let npu = |place| coordinates.with(origin, number, place);
+                let (from, to) = (npu(message.from), npu(message.to));
+                let carried =
+                    |slice| self.layouts[chunk].runs(&carried(self.expansion, &fixed, number, message, slice, origin));
+                let route = self.expansion.route(number, from, to, message.direction);
+                for (lane, lanes) in (0..self.slices).flat_map(carried) {
+                    let id = self.builder.schedule.transfers.len();
+                    self.builder.send_via(op, from, to, lane, lanes, self.step, route.clone())?;
+                    self.received[chunk][to as usize].push(id as TransferId);
+                    // What follows on the link waits too.
+                    if self.used[route[0] as usize].replace(moment.turn) != Some(moment.turn) {
+                        self.builder.schedule.transfers[id].after.clone_from(&self.before[chunk][from as usize]);
+                    }
+                }
+            }
+        }
+        self.step += 1;
+        Ok(())
+    }
+}
+
+/// Along which dimensions an NPU has only the blocks with its own coordinate, after `stages`; before
+/// them along none, or along all for an AllGather.
+fn fixed(stages: &[Stage], basic: Basic, dimensions: usize) -> Vec<bool> {
+    let first = stages.first().map_or(basic, |stage| stage.basic);
+    let mut fixed = vec![first == Basic::Gather; dimensions];
+    for stage in stages {
+        fixed[usize::from(stage.dimension)] = stage.basic != Basic::Gather;
+    }
+    fixed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::engine::{Queue, run};
+    use super::super::scheduler::{Scheduler, Themis};
+    use super::super::topology::Topology;
+    use super::*;
+    use crate::verify::{check_by_execution, verify};
+
+    #[test]
+    fn every_collective_is_proven_and_executed() {
+        for spec in ["sw4", "ring4", "ring3", "fc3", "ring2", "sw2,ring3", "ring4,sw2,fc3"] {
+            let spec: Vec<_> = spec.split(',').map(|part| format!("{part}@1000/20ns")).collect();
+            let topology = Topology::parse(&spec.join(",")).unwrap();
+            let expansion = Expansion::new(&topology).unwrap();
+            let kinds = [Kind::ReduceScatter, Kind::AllGather, Kind::AllReduce, Kind::AllToAll];
+            for (kind, slices) in kinds.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
+                let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
+                Themis::default().schedule(&topology, &mut plan);
+                let schedule = lower(&expansion, &plan, &run(&topology, &plan, Queue::Fifo, 1), slices).unwrap();
+                let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
+                assert!(proof.complete);
+                for seed in [None, Some(1)] {
+                    check_by_execution(&schedule, seed).unwrap_or_else(|e| panic!("{spec:?} {kind:?}: {e}"));
+                }
+            }
+        }
+    }
+}
