@@ -139,7 +139,7 @@ def _kept(result: Any, tables: Iterable[str]) -> Record:
 class Store:
     """Runs kept as lines of JSON in ``FOLDER/runs.jsonl``.
 
-    A line has the point, the build of Antiphon that ran it, and the record. Lines of another build
+    A line has the point, the build of Antiphon that ran it, the record, and a digest of these. Lines of another build
     are kept but not used. A last line that was cut off, as by a power failure, is dropped.
     """
 
@@ -160,6 +160,8 @@ class Store:
             raise AntiphonError(f"{folder}: exists and is not a folder", "bad-file") from None
         except OSError as error:
             raise _unusable(Path(folder), error) from None
+        if self.path.exists() and not self.path.is_file():  # a pipe would be waited for
+            raise AntiphonError(f"{self.path}: exists and is not a file", "bad-file")
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
@@ -184,6 +186,8 @@ class Store:
             try:
                 entry = json.loads(line)
                 (kind, given), made_by, record = entry["point"], entry["build"], entry["run"]
+                if entry["check"] != _check([kind, given], made_by, record):
+                    raise ValueError("it was changed")
                 if made_by != build_id():
                     self.of_other_builds += 1
                     continue
@@ -201,7 +205,9 @@ class Store:
 
     def add(self, point: Job, record: Record) -> None:
         """Keeps a record, on disk before this returns."""
-        line = _text({"point": _described(point), "build": build_id(), "run": record})
+        described, made_by = _described(point), build_id()
+        check = _check(described, made_by, record)
+        line = _text({"point": described, "build": made_by, "run": record, "check": check})
         with self._lock:
             try:
                 # In one piece, so that what is read later is whole lines.
@@ -250,6 +256,11 @@ class Store:
 def _described(point: Job) -> list[Any]:
     """What tells a point from others: its kind and its values."""
     return [type(point).__name__, asdict(point)]
+
+
+def _check(point: list[Any], made_by: str, record: Record) -> str:
+    """A digest that tells a line that was changed."""
+    return hashlib.sha256(_text([point, made_by, record]).encode()).hexdigest()[:16]
 
 
 def _text(value: Any) -> str:

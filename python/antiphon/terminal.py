@@ -225,7 +225,7 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
         console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
 
 
-def print_reproduction(reproduction: Reproduction, report: str) -> None:
+def print_reproduction(reproduction: Reproduction) -> None:
     """How many numbers of every figure agree and how far off they are; claims; where the report is."""
     console = open_console()
     headers = ("Compared", "Agree", "Differ", "Mean error", "Largest")
@@ -260,7 +260,7 @@ def print_reproduction(reproduction: Reproduction, report: str) -> None:
     stored = reproduction.runs - reproduction.new_runs
     stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""
     console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}")
-    console.print(f"Report: {report}", style="dim")
+    console.print(f"Report: {reproduction.report}", style="dim")
 
 
 def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> None:

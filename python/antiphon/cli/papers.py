@@ -37,6 +37,6 @@ def reproduce_command(paper: str, figures: tuple[str, ...], out: str, quick: boo
     with progress_bar() as progress:
         done = reproduce(chosen, experiments, out, quick=quick, jobs=jobs, progress=progress)
     if as_json:
-        print_json("reproduce", done.to_dict() | {"report": f"{out}/report.html"})
+        print_json("reproduce", done.to_dict())
     else:
-        print_reproduction(done, f"{out}/report.html")
+        print_reproduction(done)
