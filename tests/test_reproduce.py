@@ -41,7 +41,7 @@ def test_json(tmp_path: Path) -> None:
     assert document["version"] == antiphon.__version__
     assert [figure["name"] for figure in document["figures"]] == ["table1", "fig14"]
     assert document["claims"]
-    assert document["report"] == f"{tmp_path}/report.html"
+    assert document["report"] == f"{tmp_path}/tto/report-table1-fig14.html"
     text = (DOCS / "json.md").read_text("utf-8")
 
     def keys(value: Any) -> set[str]:
@@ -56,7 +56,7 @@ def test_table_and_second_call(tmp_path: Path) -> None:
     first, second = (invoke("tto", "fig14", "--out", tmp_path / "new folder") for _ in range(2))
     assert "Runs: 10 made, 0 taken from earlier calls" in first.stdout
     assert "Runs: 0 made, 10 taken from earlier calls" in second.stdout
-    for text in ("Fig. 14. Size of TTO's chunks", "TTO", "0.01 %", "report.html", "Claims of the paper: 1 hold"):
+    for text in ("Fig. 14. Size of TTO's chunks", "TTO", "0.01 %", "report-fig14.html", "Claims of the paper: 1 hold"):
         assert text in second.stdout
 
 
@@ -69,8 +69,11 @@ def test_errors(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(invoke("tto/fig14", "--out", tmp_path / "file"), "exists and is not a folder")
     refused(invoke("tto/fig14", "--out", tmp_path / "file" / "below"), "cannot be written: Not a directory")
-    (tmp_path / "report.html").mkdir()
-    refused(invoke("tto/fig14", "--out", tmp_path), "report.html: exists and is not a file")
+    (tmp_path / "tto" / "report-fig14.html").mkdir(parents=True)
+    refused(invoke("tto/fig14", "--out", tmp_path), "report-fig14.html: exists and is not a file")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "runs.jsonl")
+    refused(invoke("tto/fig14", "--out", tmp_path / "pipe"), "runs.jsonl: exists and is not a file")
 
 
 def test_runs_of_something_else(tmp_path: Path) -> None:
@@ -78,6 +81,9 @@ def test_runs_of_something_else(tmp_path: Path) -> None:
     refused(invoke("tto/fig14", "--out", tmp_path), "runs.jsonl: line 1 is not a stored run")
     (tmp_path / "runs.jsonl").write_text('{"point": {"fab')  # cut off
     assert invoke("tto/fig14", "--out", tmp_path).exit_code == 0
+    stored = (tmp_path / "runs.jsonl").read_text()
+    (tmp_path / "runs.jsonl").write_text(stored.replace('"time_ns":', '"time_nz":'))
+    refused(invoke("tto/fig14", "--out", tmp_path), "runs.jsonl: line 1 is not a stored run")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
@@ -93,6 +99,6 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert (process.returncode, stderr) == (130, "interrupted\n")
-    assert {path.name for path in tmp_path.iterdir()} == {"runs.jsonl"}
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"runs.jsonl", "tto"}
     with Store(tmp_path) as store:
         assert sum(point in store for point in PAPERS["tto"].experiments[1].points(False)) >= 5

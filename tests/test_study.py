@@ -112,5 +112,5 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(antiphon.AntiphonError, match="cannot be written"):
         Store(file / "below")
     (tmp_path / "taken" / "runs.jsonl").mkdir(parents=True)
-    with pytest.raises(antiphon.AntiphonError, match=r"runs\.jsonl: cannot be written"):
+    with pytest.raises(antiphon.AntiphonError, match=r"runs\.jsonl: exists and is not a file"):
         Store(tmp_path / "taken")

@@ -195,6 +195,8 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert "did you mean 'systolic'" in refused(*good, "--compute", "systolik")
     assert "rows=0" in refused(*good, "--compute", "systolic:rows=0")
     assert "--batch" in refused(*good, "--batch", "0")
+    assert "cannot be divided among 4 ranks that train; 16 can" in refused(*good, "--global-batch", "17")
+    assert "of its own batch" in refused("dlrm", "ring:4", "ring", "--global-batch", "64")
     assert "not both" in refused(*good, "--batch", "4", "--global-batch", "4")
     assert "layer 0 ('conv1')" in refused("resnet50", "ring:4", "ring", "--system", "tto")
     assert "does not apply" in refused("alexnet", "ring:4", "tto")
@@ -266,6 +268,26 @@ def test_embeddings_are_exchanged_behind_the_bottom_layers() -> None:
     assert exchanges["kind"].tolist() == ["all-to-all", "all-to-all", "all-reduce"]
 
 
+def test_a_model_on_all_npus_has_no_gradients_to_exchange() -> None:
+    for scheduler in antiphon.rails_schedulers():
+        run = antiphon.train("vgg16", "rails:2D-SW_SW", scheduler, model_parallel=1024)
+        assert run.exposed_data_ns == 0
+
+
+def test_no_time_is_no_division(commands: Any, tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", "a,0,0,0,0", header="layer,params,macs,input_elements,output_elements")
+    run = commands.document("train", path, "mesh:4x4", "ring", "--compute", "roofline", "--against", "tto")
+    assert (run["iteration_ns"], run["samples_per_s"], run["against"][0]["speedup"]) == (0, None, None)
+
+
+def test_a_row_of_a_table_may_be_left_out(commands: Any) -> None:
+    arguments = ("train", "alexnet", "mesh:4x4,mesh:5x5", "tto", "--against", "ring-bi", "--system", "tto")
+    document = commands.document(*arguments)
+    assert [len(run["against"]) for run in document["runs"]] == [1, 0]
+    assert [(row["fabric"], row["algorithm"]) for row in document["refused"]] == [("mesh:5x5", "ring-bi")]
+    assert "Left out" in commands.invoke(*arguments).stdout
+
+
 def test_mistakes_on_rails(commands: Any) -> None:
     def refused(*arguments: str) -> str:
         return str(commands.refused("train", *arguments))
@@ -275,4 +297,5 @@ def test_mistakes_on_rails(commands: Any) -> None:
     assert "queue policy" in refused("alexnet", "rails:2D-SW_SW", "themis:x")
     assert "has no totals" in refused("alexnet", "rails:2D-SW_SW", "themis", "--model-parallel", "16")
     assert "cannot be divided over 48 NPUs" in refused("gnmt", "rails:2D-SW_SW", "themis", "--model-parallel", "48")
+    assert "stage by stage" in refused("alexnet", "rails:2D-SW_SW", "themis", "--fidelity", "flit")
     assert "use rails" in refused("gnmt", "mesh:4x4", "ring", "--model-parallel", "4")

@@ -94,11 +94,9 @@ def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pyte
 
 
 def test_all_ranks() -> None:
-    assert (
-        "tto"
-        in antiphon.tune("mesh:4x4", sizes=["64MiB"], algorithms="tto,ring", system="tto").choices[0].best.algorithm
-    )
-    tuning = antiphon.tune("mesh:4x4", sizes=["64MiB"], system="tto", all_ranks=True)
+    arguments: dict[str, Any] = {"sizes": ["64MiB"], "algorithms": "tto,ring", "system": "tto"}
+    assert "tto" in antiphon.tune("mesh:4x4", **arguments).choices[0].best.algorithm
+    tuning = antiphon.tune("mesh:4x4", all_ranks=True, **arguments)
     assert not any(candidate.excluded_ranks for candidate in tuning.choices[0].ranking)
     assert next(refusal for refusal in tuning.refused if refusal.algorithm == "tto").reason == "leaves out rank 12"
 

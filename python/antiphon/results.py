@@ -332,13 +332,16 @@ class RailsRun(ByValue):
         time_ns: completion of the last chunk.
         jittered_time_ns: the same with every NPU by itself and jitter; None without jitter.
         utilization: mean over dimensions, weighted by their rates, 0 to 1.
-        utilization_bound: no scheduler reaches more in an AllReduce, latency apart.
+        utilization_bound: no scheduler reaches more in an AllReduce, latency apart; None for other
+            collectives and where switches reduce.
         dimensions: ``name``, ``spec``, ``utilization``, ``bytes`` an NPU sends, ``busy_ns``.
         orders: per chunk, dimensions (from 1) before the AllGather, and of the AllGather.
         proof: what was proven of the plan's messages, by symmetry, and what that rests on; None where
             they are too many or switches reduce.
         timeline: equal windows, ``start_ns`` and for ``dim1``, ``dim2``, ... the share in which the
             dimension had a chunk.
+        stages: every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0),
+            ``ready_ns`` when it began to wait, ``start_ns`` and ``finish_ns`` of its service.
     """
 
     topology: str
@@ -351,14 +354,15 @@ class RailsRun(ByValue):
     time_ns: float
     jittered_time_ns: float | None
     utilization: float
-    utilization_bound: float
+    utilization_bound: float | None
     dimensions: Table
     orders: list[tuple[list[int], list[int]]]
     proof: str | None
     timeline: Table
+    stages: Table
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its timeline."""
+        """The run as documented in docs/json.md, without its timeline and stages."""
         return {
             "topology": self.topology,
             "npus": self.npus,

@@ -225,7 +225,7 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
         console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
 
 
-def print_reproduction(reproduction: Reproduction, report: str) -> None:
+def print_reproduction(reproduction: Reproduction) -> None:
     """How many numbers of every figure agree and how far off they are; claims; where the report is."""
     console = open_console()
     headers = ("Compared", "Agree", "Differ", "Mean error", "Largest")
@@ -260,7 +260,7 @@ def print_reproduction(reproduction: Reproduction, report: str) -> None:
     stored = reproduction.runs - reproduction.new_runs
     stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""
     console.print(f"Runs: {reproduction.new_runs:,} made, {stored:,} taken from earlier calls{stale}")
-    console.print(f"Report: {report}", style="dim")
+    console.print(f"Report: {reproduction.report}", style="dim")
 
 
 def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> None:
@@ -270,9 +270,12 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
         _print_one_training(console, results[0][0])
         return
     first = results[0][0]
-    title = f"Training, system {first.system.name}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
     several_fabrics = len({training.fabric for training, _ in results}) > 1
-    names = ["Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch", "Speedup", "Gain"]
+    compared = any(baselines for _, baselines in results)
+    title = "Training" if several_fabrics else f"Training on {first.fabric}"
+    title += f", system {first.system.name}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
+    names = ["Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch"]
+    names += ["Speedup", "Gain"] if compared else []
     left = ["Model", *(["Fabric"] if several_fabrics else []), "Algorithm"]
     table = Table(*(Column(name, overflow="fold") for name in left), *map(right_aligned, names), title=title)
     for training, baselines in results:
@@ -285,13 +288,29 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
                 format_time(each.exposed_communication_ns),
                 f"{each.iterations:,}",
                 format_time(each.epoch_ns),
-                "" if each is training else f"{each.epoch_ns / training.epoch_ns:.3f}x",
-                "" if each is training else _signed_time(training.gain_ns(each)),
+                *(_against(training, each) if compared else ()),
                 style="bold" if each is training and baselines else "",
             )
     console.print(table)
-    if any(baselines for _, baselines in results):
-        console.print("Speedup and gain per epoch: of the algorithm in bold over that of the row.")
+    if compared:
+        console.print(f"Speedup and gain per epoch: of {first.algorithm} over the algorithm of the row.")
+
+
+def print_left_out(refused: Sequence[dict[str, str]]) -> None:
+    """What could not be done, and why."""
+    if refused:
+        console = open_console()
+        console.print("Left out:", style="dim")
+        for row in refused:
+            console.print(f"  {row['algorithm']} on {row['fabric']}: {row['reason']}", style="dim", soft_wrap=True)
+
+
+def _against(training: antiphon.Training, other: antiphon.Training) -> tuple[str, str]:
+    """Speedup and gain over another training; empty for itself."""
+    if other is training:
+        return "", ""
+    speedup = training.speedup(other)
+    return "" if speedup is None else f"{speedup:.3f}x", _signed_time(training.gain_ns(other))
 
 
 def _print_one_training(console: Console, training: antiphon.Training) -> None:
@@ -300,12 +319,16 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
     share = training.exposed_communication_ns / max(training.iteration_ns, 1e-3)
     table = Table(show_header=False, title=f"{training.model} on {training.fabric} with {training.algorithm}")
     left_out = f", without rank {', '.join(map(str, training.excluded_ranks))}" if training.excluded_ranks else ""
+    shared = training.model_parallel
+    where = "each rank" if shared == 1 else f"each {shared:,} ranks that share a model"
+    if training.compute == "measured":
+        where += " (not checked: the table's times are of its own batch)"
     passes = (iteration.forward_ns, iteration.backward_ns, iteration.aggregation_ns)
     for label, value in (
         ("System", f"{training.system.name} ({training.fidelity})"),
         ("Compute model", training.compute),
-        ("Batch", f"{training.global_batch:,}: {training.batch:,} on each rank{left_out}"),
-        ("Gradients", antiphon.format_bytes(training.gradient_bytes) if training.gradient_bytes else "none"),
+        ("Batch", f"{training.global_batch:,}: {training.batch:,} on {where}{left_out}"),
+        ("Gradients", f"{training.gradient_bytes / 1e6:,.3f} MB"),
         ("Exchanges", f"{len(exchanges['bytes']):,} (overlap {training.overlap})"),
         ("Iteration", format_time(training.iteration_ns)),
         ("  computing", format_time(training.compute_ns)),
@@ -317,7 +340,7 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
             "Epoch",
             f"{format_time(training.epoch_ns)}: {training.iterations:,} iterations for {training.dataset:,} samples",
         ),
-        ("Throughput", f"{digits(training.samples_per_s)} samples/s"),
+        ("Throughput", f"{digits(training.samples_per_s or 0)} samples/s"),
     ):
         table.add_row(label, value)
     console.print(table)
@@ -363,7 +386,7 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
     """A row for each scheduler: time, utilization, and that of every dimension."""
     console = open_console()
     first = runs[0]
-    title = f"{first.collective} of {antiphon.format_bytes(first.bytes)} on {first.topology}"
+    title = f"{first.collective} of {first.bytes / 1e6:,.6g} MB on {first.topology}"
     title += f" ({first.npus:,} NPUs, {first.chunks} chunks)"
     jitter = any(run.jittered_time_ns is not None for run in runs)
     names = ["Time", *(["With jitter"] if jitter else []), "Speedup", "Utilization", *first.dimensions["name"].tolist()]
@@ -379,7 +402,7 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
             *(f"{share:.1%}" for share in run.dimensions["utilization"]),
         )
     console.print(table)
-    if first.collective == "all-reduce":
+    if first.utilization_bound is not None:
         console.print(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together.")
 
 

@@ -122,9 +122,13 @@ class Training(ByValue):
         return self.batch * ((self.ranks - len(self.excluded_ranks)) // self.model_parallel)
 
     @property
-    def samples_per_s(self) -> float:
-        """Throughput of all ranks."""
-        return self.global_batch / max(self.iteration_ns, 1e-3) * 1e9
+    def samples_per_s(self) -> float | None:
+        """Throughput of all ranks; None if an iteration takes no time."""
+        return self.global_batch / self.iteration_ns * 1e9 if self.iteration_ns else None
+
+    def speedup(self, baseline: Training) -> float | None:
+        """How many times shorter an epoch is than a baseline's; None if it takes no time."""
+        return baseline.epoch_ns / self.epoch_ns if self.epoch_ns else None
 
     def gain_ns(self, baseline: Training) -> float:
         """Time that one epoch saves over a baseline's, negative if it loses (TTO paper, Eq. 2)."""
@@ -170,7 +174,7 @@ class Training(ByValue):
                     "iterations": baseline.iterations,
                     "epoch_ns": baseline.epoch_ns,
                     "gain_ns": self.gain_ns(baseline),
-                    "speedup": baseline.epoch_ns / self.epoch_ns,
+                    "speedup": self.speedup(baseline),
                 }
                 for baseline in baselines
             ],
@@ -240,8 +244,10 @@ def train(
             of layers as soon as its gradients are there.
         bucket: ``table`` (the buckets of the workload's table), ``layer``, or a size to reach.
         batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
-            for each PE of a systolic array, else 32.
-        global_batch: samples on all ranks together (strong scaling), instead of ``batch``.
+            for each PE of a systolic array, else 32. Measured times are of the batch of their table:
+            only counts of samples follow from it.
+        global_batch: samples on all ranks together (strong scaling), instead of ``batch``; a multiple
+            of the ranks that train, and not for tables of measured times.
         dataset: samples of an epoch.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``; default: the
             table's times where it has them, else the system's processor.
@@ -268,6 +274,10 @@ def train(
         raise AntiphonError(f"global_batch is {global_batch}; it must be at least 1", "bad-size")
     network: _Network
     if isinstance(fabric, str) and fabric.startswith(RAILS):
+        if fidelity not in ("packet", "stage"):
+            raise AntiphonError(
+                f"{fabric} is timed stage by stage; fidelity '{fidelity}' is for fabrics", "not-applicable"
+            )
         network = _Rails(fabric, algorithm, chunks, model_parallel)
     else:
         fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
@@ -276,8 +286,19 @@ def train(
             raise AntiphonError(message, "not-applicable")
         timer = collectives if collectives is not None else simulator(system, fidelity, progress)
         network = _Fabric(fabric, algorithm, exchange, timer, fidelity, system)
-    if batch is None:
-        batch = default_batch(compute) if global_batch is None else -(-global_batch // network.replicas())
+    if global_batch is not None:
+        replicas = network.replicas()
+        if global_batch % replicas:
+            near = max(round(global_batch / replicas), 1) * replicas
+            message = (
+                f"global_batch {global_batch:,} cannot be divided among {replicas:,} ranks that train; {near:,} can"
+            )
+            raise AntiphonError(message, "bad-size")
+        batch = global_batch // replicas
+    if work.measured and compute == "measured" and global_batch is not None:
+        message = f"{work.name}: the table's times are of its own batch, so its batch cannot be divided; use batch"
+        raise AntiphonError(message, "not-applicable")
+    batch = default_batch(compute) if batch is None else batch
     plan = TrainingPlan(
         work, compute, batch, overlap, bucket, gradient_bytes, activation_bytes, model_parallel, recompute
     )

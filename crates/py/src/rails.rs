@@ -6,7 +6,7 @@ use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::rails::consistency::{self, Jitter};
-use antiphon_core::rails::engine::{MAX_SHARING, Queue};
+use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
 use antiphon_core::rails::{
     Dimension, Expansion, Plan, Run, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
@@ -132,7 +132,9 @@ pub fn rails<'py>(
         Ok((plan, queue, timed, proof, jittered))
     })?;
     let Task { topology, kind, scheduler: known, .. } = task;
-    let advice = core_advise::advise(&topology);
+    // The bound is that of an AllReduce by messages.
+    let bounded = kind == Kind::AllReduce && !plan.offload;
+    let bound = bounded.then(|| core_advise::advise(&topology).utilization_bound);
     let dimensions = topology.dimensions.iter().enumerate();
     let names = dimensions.clone().map(|(number, dimension)| name(number, dimension));
     let table = Table::new(py)
@@ -147,6 +149,16 @@ pub fn rails<'py>(
     for (number, shares) in activity.into_iter().enumerate() {
         timeline = timeline.column(&format!("dim{}", number + 1), shares.into_iter())?;
     }
+    let spans = timed.spans.iter().enumerate();
+    let spans: Vec<(u64, &Span)> =
+        spans.flat_map(|(at, of)| of.iter().map(move |span| (at as u64 + 1, span))).collect();
+    let stages = Table::new(py)
+        .column("dimension", spans.iter().map(|&(dimension, _)| dimension))?
+        .column("chunk", spans.iter().map(|(_, span)| u64::from(span.chunk)))?
+        .column("stage", spans.iter().map(|(_, span)| u64::from(span.stage)))?
+        .column("ready_ns", spans.iter().map(|(_, span)| nanos(span.ready_ps)))?
+        .column("start_ns", spans.iter().map(|(_, span)| nanos(span.start_ps)))?
+        .column("finish_ns", spans.iter().map(|(_, span)| nanos(span.finish_ps)))?;
     let orders: Vec<(Vec<u64>, Vec<u64>)> = plan.orders.iter().map(|order| paths(kind, order)).collect();
     record(
         "RailsRun",
@@ -161,11 +173,12 @@ pub fn rails<'py>(
             time_ns: nanos(timed.time_ps),
             jittered_time_ns: jittered.map(nanos),
             utilization: timed.mean_utilization(&topology),
-            utilization_bound: advice.utilization_bound,
+            utilization_bound: bound,
             dimensions: table.0,
             orders: orders,
             proof: proof,
             timeline: timeline.0,
+            stages: stages.0,
         }),
     )
 }

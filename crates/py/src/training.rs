@@ -133,13 +133,12 @@ impl TrainingPlan {
     #[getter]
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let column = |pass: Pass| self.costs.iter().map(move |cost| nanos(cost.times[pass]));
-        let gradients = |cost: &Cost| cost.exchanges[Pass::WeightGradient].map_or(0, |exchange| exchange.bytes);
         let table = Table::new(py)
             .text("layer", self.workload.layers.iter().map(|layer| layer.name.clone()))?
             .column("forward_ns", column(Pass::Forward))?
             .column("input_gradient_ns", column(Pass::InputGradient))?
             .column("weight_gradient_ns", column(Pass::WeightGradient))?
-            .column("gradient_bytes", self.costs.iter().map(gradients))?;
+            .column("gradient_bytes", self.costs.iter().map(Cost::gradient_bytes))?;
         Ok(table.0)
     }
 
@@ -154,7 +153,7 @@ impl TrainingPlan {
     }
 
     #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
-           text_signature = "(topology, scheduler='search', intra=None, chunks=64, offload=False)")]
+           text_signature = "($self, topology, scheduler='search', intra=None, chunks=64, offload=False)")]
     fn run_on_rails<'py>(
         &self,
         py: Python<'py>,

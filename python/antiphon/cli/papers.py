@@ -27,7 +27,7 @@ def _targets() -> list[str]:
 def reproduce_command(paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int, as_json: bool) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
-    PAPER is a name (known: tto), or a name and a figure, such as tto/fig8. A second call goes on
+    PAPER is a name (known: tto, themis), or a name and a figure, such as tto/fig8. A second call goes on
     where the first one ended.
     """
     from antiphon.papers import PAPERS, reproduce
@@ -37,6 +37,6 @@ def reproduce_command(paper: str, figures: tuple[str, ...], out: str, quick: boo
     with progress_bar() as progress:
         done = reproduce(chosen, experiments, out, quick=quick, jobs=jobs, progress=progress)
     if as_json:
-        print_json("reproduce", done.to_dict() | {"report": f"{out}/report.html"})
+        print_json("reproduce", done.to_dict())
     else:
-        print_reproduction(done, f"{out}/report.html")
+        print_reproduction(done)

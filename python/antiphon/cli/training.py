@@ -9,9 +9,10 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
-from antiphon.comparison import known_names, split_specs
+from antiphon.comparison import REFUSALS, known_names, split_specs
+from antiphon.errors import AntiphonError
 from antiphon.results import rows_of
-from antiphon.terminal import print_compute_models, print_json, print_list, print_training, progress_bar
+from antiphon.terminal import print_compute_models, print_json, print_left_out, print_list, print_training, progress_bar
 from antiphon.training import IMAGENET, RAILS, Training, split_fabrics
 
 
@@ -79,27 +80,42 @@ def train(
     (antiphon rails); ALGORITHM is then a scheduler.
     """
     results: list[tuple[Training, list[Training]]] = []
+    refused: list[dict[str, str]] = []
+    models, fabrics = model.split(","), split_fabrics(fabric)
+    single = len(models) == len(fabrics) == 1
     with progress_bar() as progress:
         platform = antiphon.System(system)
         baselines = split_specs(against) if against else []
-        for name in model.split(","):
+        for name in models:
             work = antiphon.workload(name)
-            for spec in split_fabrics(fabric):
+            for spec in fabrics:
                 # On rails there is nothing to read twice.
                 network = spec if spec.startswith(RAILS) else read_fabric(spec, fabric)
-                runs = [
-                    antiphon.train(work, network, each, platform, dataset=dataset, progress=progress, **parameters)
-                    for each in [algorithm, *baselines]
-                ]
-                results.append((runs[0], runs[1:]))
+                runs: dict[str, Training] = {}
+                for each in [algorithm, *baselines]:
+                    try:
+                        runs[each] = antiphon.train(
+                            work, network, each, platform, dataset=dataset, progress=progress, **parameters
+                        )
+                    except AntiphonError as error:
+                        # One training must succeed, a row of a table need not.
+                        if error.code not in REFUSALS or (single and each == algorithm):
+                            raise
+                        refused.append({"fabric": spec, "algorithm": each, "reason": error.message, "code": error.code})
+                if algorithm in runs:
+                    results.append((runs[algorithm], [runs[each] for each in baselines if each in runs]))
+    if not results:
+        raise AntiphonError(refused[0]["reason"], refused[0]["code"])
     if not as_json:
         print_training(results)
-    elif len(results) == 1:
+        print_left_out(refused)
+    elif single:
         training, others = results[0]
         tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
-        print_json("train", training.to_dict(others) | {"tables": tables})
+        print_json("train", training.to_dict(others) | {"refused": refused, "tables": tables})
     else:
-        print_json("train", {"runs": [training.to_dict(others) for training, others in results]})
+        runs_of = [training.to_dict(others) for training, others in results]
+        print_json("train", {"runs": runs_of, "refused": refused})
 
 
 @main.command()

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from antiphon.study import Point, Record
+from antiphon.study import Job, Record
 
 Numbers = dict[tuple[str | int, ...], float]
 """Results of an experiment by what they are of, such as (side, algorithm, bytes)."""
@@ -27,6 +27,8 @@ class Row:
         what: the case, such as mesh and size.
         paper: as the paper states it, if it does.
         artifact: as the files behind the paper's figure have it, if they do.
+        reference: as another model of the same has it, to see where a difference comes from; never
+            judged by.
         tolerance: share by which ours may be off, set for a group, never for a row.
         note: what is known about a difference.
     """
@@ -39,6 +41,7 @@ class Row:
     artifact: float | None = None
     tolerance: float = 0.01
     note: str = ""
+    reference: float | None = None
 
     @property
     def published(self) -> float | None:
@@ -87,16 +90,16 @@ def summarize(rows: Iterable[Row]) -> list[Summary]:
 
 def summarize_all(group: str, rows: Sequence[Row]) -> Summary:
     """One summary of rows of whatever group."""
-    errors = {row.what: abs(row.ratio - 1) for row in rows if row.ratio is not None}
-    worst = max(errors, key=lambda what: errors[what], default="")
+    errors = [(abs(row.ratio - 1), row.what) for row in rows if row.ratio is not None]
+    most, worst = max(errors, key=lambda error: error[0], default=(None, ""))
     return Summary(
         group=group,
         rows=len(rows),
         compared=len(errors),
         agreeing=sum(row.agrees is True for row in rows),
         tolerance=max(row.tolerance for row in rows),
-        error_mean=sum(errors.values()) / len(errors) if errors else None,
-        error_max=errors.get(worst),
+        error_mean=sum(error for error, _ in errors) / len(errors) if errors else None,
+        error_max=most,
         worst=worst,
     )
 
@@ -157,6 +160,27 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Something that happens for a while."""
+
+    text: str
+    label: str
+    """Its style."""
+    start: float
+    length: float
+
+
+@dataclass(frozen=True)
+class Spans:
+    """A chart of what happens when; ``tracks`` are from above."""
+
+    title: str
+    x_label: str
+    tracks: Mapping[str, Sequence[Block]]
+    x_max: float
+
+
+@dataclass(frozen=True)
 class Bar:
     """One stacked bar, its parts from below, and the published height."""
 
@@ -177,7 +201,7 @@ class Bars:
     """Where the axis ends; higher bars are cut, their height written above them."""
 
 
-Chart = Lines | Bars
+Chart = Lines | Bars | Spans
 
 
 # --- experiments --------------------------------------------------------------------------------
@@ -188,11 +212,11 @@ class Outcome:
     """What an experiment found."""
 
     rows: list[Row]
-    charts: Sequence[Chart]
+    charts: Sequence[Chart] = ()
     numbers: Numbers = field(default_factory=dict)
 
 
-Results = Mapping[Point, Record]
+Results = Mapping[Job, Record]
 
 
 @dataclass(frozen=True)
@@ -210,7 +234,7 @@ class Experiment:
     name: str
     title: str
     about: str
-    points: Callable[[bool], list[Point]]
+    points: Callable[[bool], Sequence[Job]]
     evaluate: Callable[[Results, bool], Outcome]
     columns: int = 2
     """Charts side by side."""
@@ -227,6 +251,10 @@ class Paper:
     styles: Mapping[str, Style]
     claims: Callable[[Mapping[str, Outcome]], list[Claim]]
     """Claims that the outcomes (by experiment) suffice for."""
+    reading: str
+    """For the reader of the page: how numbers were made, what is published, when they agree."""
+    judging: str
+    """The same for claims."""
 
 
 @cache
@@ -234,3 +262,9 @@ def published(paper: str, table: str) -> list[dict[str, str]]:
     """Rows of a table of published numbers, ``data/PAPER/TABLE.csv`` of this package."""
     text = (files("antiphon.papers") / "data" / paper / f"{table}.csv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
+
+
+def stated(paper: str, figure: str, table: str = "stated") -> dict[str, float]:
+    """Numbers that a paper's text or tables state (``data/PAPER/stated.csv``), by what they are of; or those
+    of another table of the same form."""
+    return {row["what"]: float(row["value"]) for row in published(paper, table) if row["figure"] == figure}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
-    """The page as text; ``plots`` has the SVG of every experiment by its name."""
+    """The page as text; ``plots`` has the SVG of an experiment by its name."""
     environment = Environment(
         loader=PackageLoader("antiphon"),
         autoescape=True,
@@ -28,6 +28,7 @@ def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
     )
     environment.filters |= {"value": value, "percent": percent}
     summaries = reproduction.summaries
+    rows = [row for outcome in reproduction.outcomes.values() for row in outcome.rows]
     return environment.get_template("reproduction.html").render(
         reproduction=reproduction,
         paper=reproduction.paper,
@@ -38,6 +39,11 @@ def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
         notes={name: _notes(outcome.rows) for name, outcome in reproduction.outcomes.items()},
         # As images, so that the identifiers inside do not meet.
         plots={name: base64.b64encode(svg.encode()).decode() for name, svg in plots.items()},
+        columns={
+            "artifact": any(row.artifact is not None for row in rows),
+            "reference": any(row.reference is not None for row in rows),
+            "claimed": any(claim.artifact for claim in reproduction.claims),
+        },
         verdicts=Counter(claim.verdict for claim in reproduction.claims),
         version=__version__,
     )

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import AntiphonError
-from antiphon.papers.model import Bars, Chart, Lines, Style
+from antiphon.papers.model import Bars, Chart, Lines, Spans, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 9.6, 3.9
+WIDTH, HEIGHT, HEIGHT_OF_SPANS = 9.6, 3.9, 2.2
 """Inches of the whole width and of one row of charts."""
+LEGEND_CHARACTERS = 110
+"""In one line of the legend, with ``LEGEND_MARK`` for each mark."""
+LEGEND_MARK = 8
 SETTINGS: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that pages are the same everywhere
     "font.size": 9,
@@ -34,8 +37,8 @@ SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "antiphon",  # the same input gives the same file
     "svg.fonttype": "path",
 }
-PARTS = {"compute": (0.35, ""), "both": (0.6, "////")}
-"""Opacity and hatching of a part of a bar; other parts are solid."""
+PARTS = ((0.35, ""), (0.6, "////"), (1.0, ""))
+"""Opacity and hatching of the parts of a bar, from below; the uppermost is solid, and so is a single one."""
 PUBLISHED = "published"
 
 
@@ -63,18 +66,23 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
     drawn = {label for chart in charts for label in _labels(chart)}
     labels = [label for label in styles if label in drawn]
     with matplotlib.rc_context(SETTINGS):
-        figure = Figure(figsize=(WIDTH, HEIGHT * rows + 0.55), layout="constrained")
+        height = HEIGHT_OF_SPANS if all(isinstance(chart, Spans) for chart in charts) else HEIGHT
+        figure = Figure(figsize=(WIDTH, height * rows + 0.55), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for chart, place in zip(charts, axes, strict=False):
             place.set_title(chart.title, loc="left")
             if isinstance(chart, Lines):
                 _draw_lines(place, chart, styles)
-            else:
+            elif isinstance(chart, Bars):
                 _draw_bars(place, chart, styles, labels)
+            else:
+                _draw_spans(place, chart, styles)
         for place in axes[len(charts) :]:
             place.remove()
         handles = _handles(charts, labels, styles)
-        figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 4))
+        fits = sum(len(handle.get_label()) + LEGEND_MARK for handle in handles) <= LEGEND_CHARACTERS
+        columns_of_legend = len(handles) if fits else min(len(handles), 4)
+        figure.legend(handles=handles, loc="outside upper center", ncols=columns_of_legend)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
@@ -83,6 +91,8 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
 def _labels(chart: Chart) -> Iterable[str]:
     if isinstance(chart, Lines):
         return (line.label for line in chart.lines)
+    if isinstance(chart, Spans):
+        return (block.label for blocks in chart.tracks.values() for block in blocks)
     return (bar.label for bars in chart.groups.values() for bar in bars)
 
 
@@ -96,7 +106,7 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
     handles: list[Any] = []
     for label in labels:
         style = styles[label]
-        if bars:
+        if bars or any(isinstance(chart, Spans) for chart in charts):
             handles.append(Patch(facecolor=style.colour, label=label))
         else:
             dashes = "--" if style.dashed else "-"
@@ -104,8 +114,8 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
             handles.append(
                 Line2D([], [], color=style.colour, marker=marker, linestyle=dashes, label=label, markersize=4.5)
             )
-    for part in dict.fromkeys(part for chart in bars for part in chart.parts if len(chart.parts) > 1):
-        opacity, hatch = PARTS.get(part, (1.0, ""))
+    textures = {part: look for chart in bars if len(chart.parts) > 1 for part, look in _textures(chart).items()}
+    for part, (opacity, hatch) in textures.items():
         handles.append(Patch(facecolor="#404854", edgecolor="white", alpha=opacity, hatch=hatch, label=part))
     published = any(bar.published is not None for chart in bars for of in chart.groups.values() for bar in of)
     published |= any(line.published for chart in charts if isinstance(chart, Lines) for line in chart.lines)
@@ -117,12 +127,19 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
     return handles
 
 
+def _textures(chart: Bars) -> dict[str, tuple[float, str]]:
+    """Opacity and hatching by the name of the part."""
+    return dict(zip(chart.parts, (*PARTS[: len(chart.parts) - 1], PARTS[-1]), strict=True))
+
+
 def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
     for line in chart.lines:
         style = styles[line.label]
         dashes = "--" if style.dashed else "-"
         marker = style.marker if line.marked else ""
-        place.plot(line.xs, line.ys, color=style.colour, marker=marker, linestyle=dashes, linewidth=1.3, markersize=3)
+        size = 6 if len(line.xs) == 1 else 3
+        look: dict[str, Any] = {"marker": marker, "linestyle": dashes, "linewidth": 1.3, "markersize": size}
+        place.plot(line.xs, line.ys, color=style.colour, **look)
         xs, ys = [x for x, _ in line.published], [y for _, y in line.published]
         place.plot(
             xs, ys, color=style.colour, marker=style.marker, linestyle="", fillstyle="none", markersize=8, alpha=0.9
@@ -142,6 +159,7 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
 
 
 def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:
+    textures = _textures(chart)
     width = min(0.3, 0.86 / max(len(bars) for bars in chart.groups.values()))
     for group, unordered in enumerate(chart.groups.values()):
         bars = sorted(unordered, key=lambda bar: labels.index(bar.label))
@@ -149,7 +167,7 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
             x = group + (place_in_group - (len(bars) - 1) / 2) * width
             bottom = 0.0
             for part, height in zip(chart.parts, bar.parts, strict=True):
-                opacity, hatch = PARTS.get(part, (1.0, ""))
+                opacity, hatch = textures[part]
                 place.bar(
                     x,
                     height,
@@ -174,3 +192,18 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
     place.set_xlim(-0.5, len(chart.groups) - 0.5)
     place.set_ylabel(chart.y_label)
     place.set_ylim(0, chart.y_max)
+
+
+def _draw_spans(place: Axes, chart: Spans, styles: Mapping[str, Style]) -> None:
+    for track, blocks in enumerate(chart.tracks.values()):
+        for block in blocks:
+            place.barh(track, block.length, 0.7, block.start, color=styles[block.label].colour, edgecolor="white")
+            turned = 90 if block.length < 0.05 * chart.x_max else 0
+            text: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8, "rotation": turned}
+            place.text(block.start + block.length / 2, track, block.text, **text)
+    place.set_yticks(range(len(chart.tracks)), list(chart.tracks))
+    place.set_ylim(len(chart.tracks) - 0.5, -0.5)
+    place.tick_params(axis="y", length=0)
+    place.grid(visible=False, axis="y")
+    place.set_xlim(0, chart.x_max)
+    place.set_xlabel(chart.x_label)

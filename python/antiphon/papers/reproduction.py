@@ -15,7 +15,7 @@ from antiphon.files import written_whole
 from antiphon.papers.model import Claim, Experiment, Outcome, Paper, Row, Summary, summarize, summarize_all
 from antiphon.papers.page import render
 from antiphon.papers.plots import draw, require
-from antiphon.study import Point, Record, Store
+from antiphon.study import Job, Record, Store
 
 Progress = Callable[[str, float], object]
 """Called with what is being done and the share of it that is done, 0 to 1."""
@@ -31,6 +31,7 @@ class Reproduction:
         runs: collectives that were needed, each once.
         new_runs: those of them that were not stored before.
         stale_runs: stored runs of another build of Antiphon, which are not used.
+        report: path of the page.
     """
 
     paper: Paper
@@ -40,6 +41,7 @@ class Reproduction:
     runs: int
     new_runs: int
     stale_runs: int
+    report: str
 
     @property
     def experiments(self) -> list[Experiment]:
@@ -81,6 +83,7 @@ class Reproduction:
                 for experiment in self.experiments
             ],
             "claims": [asdict(claim) for claim in self.claims],
+            "report": self.report,
         }
 
 
@@ -92,6 +95,7 @@ def row_dict(row: Row) -> dict[str, Any]:
         "unit": row.unit,
         "paper": row.paper,
         "artifact": row.artifact,
+        "reference": row.reference,
         "ours": row.ours,
         "ratio": row.ratio,
         "tolerance": row.tolerance,
@@ -131,15 +135,18 @@ def reproduce(
     jobs: int = 2,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Runs what is not stored in the folder yet, and writes there ``report.html``, and for every
-    experiment its rows as CSV and its plot as SVG.
+    """Runs what is not stored in the folder yet, and writes into its subfolder ``PAPER``, or
+    ``PAPER-quick``, ``report.html`` (of some experiments ``report-NAMES.html``), and for every
+    experiment its rows as CSV and its plot, if it has one, as SVG.
 
     Raises:
         AntiphonError: ``bad-file`` if the folder cannot be used, ``missing-extra`` without matplotlib.
     """
     require()
-    folder = Path(folder)
-    with Store(folder) as store, written_whole(folder / "report.html", ".html") as report:
+    place = Path(folder) / (f"{paper.name}-quick" if quick else paper.name)
+    whole = len(experiments) == len(paper.experiments)
+    page = place / ("report.html" if whole else f"report-{'-'.join(one.name for one in experiments)}.html")
+    with Store(folder) as store, written_whole(_made(place) / page.name, ".html") as report:
         points = list(dict.fromkeys(point for one in experiments for point in one.points(quick)))
         title = f"{paper.name}, {len(points):,} runs"
         done = None if progress is None else lambda count, all: progress(title, count / max(all, 1))
@@ -147,22 +154,34 @@ def reproduce(
         results = {point: _of(store, point) for point in points}
         outcomes = {one.name: one.evaluate(results, quick) for one in experiments}
         claims = [] if quick else paper.claims(outcomes)
-        reproduction = Reproduction(paper, quick, outcomes, claims, len(points), new_runs, store.of_other_builds)
+        reproduction = Reproduction(
+            paper, quick, outcomes, claims, len(points), new_runs, store.of_other_builds, str(page)
+        )
         plots = {}
         for count, one in enumerate(experiments):
             if progress is not None:
                 progress("plots", count / len(experiments))
-            plots[one.name] = draw(outcomes[one.name].charts, paper.styles, one.columns)
-            with written_whole(folder / f"{one.name}.svg", ".svg") as file:
-                file.write(plots[one.name])
-            _write_csv(folder / f"{one.name}.csv", [row_dict(row) for row in outcomes[one.name].rows])
-        if claims:
-            _write_csv(folder / "claims.csv", [asdict(claim) for claim in claims])
+            if outcomes[one.name].charts:
+                plots[one.name] = draw(outcomes[one.name].charts, paper.styles, one.columns)
+                with written_whole(place / f"{one.name}.svg", ".svg") as file:
+                    file.write(plots[one.name])
+            _write_csv(place / f"{one.name}.csv", [row_dict(row) for row in outcomes[one.name].rows])
+        if claims and whole:
+            _write_csv(place / "claims.csv", [asdict(claim) for claim in claims])
         report.write(render(reproduction, plots))
     return reproduction
 
 
-def _of(store: Store, point: Point) -> Record:
+def _made(folder: Path) -> Path:
+    """A folder, made if there is none."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise AntiphonError(f"{folder}: cannot be made: {error.strerror or error}", "bad-file") from None
+    return folder
+
+
+def _of(store: Store, point: Job) -> Record:
     record = store[point]
     if "refused" in record:
         raise AntiphonError(record["refused"]["reason"], record["refused"]["code"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from antiphon.papers.model import Style, published
+from antiphon.papers.model import Style
 from antiphon.study import Point
 
 SYSTEM = "tto"
@@ -144,11 +144,6 @@ def allreduce(variant: Variant, side: int, size: int, *, chunk: int | None = Non
     spec = variant.spec if chunk is None or variant is not TTO else f"{variant.spec}:chunk={chunk}"
     tables = ("timeline",) if timeline else ()
     return Point(mesh(side), spec, size, SYSTEM, fidelity=variant.fidelity, tables=tables)
-
-
-def stated(figure: str) -> dict[str, float]:
-    """Numbers that the paper's text or tables state, by what they are of."""
-    return {row["what"]: float(row["value"]) for row in published("tto", "stated") if row["figure"] == figure}
 
 
 def side_of(row: dict[str, str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 import antiphon
-from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Numbers, Outcome, Results, Row, published
+from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Numbers, Outcome, Results, Row, published, stated
 from antiphon.papers.tto_algorithms import (
     DBTREE,
     DBTREE_PUBLISHED,
@@ -25,7 +25,6 @@ from antiphon.papers.tto_algorithms import (
     mesh,
     note_of,
     side_of,
-    stated,
 )
 from antiphon.study import Point
 
@@ -45,7 +44,7 @@ def _table1_points(_quick: bool) -> list[Point]:
 
 def _table1(_results: Results, _quick: bool) -> Outcome:
     """Counting needs schedules only."""
-    said = stated("table1")
+    said = stated("tto", "table1")
     rows, groups = [], {}
     numbers: Numbers = {}
     for side in (8, 9):
@@ -193,7 +192,7 @@ def _fig12(results: Results, _quick: bool) -> Outcome:
         row["algorithm"]: 100 * float(row["mean_util_incl_head_flit"])
         for row in published("tto", "fig12_link_utilisation_mean")
     }
-    said = stated("fig12")
+    said = stated("tto", "fig12")
     rows, lines = [], []
     numbers: Numbers = {}
     for variant, point in zip(FIG12_VARIANTS, _fig12_points(False), strict=True):

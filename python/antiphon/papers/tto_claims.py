@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from statistics import fmean
 
 import antiphon
-from antiphon.papers.model import Claim, Numbers, Outcome, Verdict, published
+from antiphon.papers.checks import CLOSE, Check, Checks, Finding, checked, close, number, spread
+from antiphon.papers.model import Claim, Numbers, Outcome
 from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,
     MIB,
@@ -23,8 +23,6 @@ from antiphon.papers.tto_algorithms import (
 )
 from antiphon.papers.tto_training import TITLES
 
-CLOSE = 0.05
-"""A number, or both ends of a range, holds within this share."""
 LITTLE = 0.25
 """What fails at no more than this share of the points holds in part."""
 BI = "the bidirectional rings"
@@ -38,54 +36,9 @@ BASELINES = {
 }
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What our numbers say to a claim."""
-
-    ours: str
-    verdict: Verdict
-    comment: str = ""
-
-
-Check = Callable[[dict[str, str], Mapping[str, Outcome]], Finding]
-
-
 def claims(outcomes: Mapping[str, Outcome]) -> list[Claim]:
     """All claims whose experiments are among the outcomes."""
-    found = []
-    for row in published("tto", "claims"):
-        needs, check = CHECKS[row["id"]]
-        if all(name in outcomes for name in needs):
-            finding = check(row, outcomes)
-            texts = (row["where"], row["claim"], row["paper"], row["artifact"])
-            found.append(Claim(*texts, finding.ours, finding.verdict, finding.comment))
-    return found
-
-
-# --- numbers and ranges -------------------------------------------------------------------------
-
-
-def _close(ours: float, paper: float) -> bool:
-    return abs(ours / paper - 1) <= CLOSE
-
-
-def _number(row: dict[str, str], value: float, unit: str, comment: str = "") -> Finding:
-    """A single number against the paper's."""
-    text = f"{value:.2f}×" if unit == "×" else f"{value:.1f} {unit}"
-    claimed = float(row["low"])
-    if _close(value, claimed):
-        return Finding(text, "holds", comment)
-    way = "More" if value > claimed else "Less"
-    return Finding(text, "does not hold", f"{way} than claimed. {comment}".strip())
-
-
-def _range(row: dict[str, str], values: Iterable[float], comment: str = "") -> Finding:
-    """A range of speedups against the paper's, end by end."""
-    values = list(values)
-    low, high = min(values), max(values)
-    ends = [_close(low, float(row["low"])), _close(high, float(row["high"]))]
-    verdict: Verdict = "holds" if all(ends) else "holds in part" if any(ends) else "does not hold"
-    return Finding(f"{low:.2f}–{high:.2f}×", verdict, comment)
+    return checked("tto", CHECKS, outcomes)
 
 
 def _bi(side: int) -> str:
@@ -131,7 +84,7 @@ def _allreduce(slow: str) -> Check:
         elif slow == BI:
             centre = fmean(_speedups(numbers, TTO.name, BI_PUBLISHED))
             comment = f"{centre:.2f}× if RingBiOdd leaves out the centre, as in the artifact."
-        return _number(row, fmean(values), "×", comment)
+        return number(row, fmean(values), "×", comment)
 
     return check
 
@@ -145,7 +98,7 @@ def _odd(slow: str) -> Check:
             if side % 2 and size >= 4 * MIB
         )
         values = _speedups(numbers, RING_BI_ODD.name, slow, odd=True)
-        return _number(row, fmean(values), "×", f"{large:.2f}× from 4 MiB on.")
+        return number(row, fmean(values), "×", f"{large:.2f}× from 4 MiB on.")
 
     return check
 
@@ -182,7 +135,7 @@ def _scale(slow: str, fast: str = TTO.name, *, odd: bool = False) -> Check:
         numbers = outcomes["fig9"].numbers
         sides = [int(side) for side, name in numbers if name == TTO.name and (int(side) % 2 or not odd)]
         values = [numbers[side, _named(slow, side)] / numbers[side, _named(fast, side)] for side in sides]
-        return _number(row, fmean(values), "×", f"{min(values):.2f}–{max(values):.2f}× over {len(values)} meshes.")
+        return number(row, fmean(values), "×", f"{min(values):.2f}–{max(values):.2f}× over {len(values)} meshes.")
 
     return check
 
@@ -236,7 +189,7 @@ def _train(slow: str) -> Check:
             centre = _training(numbers, TTO.name, BI_PUBLISHED, (9,))
             comment += f" The mean is {fmean(both):.2f}×. If RingBiOdd leaves out the centre, as in the artifact:"
             comment += f" {min(centre):.2f}–{max(centre):.2f}× on 9x9."
-        return _range(row, both, comment)
+        return spread(row, both, comment)
 
     return check
 
@@ -245,7 +198,7 @@ def _train_odd(slow: str) -> Check:
     def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
         numbers = outcomes["fig10"].numbers
         epochs, alone = (_training(numbers, RING_BI_ODD.name, slow, (9,), what) for what in ("epoch", "allreduce"))
-        return _range(row, epochs, f"The AllReduce alone: {min(alone):.2f}–{max(alone):.2f}×.")
+        return spread(row, epochs, f"The AllReduce alone: {min(alone):.2f}–{max(alone):.2f}×.")
 
     return check
 
@@ -255,9 +208,9 @@ def _reduction(fast: str, slow: str, sides: tuple[int, ...]) -> Check:
         speedups = _training(outcomes["fig10"].numbers, fast, slow, sides)
         percent = 100 * fmean(1 - 1 / speedup for speedup in speedups)
         comment = f"The mean speedup is {fmean(speedups):.2f}×: the paper's number is a speedup, not a reduction."
-        if not _close(100 * fmean(speedups) - 100, float(row["low"])):
+        if not close(100 * fmean(speedups) - 100, float(row["low"])):
             comment = f"The mean speedup is {fmean(speedups):.2f}×."
-        return _number(row, percent, "%", comment)
+        return number(row, percent, "%", comment)
 
     return check
 
@@ -266,7 +219,7 @@ def _overlap(slow: str) -> Check:
     def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
         numbers = outcomes["fig11"].numbers
         models = [model for model, name in numbers if name == TTO.name]
-        return _range(row, [numbers[m, _named(slow, 8)] / numbers[m, TTO.name] for m in models])
+        return spread(row, [numbers[m, _named(slow, 8)] / numbers[m, TTO.name] for m in models])
 
     return check
 
@@ -274,7 +227,7 @@ def _overlap(slow: str) -> Check:
 def _simba(slow: str, what: str) -> Check:
     def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
         values = _training(outcomes["fig13"].numbers, TTO.name, slow, (6,), what)
-        return _number(row, fmean(values), "×") if what == "allreduce" else _range(row, values)
+        return number(row, fmean(values), "×") if what == "allreduce" else spread(row, values)
 
     return check
 
@@ -297,7 +250,7 @@ def _use(name: str) -> Check:
 def _gain(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     numbers = outcomes["viii-b"].numbers
     comment = f"{numbers['of TTO',]:.1f} % of TTO's epoch. The paper's gain in cycles is right, its percentage is not."
-    return _number(row, numbers["share",], "%", comment)
+    return number(row, numbers["share",], "%", comment)
 
 
 def _loses(axis: str, few: Callable[[int], bool]) -> Check:
@@ -345,7 +298,7 @@ def _chunk(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     return Finding(ours, "holds" if 96 * 1024 <= int(best[0]) <= 192 * 1024 else "does not hold", comment)
 
 
-CHECKS: dict[str, tuple[tuple[str, ...], Check]] = {
+CHECKS: Checks = {
     **{f"allreduce-{key}": (("fig8",), _allreduce(name)) for key, name in BASELINES.items()},
     **{f"odd-{key}": (("fig8",), _odd(name)) for key, name in BASELINES.items() if name != BI},
     "tto-always": (("fig8",), _always(TTO.name, BASELINES.values())),
@@ -374,4 +327,3 @@ CHECKS: dict[str, tuple[tuple[str, ...], Check]] = {
     "small-arrays": (("one-less",), _loses("array", lambda array: array <= 32)),
     "chunk": (("fig14",), _chunk),
 }
-"""Of every claim, the experiments it needs and how it is checked."""

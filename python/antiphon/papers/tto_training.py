@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 
 import antiphon
-from antiphon.papers.model import Bar, Bars, Experiment, Line, Lines, Numbers, Outcome, Results, Row, Style, published
+from antiphon.papers.model import (
+    Bar,
+    Bars,
+    Experiment,
+    Line,
+    Lines,
+    Numbers,
+    Outcome,
+    Results,
+    Row,
+    Style,
+    published,
+    stated,
+)
 from antiphon.papers.tto_algorithms import (
     DBTREE_PUBLISHED,
     IN_FLITS,
@@ -22,7 +35,6 @@ from antiphon.papers.tto_algorithms import (
     Variant,
     mesh,
     side_of,
-    stated,
 )
 from antiphon.study import Point
 from antiphon.timing import CollectiveTime, Timer
@@ -277,7 +289,7 @@ def _example_cases(_quick: bool) -> list[Case]:
 
 
 def _example(results: Results, _quick: bool) -> Outcome:
-    said = stated("viii-b")
+    said = stated("tto", "viii-b")
     base, tto = (case.result(results) for case in _example_cases(False))
     gain = tto.gain_ns(base)
     share = 100 * gain / base.epoch_ns

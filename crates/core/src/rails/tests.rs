@@ -1,5 +1,6 @@
 //! The published example, closed forms and figures (reference: Themis), and properties on random topologies.
 
+use super::advise::advise;
 use super::engine::{MAX_SHARING, Queue, run};
 use super::plan::{MAX_CHUNKS, Order, Plan};
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
@@ -166,6 +167,16 @@ fn windows_of_activity() {
     assert!(mean(0) > 0.99 && mean(2) < 0.2, "{} {}", mean(0), mean(2));
 }
 
+/// What is left for gradients where a model is divided over all NPUs.
+#[test]
+fn no_dimension_is_nothing_to_schedule() {
+    let topology = Topology { name: "none".into(), dimensions: vec![] };
+    for scheduler in [&Baseline as &dyn Scheduler, &Themis::default(), &Search::default()] {
+        let plan = scheduled(&topology, scheduler, 1 << 30, 8);
+        assert_eq!(run(&topology, &plan, Queue::Fifo, 1).time_ps, 0);
+    }
+}
+
 fn topologies() -> impl Strategy<Value = Topology> {
     let kind = prop::sample::select(vec!["ring3", "ring4", "fc5", "fc8", "sw2", "sw16"]);
     let dimension =
@@ -192,6 +203,10 @@ proptest! {
             for (_, queue) in Queue::ALL {
                 let timed = run(&topology, &plan, *queue, sharing);
                 prop_assert!(timed.mean_utilization(&topology) <= 1.0 + 1e-6);
+                if kind == Kind::AllReduce && sharing == 1 {
+                    let bound = advise(&topology).utilization_bound;
+                    prop_assert!(timed.mean_utilization(&topology) <= bound + 1e-4, "{bound}");
+                }
                 let stages: usize = plan.orders.iter().map(|order| plan.stages(&topology, order).count()).sum();
                 prop_assert_eq!(timed.spans.iter().map(Vec::len).sum::<usize>(), stages);
                 for (number, spans) in timed.spans.iter().enumerate() {

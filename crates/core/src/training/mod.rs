@@ -8,7 +8,7 @@ mod plan;
 mod rails;
 mod timeline;
 
-pub use epoch::{epoch_gain, iterations, samples_per_rank};
+pub use epoch::iterations;
 pub use network::{Network, Serial};
 pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
 pub use rails::{Groups, Rails};

@@ -82,6 +82,14 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Bytes of gradients that are reduced among all copies of the layer.
+    pub fn gradient_bytes(&self) -> Bytes {
+        match self.exchanges[Pass::WeightGradient] {
+            Some(Exchange { kind: Kind::AllReduce, bytes }) => bytes,
+            _ => 0,
+        }
+    }
+
     /// Costs of every layer: `times`, and exchanges that are the table's own or, where it has
     /// weights, the AllReduce of their gradients.
     ///
@@ -214,14 +222,12 @@ impl Plan {
                 builder.awaited.push(id);
             }
             let done = builder.compute(index, cost, Pass::WeightGradient);
-            match cost.exchanges[Pass::WeightGradient] {
-                Some(Exchange { kind: Kind::AllReduce, bytes }) => {
-                    open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last)));
-                }
-                Some(other) => {
+            match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
+                (0, Some(other)) => {
                     builder.exchange((index, index), Pass::WeightGradient, other, done);
                 }
-                None => {}
+                (0, None) => {}
+                (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
             }
             let full = index == 0 || ends.as_ref().is_some_and(|ends| ends[index]);
             if let Some((bytes, last)) = open.take_if(|_| full) {
@@ -260,7 +266,6 @@ impl PlanBuilder {
 
 /// For every layer, whether it is the first (the last to be computed) of its bucket.
 fn bucket_ends(costs: &[Cost], bucket: Bucket) -> Result<Vec<bool>> {
-    let bytes = |cost: &Cost| cost.exchanges[Pass::WeightGradient].map_or(0, |exchange| exchange.bytes);
     Ok(match bucket {
         Bucket::Layer => vec![true; costs.len()],
         Bucket::Bytes(size) => {
@@ -269,7 +274,7 @@ fn bucket_ends(costs: &[Cost], bucket: Bucket) -> Result<Vec<bool>> {
                 .iter()
                 .rev()
                 .map(|cost| {
-                    sum += bytes(cost);
+                    sum += cost.gradient_bytes();
                     let full = sum >= size;
                     sum = if full { 0 } else { sum };
                     full

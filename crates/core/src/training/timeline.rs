@@ -199,6 +199,15 @@ mod tests {
     }
 
     #[test]
+    fn other_exchanges_of_weights_are_no_gradients() {
+        let mut costs = [layer([1; 3], 10, None), layer([1; 3], 0, None), layer([1; 3], 10, None)];
+        costs[1].exchanges.0[2] = Some(Exchange { kind: Kind::AllToAll, bytes: 1000 });
+        let (plan, _) = iteration(&costs, Overlap::Layerwise, Bucket::Bytes(100), 0);
+        assert_eq!(plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>(), [1000, 20]);
+        assert_eq!(costs.iter().map(Cost::gradient_bytes).sum::<u64>(), 20);
+    }
+
+    #[test]
     fn exchanges_between_layers_are_waited_for() {
         let mut costs = [layer([10, 10, 10], 0, None), layer([10, 10, 10], 0, None)];
         costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllToAll, bytes: 5 });
@@ -234,7 +243,8 @@ mod tests {
     }
 
     proptest! {
-        /// No policy computes or exchanges more or less than another, and overlapping only helps.
+        /// No policy computes or exchanges more or less than another, and overlapping only helps where the
+        /// parts of an exchange take no longer than the whole.
         #[test]
         fn policies_do_the_same_work(
             layers in prop::collection::vec(([0u64..1000, 0u64..1000, 0u64..1000], 0u64..5000), 1..40),

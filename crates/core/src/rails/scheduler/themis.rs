@@ -18,6 +18,9 @@ impl Scheduler for Themis {
     /// An AllReduce tracks its ReduceScatter half, and its AllGather order is the reverse: the loads of
     /// both halves are equal. An AllToAll is scheduled as a ReduceScatter is.
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
+        if topology.dimensions.len() < 2 {
+            return; // one order
+        }
         // Loads are kept in fractions of a picosecond, so that rounding does not decide between equals.
         let fine = plan.bytes.leading_zeros() - MAX_BYTES.leading_zeros();
         let kind = if plan.kind == Kind::AllReduce { Kind::ReduceScatter } else { plan.kind };
