@@ -38,13 +38,12 @@ impl Algorithm for Combs {
             return request.refuse("it needs an intact two-dimensional mesh with both sides at least 2");
         };
         let mesh = Mesh { rows, columns };
-        let trees = mesh.trees();
-        let (steps, period) = mesh.slots(&trees);
-        let last = steps.iter().flatten().flat_map(|&(up, down)| [up, down]).max().unwrap_or(0);
-        let piece = match request.options.get("piece") {
-            Some(_) => request.options.bytes("piece", 0)?,
-            None => best_piece(request, trees.len() as u64, period.into(), u64::from(last) + 1),
-        };
+        let given = request.options.get("piece").map(|_| request.options.bytes("piece", 0)).transpose()?;
+        // One of each comb is soon through; as many as load all links equally are best in the long run.
+        let tables = [(1, 1), mesh.balanced()].map(|copies| mesh.table(copies));
+        let timed = tables.into_iter().map(|table| (best_piece(request, &table, given), table));
+        let ((_, piece), Table { trees, steps, period, .. }) =
+            timed.min_by_key(|((time, _), _)| *time).expect("there are two tables");
         let mut builder = request.builder();
         (builder.schedule.issue, builder.schedule.pacing) = (Issue::Links, Pacing::Pipelined);
         builder.phase("reduce and broadcast", false);
@@ -65,18 +64,34 @@ impl Algorithm for Combs {
     }
 }
 
-/// The piece size with the shortest time, by the model: a slot is a piece on a link and a hand-off.
-fn best_piece(request: &Request, trees: u64, period: u64, makespan: u64) -> Bytes {
+/// The time of all pieces by the model, in picoseconds, and the piece size with the shortest.
+fn best_piece(request: &Request, table: &Table, given: Option<Bytes>) -> (u128, Bytes) {
     let system = request.system;
-    let payload = system.packet.payload_bytes;
-    let Some(link) = request.fabric.links.first() else { return payload };
-    let time = |packets: u64| {
-        let rounds = request.bytes.div_ceil(trees * packets * payload).max(1);
-        let sent = system.packets((request.bytes.div_ceil(trees * rounds)).max(1));
-        let slot = sent.count * sent.flits * system.flit_time(link) + system.hand_off_ps + system.latency_of(link);
-        u128::from((rounds - 1) * period + makespan) * u128::from(slot)
+    let trees = table.trees.len() as u64;
+    let time = |piece: Bytes| {
+        let rounds = request.bytes.div_ceil(trees).div_ceil(piece).max(1);
+        let sent = system.packets(request.bytes.div_ceil(trees * rounds));
+        let (slot, passing) = request.fabric.links.first().map_or((0, 0), |link| {
+            (sent.count * sent.flits * system.flit_time(link), system.hand_off_ps + system.latency_of(link))
+        });
+        // A piece goes on in the very next slot, so that passing it on holds up the link.
+        u128::from(rounds * u64::from(table.period) + u64::from(table.tail)) * u128::from(slot + passing)
     };
-    (0..12).map(|exponent| 1 << exponent).min_by_key(|&packets| time(packets)).unwrap_or(1) * payload
+    let payload = system.packet.payload_bytes;
+    let sizes = given.map_or_else(|| (0..12).map(|exponent| payload << exponent).collect(), |piece| vec![piece]);
+    sizes.into_iter().map(|piece| (time(piece.max(1)), piece)).min().expect("at least one size")
+}
+
+/// Trees, and the slots of their pieces.
+struct Table {
+    trees: Vec<Tree>,
+    /// For every tree and node the slots of its link to the parent and from it, in the first round. No
+    /// link has two pieces in one slot of any round.
+    steps: Vec<Vec<(u32, u32)>>,
+    /// Slots of a round.
+    period: u32,
+    /// About how many slots after its last round the last piece arrives.
+    tail: u32,
 }
 
 /// A spanning tree: parent of every node but the root, and nodes from the root outwards.
@@ -94,18 +109,33 @@ struct Mesh {
 }
 
 impl Mesh {
-    /// The trees, each as often as one round has pieces of it: with `g = gcd(rows - 1, columns - 1)`
-    /// every comb of the rows `(rows - 1) / g` times, of the columns `(columns - 1) / g` times.
-    fn trees(&self) -> Vec<Tree> {
+    /// How often a round has every comb of the rows, and of the columns, so that all links are loaded
+    /// equally.
+    fn balanced(&self) -> (u32, u32) {
         let common = gcd(self.rows - 1, self.columns - 1);
+        ((self.rows - 1) / common, (self.columns - 1) / common)
+    }
+
+    /// Trees and slots where a round has every comb of the rows and of the columns so often.
+    fn table(&self, (of_rows, of_columns): (u32, u32)) -> Table {
         let mut trees = Vec::new();
         for tooth in 0..self.columns {
-            trees.extend((0..(self.rows - 1) / common).map(|_| self.comb(true, tooth)));
+            trees.extend((0..of_rows).map(|_| self.comb(true, tooth)));
         }
         for tooth in 0..self.rows {
-            trees.extend((0..(self.columns - 1) / common).map(|_| self.comb(false, tooth)));
+            trees.extend((0..of_columns).map(|_| self.comb(false, tooth)));
         }
-        trees
+        // A link along a row has the teeth of all combs of the rows, and one spine of the columns'.
+        let period = (self.columns * of_rows + of_columns).max(self.rows * of_columns + of_rows);
+        let steps: Vec<Vec<(u32, u32)>> = if self.rows == self.columns {
+            trees.iter().map(|tree| self.closed_form(tree, period)).collect()
+        } else {
+            self.listed(&trees, period)
+        };
+        // Links do not wait for the slots of a list schedule: a piece waits for half a round on its way.
+        let last = steps.iter().flatten().map(|&(up, down)| up.max(down)).max().unwrap_or(0);
+        let tail = (last + 1).saturating_sub(period).min(2 * (self.rows + self.columns) + period / 2);
+        Table { trees, steps, period, tail }
     }
 
     fn comb(&self, of_rows: bool, tooth: u32) -> Tree {
@@ -129,16 +159,6 @@ impl Mesh {
         }
         outwards.sort_unstable();
         Tree { parents, outwards: outwards.into_iter().map(|(_, node)| node).collect(), of_rows, tooth }
-    }
-
-    /// For every tree and node the slots of its link to the parent and from it, in the first round, and
-    /// the slots of a round. No link has two pieces in one slot of any round.
-    fn slots(&self, trees: &[Tree]) -> (Vec<Vec<(u32, u32)>>, u32) {
-        let period = (self.rows * self.columns - 1) / gcd(self.rows - 1, self.columns - 1);
-        if self.rows == self.columns {
-            return (trees.iter().map(|tree| self.closed_form(tree, period)).collect(), period);
-        }
-        (self.listed(trees, period), period)
     }
 
     /// Square meshes (reference section 3): in a row, the link from column `c` to the right serves class
@@ -222,7 +242,7 @@ impl Mesh {
             let parent = tree.parents[node as usize].expect("the root sends nothing to a parent");
             let (from, to) = if upwards { (node, parent) } else { (parent, node) };
             let table = &mut taken[link(from, to) * period as usize..][..period as usize];
-            // The table has exactly as many slots as the link has pieces.
+            // The table has at least as many slots as the link has pieces.
             let free = |slot: &u32| !table[(slot % period) as usize];
             let slot = (earliest..earliest + period).find(free).expect("a free slot for every piece");
             table[(slot % period) as usize] = true;
@@ -264,37 +284,34 @@ fn gcd(a: u32, b: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn last(slots: &[Vec<(u32, u32)>]) -> u32 {
-        slots.iter().flatten().map(|&(up, down)| up.max(down)).max().unwrap()
-    }
-
     /// Reference section 3: the first round ends after 2 (n + floor(n / 2)) slots.
     #[test]
     fn squares_take_the_published_slots() {
         for n in 3..=32 {
-            let mesh = Mesh { rows: n, columns: n };
-            let (slots, period) = mesh.slots(&mesh.trees());
-            assert_eq!((period, last(&slots) + 1), (n + 1, 2 * (n + n / 2)), "{n}x{n}");
+            let table = Mesh { rows: n, columns: n }.table((1, 1));
+            let last = table.steps.iter().flatten().map(|&(up, down)| up.max(down)).max().unwrap();
+            assert_eq!((table.period, last + 1), (n + 1, 2 * (n + n / 2)), "{n}x{n}");
         }
     }
 
-    /// Every link has one piece in every slot of a round.
+    /// No link has two pieces in a slot, and with balanced combs one in every slot.
     #[test]
     fn every_slot_of_every_link_is_taken_once() {
         for (rows, columns) in [(2, 2), (3, 3), (4, 4), (8, 8), (3, 5), (5, 3), (4, 8), (8, 9), (2, 7)] {
             let mesh = Mesh { rows, columns };
-            let trees = mesh.trees();
-            let (slots, period) = mesh.slots(&trees);
-            let mut taken = std::collections::HashSet::new();
-            for (tree, slots) in trees.iter().zip(&slots) {
-                for (node, parent) in tree.parents.iter().enumerate() {
-                    let Some(parent) = *parent else { continue };
-                    assert!(taken.insert((node as u32, parent, slots[node].0 % period)), "{rows}x{columns}");
-                    assert!(taken.insert((parent, node as u32, slots[node].1 % period)), "{rows}x{columns}");
+            for copies in [(1, 1), mesh.balanced()] {
+                let Table { trees, steps, period, .. } = mesh.table(copies);
+                let mut taken = std::collections::HashSet::new();
+                for (tree, steps) in trees.iter().zip(&steps) {
+                    for (node, parent) in tree.parents.iter().enumerate() {
+                        let Some(parent) = *parent else { continue };
+                        assert!(taken.insert((node as u32, parent, steps[node].0 % period)), "{rows}x{columns}");
+                        assert!(taken.insert((parent, node as u32, steps[node].1 % period)), "{rows}x{columns}");
+                    }
                 }
+                let links = 2 * (2 * rows * columns - rows - columns);
+                assert!(copies != mesh.balanced() || taken.len() as u32 == links * period, "{rows}x{columns}");
             }
-            let links = 2 * (2 * rows * columns - rows - columns);
-            assert_eq!(taken.len() as u32, links * period, "{rows}x{columns}");
         }
     }
 }
