@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from numpy.typing import NDArray
 
 from antiphon._core import Fabric, __version__, format_bytes
@@ -43,6 +44,19 @@ DASHES = ("", "7 3", "2 3")
 """Line styles; with the colours they tell 21 lines apart."""
 
 
+def page_template(name: str, **filters: Callable[..., str]) -> Template:
+    """A template of a page, with filters for its figures."""
+    environment = Environment(
+        loader=PackageLoader("antiphon"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= filters
+    return environment.get_template(name)
+
+
 def render(fabric: Fabric, comparison: Comparison) -> str:
     """The page as text.
 
@@ -51,17 +65,12 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     """
     if not comparison.runs:
         raise AntiphonError("a report needs at least one run", "not-applicable")
-    environment = Environment(
-        loader=PackageLoader("antiphon"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    template = page_template(
+        "report.html", time=format_time, bandwidth=format_bandwidth, size=format_bytes, digits=digits
     )
-    environment.filters |= {"time": format_time, "bandwidth": format_bandwidth, "size": format_bytes, "digits": digits}
     picture = _picture(fabric)
     ranking = comparison.ranking
-    return environment.get_template("report.html").render(
+    return template.render(
         comparison=comparison,
         best=ranking[0],
         ranking=ranking,

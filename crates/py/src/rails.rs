@@ -7,77 +7,56 @@ use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
-use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
 use antiphon_core::rails::{
-    Dimension, Expansion, Plan, Run, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
+    Chunks, Dimension, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, topology,
 };
 use antiphon_core::system::Choice;
 use pyo3::prelude::*;
 
 /// A number of chunks, or `"best"`.
-pub enum Chunks {
-    Count(u32),
-    Best,
-}
+pub struct ChunksLike(Chunks);
 
-impl<'py> FromPyObject<'_, 'py> for Chunks {
+impl<'py> FromPyObject<'_, 'py> for ChunksLike {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if value.extract::<String>().is_ok_and(|text| text == "best") {
-            return Ok(Chunks::Best);
+            return Ok(ChunksLike(Chunks::Best));
         }
-        value.extract::<Int>()?.get("chunks").map(Chunks::Count)
+        value.extract::<Int>()?.get("chunks").map(|count| ChunksLike(Chunks::Count(count)))
     }
 }
 
 /// Windows of time in which activity is counted.
 const WINDOWS: usize = 200;
 
-/// What is scheduled, and how.
-struct Task {
-    topology: Topology,
-    kind: Kind,
-    bytes: u64,
-    scheduler: SchedulerName,
-    intra: Option<Queue>,
-    chunks: Chunks,
-    sharing: u32,
-    offload: bool,
-    fixed_delay: bool,
+/// A task with the parameters that everybody gives, the others plain.
+fn task(
+    topology: &str,
+    bytes: Size,
+    collective: &str,
+    scheduler: &str,
+    intra: Option<&str>,
+    chunks: ChunksLike,
     seed: u64,
-}
-
-impl Task {
-    /// The plan, the queue policy it is for, and its timing.
-    fn run(&self) -> Result<(Plan, Queue, Run), Error> {
-        let search = Search { sharing: self.sharing, seed: self.seed, ..Search::default() };
-        let chunks = match self.chunks {
-            Chunks::Count(chunks) => chunks,
-            Chunks::Best => search.chunks(&self.topology, self.kind, self.bytes, self.offload)?,
-        };
-        let mut plan = Plan::uniform(&self.topology, self.kind, self.bytes, chunks, self.offload)?;
-        let queue = match (self.scheduler, self.intra) {
-            (SchedulerName::Search, None) => search.best(&self.topology, &mut plan),
-            (scheduler, intra) => {
-                let queue = intra.unwrap_or(scheduler.queue());
-                let scheduler: Box<dyn Scheduler> = match scheduler {
-                    SchedulerName::Themis => Box::new(Themis { fixed_delay: self.fixed_delay }),
-                    SchedulerName::Search => Box::new(Search { queue, ..search }),
-                    SchedulerName::Baseline => Box::new(Baseline),
-                };
-                scheduler.schedule(&self.topology, &mut plan);
-                queue
-            }
-        };
-        let timed = time(&self.topology, &plan, queue, self.sharing);
-        Ok((plan, queue, timed))
-    }
+) -> PyResult<Task> {
+    Ok(Task {
+        topology: Topology::parse(topology).map_err(raise)?,
+        kind: Kind::parse(collective).map_err(raise)?,
+        bytes: bytes.0,
+        policy: Policy::parse(scheduler).map_err(raise)?,
+        queue: intra.map(Queue::parse).transpose().map_err(raise)?,
+        chunks: chunks.0,
+        sharing: 1,
+        offload: false,
+        fixed_delay: false,
+        seed,
+    })
 }
 
 #[pyfunction]
 #[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = Chunks::Count(64),
+    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = ChunksLike(Chunks::Count(64)),
     sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
 ), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=64, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1)")]
 #[allow(clippy::too_many_arguments)]
@@ -88,7 +67,7 @@ pub fn rails<'py>(
     collective: &str,
     scheduler: &str,
     intra: Option<&str>,
-    chunks: Chunks,
+    chunks: ChunksLike,
     sharing: Int,
     offload: bool,
     fixed_delay: bool,
@@ -108,18 +87,8 @@ pub fn rails<'py>(
         Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: (ns * 1e3).round() as u64, seed, enforced }),
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
     };
-    let task = Task {
-        topology: Topology::parse(topology).map_err(raise)?,
-        kind: Kind::parse(collective).map_err(raise)?,
-        bytes: bytes.0,
-        scheduler: SchedulerName::parse(scheduler).map_err(raise)?,
-        intra: intra.map(Queue::parse).transpose().map_err(raise)?,
-        chunks,
-        sharing,
-        offload,
-        fixed_delay,
-        seed,
-    };
+    let common = task(topology, bytes, collective, scheduler, intra, chunks, seed)?;
+    let task = Task { sharing, offload, fixed_delay, ..common };
     let (plan, queue, timed, proof, jittered) = run(py, || {
         let (plan, queue, timed) = task.run()?;
         let proof = match prove_by_symmetry(&task.topology, &plan, &timed) {
@@ -131,7 +100,7 @@ pub fn rails<'py>(
         let jittered = jitter.map(|jitter| consistency::run(&task.topology, &plan, queue, &jitter)).transpose()?;
         Ok((plan, queue, timed, proof, jittered))
     })?;
-    let Task { topology, kind, scheduler: known, .. } = task;
+    let Task { topology, kind, policy, .. } = task;
     // The bound is that of an AllReduce by messages.
     let bounded = kind == Kind::AllReduce && !plan.offload;
     let bound = bounded.then(|| core_advise::advise(&topology).utilization_bound);
@@ -167,7 +136,7 @@ pub fn rails<'py>(
             npus: topology.npus(),
             collective: kind.name(),
             bytes: plan.bytes,
-            scheduler: known.name(),
+            scheduler: policy.name(),
             intra: queue.name(),
             chunks: plan.orders.len(),
             time_ns: nanos(timed.time_ps),
@@ -186,7 +155,7 @@ pub fn rails<'py>(
 #[pyfunction]
 #[pyo3(signature = (
     topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *,
-    chunks = Chunks::Count(16), slices = Int::from(1), seed = Int::from(1),
+    chunks = ChunksLike(Chunks::Count(16)), slices = Int::from(1), seed = Int::from(1),
 ), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=16, slices=1, seed=1)")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails_messages(
@@ -196,22 +165,11 @@ pub fn rails_messages(
     collective: &str,
     scheduler: &str,
     intra: Option<&str>,
-    chunks: Chunks,
+    chunks: ChunksLike,
     slices: Int,
     seed: Int,
 ) -> PyResult<(Fabric, Schedule)> {
-    let task = Task {
-        topology: Topology::parse(topology).map_err(raise)?,
-        kind: Kind::parse(collective).map_err(raise)?,
-        bytes: bytes.0,
-        scheduler: SchedulerName::parse(scheduler).map_err(raise)?,
-        intra: intra.map(Queue::parse).transpose().map_err(raise)?,
-        chunks,
-        sharing: 1,
-        offload: false,
-        fixed_delay: false,
-        seed: seed.get("seed")?,
-    };
+    let task = task(topology, bytes, collective, scheduler, intra, chunks, seed.get("seed")?)?;
     let slices = slices.get("slices")?;
     run(py, || {
         let expansion = Expansion::new(&task.topology)?;
@@ -236,40 +194,6 @@ fn name(number: usize, dimension: &Dimension) -> String {
     format!("dim{} ({}{})", number + 1, dimension.shape.name(), dimension.size)
 }
 
-/// Schedulers by name.
-#[derive(Clone, Copy, PartialEq)]
-pub enum SchedulerName {
-    Baseline,
-    Themis,
-    Search,
-}
-
-impl Choice for SchedulerName {
-    const WHAT: &'static str = "scheduler";
-    const ALL: &'static [(&'static str, Self)] =
-        &[("baseline", SchedulerName::Baseline), ("themis", SchedulerName::Themis), ("search", SchedulerName::Search)];
-}
-
-impl SchedulerName {
-    /// The queue policy it is meant for.
-    pub fn queue(self) -> Queue {
-        match self {
-            SchedulerName::Baseline => Queue::Fifo,
-            SchedulerName::Themis => Queue::Smallest,
-            SchedulerName::Search => Queue::Tail,
-        }
-    }
-
-    /// The scheduler; a search times `stages` with `queue`.
-    pub fn scheduler(self, queue: Queue, stages: u64) -> Box<dyn Scheduler> {
-        match self {
-            SchedulerName::Baseline => Box::new(Baseline),
-            SchedulerName::Themis => Box::new(Themis::default()),
-            SchedulerName::Search => Box::new(Search { queue, stages, ..Search::default() }),
-        }
-    }
-}
-
 #[pyfunction]
 pub fn rails_topologies() -> Vec<(&'static str, &'static str)> {
     topology::PRESETS.to_vec()
@@ -277,7 +201,7 @@ pub fn rails_topologies() -> Vec<(&'static str, &'static str)> {
 
 #[pyfunction]
 pub fn rails_schedulers() -> Vec<&'static str> {
-    SchedulerName::ALL.iter().map(|(name, _)| *name).collect()
+    Policy::ALL.iter().map(|(name, _)| *name).collect()
 }
 
 #[pyfunction]

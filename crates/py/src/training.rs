@@ -1,10 +1,10 @@
 //! Workloads, compute models and iterations of training.
 
 use crate::convert::{Int, Table, fields, nanos, raise, record, run};
-use crate::rails::SchedulerName;
 use antiphon_core::compute;
 use antiphon_core::error::{Code, Error};
-use antiphon_core::rails::{Queue, Topology};
+use antiphon_core::rails::scheduler::{Search, Themis};
+use antiphon_core::rails::{self, Queue, Topology};
 use antiphon_core::system::{Choice, Processor};
 use antiphon_core::training::{
     self, Bucket, Cost, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span, Work,
@@ -164,12 +164,12 @@ impl TrainingPlan {
         offload: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let topology = Topology::parse(topology).map_err(raise)?;
-        let known = SchedulerName::parse(scheduler).map_err(raise)?;
+        let known = rails::Policy::parse(scheduler).map_err(raise)?;
         let queue = intra.map(Queue::parse).transpose().map_err(raise)?.unwrap_or(known.queue());
         let chunks = chunks.get("chunks")?;
         self.timed(py, |plan| {
             let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };
-            let scheduler = known.scheduler(queue, STAGES);
+            let scheduler = known.scheduler(Themis::default(), Search { queue, stages: STAGES, ..Search::default() });
             Rails::new(&topology, &groups, &plan.exchanges_with_passes(), chunks, &*scheduler, queue, offload)
         })
     }

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from antiphon._core import __version__
 from antiphon.papers.model import Row
+from antiphon.report import page_template
 from antiphon.text import digits, format_time
 
 if TYPE_CHECKING:
@@ -19,17 +18,10 @@ if TYPE_CHECKING:
 
 def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
     """The page as text; ``plots`` has the SVG of an experiment by its name."""
-    environment = Environment(
-        loader=PackageLoader("antiphon"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"value": value, "percent": percent}
+    template = page_template("reproduction.html", value=value, percent=percent)
     summaries = reproduction.summaries
     rows = [row for outcome in reproduction.outcomes.values() for row in outcome.rows]
-    return environment.get_template("reproduction.html").render(
+    return template.render(
         reproduction=reproduction,
         paper=reproduction.paper,
         summaries=summaries,

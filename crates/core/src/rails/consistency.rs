@@ -1,7 +1,7 @@
 //! Why NPUs must agree on the order of chunks (Themis paper, section 4.6): every NPU by itself, with
 //! jitter, serving chunks as they come or in an order agreed on beforehand.
 
-use super::engine::{Queue, priority, run as run_alike};
+use super::engine::{Queue, priority, run as run_alike, turned};
 use super::plan::{Plan, Stage};
 use super::topology::Topology;
 use crate::error::{Code, Error, Result};
@@ -60,7 +60,7 @@ struct Npus<'a> {
     stages: Vec<Vec<Stage>>,
     /// By chunk and NPU: the next stage.
     next: Vec<u32>,
-    /// By dimension and NPU: chunks that were noticed and wait.
+    /// By dimension and NPU: chunks that were noticed and wait, by the engine's order.
     waiting: Vec<Vec<(u64, Picos, u32)>>,
     /// By dimension and NPU: the chunk it has turned to.
     chosen: Vec<Option<u32>>,
@@ -114,7 +114,8 @@ impl<'a> Npus<'a> {
             } else if let Some(stage) = self.stages[upper].get(self.next[index] as usize) {
                 let last = self.next[index] as usize + 1 == self.stages[upper].len();
                 let dimension = usize::from(stage.dimension);
-                let waiting = (priority(self.queue, stage, last), now, upper as u32);
+                let (time, number) = turned(self.queue, now, upper as u32);
+                let waiting = (priority(self.queue, stage, last), time, number);
                 self.waiting[dimension * self.npus + npu].push(waiting);
                 self.turn(dimension, npu, now);
             } else {
@@ -133,12 +134,14 @@ impl<'a> Npus<'a> {
         }
         let place = if self.jitter.enforced {
             let wanted = self.agreed[dimension].get(self.served[slot]);
-            self.waiting[slot].iter().position(|(_, _, chunk)| Some(chunk) == wanted)
+            let wanted = wanted.map(|&chunk| turned(self.queue, 0, chunk).1);
+            self.waiting[slot].iter().position(|&(.., number)| Some(number) == wanted)
         } else {
             (0..self.waiting[slot].len()).min_by_key(|&place| self.waiting[slot][place])
         };
         let Some(place) = place else { return };
-        let (.., chunk) = self.waiting[slot].swap_remove(place);
+        let (_, time, number) = self.waiting[slot].swap_remove(place);
+        let (_, chunk) = turned(self.queue, time, number);
         self.chosen[slot] = Some(chunk);
         let group = self.group(dimension, npu);
         if !group.clone().all(|other| self.chosen[dimension * self.npus + other] == Some(chunk)) {
@@ -237,6 +240,22 @@ mod tests {
         let enforced = run(&topology, &plan, Queue::Fifo, &Jitter { enforced: true, ..free }).unwrap();
         assert!(enforced > alike && enforced < 2 * alike + 32 * free.most_ps, "{alike} {enforced}");
         assert_eq!(enforced, run(&topology, &plan, Queue::Fifo, &Jitter { enforced: true, ..free }).unwrap());
+    }
+
+    /// A free dimension takes what the engine would take, also among chunks of one size.
+    #[test]
+    fn npus_choose_as_the_engine_does() {
+        let topology = Topology::parse("sw4@1000/0ns").unwrap();
+        let plan = Plan::uniform(&topology, Kind::AllReduce, 64_000_000, 4, false).unwrap();
+        for (queue, oldest_first) in [(Queue::Fifo, true), (Queue::Smallest, false), (Queue::SmallestBefore, false)] {
+            let mut npus = Npus::new(&topology, &plan, queue, &Jitter { most_ps: 0, seed: 1, enforced: false });
+            for chunk in 0..4 {
+                let (time, number) = turned(queue, chunk.into(), chunk);
+                npus.waiting[0].push((0, time, number));
+            }
+            npus.turn(0, 0, 4);
+            assert_eq!(npus.chosen[0], Some(if oldest_first { 0 } else { 3 }), "{queue:?}");
+        }
     }
 
     #[test]

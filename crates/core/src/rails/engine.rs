@@ -289,7 +289,7 @@ pub(super) fn priority(queue: Queue, stage: &Stage, last: bool) -> u64 {
 
 /// Time and number of a chunk that waits, counted from the end where of equals the newest is served first; twice turned
 /// they are as before.
-fn turned(queue: Queue, ready: Picos, number: u32) -> (Picos, u32) {
+pub(super) fn turned(queue: Queue, ready: Picos, number: u32) -> (Picos, u32) {
     match queue {
         Queue::SmallestBefore | Queue::Smallest => (Picos::MAX - ready, u32::MAX - number),
         Queue::Fifo | Queue::Tail => (ready, number),

@@ -16,6 +16,7 @@ pub mod lower;
 pub mod plan;
 pub mod scheduler;
 pub mod symmetry;
+pub mod task;
 pub mod topology;
 
 pub use engine::{Queue, Run, run};
@@ -24,6 +25,7 @@ pub use lower::lower;
 pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
+pub use task::{Chunks, Policy, Task};
 pub use topology::{Dimension, Shape, Topology};
 
 #[cfg(test)]
