@@ -11,6 +11,7 @@ mod ring;
 mod ring_2d;
 mod ring_bi;
 mod ring_bi_odd;
+mod trees;
 mod tto;
 
 use crate::collective::{Collective, Kind, shard};
