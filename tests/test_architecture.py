@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "noc": COLLECTIVE,
     "collective": COLLECTIVE,
     "schedule": SCHEDULE,
-    "algorithm": ABOVE,
+    "algorithm": ABOVE | {"bound"},
     "verify": ABOVE,
     "bound": ABOVE,
     "endpoint": ABOVE,

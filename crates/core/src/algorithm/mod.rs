@@ -4,8 +4,10 @@ mod combs;
 mod cycle;
 mod dbtree;
 mod direct;
+mod forest;
 mod halving_doubling;
 mod multitree;
+mod packing;
 mod path;
 mod ring;
 mod ring_2d;
@@ -50,7 +52,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 10] = [
+pub const ALL: [&dyn Algorithm; 11] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -59,6 +61,7 @@ pub const ALL: [&dyn Algorithm; 10] = [
     &multitree::MultiTree,
     &tto::Tto,
     &combs::Combs,
+    &forest::Forest,
     &halving_doubling::HalvingDoubling,
     &direct::Direct,
 ];

@@ -20,7 +20,7 @@ pub struct Strength {
     pub crossing: u128,
     /// Number of parts of the partition, at least 2. The strength is `crossing / (parts - 1)`.
     pub parts: u32,
-    /// Part of every node, numbered by first appearance.
+    /// Part of every rank, numbered by first appearance.
     pub part_of: Vec<u32>,
 }
 
@@ -31,48 +31,62 @@ impl Strength {
     }
 }
 
-/// The strength of a fabric; `None` unless all nodes are ranks and every two nodes are joined equally fast both ways.
-///
-/// Exact for any graph: Newton's iteration on the value from the partition into single nodes; each round finds the
-/// partition most below the value by Dilworth truncation (W. H. Cunningham, "Optimal attack and reinforcement of a
-/// network", J. ACM 1985), with one short maximum flow for every node.
+/// Neighbouring ranks and the capacity of all links between them, one direction.
+pub type Edge = (u32, u32, u128);
+
+/// The strength of a fabric; `None` unless [`symmetric_edges`] has its edges.
 pub fn strength(fabric: &Fabric, system: &System) -> Option<Strength> {
     with_capacities(fabric, &Capacities::new(fabric, system))
 }
 
 /// [`strength`] with the capacities of the links known.
 pub(super) fn with_capacities(fabric: &Fabric, capacities: &Capacities) -> Option<Strength> {
-    let nodes = fabric.nodes.len();
+    Some(strength_of(fabric.ranks(), &edges(fabric, capacities)?))
+}
+
+/// The strength of a connected graph of `nodes` nodes, at least 2.
+///
+/// Exact for any graph: Newton's iteration on the value from the partition into single nodes; each round finds the
+/// partition most below the value by Dilworth truncation (W. H. Cunningham, "Optimal attack and reinforcement of a
+/// network", J. ACM 1985), with one short maximum flow for every node.
+pub fn strength_of(nodes: usize, edges: &[Edge]) -> Strength {
     // Below, a node's number is its place in this order.
     let mut place = vec![0; nodes];
     for (at, node) in (0..).zip(spread(nodes as NodeId)) {
         place[node as usize] = at;
     }
-    let edges = symmetric_edges(fabric, capacities, &place)?;
+    let placed = |&(a, b, capacity): &Edge| {
+        let (a, b) = (place[a as usize], place[b as usize]);
+        (a.max(b), a.min(b), capacity)
+    };
+    let mut edges: Vec<Edge> = edges.iter().map(placed).collect();
+    edges.sort_unstable();
     let mut best = evaluate(&edges, (0..nodes as u32).collect());
     loop {
         let found = evaluate(&edges, most_violated(nodes, &edges, &best));
         if !found.load(1).exceeds(best.load(1)) {
             let part_of = number(place.into_iter().map(|at| best.part_of[at as usize]).collect()).0;
-            return Some(Strength { part_of, ..best });
+            return Strength { part_of, ..best };
         }
         best = found;
     }
 }
 
-/// Undirected edges (later node, earlier node, capacity of one direction) by places, parallel links merged.
-fn symmetric_edges(fabric: &Fabric, capacities: &Capacities, place: &[u32]) -> Option<Vec<(NodeId, NodeId, u128)>> {
-    if fabric.has_switches() {
-        return None;
-    }
-    let mut down: BTreeMap<(NodeId, NodeId), (u128, u128)> = BTreeMap::new();
+/// The edges of a fabric, parallel links merged, in a unit of their own (1 if all are alike); `None` if a node that is
+/// no rank has links, or two ranks are not joined equally fast both ways.
+pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
+    edges(fabric, &Capacities::new(fabric, system))
+}
+
+fn edges(fabric: &Fabric, capacities: &Capacities) -> Option<Vec<Edge>> {
+    let mut joined: BTreeMap<(u32, u32), (u128, u128)> = BTreeMap::new();
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
-        let (from, to) = (place[link.from as usize], place[link.to as usize]);
-        let both = down.entry((from.max(to), from.min(to))).or_default();
-        *if from > to { &mut both.0 } else { &mut both.1 } += capacity;
+        let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
+        let both = joined.entry((from.min(to), from.max(to))).or_default();
+        *if from < to { &mut both.0 } else { &mut both.1 } += capacity;
     }
-    let edge = |((high, low), (there, back))| (there == back).then_some((high, low, there));
-    down.into_iter().map(edge).collect()
+    let edge = |((low, high), (there, back))| (there == back).then_some((low, high, there));
+    joined.into_iter().map(edge).collect()
 }
 
 /// Labels below the number of nodes, numbered by first appearance, and how many differ.
@@ -91,9 +105,9 @@ fn number(labels: Vec<u32>) -> (Vec<u32>, u32) {
 }
 
 /// A partition given by any labels below the number of nodes, with its parts counted and numbered.
-fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
+fn evaluate(edges: &[Edge], labels: Vec<u32>) -> Strength {
     let (part_of, parts) = number(labels);
-    let apart = |edge: &&(NodeId, NodeId, u128)| part_of[edge.0 as usize] != part_of[edge.1 as usize];
+    let apart = |edge: &&Edge| part_of[edge.0 as usize] != part_of[edge.1 as usize];
     let crossing = edges.iter().filter(apart).map(|edge| edge.2).sum();
     Strength { crossing, parts, part_of }
 }
@@ -108,7 +122,7 @@ fn evaluate(edges: &[(NodeId, NodeId, u128)], labels: Vec<u32>) -> Strength {
 ///
 /// The flow network carries all positive x at once: nodes with x > 0 supply x, nodes with x < 0 drain -x, and the
 /// inequalities say that this flow exists. For a new node, F = what it can ship on top; then x = F - p.
-fn most_violated(nodes: usize, edges: &[(NodeId, NodeId, u128)], current: &Strength) -> Vec<u32> {
+fn most_violated(nodes: usize, edges: &[Edge], current: &Strength) -> Vec<u32> {
     let (p, q) = (current.crossing, (current.parts - 1) as u128);
     let sink = nodes as NodeId;
     let mut arcs: Vec<_> = edges.iter().map(|&(high, low, capacity)| (high, low, q * capacity)).collect();

@@ -29,13 +29,12 @@ pub(super) fn best(request: &Request, tables: impl IntoIterator<Item = Table>, g
             best = Some((time, table, rounds));
         }
     }
-    let (best_time, table, rounds) = best.expect("at least one table");
-    if std::env::var("XP").is_ok() { eprintln!("model held {}  {} trees {} rounds {rounds}: {} ns", Model::new(request, &table).held_up, request.fabric.name, table.trees.len(), best_time / 1000); }
+    let (_, table, rounds) = best.expect("at least one table");
     (table, rounds)
 }
 
 /// Most pieces on links that the recurrence goes through.
-const MOST_HOPS: usize = 1 << 22;
+const MOST_HOPS: usize = 1 << 20;
 
 /// Numbers of rounds worth a look: few, then whole packets.
 fn rounds(request: &Request, trees: usize, given: Option<Bytes>) -> Vec<u64> {
@@ -137,7 +136,7 @@ impl<'a> Model<'a> {
     /// Picoseconds of so many rounds.
     fn time(&self, rounds: u64) -> u128 {
         let costs = self.costs(rounds);
-        let first = u64::from(self.first_rounds(3)).min(rounds);
+        let first = u64::from(self.first_rounds(12)).min(rounds);
         let ends = self.ends(first as u32, &costs);
         let last = ends[ends.len() - 1];
         if first == rounds {

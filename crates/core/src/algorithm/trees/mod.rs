@@ -41,11 +41,6 @@ impl Tree {
         }
         depths
     }
-
-    /// Links from the root to the farthest rank.
-    pub fn height(&self) -> u32 {
-        self.depths()[*self.outwards.last().expect("a tree has a rank") as usize]
-    }
 }
 
 /// Plants trees on the links of a fabric; on parallel links in turn, in proportion to their rates.
@@ -106,11 +101,14 @@ impl<'a> Planter<'a> {
 }
 
 /// Most edges of all trees together: some seconds of work.
-const MOST_EDGES: usize = 1 << 20;
+const MOST_EDGES: u64 = 1 << 20;
 
-/// Most trees worth considering for a request.
+/// Most trees worth considering: with more, pieces would be smaller than half the smallest packet.
 pub(super) fn most(request: &Request) -> usize {
-    MOST_EDGES / request.fabric.ranks()
+    let format = &request.system.packet;
+    let smallest = if format.fixed_size { format.payload_bytes } else { format.flit_bytes };
+    let pieces = request.bytes.div_ceil(smallest) * 2;
+    pieces.min(MOST_EDGES / u64::from(request.ranks())).max(1) as usize
 }
 
 /// How many of `count` trees to consider: few for little data, all in the long run.

@@ -6,7 +6,7 @@ use crate::system::System;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Trees, and the slots of their pieces. One slot is the time of a piece on the fastest link.
+/// Trees, and the slots of their pieces.
 #[derive(Debug, Clone)]
 pub(in crate::algorithm) struct Table {
     /// The trees; a round has one piece of each.
@@ -16,15 +16,16 @@ pub(in crate::algorithm) struct Table {
     pub steps: Vec<Vec<(u32, u32)>>,
     /// Slots of a round.
     pub period: u32,
-    /// Slots that a piece takes on every link; parts of a slot are rounded up.
+    /// See [`widths`].
     pub widths: Vec<u32>,
 }
 
-/// Slots that a piece takes on each link.
+/// Slots that a piece takes on each link: one on the fastest, if all others take whole ones, else eight.
 pub(in crate::algorithm) fn widths(fabric: &Fabric, system: &System) -> Vec<u32> {
     let times = || fabric.links.iter().map(|link| system.flit_time(link));
     let fastest = times().min().unwrap_or(1).max(1);
-    times().map(|time| time.div_ceil(fastest).min(1 << 10) as u32).collect()
+    let parts = if times().all(|time| time % fastest == 0) { 1 } else { 8 };
+    times().map(|time| (u128::from(time) * parts).div_ceil(fastest.into()).min(1 << 10) as u32).collect()
 }
 
 impl Table {
@@ -33,8 +34,8 @@ impl Table {
         Table { trees, steps, period, widths: vec![1; fabric.links.len()] }
     }
 
-    /// Trees by a list schedule. Every piece takes the first free slot of the round's table of its link,
-    /// those that can start first first, of these the one with the longest way ahead.
+    /// Trees by a list schedule: the piece with the longest way ahead, of these the one that can start first,
+    /// takes the first free slot of the round's table of its link.
     ///
     /// O(pieces * (log pieces + slots of a round)).
     pub fn listed(fabric: &Fabric, system: &System, trees: Vec<Tree>) -> Table {
@@ -46,46 +47,25 @@ impl Table {
             pieces[parent.down as usize] += 1;
         }
         let period = pieces.iter().zip(&widths).map(|(&pieces, &width)| pieces * width).max().unwrap_or(0).max(1);
-        // Every link has a table of places for pieces, each as wide as a piece on it.
-        let places: Vec<u32> = widths.iter().map(|width| period / width).collect();
-        let mut start = vec![0usize; places.len() + 1];
-        for (link, &places) in places.iter().enumerate() {
-            start[link + 1] = start[link] + if pieces[link] > 0 { places as usize } else { 0 };
-        }
-        let mut taken = vec![false; start[places.len()]];
-        // The first slot from `ready` on at which `link` is free.
-        let mut take = |link: u32, ready: u32| {
-            let (width, places) = (widths[link as usize], places[link as usize]);
-            let table = &mut taken[start[link as usize]..start[link as usize + 1]];
-            let (mut round, mut place) = (ready / period, (ready % period).div_ceil(width));
-            loop {
-                if place >= places {
-                    (round, place) = (round + 1, 0);
-                }
-                if !table[place as usize] {
-                    table[place as usize] = true;
-                    return round * period + place * width;
-                }
-                place += 1;
-            }
-        };
+        let mut places = Places::new(&widths, &pieces, period);
         let mut steps = vec![vec![(0, 0); ranks]; trees.len()];
         let shapes: Vec<Shape> = trees.iter().map(Shape::new).collect();
         let mut missing: Vec<Vec<u32>> = shapes.iter().map(|shape| shape.counts.clone()).collect();
+        // When a rank has everything of its children, then when it has the sum.
         let mut ready = vec![vec![0u32; ranks]; trees.len()];
         let mut waiting = BinaryHeap::new();
         for (index, (tree, shape)) in trees.iter().zip(&shapes).enumerate() {
             let root = tree.outwards[0];
             for &rank in tree.outwards.iter().filter(|&&rank| rank != root && shape.counts[rank as usize] == 0) {
-                waiting.push((Reverse(0), shape.up(rank, root), Reverse(index), Reverse(rank), true));
+                waiting.push((shape.up(rank, root), Reverse(0), Reverse(index), Reverse(rank), true));
             }
         }
-        while let Some((Reverse(earliest), _, Reverse(index), Reverse(rank), upwards)) = waiting.pop() {
+        while let Some((_, Reverse(earliest), Reverse(index), Reverse(rank), upwards)) = waiting.pop() {
             let (tree, shape, ready) = (&trees[index], &shapes[index], &mut ready[index]);
             let Parent { rank: parent, up, down } = tree.parents[rank as usize].expect("the root has no piece");
             let root = tree.outwards[0];
             let link = if upwards { up } else { down };
-            let slot = take(link, earliest);
+            let slot = places.take(link, earliest);
             let arrives = slot + widths[link as usize];
             let has_sum = if upwards {
                 steps[index][rank as usize].0 = slot;
@@ -95,8 +75,8 @@ impl Table {
                     continue;
                 }
                 if parent != root {
-                    let ahead = shape.up(parent, root);
-                    waiting.push((Reverse(ready[parent as usize]), ahead, Reverse(index), Reverse(parent), true));
+                    let earliest = Reverse(ready[parent as usize]);
+                    waiting.push((shape.up(parent, root), earliest, Reverse(index), Reverse(parent), true));
                     continue;
                 }
                 root
@@ -107,7 +87,7 @@ impl Table {
             };
             for &child in shape.children(has_sum) {
                 let ahead = shape.heights[child as usize] + 1;
-                waiting.push((Reverse(ready[has_sum as usize]), ahead, Reverse(index), Reverse(child), false));
+                waiting.push((ahead, Reverse(ready[has_sum as usize]), Reverse(index), Reverse(child), false));
             }
         }
         Table { trees, steps, period, widths }
@@ -121,6 +101,45 @@ impl Table {
             Some((reduce + self.widths[up as usize]).max(copy + self.widths[down as usize]))
         });
         arrivals.max().unwrap_or(0)
+    }
+}
+
+/// The places for pieces on all links in a round, each as wide as a piece there.
+struct Places<'a> {
+    widths: &'a [u32],
+    period: u32,
+    /// Those of link `l` are `start[l]..start[l + 1]`.
+    start: Vec<usize>,
+    taken: Vec<bool>,
+}
+
+impl<'a> Places<'a> {
+    /// For links that carry so many `pieces` a round.
+    fn new(widths: &'a [u32], pieces: &[u32], period: u32) -> Self {
+        let mut start = vec![0usize];
+        for (width, &pieces) in widths.iter().zip(pieces) {
+            let places = if pieces > 0 { (period / width) as usize } else { 0 };
+            start.push(start[start.len() - 1] + places);
+        }
+        let taken = vec![false; start[widths.len()]];
+        Places { widths, period, start, taken }
+    }
+
+    /// The first slot from `ready` on, in any round, whose place on the link is free; no longer is.
+    fn take(&mut self, link: u32, ready: u32) -> u32 {
+        let width = self.widths[link as usize];
+        let table = &mut self.taken[self.start[link as usize]..self.start[link as usize + 1]];
+        let (mut round, mut place) = (ready / self.period, (ready % self.period).div_ceil(width) as usize);
+        loop {
+            match table.get_mut(place) {
+                None => (round, place) = (round + 1, 0),
+                Some(taken) if *taken => place += 1,
+                Some(taken) => {
+                    *taken = true;
+                    return round * self.period + place as u32 * width;
+                }
+            }
+        }
     }
 }
 
