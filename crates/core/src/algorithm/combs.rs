@@ -37,9 +37,10 @@ impl Algorithm for Combs {
         };
         let product = Product::new(grid);
         let combs = product.combs(trees::most(request));
-        let mut planter = Planter::new(request);
+        let flit_times = trees::flit_times(request);
+        let mut planter = Planter::new(request.fabric, &flit_times);
         let planted: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
-        let alike = trees::widths(request.fabric, request.system).iter().all(|&width| width == 1);
+        let alike = flit_times.iter().all(|&time| time == flit_times[0]);
         let tables = trees::prefixes(planted.len()).map(|count| {
             let trees = planted[..count].to_vec();
             match product.square_mesh() {
@@ -47,7 +48,7 @@ impl Algorithm for Combs {
                     let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, comb, tree)).collect();
                     Table::new(request.fabric, trees, steps, n + 1)
                 }
-                _ => Table::listed(request.fabric, request.system, trees),
+                _ => Table::listed(&flit_times, trees),
             }
         });
         trees::stream(request, tables)
@@ -103,13 +104,15 @@ impl Product {
         let counts: Vec<u64> = (0..dimensions).map(|first| self.count(first)).collect();
         // How often each of a dimension's combs is needed, as whole numbers without common factor.
         let common = counts.iter().fold(1u128, |common, &count| lcm(common, count.into()));
-        let copies: Vec<u128> = shares.iter().zip(&counts).map(|(share, &count)| share * common / count as u128).collect();
+        let copies: Vec<u128> =
+            shares.iter().zip(&counts).map(|(share, &count)| share * common / count as u128).collect();
         let factor = copies.iter().fold(0, |factor, &copies| gcd(factor, copies));
         let total: u128 = copies.iter().zip(&counts).map(|(copies, &count)| copies / factor * count as u128).sum();
         let mut taken = vec![0u64; dimensions];
         let next = |_| {
             // The dimension that is the farthest behind its share; the last, e.g. rows, first.
-            let behind = |&first: &usize| (u128::from(taken[first] + 1) * u128::MAX.isqrt() / shares[first], dimensions - first);
+            let behind =
+                |&first: &usize| (u128::from(taken[first] + 1) * u128::MAX.isqrt() / shares[first], dimensions - first);
             let first = (0..dimensions).min_by_key(behind).expect("a grid has a dimension");
             taken[first] += 1;
             self.comb(first, (taken[first] - 1) % counts[first])
@@ -174,8 +177,7 @@ impl Product {
     fn parents(&self, comb: &Comb) -> Vec<Option<u32>> {
         let nodes: u32 = self.extents.iter().product();
         // Nodes from one to the next along each dimension.
-        let strides: Vec<u32> =
-            (0..self.extents.len()).map(|at| self.extents[at + 1..].iter().product()).collect();
+        let strides: Vec<u32> = (0..self.extents.len()).map(|at| self.extents[at + 1..].iter().product()).collect();
         let parent = |node: u32| {
             let coordinate = |at: usize| node / strides[at] % self.extents[at];
             let at = self.order(comb.first).find(|&at| coordinate(at) != comb.centre[at])?;
@@ -243,4 +245,98 @@ fn lcm(a: u128, b: u128) -> u128 {
 
 fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Fabric;
+
+    const GRIDS: [&str; 20] = [
+        "mesh:2x2",
+        "mesh:3x3",
+        "mesh:8x8",
+        "mesh:3x5",
+        "mesh:5x3",
+        "mesh:4x8",
+        "mesh:2x7",
+        "mesh:6",
+        "mesh:1x4",
+        "mesh:4x4x4",
+        "mesh:2x3x4",
+        "ring:5",
+        "ring:2",
+        "torus:4x4",
+        "torus:2x3x2",
+        "torus:3x4x5",
+        "fc:5",
+        "fbfly:4x4",
+        "fbfly:2x3x4",
+        "hypercube:4",
+    ];
+
+    fn product(spec: &str) -> (Fabric, Product) {
+        let fabric = Fabric::parse(spec).unwrap();
+        let product = Product::new(fabric.grid().unwrap());
+        (fabric, product)
+    }
+
+    /// Reference section 2: all combs together load every edge equally, each is a spanning tree, and on
+    /// meshes there are as few as published.
+    #[test]
+    fn all_edges_are_loaded_equally() {
+        for spec in GRIDS {
+            let (fabric, product) = product(spec);
+            let combs = product.combs(usize::MAX);
+            let mut trees = vec![0; fabric.links.len()];
+            for comb in &combs {
+                let parents = product.parents(comb);
+                assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1, "{spec}: {comb:?}");
+                for (node, parent) in (0..).zip(&parents) {
+                    let steps = std::iter::successors(*parent, |&parent| parents[parent as usize]).take(parents.len());
+                    assert!(steps.count() < parents.len(), "{spec}: {comb:?} has a cycle");
+                    if let Some(parent) = *parent {
+                        trees[fabric.link_between(node, parent).unwrap() as usize] += 1;
+                        trees[fabric.link_between(parent, node).unwrap() as usize] += 1;
+                    }
+                }
+            }
+            let each = 2 * combs.len() * (fabric.ranks() - 1) / fabric.links.len();
+            assert!(trees.iter().all(|&trees| trees == each), "{spec}: {} combs, {trees:?}", combs.len());
+        }
+        let count = |spec| product(spec).1.combs(usize::MAX).len();
+        assert_eq!(["mesh:8x8", "mesh:9x9", "mesh:3x5", "mesh:4x8", "torus:8x8"].map(count), [16, 18, 11, 52, 128]);
+    }
+
+    /// What lies within a few combs of the start is spread over all dimensions and places.
+    #[test]
+    fn the_first_combs_differ() {
+        let (_, torus) = product("torus:4x4");
+        let combs = torus.combs(8);
+        for first in [0, 1] {
+            for at in [0, 1] {
+                let mut places: Vec<u32> =
+                    combs.iter().filter(|comb| comb.first == first).map(|comb| comb.centre[at]).collect();
+                places.sort_unstable();
+                assert_eq!(places, [0, 1, 2, 3]);
+            }
+        }
+        assert_eq!((0..5).map(|place| middle_out(place, 5)).collect::<Vec<_>>(), [2, 1, 3, 0, 4]);
+    }
+
+    /// Reference section 3: the first round ends after 2 (n + floor(n / 2)) slots, and no link has two pieces
+    /// in a slot.
+    #[test]
+    fn squares_take_the_published_slots() {
+        for n in 3..=32 {
+            let (fabric, product) = product(&format!("mesh:{n}x{n}"));
+            let combs = product.combs(usize::MAX);
+            let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
+            let trees: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
+            let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, comb, tree)).collect();
+            let table = Table::new(&fabric, trees, steps, n + 1);
+            assert_eq!(table.last(), 2 * (n + n / 2), "{n}x{n}");
+            table.assert_free();
+        }
+    }
 }

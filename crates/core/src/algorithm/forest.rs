@@ -43,10 +43,11 @@ impl Algorithm for Forest {
         let Some(packings) = packings(ranks, &edges, trees::most(request)) else {
             return request.refuse(format_args!("a packing would have more than {MOST_EDGES} edges of trees"));
         };
-        let mut planter = Planter::new(request);
+        let flit_times = trees::flit_times(request);
+        let mut planter = Planter::new(request.fabric, &flit_times);
         let tables = packings.iter().map(|trees| {
             let trees = trees.iter().map(|parents| planter.plant(parents)).collect();
-            Table::listed(request.fabric, request.system, trees)
+            Table::listed(&flit_times, trees)
         });
         trees::stream(request, tables)
     }
@@ -66,7 +67,8 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Option<Vec<Vec<Parents
     let (crossing, parts) = (strength.crossing, u128::from(strength.parts) - 1);
     // Uses of the fastest edge by the smallest packing that is exact.
     let exact = parts / gcd(crossing, parts) * fastest;
-    let fewer = (0..).flat_map(|exponent| [2u128 << exponent >> 1, 3 << exponent >> 1]).take_while(|&uses| uses < exact);
+    let fewer =
+        (0..).flat_map(|exponent| [2u128 << exponent >> 1, 3 << exponent >> 1]).take_while(|&uses| uses < exact);
     let mut packings = graph.pack(&vec![1; edges.len()], 1, centre).into_iter().collect::<Vec<_>>();
     let (mut best, mut too_large) = ((0, 1), false);
     for uses in fewer.chain([exact]) {
@@ -94,4 +96,102 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Option<Vec<Vec<Parents
 
 fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{Fabric, Link, Node, Shape};
+    use crate::system::System;
+    use proptest::prelude::*;
+
+    /// A connected graph: a random tree and more edges, some parallel, with capacities.
+    fn graphs() -> impl Strategy<Value = (usize, Vec<(u32, u32, u32)>)> {
+        let more = prop::collection::vec((0u32..12, 0u32..12, 1u32..4), 0..24);
+        (2u32..12, prop::collection::vec((any::<u32>(), 1u32..4), 11), more).prop_map(|(nodes, tree, more)| {
+            let tree = (1..nodes).zip(tree).map(|(node, (above, capacity))| (above % node, node, capacity));
+            let more = more.into_iter().map(|(a, b, capacity)| (a % nodes, b % nodes, capacity));
+            (nodes as usize, tree.chain(more).filter(|edge| edge.0 != edge.1).collect())
+        })
+    }
+
+    /// A fabric with a pair of links for every edge: a quarter, half or all of the rate.
+    fn fabric(nodes: usize, edges: &[(u32, u32, u32)]) -> Fabric {
+        let link = |from, to, capacity| {
+            let mut link = Link::new(from, to, "x");
+            link.speed_permille = 125 << capacity;
+            link
+        };
+        let links = edges.iter().flat_map(|&(a, b, capacity)| [link(a, b, capacity), link(b, a, capacity)]);
+        let nodes = (0..nodes as u32).map(|rank| Node::rank(rank, []));
+        Fabric::new("random", Shape::Graph, nodes.collect(), links.collect()).unwrap()
+    }
+
+    /// Loads of all edges by trees, which are checked to span.
+    fn loads(ranks: usize, edges: &[Edge], trees: &[Parents]) -> Vec<u128> {
+        let mut loads = vec![0; edges.len()];
+        for parents in trees {
+            assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1);
+            for (rank, parent) in (0..).zip(parents) {
+                let steps = std::iter::successors(*parent, |&parent| parents[parent as usize]).take(ranks);
+                assert!(steps.count() < ranks, "a cycle");
+                if let Some(parent) = *parent {
+                    let ends = (rank.min(parent), rank.max(parent));
+                    loads[edges.iter().position(|edge| (edge.0, edge.1) == ends).expect("an edge")] += 1;
+                }
+            }
+        }
+        loads
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        /// The last packing has the strength exactly: no edge has more than its share of the trees.
+        #[test]
+        fn the_packing_reaches_the_strength((nodes, edges) in graphs()) {
+            let fabric = fabric(nodes, &edges);
+            let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
+            let strength = strength_of(nodes, &edges);
+            let packings = packings(nodes, &edges, usize::MAX).unwrap();
+            let trees = packings.last().unwrap();
+            let time = |load: u128, capacity: u128| load * strength.crossing <= capacity * trees.len() as u128 * (u128::from(strength.parts) - 1);
+            for (load, edge) in loads(nodes, &edges, trees).into_iter().zip(&edges) {
+                prop_assert!(time(load, edge.2), "edge {edge:?} in {load} of {} trees, {strength:?}", trees.len());
+            }
+        }
+    }
+
+    /// Reference section 1: DGX-1 V100 reaches 7/24, and every link takes its part.
+    #[test]
+    fn parallel_links_share_the_trees() {
+        let fabric = Fabric::parse("dgx1v").unwrap();
+        let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
+        let packings = packings(8, &edges, usize::MAX).unwrap();
+        let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
+        let trees: Vec<_> = packings.last().unwrap().iter().map(|parents| planter.plant(parents)).collect();
+        let mut loads = vec![0; fabric.links.len()];
+        for parent in trees.iter().flat_map(|tree| tree.parents.iter().flatten()) {
+            loads[parent.up as usize] += 1;
+            loads[parent.down as usize] += 1;
+        }
+        assert_eq!((trees.len(), loads.iter().max()), (24, Some(&7)));
+        let table = Table::listed(&vec![1; loads.len()], trees);
+        assert_eq!(table.period, 7);
+        table.assert_free();
+    }
+
+    /// Between edges of rates 1 and 3/2 every link keeps its places.
+    #[test]
+    fn slow_links_have_wider_places() {
+        let fabric = Fabric::parse("mesh:3x3,slow=0-1:0.5,slow=4-5:0.75,slow=7-8:0.3").unwrap();
+        let system = System::preset("ideal").unwrap();
+        let edges = symmetric_edges(&fabric, &system).unwrap();
+        let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
+        for packing in packings(9, &edges, usize::MAX).unwrap() {
+            let mut planter = Planter::new(&fabric, &flit_times);
+            let trees = packing.iter().map(|parents| planter.plant(parents)).collect();
+            Table::listed(&flit_times, trees).assert_free();
+        }
+    }
 }

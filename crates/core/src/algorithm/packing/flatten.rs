@@ -98,7 +98,8 @@ pub(super) fn flatten(graph: &Graph, most: &[u32], trees: Vec<Vec<Option<u32>>>)
                 for &edge in &graph.at[node as usize] {
                     let Some(parent) = trees[index].parents[node as usize] else { break };
                     let next = graph.other(edge, node);
-                    let Some(gain) = trees[index].growth(node, next).map(|growth| -growth).filter(|&gain| gain > 0) else {
+                    let Some(gain) = trees[index].growth(node, next).map(|growth| -growth).filter(|&gain| gain > 0)
+                    else {
                         continue;
                     };
                     if used[edge as usize] < most[edge as usize] {

@@ -88,7 +88,13 @@ impl Forest {
     fn new(graph: &Graph) -> Forest {
         let nodes = graph.at.len();
         let root = (0..nodes as u32).collect();
-        Forest { member: vec![false; graph.edges.len()], up: vec![NONE; nodes], depth: vec![0; nodes], root, parts: nodes }
+        Forest {
+            member: vec![false; graph.edges.len()],
+            up: vec![NONE; nodes],
+            depth: vec![0; nodes],
+            root,
+            parts: nodes,
+        }
     }
 
     /// Hangs the tree of `node` on what is at the other end of `edge`, or makes `node` its root.
@@ -211,7 +217,8 @@ impl<'a> Packing<'a> {
             for (forest, open) in self.forests.iter_mut().zip(&mut open) {
                 while let Some(&node) = open.front() {
                     let at = |&edge: &u32| (self.used[edge as usize], self.most[edge as usize]);
-                    let outside = |edge: &u32| forest.root[graph.other(*edge, node) as usize] != forest.root[node as usize];
+                    let outside =
+                        |edge: &u32| forest.root[graph.other(*edge, node) as usize] != forest.root[node as usize];
                     let edges = graph.at[node as usize].iter().copied();
                     let free = edges.filter(|edge| at(edge).0 < at(edge).1 && outside(edge));
                     // In parts of what an edge may carry.

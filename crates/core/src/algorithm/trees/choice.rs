@@ -111,7 +111,7 @@ impl<'a> Model<'a> {
     /// Rounds that fill the pipeline, and `more`.
     fn first_rounds(&self, more: u32) -> u32 {
         let pieces = self.table.trees.len() * self.request.fabric.ranks() * 2;
-        (self.last / self.table.period + more).min((MOST_HOPS / pieces) as u32).max(3)
+        (self.last / self.table.period + more).min((MOST_HOPS / pieces) as u32).max(self.last / self.table.period + 2)
     }
 
     /// In the long run links wait for pieces on their way from other links, as often in a round as the
@@ -121,7 +121,9 @@ impl<'a> Model<'a> {
         let times = || fabric.links.iter().map(|link| u128::from(system.flit_time(link)));
         let way = times().min().unwrap_or(0);
         let costs = Costs { links: times().map(|time| (2 * time, way)).collect(), adding: 0 };
-        let ends = self.ends(self.first_rounds(24), &costs);
+        // The last rounds, with none behind them, are through sooner.
+        let mut ends = self.ends(self.first_rounds(self.last / self.table.period + 24), &costs);
+        ends.truncate(ends.len() - (self.last / self.table.period) as usize);
         let (last, few) = (ends.len() - 1, (ends.len() / 2).min(8));
         let each = (ends[last] - ends[last - few]) / few as u128;
         each.saturating_sub(2 * self.busiest).div_ceil(way.max(1))

@@ -4,16 +4,17 @@
 mod choice;
 mod table;
 
-pub(super) use table::{Table, widths};
+pub(super) use table::Table;
 
 use super::Request;
 use crate::collective::shard;
 use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
+use crate::units::Picos;
 use std::collections::HashMap;
 
-/// The tree above a rank: its parent, and the links to it and from it.
+/// What is above a rank: its parent, and the links to it and from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parent {
     pub rank: u32,
@@ -46,21 +47,20 @@ impl Tree {
 /// Plants trees on the links of a fabric; on parallel links in turn, in proportion to their rates.
 pub(super) struct Planter<'a> {
     fabric: &'a Fabric,
-    /// Links from one rank to another, with the inverse rate; only looked up.
-    between: HashMap<(u32, u32), Vec<(LinkId, u64)>>,
+    /// Links from one rank to another, with their flit times; only looked up.
+    between: HashMap<(u32, u32), Vec<(LinkId, Picos)>>,
     /// Trees on every link.
     trees: Vec<u64>,
 }
 
 impl<'a> Planter<'a> {
-    /// For a request's fabric, whose links all join two ranks.
-    pub fn new(request: &Request<'a>) -> Self {
-        let fabric = request.fabric;
+    /// For a fabric on whose links a flit takes so long.
+    pub fn new(fabric: &'a Fabric, flit_times: &[Picos]) -> Self {
         let mut between: HashMap<_, Vec<_>> = HashMap::new();
-        for (id, link) in (0..).zip(&fabric.links) {
+        for (id, (link, &time)) in (0..).zip(fabric.links.iter().zip(flit_times)) {
             let ends = [link.from, link.to].map(|node| fabric.nodes[node as usize].rank);
             if let [Some(from), Some(to)] = ends {
-                between.entry((from, to)).or_default().push((id, request.system.flit_time(link)));
+                between.entry((from, to)).or_default().push((id, time));
             }
         }
         Planter { fabric, between, trees: vec![0; fabric.links.len()] }
@@ -109,6 +109,11 @@ pub(super) fn most(request: &Request) -> usize {
     let smallest = if format.fixed_size { format.payload_bytes } else { format.flit_bytes };
     let pieces = request.bytes.div_ceil(smallest) * 2;
     pieces.min(MOST_EDGES / u64::from(request.ranks())).max(1) as usize
+}
+
+/// Time of a flit on every link.
+pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
+    request.fabric.links.iter().map(|link| request.system.flit_time(link)).collect()
 }
 
 /// How many of `count` trees to consider: few for little data, all in the long run.

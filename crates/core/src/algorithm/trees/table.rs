@@ -2,7 +2,7 @@
 
 use super::{Parent, Tree};
 use crate::fabric::Fabric;
-use crate::system::System;
+use crate::units::Picos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -20,12 +20,12 @@ pub(in crate::algorithm) struct Table {
     pub widths: Vec<u32>,
 }
 
-/// Slots that a piece takes on each link: one on the fastest, if all others take whole ones, else eight.
-pub(in crate::algorithm) fn widths(fabric: &Fabric, system: &System) -> Vec<u32> {
-    let times = || fabric.links.iter().map(|link| system.flit_time(link));
-    let fastest = times().min().unwrap_or(1).max(1);
-    let parts = if times().all(|time| time % fastest == 0) { 1 } else { 8 };
-    times().map(|time| (u128::from(time) * parts).div_ceil(fastest.into()).min(1 << 10) as u32).collect()
+/// Slots that a piece takes on links of these flit times: one on the fastest, if all others take whole ones,
+/// else eight.
+fn widths(flit_times: &[Picos]) -> Vec<u32> {
+    let fastest = flit_times.iter().copied().min().unwrap_or(1).max(1);
+    let parts = if flit_times.iter().all(|time| time % fastest == 0) { 1 } else { 8 };
+    flit_times.iter().map(|&time| (u128::from(time) * parts).div_ceil(fastest.into()).min(1 << 10) as u32).collect()
 }
 
 impl Table {
@@ -34,14 +34,14 @@ impl Table {
         Table { trees, steps, period, widths: vec![1; fabric.links.len()] }
     }
 
-    /// Trees by a list schedule: the piece with the longest way ahead, of these the one that can start first,
+    /// Trees, at least one, by a list schedule: the piece with the longest way ahead, of these the one that can start first,
     /// takes the first free slot of the round's table of its link.
     ///
     /// O(pieces * (log pieces + slots of a round)).
-    pub fn listed(fabric: &Fabric, system: &System, trees: Vec<Tree>) -> Table {
-        let ranks = fabric.ranks();
-        let widths = widths(fabric, system);
-        let mut pieces = vec![0u32; fabric.links.len()];
+    pub fn listed(flit_times: &[Picos], trees: Vec<Tree>) -> Table {
+        let ranks = trees[0].parents.len();
+        let widths = widths(flit_times);
+        let mut pieces = vec![0u32; widths.len()];
         for parent in trees.iter().flat_map(|tree| tree.parents.iter().flatten()) {
             pieces[parent.up as usize] += 1;
             pieces[parent.down as usize] += 1;
@@ -184,5 +184,38 @@ impl Shape {
     /// Links ahead of a piece on its way up from `rank`.
     fn up(&self, rank: u32, root: u32) -> u32 {
         self.depths[rank as usize] + self.heights[root as usize]
+    }
+}
+
+#[cfg(test)]
+impl Table {
+    /// Asserts that no link has two pieces at a time and that every piece is sent when it has come.
+    pub fn assert_free(&self) {
+        let mut taken = std::collections::HashSet::new();
+        for (tree, steps) in self.trees.iter().zip(&self.steps) {
+            for (parent, &(reduce, copy)) in tree.parents.iter().zip(steps) {
+                let Some(parent) = *parent else { continue };
+                for (link, step) in [(parent.up, reduce), (parent.down, copy)] {
+                    for slot in step..step + self.widths[link as usize] {
+                        assert!(taken.insert((link, slot % self.period)), "link {link}, slot {slot}");
+                    }
+                }
+                let up = self.widths[parent.up as usize];
+                let above = steps[parent.rank as usize];
+                match tree.parents[parent.rank as usize] {
+                    Some(next) => {
+                        assert!(reduce + up <= above.0, "reduction");
+                        assert!(copy >= above.1 + self.widths[next.down as usize], "broadcast");
+                    }
+                    None => {
+                        let up = |(parent, step): (&Option<Parent>, &(u32, u32))| {
+                            Some(step.0 + self.widths[(*parent)?.up as usize])
+                        };
+                        let sum = tree.parents.iter().zip(steps).filter_map(up).max().unwrap();
+                        assert!(copy >= sum, "broadcast starts with the sum");
+                    }
+                }
+            }
+        }
     }
 }
