@@ -335,3 +335,87 @@ fn combs_reach_the_bound() {
         }
     }
 }
+
+/// Time of a proven schedule in packets.
+fn packet_time(fabric: &Fabric, system: &System, bytes: u64, name: &str) -> Option<u64> {
+    let schedule = algorithm::build(fabric, system, Collective::new(Kind::AllReduce), bytes, name).ok()?;
+    verify(fabric, &schedule).unwrap_or_else(|error| panic!("{name} on {}: {error}", fabric.name));
+    Some(simulate(fabric, &schedule, system, Fidelity::Packet, &mut |_| true).unwrap().time_ps)
+}
+
+/// On products of paths, rings and cliques, too (reference: mesh-optimum section 1), and forest on graphs without
+/// structure or with failures: the published limits, and schedules within 5 % of them.
+#[test]
+fn trees_reach_the_bound_of_any_symmetric_fabric() {
+    let system = System::preset("tto").unwrap();
+    let bytes = 128 << 20;
+    for (spec, share, name) in [
+        ("torus:4x4", 0.46875, "combs"),
+        ("torus:8x8", 0.4922, "combs"),
+        ("fbfly:4x4", 0.3125, "combs"),
+        ("fbfly:8x8", 0.1406, "combs"),
+        ("mesh:4x4x4", 0.4375, "combs"),
+        ("mesh:2x3x4", 0.5, "combs"),
+        ("torus:3x4", 11.0 / 24.0, "combs"),
+        ("hypercube:4", 15.0 / 32.0, "combs"),
+        ("mesh:8x8", 0.5625, "forest"),
+        ("torus:4x4", 0.46875, "forest"),
+        ("dgx1v", 0.29167, "forest"),
+        ("mesh:4x4,drop=0-1", 1.0, "forest"),
+        ("mesh:4x4,drop=5-6", 15.0 / 23.0, "forest"),
+        ("mesh:4x4,dead=5,drop=9-10", 0.8, "forest"),
+        ("mesh:5x5,dead=12", 23.0 / 36.0, "forest"),
+        ("mesh:5x5,dead=6,dead=8,dead=16,dead=18", 20.0 / 24.0, "forest"),
+        ("mesh:8x8,drop=27-28,drop=3-4", 63.0 / 110.0, "forest"),
+        ("mesh:8x8,drop=27-28,drop=35-36,dead=9,dead=50", 0.75, "forest"),
+        ("mesh:8x8,slow=0-1:0.5", 0.6613, "forest"),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let bound = lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), bytes).unwrap();
+        // Of the data over the payload rate of a link.
+        let found = bound.time_ps as f64 / (bytes as f64 / 8192.0 * 357_000.0);
+        assert!((found / share - 1.0).abs() < 1e-3, "{spec}: {found}");
+        let time = packet_time(&fabric, &system, bytes, name).unwrap();
+        assert!(time as f64 <= 1.05 * bound.time_ps as f64, "{spec} {name}: {time} {bound:?}");
+    }
+}
+
+/// Few low trees where latency dominates: nothing else is faster on a mesh, whatever the size.
+#[test]
+fn small_messages_are_fastest_by_combs() {
+    for (spec, system) in ["mesh:4x4", "mesh:5x5", "mesh:8x8", "mesh:9x9", "mesh:3x5", "mesh:4x8"]
+        .into_iter()
+        .flat_map(|spec| systems().map(|system| (spec, system)))
+    {
+        let fabric = Fabric::parse(spec).unwrap();
+        for bytes in [64, 1 << 10, 8 << 10, 64 << 10] {
+            let combs = packet_time(&fabric, &system, bytes, "combs").unwrap();
+            for other in names().filter(|&name| name != "combs") {
+                let time = packet_time(&fabric, &system, bytes, other);
+                assert!(
+                    time.is_none_or(|time| combs <= time),
+                    "{spec} {} {bytes} {other}: {combs} {time:?}",
+                    system.name
+                );
+            }
+        }
+    }
+}
+
+/// What forest does not do, and why, in one line.
+#[test]
+fn forest_refuses() {
+    let system = System::preset("tto").unwrap();
+    for (spec, why) in [
+        ("switch:4", "no switches"),
+        ("mesh:4x4,exclude=5", "no switches"),
+        ("mesh:4x4,drop=5>6", "equally fast both ways"),
+        ("fc:256", "too many; at most 16384"),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let collective = Collective::new(Kind::AllReduce);
+        let error = algorithm::build(&fabric, &system, collective, 128 << 20, "forest").expect_err(spec);
+        assert_eq!(error.code, Code::NotApplicable, "{error}");
+        assert!(error.message.contains(why), "{error}");
+    }
+}

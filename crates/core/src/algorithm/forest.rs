@@ -24,6 +24,8 @@ const INFO: Info = Info {
     collectives: &[Kind::AllReduce],
 };
 
+/// Most trees of a packing: more hardly load the links more evenly.
+const MOST_TREES: usize = 256;
 /// Most edges of all trees of a packing together, about a second of work, and of a graph.
 const MOST_EDGES: usize = 1 << 14;
 
@@ -40,9 +42,7 @@ impl Algorithm for Forest {
         if edges.len() > MOST_EDGES {
             return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
         }
-        let Some(packings) = packings(ranks, &edges, trees::most(request)) else {
-            return request.refuse(format_args!("a packing would have more than {MOST_EDGES} edges of trees"));
-        };
+        let packings = packings(ranks, &edges, trees::most(request));
         let flit_times = trees::flit_times(request);
         let mut planter = Planter::new(request.fabric, &flit_times);
         let tables = packings.iter().map(|trees| {
@@ -57,9 +57,8 @@ impl Algorithm for Forest {
 type Parents = Vec<Option<u32>>;
 
 /// A lowest tree, then packings of more and more trees that load the links more and more evenly: the last
-/// one exactly, unless it has more than `most` trees. `None` if packings that are not too large do not reach
-/// half the strength.
-fn packings(ranks: usize, edges: &[Edge], most: usize) -> Option<Vec<Vec<Parents>>> {
+/// one exactly, unless it would have more than `most` or [`MOST_TREES`] trees, or [`MOST_EDGES`] edges.
+fn packings(ranks: usize, edges: &[Edge], most: usize) -> Vec<Vec<Parents>> {
     let graph = Graph::new(ranks, edges.iter().map(|&(a, b, _)| (a, b)));
     let centre = graph.centre();
     let fastest = edges.iter().map(|edge| edge.2).max().unwrap_or(1);
@@ -70,7 +69,8 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Option<Vec<Vec<Parents
     let fewer =
         (0..).flat_map(|exponent| [2u128 << exponent >> 1, 3 << exponent >> 1]).take_while(|&uses| uses < exact);
     let mut packings = graph.pack(&vec![1; edges.len()], 1, centre).into_iter().collect::<Vec<_>>();
-    let (mut best, mut too_large) = ((0, 1), false);
+    let most = most.min(MOST_TREES);
+    let mut best = (0, 1);
     for uses in fewer.chain([exact]) {
         let room = |&(a, b, capacity): &Edge| (a, b, capacity * uses / fastest);
         let room: Vec<Edge> = edges.iter().map(room).collect();
@@ -80,8 +80,7 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Option<Vec<Vec<Parents
             let strength = strength_of(ranks, &room);
             strength.crossing / (u128::from(strength.parts) - 1)
         };
-        too_large = count * (ranks as u128 - 1) > MOST_EDGES as u128;
-        if too_large || count > most as u128 {
+        if count > most as u128 || count * (ranks as u128 - 1) > MOST_EDGES as u128 {
             break;
         }
         // Trees for every use of the fastest edge.
@@ -91,7 +90,7 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Option<Vec<Vec<Parents
             packings.push(graph.pack(&most, count as usize, centre).expect("as many trees as the strength says"));
         }
     }
-    (!too_large || 2 * best.0 * parts * fastest >= crossing * best.1).then_some(packings)
+    packings
 }
 
 fn gcd(a: u128, b: u128) -> u128 {
@@ -119,7 +118,7 @@ mod tests {
     fn fabric(nodes: usize, edges: &[(u32, u32, u32)]) -> Fabric {
         let link = |from, to, capacity| {
             let mut link = Link::new(from, to, "x");
-            link.speed_permille = 125 << capacity;
+            link.speed_permille = 125u32 << capacity;
             link
         };
         let links = edges.iter().flat_map(|&(a, b, capacity)| [link(a, b, capacity), link(b, a, capacity)]);
@@ -153,7 +152,7 @@ mod tests {
             let fabric = fabric(nodes, &edges);
             let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
             let strength = strength_of(nodes, &edges);
-            let packings = packings(nodes, &edges, usize::MAX).unwrap();
+            let packings = packings(nodes, &edges, usize::MAX);
             let trees = packings.last().unwrap();
             let time = |load: u128, capacity: u128| load * strength.crossing <= capacity * trees.len() as u128 * (u128::from(strength.parts) - 1);
             for (load, edge) in loads(nodes, &edges, trees).into_iter().zip(&edges) {
@@ -167,7 +166,7 @@ mod tests {
     fn parallel_links_share_the_trees() {
         let fabric = Fabric::parse("dgx1v").unwrap();
         let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
-        let packings = packings(8, &edges, usize::MAX).unwrap();
+        let packings = packings(8, &edges, usize::MAX);
         let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
         let trees: Vec<_> = packings.last().unwrap().iter().map(|parents| planter.plant(parents)).collect();
         let mut loads = vec![0; fabric.links.len()];
@@ -188,7 +187,7 @@ mod tests {
         let system = System::preset("ideal").unwrap();
         let edges = symmetric_edges(&fabric, &system).unwrap();
         let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
-        for packing in packings(9, &edges, usize::MAX).unwrap() {
+        for packing in packings(9, &edges, usize::MAX) {
             let mut planter = Planter::new(&fabric, &flit_times);
             let trees = packing.iter().map(|parents| planter.plant(parents)).collect();
             Table::listed(&flit_times, trees).assert_free();
