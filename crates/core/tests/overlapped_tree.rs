@@ -257,3 +257,16 @@ proptest! {
         antiphon_core::verify::check_by_execution(&schedule, Some(bytes)).unwrap();
     }
 }
+
+/// Over a switch the busiest link of NCCL's pair has four messages a chunk, and is never idle.
+#[test]
+fn no_slot_of_a_switch_is_lost() {
+    for ranks in [4, 8, 16, 64] {
+        let fabric = Fabric::parse(&format!("switch:{ranks}")).unwrap();
+        for (options, stride) in [("trees=1", 3), ("trees=2", 4), ("trees=1,overlap=no", 2), ("trees=2,overlap=no", 2)]
+        {
+            let schedule = build(&fabric, &system("generic"), 1 << 20, &format!("mapping=numbered,{options}"));
+            assert_eq!(schedule.lanes[0].stride, stride, "{ranks} ranks, {options}");
+        }
+    }
+}
