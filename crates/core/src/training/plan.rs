@@ -1,23 +1,28 @@
 //! An iteration of data-parallel training as a graph of operations, by overlap policy.
 
+use super::gradient_queue::GradientQueue;
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::system::Choice;
 use crate::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
 use crate::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 
-/// How gradients' AllReduce overlaps with the backward pass.
+/// How gradients' AllReduce overlaps with computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
     /// One AllReduce of all gradients after the backward pass.
     None,
     /// One for each bucket of layers, as soon as its gradients are there.
     Layerwise,
+    /// One AllReduce after the backward pass, behind which the next forward pass runs: a layer starts as soon
+    /// as its gradients, and those of all layers before it, are complete (C-Cube paper, section IV).
+    Chained,
 }
 
 impl Choice for Overlap {
     const WHAT: &'static str = "overlap policy";
-    const ALL: &'static [(&'static str, Self)] = &[("none", Overlap::None), ("layerwise", Overlap::Layerwise)];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("none", Overlap::None), ("layerwise", Overlap::Layerwise), ("ccube", Overlap::Chained)];
 }
 
 /// Which layers' gradients are reduced together.
@@ -48,7 +53,7 @@ impl Bucket {
 /// How an iteration is arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How gradients' AllReduce overlaps with the backward pass.
+    /// How gradients' AllReduce overlaps with computation.
     pub overlap: Overlap,
     /// Which layers' gradients are reduced together.
     pub bucket: Bucket,
@@ -133,6 +138,8 @@ pub enum Work {
     Compute(Picos),
     /// The ranks exchange; the number of [`Plan::exchanges`].
     Exchange(usize),
+    /// A part of an exchange, the next of [`Plan::parts`], is complete at every rank.
+    Arrival(usize),
 }
 
 /// A node of the graph. Computations run one at a time in the order of the list.
@@ -144,17 +151,20 @@ pub struct Operation {
     pub layers: (usize, usize),
     /// Pass it belongs to.
     pub pass: Pass,
-    /// Earlier operations that must have finished.
+    /// Earlier operations that must have finished; none for arrivals, which come from the network.
     pub after: Vec<usize>,
 }
 
-/// One iteration.
+/// One iteration. With [`Overlap::Chained`] it is counted from the end of a backward pass to the end of
+/// the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Operations; `after` names earlier ones only.
     pub operations: Vec<Operation>,
     /// What [`Work::Exchange`] exchanges.
     pub exchanges: Vec<Exchange>,
+    /// For every exchange, the first bytes of its buffer that are waited for, in ascending order.
+    pub parts: Vec<Vec<Bytes>>,
     /// Time of the local aggregation, after everything else (reference section 6).
     pub aggregation: Picos,
 }
@@ -164,9 +174,28 @@ impl Plan {
     pub fn exchanges_with_passes(&self) -> Vec<(Exchange, Pass)> {
         let pass = |operation: &Operation| match operation.work {
             Work::Exchange(id) => Some((self.exchanges[id], operation.pass)),
-            Work::Compute(_) => None,
+            Work::Compute(_) | Work::Arrival(_) => None,
         };
         self.operations.iter().filter_map(pass).collect()
+    }
+
+    /// When the parts of every exchange have arrived, as [`Serial`](super::Serial) needs it.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] where parts are waited for and the queue is not known.
+    pub fn arrivals(&self, queues: &[Option<GradientQueue>]) -> Result<Vec<Vec<Picos>>> {
+        let exchanges = self.exchanges.iter().zip(&self.parts).enumerate();
+        let of = |(id, (exchange, parts)): (usize, (&Exchange, &Vec<Bytes>))| {
+            let Some(queue) = queues.get(id).and_then(Option::as_ref) else {
+                if parts.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let what = "overlap ccube needs to know when each chunk of the AllReduce is complete";
+                return Err(Error::new(Code::NotApplicable, what));
+            };
+            Ok(parts.iter().map(|&part| queue.ready(part, exchange.bytes)).collect())
+        };
+        exchanges.map(of).collect()
     }
 
     /// The iteration of one rank: forward pass, backward pass from the last layer (input gradient,
@@ -180,14 +209,19 @@ impl Plan {
     pub fn iteration(costs: &[Cost], policy: Policy, aggregation: Picos) -> Result<Plan> {
         let mut builder = PlanBuilder { plan: Plan { aggregation, ..Plan::default() }, awaited: Vec::new() };
         let ends = match policy.overlap {
-            Overlap::None => None,
+            Overlap::None | Overlap::Chained => None,
             Overlap::Layerwise => Some(bucket_ends(costs, policy.bucket)?),
+        };
+        let arrivals = match policy.overlap {
+            Overlap::Chained => builder.chained(costs),
+            _ => vec![None; costs.len()],
         };
         // What each layer waits for, and whose exchanges its input gradient lets start.
         let mut awaits: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
         let mut producers: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
         for (index, cost) in costs.iter().enumerate() {
             builder.awaited.append(&mut awaits[index]);
+            builder.awaited.extend(arrivals[index]);
             let done = builder.compute(index, cost, Pass::Forward);
             if let Some(exchange) = cost.exchanges[Pass::Forward] {
                 let id = builder.exchange((index, index), Pass::Forward, exchange, done);
@@ -227,6 +261,7 @@ impl Plan {
                     builder.exchange((index, index), Pass::WeightGradient, other, done);
                 }
                 (0, None) => {}
+                _ if policy.overlap == Overlap::Chained => {}
                 (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
             }
             let full = index == 0 || ends.as_ref().is_some_and(|ends| ends[index]);
@@ -253,9 +288,35 @@ impl PlanBuilder {
     }
 
     fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: usize) -> usize {
+        self.begin(layers, pass, exchange, vec![after])
+    }
+
+    fn begin(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: Vec<usize>) -> usize {
         self.plan.exchanges.push(exchange);
+        self.plan.parts.push(Vec::new());
         let work = Work::Exchange(self.plan.exchanges.len() - 1);
-        self.add(Operation { work, layers, pass, after: vec![after] })
+        self.add(Operation { work, layers, pass, after })
+    }
+
+    /// The AllReduce of the gradients of the iteration before, in the order of the layers, and for every
+    /// layer that has some, their arrival.
+    fn chained(&mut self, costs: &[Cost]) -> Vec<Option<usize>> {
+        let bytes = costs.iter().map(Cost::gradient_bytes).sum();
+        if bytes == 0 {
+            return vec![None; costs.len()];
+        }
+        let exchange = Exchange { kind: Kind::AllReduce, bytes };
+        self.begin((0, costs.len() - 1), Pass::WeightGradient, exchange, Vec::new());
+        let (id, mut part) = (self.plan.exchanges.len() - 1, 0);
+        let mut arrival = |(index, cost): (usize, &Cost)| {
+            part += cost.gradient_bytes();
+            (cost.gradient_bytes() > 0).then(|| {
+                self.plan.parts[id].push(part);
+                let layers = (index, index);
+                self.add(Operation { work: Work::Arrival(id), layers, pass: Pass::WeightGradient, after: Vec::new() })
+            })
+        };
+        costs.iter().enumerate().map(&mut arrival).collect()
     }
 
     fn add(&mut self, operation: Operation) -> usize {
