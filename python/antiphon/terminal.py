@@ -324,6 +324,8 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
     if training.compute == "measured":
         where += " (not checked: the table's times are of its own batch)"
     passes = (iteration.forward_ns, iteration.backward_ns, iteration.aggregation_ns)
+    waits = (iteration.turnaround_ns, iteration.bubbles_ns)
+    chained = [("      turnaround, bubbles", ", ".join(map(format_time, waits)))] if training.overlap == "ccube" else []
     for label, value in (
         ("System", f"{training.system.name} ({training.fidelity})"),
         ("Compute model", training.compute),
@@ -335,6 +337,7 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
         ("    forward, backward, local sums", ", ".join(map(format_time, passes))),
         ("  exchanging", format_time(training.communication_ns)),
         ("    exposed", f"{format_time(training.exposed_communication_ns)} ({share:.1%} of the iteration)"),
+        *chained,
         ("    behind computation", format_time(training.overlapped_communication_ns)),
         (
             "Epoch",
