@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import antiphon
-from antiphon import AntiphonError, Fabric, Workload
+from antiphon import AntiphonError, Fabric, Training, Workload
 from antiphon.timing import CollectiveTime
 
 TRAIN_KEYS = {
@@ -120,7 +120,7 @@ def test_buckets_trade_exposure_for_messages() -> None:
     assert layer.exposed_communication_ns < none.exposed_communication_ns
 
 
-def chained(weights: list[int], times: list[int], algorithm: str = "combs", overlap: str = "ccube") -> antiphon.Training:
+def chained(weights: list[int], times: list[int], algorithm: str = "combs", overlap: str = "ccube") -> Training:
     """Layers with these shares of 16 MiB of gradients and of 500 us of a forward pass, on a mesh."""
     header = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
     rows = [

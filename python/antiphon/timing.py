@@ -42,9 +42,7 @@ class CollectiveTime:
     chunks: Table | None = None
 
 
-def simulator(
-    system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False
-) -> Timer:
+def simulator(system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False) -> Timer:
     """A timer that proves and simulates every collective it is asked for, each once; it knows their chunks
     only if told to keep them, since they may be many."""
     known: dict[tuple[str, str, str, int], CollectiveTime] = {}

@@ -300,7 +300,11 @@ def train(
         if model_parallel != 1:
             message = f"{fabric.name}: layers are divided over ranks only on multi-dimensional networks; use rails:..."
             raise AntiphonError(message, "not-applicable")
-        timer = collectives if collectives is not None else simulator(system, fidelity, progress, keep_chunks=overlap == "ccube")
+        timer = (
+            collectives
+            if collectives is not None
+            else simulator(system, fidelity, progress, keep_chunks=overlap == "ccube")
+        )
         network = _Fabric(fabric, algorithm, exchange, timer, fidelity, system)
     if global_batch is not None:
         replicas = network.replicas()
