@@ -165,6 +165,17 @@ def test_chaining_needs_chunks_in_order() -> None:
         antiphon.train("alexnet", "mesh:4x4", "ring", overlap="ccube", collectives=byte_a_nanosecond)
 
 
+def test_both_sides_hide_more_than_either() -> None:
+    """Also with priorities every exchange is made, and whole."""
+    none, layerwise, ccube, both = (
+        antiphon.train("resnet152", "mesh:8x8", "combs", "tto", overlap=overlap)
+        for overlap in ("none", "layerwise", "ccube", "both")
+    )
+    assert both.iteration_ns < layerwise.iteration_ns < ccube.iteration_ns < none.iteration_ns
+    assert both.communication_ns == layerwise.communication_ns
+    assert none.iteration_ns / both.iteration_ns == pytest.approx(7.80 / 6.27, abs=0.01)
+
+
 def test_chaining_on_rails() -> None:
     barrier, run = (
         antiphon.train("resnet152", "rails:2D-SW_SW", "baseline:fifo", overlap=overlap) for overlap in ("none", "ccube")

@@ -297,8 +297,8 @@ class Iteration(ByValue):
         communication_ns: sum of all exchanges.
         exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
             ``exposed_data_ns`` for gradients.
-        turnaround_ns: with overlap ``ccube``, the part of it until the first layer has its gradients.
-        bubbles_ns: with overlap ``ccube``, the part of it in which later layers wait for theirs.
+        turnaround_ns: with overlap ``ccube`` or ``both``, the part of it until the first layer has its gradients.
+        bubbles_ns: with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs.
         exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
             ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
         computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight

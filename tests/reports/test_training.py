@@ -10,6 +10,7 @@ import pytest
 import antiphon
 from antiphon import Training
 from antiphon.reports.training import _merged, _timeline, render
+from antiphon.training import CHAINED
 
 if TYPE_CHECKING:
     from conftest import Browser
@@ -19,7 +20,7 @@ def trainings(overlap: str, *algorithms: str) -> list[Training]:
     return [antiphon.train("ncf", "mesh:4x4", name, "tto", overlap=overlap) for name in algorithms]
 
 
-@pytest.mark.parametrize("overlap", ["none", "layerwise", "ccube"])
+@pytest.mark.parametrize("overlap", ["none", "layerwise", "ccube", "both"])
 def test_in_a_browser(browser: Browser, tmp_path: Path, overlap: str) -> None:
     combs, ring = trainings(overlap, "combs", "ring-bi")
     file = tmp_path / "a report.html"
@@ -27,13 +28,13 @@ def test_in_a_browser(browser: Browser, tmp_path: Path, overlap: str) -> None:
     dom = browser.dump_dom(file)
     assert dom.count('class="end"') == 2
     assert dom.count("sent p3") == sum(len(each.iteration.exchanges["bytes"]) for each in (combs, ring))
-    assert ('class="arrival"' in dom) == ("turnaround" in dom) == (overlap == "ccube")
+    assert ('class="arrival"' in dom) == ("turnaround" in dom) == (overlap in CHAINED)
     assert f"{combs.speedup(ring):.3f}×" in dom
     assert browser.console(file) == []
     assert browser.screenshot(file, tmp_path / "report.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("overlap", ["none", "layerwise", "ccube"])
+@pytest.mark.parametrize("overlap", ["none", "layerwise", "ccube", "both"])
 def test_blocks_are_the_times(overlap: str) -> None:
     (run,) = trainings(overlap, "combs")
     drawn: dict[str, Any] = _timeline(run, 1e-3)
@@ -41,7 +42,7 @@ def test_blocks_are_the_times(overlap: str) -> None:
     assert sum(length for _, length, _ in drawn["sent"]) == pytest.approx(run.communication_ns * 1e-3, rel=1e-3)
     last = max(start + length for start, length, _, _ in drawn["computed"])
     assert last <= run.iteration_ns * 1e-3 + 1e-6
-    waits = run.layers["gradient_bytes"].astype(bool).sum() if overlap == "ccube" else 0
+    waits = run.layers["gradient_bytes"].astype(bool).sum() if overlap in CHAINED else 0
     assert len(drawn["arrivals"]) <= waits
 
 

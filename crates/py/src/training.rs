@@ -165,7 +165,7 @@ impl TrainingPlan {
         let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
         let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
         let parts = self.plan.arrivals(&queues).map_err(raise)?;
-        self.timed(py, |_| Ok(Serial::new(&times, &parts)))
+        self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
     }
 
     #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),

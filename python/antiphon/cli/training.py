@@ -47,8 +47,8 @@ COUNT = click.IntRange(1, 2**32 - 1)
     default="none",
     show_default=True,
     help="none: one AllReduce after the backward pass; layerwise: one a bucket, as gradients come; ccube: one, "
-    "and each layer's next forward pass starts with its last chunk.",
-    shell_complete=completing(lambda: ["none", "layerwise", "ccube"]),
+    "and each layer's next forward pass starts with its last chunk; both: buckets, and that.",
+    shell_complete=completing(lambda: ["none", "layerwise", "ccube", "both"]),
 )
 @click.option("--bucket", default="table", show_default=True, help="Layers reduced together: table, layer, or a size.")
 @click.option("--batch", type=COUNT, help="Samples on each rank.  [default: one for each PE, else 32]")

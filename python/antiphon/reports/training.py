@@ -11,7 +11,7 @@ from typing import Any
 from antiphon._core import __version__, format_bytes
 from antiphon.reports.page import COLOURS, page_template, time_axis
 from antiphon.text import digits, format_time
-from antiphon.training import Training
+from antiphon.training import CHAINED, Training
 
 KINDS = ("forward pass", "backward pass", "local sums", "exchanges")
 FORWARD, BACKWARD, SUMS = range(3)
@@ -31,6 +31,7 @@ def render(results: Sequence[Group]) -> str:
     template = page_template("training.html", time=format_time, size=format_bytes, digits=digits)
     return template.render(
         first=results[0][0],
+        chained=results[0][0].overlap in CHAINED,
         groups=[_group(training, baselines) for training, baselines in results],
         legend=list(zip(KINDS, KIND_COLOURS, strict=True)),
         width=WIDTH,
@@ -69,7 +70,7 @@ def _timeline(training: Training, scale: float) -> dict[str, Any]:
         )
     ]
     # Only where layers wait for parts of an exchange: when the gradients of each were there.
-    chained = training.overlap == "ccube"
+    chained = training.overlap in CHAINED
     arrivals = sorted({round(ready * scale, 1) for ready in iteration.forward["ready_ns"].tolist()}) if chained else []
     return {
         "computed": _merged(computed),
