@@ -496,7 +496,7 @@ class TrainingPlan:
         workload: the model.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``.
         batch: samples on each rank.
-        overlap: ``none`` or ``layerwise``.
+        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: ``table``, ``layer`` or a size: whose gradients are reduced together.
         gradient_bytes: bytes of one gradient.
         activation_bytes: bytes of one element of a layer's input or output.
@@ -524,12 +524,22 @@ class TrainingPlan:
     def exchanges(self) -> list[tuple[str, int]]:
         """(collective, bytes) of every exchange."""
     @property
+    def parts(self) -> list[list[int]]:
+        """For every exchange, the first bytes that layers of the forward pass wait for, ascending."""
+    @property
     def layers(self) -> Table:
         """Per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``, ``weight_gradient_ns``
         and ``gradient_bytes``."""
-    def run(self, times_ns: Sequence[float]) -> Iteration:
+    def run(self, times_ns: Sequence[float], chunks: Sequence[Table | None] = ()) -> Iteration:
         """The iteration in which exchange ``i`` takes ``times_ns[i]``, one after another in the order
-        in which they become ready."""
+        in which they become ready.
+
+        ``chunks[i]`` is the table ``chunks`` of its simulation; it is needed where there are ``parts``.
+
+        Raises:
+            AntiphonError: ``bad-size``, ``not-applicable`` if a needed table is missing, ``too-large`` if
+                it does not have every chunk.
+        """
     def run_on_rails(
         self,
         topology: str,

@@ -19,6 +19,7 @@ from rich.text import Text
 
 import antiphon
 from antiphon.text import digits, format_bandwidth, format_time
+from antiphon.training import CHAINED
 
 if TYPE_CHECKING:
     from antiphon.papers import Reproduction
@@ -324,6 +325,8 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
     if training.compute == "measured":
         where += " (not checked: the table's times are of its own batch)"
     passes = (iteration.forward_ns, iteration.backward_ns, iteration.aggregation_ns)
+    waits = (iteration.turnaround_ns, iteration.bubbles_ns)
+    chained = [("      turnaround, bubbles", ", ".join(map(format_time, waits)))] if training.overlap in CHAINED else []
     for label, value in (
         ("System", f"{training.system.name} ({training.fidelity})"),
         ("Compute model", training.compute),
@@ -335,6 +338,7 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
         ("    forward, backward, local sums", ", ".join(map(format_time, passes))),
         ("  exchanging", format_time(training.communication_ns)),
         ("    exposed", f"{format_time(training.exposed_communication_ns)} ({share:.1%} of the iteration)"),
+        *chained,
         ("    behind computation", format_time(training.overlapped_communication_ns)),
         (
             "Epoch",
