@@ -243,7 +243,7 @@ proptest! {
     /// Every way to place trees is proven, on any fabric.
     #[test]
     fn any_fabric_any_option(
-        fabric in prop::sample::select(vec!["ring:5", "mesh:3x4", "switch:7", "bigraph:3x2", "mesh:4x4,exclude=5", "dgx1v,drop=0-4"]),
+        fabric in prop::sample::select(vec!["ring:5", "mesh:3x4", "switch:7", "bigraph:3x2", "mesh:4x4,exclude=5", "dgx1v,drop=0-4", "mesh:3x3,drop=0>1"]),
         trees in 1u32..3,
         overlap in prop::sample::select(vec!["yes", "no"]),
         mapping in prop::sample::select(vec!["search", "numbered"]),
