@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import antiphon
-from antiphon import AntiphonError, Fabric, Workload
+from antiphon import AntiphonError, Fabric, Training, Workload
 from antiphon.timing import CollectiveTime
 
 TRAIN_KEYS = {
@@ -39,6 +39,8 @@ TRAIN_KEYS = {
     "exposed_communication_ns": float,
     "exposed_model_ns": float,
     "exposed_data_ns": float,
+    "turnaround_ns": float,
+    "bubbles_ns": float,
     "model_parallel": int,
     "overlapped_communication_ns": float,
     "iterations": int,
@@ -118,6 +120,70 @@ def test_buckets_trade_exposure_for_messages() -> None:
     assert layer.exposed_communication_ns < none.exposed_communication_ns
 
 
+def chained(weights: list[int], times: list[int], algorithm: str = "combs", overlap: str = "ccube") -> Training:
+    """Layers with these shares of 16 MiB of gradients and of 500 us of a forward pass, on a mesh."""
+    header = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
+    rows = [
+        f"l{i},{500_000 * time // sum(times)},NONE,0,0,NONE,0,0,ALLREDUCE,{4 * ((4 << 20) * weight // sum(weights))}"
+        for i, (weight, time) in enumerate(zip(weights, times, strict=True))
+    ]
+    work = Workload.from_csv("layers", "\n".join([header + ",update_delay,policy", *(f"{row},0," for row in rows)]))
+    return antiphon.train(work, "mesh:4x4", algorithm, "tto", overlap=overlap)
+
+
+def test_patterns_of_chaining() -> None:
+    """C-Cube paper, section V-C (Fig. 16): what chaining gains depends on how weights and times lie over the layers."""
+    up, down, even = list(range(1, 17)), list(range(16, 0, -1)), [1] * 16
+    barrier = chained(even, even, overlap="none")
+    cases = {
+        "efficient": chained(up, down),  # compute falls and weights grow with depth, as in CNNs
+        "bubbles": chained(even, up),  # compute grows
+        "late": chained([100, *even[1:]], down),  # a large first layer
+    }
+    for run in cases.values():
+        assert run.communication_ns == pytest.approx(barrier.communication_ns, rel=0.01)
+        assert run.exposed_data_ns == pytest.approx(run.turnaround_ns + run.bubbles_ns)
+        assert run.iteration_ns == pytest.approx(run.compute_ns + run.exposed_communication_ns)
+        assert run.iteration_ns < barrier.iteration_ns
+    efficient, bubbles, late = cases.values()
+    assert efficient.bubbles_ns < 0.1 * barrier.exposed_communication_ns
+    assert bubbles.bubbles_ns > 3 * efficient.bubbles_ns
+    assert late.turnaround_ns > 5 * efficient.turnaround_ns
+    assert efficient.iteration_ns < min(bubbles.iteration_ns, late.iteration_ns)
+
+
+def test_chaining_needs_chunks_in_order() -> None:
+    even = [1] * 16
+    # A ring has one chunk for each rank, and all are complete at the end.
+    ring, barrier = (chained(even, even, "ring-bi", overlap) for overlap in ("ccube", "none"))
+    assert ring.iteration_ns > 0.9 * barrier.iteration_ns
+    forward = chained(even, even).iteration.forward
+    assert forward["layer"].tolist() == list(range(16))
+    assert (forward["start_ns"] >= forward["ready_ns"]).all()
+    assert (forward["start_ns"][1:] >= forward["finish_ns"][:-1]).all()
+    with pytest.raises(AntiphonError, match="when each chunk"):
+        antiphon.train("alexnet", "mesh:4x4", "ring", overlap="ccube", collectives=byte_a_nanosecond)
+
+
+def test_both_sides_hide_more_than_either() -> None:
+    """Also with priorities every exchange is made, and whole."""
+    none, layerwise, ccube, both = (
+        antiphon.train("resnet152", "mesh:8x8", "combs", "tto", overlap=overlap)
+        for overlap in ("none", "layerwise", "ccube", "both")
+    )
+    assert both.iteration_ns < layerwise.iteration_ns < ccube.iteration_ns < none.iteration_ns
+    assert both.communication_ns == layerwise.communication_ns
+    assert none.iteration_ns / both.iteration_ns == pytest.approx(7.80 / 6.27, abs=0.01)
+
+
+def test_chaining_on_rails() -> None:
+    barrier, run = (
+        antiphon.train("resnet152", "rails:2D-SW_SW", "baseline:fifo", overlap=overlap) for overlap in ("none", "ccube")
+    )
+    assert run.turnaround_ns + run.bubbles_ns == pytest.approx(run.exposed_data_ns)
+    assert run.iteration_ns < barrier.iteration_ns
+
+
 def test_tables_with_times_of_their_own() -> None:
     asked: list[tuple[str, str]] = []
 
@@ -191,7 +257,8 @@ def test_mistakes(commands: Any, tmp_path: Path) -> None:
     assert "did you mean 'alexnet'" in refused("alexnt", "ring:4", "ring")
     assert "did you mean 'ring'" in refused("alexnet", "ring:4", "rng")
     assert "overlap policy" in refused(*good, "--overlap", "some")
-    assert "bucket" in refused(*good, "--bucket", "0")
+    assert "bucket" in refused(*good, "--overlap", "layerwise", "--bucket", "0")
+    assert "use --overlap layerwise" in refused(*good, "--bucket", "layer")
     assert "did you mean 'systolic'" in refused(*good, "--compute", "systolik")
     assert "rows=0" in refused(*good, "--compute", "systolic:rows=0")
     assert "--batch" in refused(*good, "--batch", "0")

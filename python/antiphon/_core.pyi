@@ -17,6 +17,7 @@ from antiphon.results import (
     SimulationResult,
     Stats,
     Table,
+    TreesAdvice,
 )
 
 _Size: TypeAlias = str | SupportsIndex
@@ -32,6 +33,7 @@ __all__ = [
     "Workload",
     "__version__",
     "advise_rails",
+    "advise_trees",
     "algorithms",
     "build",
     "bus_factor",
@@ -494,7 +496,7 @@ class TrainingPlan:
         workload: the model.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``.
         batch: samples on each rank.
-        overlap: ``none`` or ``layerwise``.
+        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: ``table``, ``layer`` or a size: whose gradients are reduced together.
         gradient_bytes: bytes of one gradient.
         activation_bytes: bytes of one element of a layer's input or output.
@@ -522,12 +524,22 @@ class TrainingPlan:
     def exchanges(self) -> list[tuple[str, int]]:
         """(collective, bytes) of every exchange."""
     @property
+    def parts(self) -> list[list[int]]:
+        """For every exchange, the first bytes that layers of the forward pass wait for, ascending."""
+    @property
     def layers(self) -> Table:
         """Per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``, ``weight_gradient_ns``
         and ``gradient_bytes``."""
-    def run(self, times_ns: Sequence[float]) -> Iteration:
+    def run(self, times_ns: Sequence[float], chunks: Sequence[Table | None] = ()) -> Iteration:
         """The iteration in which exchange ``i`` takes ``times_ns[i]``, one after another in the order
-        in which they become ready."""
+        in which they become ready.
+
+        ``chunks[i]`` is the table ``chunks`` of its simulation; it is needed where there are ``parts``.
+
+        Raises:
+            AntiphonError: ``bad-size``, ``not-applicable`` if a needed table is missing, ``too-large`` if
+                it does not have every chunk.
+        """
     def run_on_rails(
         self,
         topology: str,
@@ -636,6 +648,19 @@ def advise_rails(topology: str) -> RailsAdvice:
 
     Raises:
         AntiphonError: as ``rails``.
+    """
+
+def advise_trees(ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb_per_s: float = 25.0) -> TreesAdvice:
+    """Ring, tree and overlapped tree by the cost model of C-Cube (docs/trees.md).
+
+    Args:
+        ranks: 2 to 2^20.
+        bytes: full buffer size.
+        latency: of one step, with a unit.
+        gb_per_s: rate of one link in one direction, in units of 1e9 bytes per second.
+
+    Raises:
+        AntiphonError: ``bad-size``.
     """
 
 def algorithms() -> list[Algorithm]:

@@ -296,9 +296,13 @@ class Iteration(ByValue):
         aggregation_ns: adding up the gradients of a rank's PEs.
         communication_ns: sum of all exchanges.
         exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
-            ``exposed_data_ns`` at the end, for gradients.
+            ``exposed_data_ns`` for gradients.
+        turnaround_ns: with overlap ``ccube`` or ``both``, the part of it until the first layer has its gradients.
+        bubbles_ns: with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs.
         exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
             ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
+        computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
+            gradient), ``ready_ns`` (all exchanges it waits for are there), ``start_ns``, ``finish_ns``.
     """
 
     time_ns: float
@@ -309,7 +313,17 @@ class Iteration(ByValue):
     exposed_communication_ns: float
     exposed_model_ns: float
     exposed_data_ns: float
+    turnaround_ns: float
+    bubbles_ns: float
     exchanges: Table
+    computations: Table
+
+    @property
+    def forward(self) -> Table:
+        """The forward passes of ``computations``, each layer's first."""
+        rows = np.flatnonzero(self.computations["pass"] == 0)
+        rows = rows[: int(self.computations["layer"].max()) + 1]
+        return {name: column[rows] for name, column in self.computations.items() if name != "pass"}
 
     @property
     def compute_ns(self) -> float:
@@ -413,6 +427,41 @@ class RailsAdvice(ByValue):
             "baseline_utilization": self.baseline_utilization,
             "dimensions": rows_of(self.dimensions),
             "pairs": rows_of(self.pairs),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TreesAdvice(ByValue):
+    """Ring, tree and overlapped tree by a closed-form cost model (C-Cube paper, sections II-C and III-C).
+
+    Attributes:
+        ranks: ranks of the AllReduce.
+        bytes: full buffer size.
+        latency_ns: of one step.
+        bandwidth_gb_per_s: of one link in one direction.
+        height: edges from the root of the binary tree to the farthest leaf.
+        ways: ``name``; ``trees`` the data is divided among, 0 for the ring; ``chunks`` of each; ``steps``;
+            ``time_ns`` of these steps; ``formula_ns``, by the paper's equation; ``first_chunk_ns`` until the
+            first chunk is complete everywhere; ``ring_faster_from_bytes`` and ``ring_faster_to_bytes``,
+            the sizes between which the ring is faster by the equations (both 0: at no size).
+    """
+
+    ranks: int
+    bytes: int
+    latency_ns: float
+    bandwidth_gb_per_s: float
+    height: int
+    ways: Table
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice as documented in docs/json.md."""
+        return {
+            "ranks": self.ranks,
+            "bytes": self.bytes,
+            "latency_ns": self.latency_ns,
+            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
+            "height": self.height,
+            "ways": rows_of(self.ways),
         }
 
 

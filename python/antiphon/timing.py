@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from antiphon._core import Fabric, System, build, simulate
+from antiphon.results import Table
 
 Progress = Callable[[str, float], object]
 """Called with what is simulated and the share of it that is done, 0 to 1."""
@@ -23,6 +24,10 @@ class Timed(Protocol):
     def excluded_ranks(self) -> list[int]:
         """Ranks that take no part."""
 
+    @property
+    def chunks(self) -> Table | None:
+        """When each chunk was complete, as in ``SimulationResult``; None if that is not known."""
+
 
 Timer = Callable[[Fabric, str, str, int], Timed]
 """Times a collective: fabric, algorithm, collective, bytes."""
@@ -34,10 +39,12 @@ class CollectiveTime:
 
     time_ns: float
     excluded_ranks: list[int]
+    chunks: Table | None = None
 
 
-def simulator(system: System, fidelity: str, progress: Progress | None = None) -> Timer:
-    """A timer that proves and simulates every collective it is asked for, each once."""
+def simulator(system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False) -> Timer:
+    """A timer that proves and simulates every collective it is asked for, each once; it knows their chunks
+    only if told to keep them, since they may be many."""
     known: dict[tuple[str, str, str, int], CollectiveTime] = {}
 
     def time(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
@@ -47,7 +54,7 @@ def simulator(system: System, fidelity: str, progress: Progress | None = None) -
             title = f"{algorithm} on {fabric.name}"
             heartbeat = None if progress is None else lambda share: progress(title, share)
             result = simulate(fabric, schedule, system, fidelity, heartbeat)
-            known[key] = CollectiveTime(result.time_ns, schedule.excluded)
+            known[key] = CollectiveTime(result.time_ns, schedule.excluded, result.chunks if keep_chunks else None)
         return known[key]
 
     return time

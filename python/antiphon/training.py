@@ -29,6 +29,10 @@ LARGEST_TABLE = 1 << 28
 """Workload tables are read whole; larger files are refused."""
 RAILS = "rails:"
 """Before the topology of a multi-dimensional network where a fabric could be."""
+BUCKETS = ("layerwise", "both")
+"""Overlap policies that reduce gradients in buckets."""
+CHAINED = ("ccube", "both")
+"""Overlap policies with which the next forward pass runs behind the exchange of gradients."""
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
 
@@ -44,7 +48,7 @@ class Training(ByValue):
         system: the platform.
         fidelity: at which the collectives were simulated.
         compute: the compute model, with all its parameters.
-        overlap: ``none`` or ``layerwise``.
+        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
         batch: samples on each rank that trains, in one iteration.
         dataset: samples of an epoch.
@@ -103,8 +107,18 @@ class Training(ByValue):
 
     @property
     def exposed_data_ns(self) -> float:
-        """Of this, at the end, for gradients."""
+        """Of this, for gradients: at the end, or where it is chained in the forward pass."""
         return self.iteration.exposed_data_ns
+
+    @property
+    def turnaround_ns(self) -> float:
+        """Of this with a chained forward pass, until the first layer has its gradients."""
+        return self.iteration.turnaround_ns
+
+    @property
+    def bubbles_ns(self) -> float:
+        """Of this with a chained forward pass, while later layers wait for theirs."""
+        return self.iteration.bubbles_ns
 
     @property
     def overlapped_communication_ns(self) -> float:
@@ -161,6 +175,8 @@ class Training(ByValue):
             "exposed_communication_ns": self.exposed_communication_ns,
             "exposed_model_ns": self.exposed_model_ns,
             "exposed_data_ns": self.exposed_data_ns,
+            "turnaround_ns": self.turnaround_ns,
+            "bubbles_ns": self.bubbles_ns,
             "overlapped_communication_ns": self.overlapped_communication_ns,
             "iterations": self.iterations,
             "epoch_ns": self.epoch_ns,
@@ -241,7 +257,9 @@ def train(
             policy after a colon if it is not the default: ``themis:fifo``.
         system: preset name or System.
         overlap: ``none``: one AllReduce after the backward pass; ``layerwise``: one for each bucket
-            of layers as soon as its gradients are there.
+            of layers as soon as its gradients are there; ``ccube``: one after the backward pass, behind
+            whose later chunks the next forward pass runs, layer by layer; ``both``: that behind buckets,
+            of which those of early layers go before others that wait.
         bucket: ``table`` (the buckets of the workload's table), ``layer``, or a size to reach.
         batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
             for each PE of a systolic array, else 32. Measured times are of the batch of their table:
@@ -268,6 +286,9 @@ def train(
     work = workload(model)
     system = System(system) if isinstance(system, str) else system
     compute = compute or ("measured" if work.measured else system.processor)
+    if bucket != "table" and overlap not in BUCKETS:
+        message = f"bucket {bucket}: overlap {overlap} reduces all layers together; use --overlap layerwise"
+        raise AntiphonError(message, "bad-spec")
     if batch is not None and global_batch is not None:
         raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
     if global_batch is not None and global_batch < 1:
@@ -284,7 +305,11 @@ def train(
         if model_parallel != 1:
             message = f"{fabric.name}: layers are divided over ranks only on multi-dimensional networks; use rails:..."
             raise AntiphonError(message, "not-applicable")
-        timer = collectives if collectives is not None else simulator(system, fidelity, progress)
+        timer = (
+            collectives
+            if collectives is not None
+            else simulator(system, fidelity, progress, keep_chunks=overlap in CHAINED)
+        )
         network = _Fabric(fabric, algorithm, exchange, timer, fidelity, system)
     if global_batch is not None:
         replicas = network.replicas()
@@ -367,7 +392,8 @@ class _Fabric:
             raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
         timed = {key: self._timer(self._fabric, *key) for key in distinct}
         self.excluded_ranks = sorted({rank for each in timed.values() for rank in each.excluded_ranks})
-        return plan.run([timed[key].time_ns for key in exchanges])
+        chunks = [timed[key].chunks if parts else None for key, parts in zip(exchanges, plan.parts, strict=True)]
+        return plan.run([timed[key].time_ns for key in exchanges], chunks)
 
 
 class _Rails:

@@ -83,27 +83,30 @@ fn prove_all(fabric: &Fabric, bytes: u64) -> Vec<&'static str> {
 #[test]
 fn which_algorithms_apply_where() {
     for (spec, expected) in [
-        ("mesh:4x4", "ring ring-bi ring-2d dbtree multitree tto combs forest halving-doubling direct"),
-        ("mesh:3x3", "ring ring-bi-odd ring-2d dbtree multitree tto combs forest direct"),
-        ("mesh:3x5", "ring ring-bi-odd ring-2d dbtree multitree tto combs forest direct"),
-        ("mesh:2x3", "ring ring-bi ring-2d dbtree multitree tto combs forest direct"),
-        ("mesh:5", "dbtree multitree combs forest direct"),
-        ("mesh:2x2x3", "ring ring-bi dbtree multitree combs forest direct"),
-        ("torus:3x3", "ring ring-bi ring-2d dbtree multitree combs forest direct"),
-        ("torus:2x3x2", "ring ring-bi dbtree multitree combs forest direct"),
-        ("ring:6", "ring ring-bi dbtree multitree combs forest direct"),
-        ("ring:2", "ring dbtree multitree combs forest halving-doubling direct"),
-        ("fc:5", "ring ring-bi dbtree multitree combs forest direct"),
-        ("fbfly:3x3", "ring ring-bi ring-2d dbtree multitree combs forest direct"),
-        ("hypercube:3", "ring ring-bi dbtree multitree combs forest halving-doubling direct"),
-        ("switch:8", "ring ring-bi dbtree multitree halving-doubling direct"),
-        ("bigraph:2x2", "ring ring-bi dbtree multitree halving-doubling direct"),
-        ("bigraph:3x2", "ring ring-bi dbtree multitree direct"),
-        ("dgx1v", "ring ring-bi dbtree multitree forest halving-doubling direct"),
-        ("mesh:3x3,drop=4-5", "ring dbtree multitree forest direct"),
-        ("mesh:4x4,exclude=5", "dbtree multitree direct"),
-        ("mesh:4x4,dead=15", "dbtree multitree forest direct"),
-        ("mesh:4x4,slow=0-1:0.5", "ring ring-bi ring-2d dbtree multitree tto combs forest halving-doubling direct"),
+        ("mesh:4x4", "ring ring-bi ring-2d dbtree multitree tto combs forest overlapped-tree halving-doubling direct"),
+        ("mesh:3x3", "ring ring-bi-odd ring-2d dbtree multitree tto combs forest overlapped-tree direct"),
+        ("mesh:3x5", "ring ring-bi-odd ring-2d dbtree multitree tto combs forest overlapped-tree direct"),
+        ("mesh:2x3", "ring ring-bi ring-2d dbtree multitree tto combs forest overlapped-tree direct"),
+        ("mesh:5", "dbtree multitree combs forest overlapped-tree direct"),
+        ("mesh:2x2x3", "ring ring-bi dbtree multitree combs forest overlapped-tree direct"),
+        ("torus:3x3", "ring ring-bi ring-2d dbtree multitree combs forest overlapped-tree direct"),
+        ("torus:2x3x2", "ring ring-bi dbtree multitree combs forest overlapped-tree direct"),
+        ("ring:6", "ring ring-bi dbtree multitree combs forest overlapped-tree direct"),
+        ("ring:2", "ring dbtree multitree combs forest overlapped-tree halving-doubling direct"),
+        ("fc:5", "ring ring-bi dbtree multitree combs forest overlapped-tree direct"),
+        ("fbfly:3x3", "ring ring-bi ring-2d dbtree multitree combs forest overlapped-tree direct"),
+        ("hypercube:3", "ring ring-bi dbtree multitree combs forest overlapped-tree halving-doubling direct"),
+        ("switch:8", "ring ring-bi dbtree multitree overlapped-tree halving-doubling direct"),
+        ("bigraph:2x2", "ring ring-bi dbtree multitree overlapped-tree halving-doubling direct"),
+        ("bigraph:3x2", "ring ring-bi dbtree multitree overlapped-tree direct"),
+        ("dgx1v", "ring ring-bi dbtree multitree forest overlapped-tree halving-doubling direct"),
+        ("mesh:3x3,drop=4-5", "ring dbtree multitree forest overlapped-tree direct"),
+        ("mesh:4x4,exclude=5", "dbtree multitree overlapped-tree direct"),
+        ("mesh:4x4,dead=15", "dbtree multitree forest overlapped-tree direct"),
+        (
+            "mesh:4x4,slow=0-1:0.5",
+            "ring ring-bi ring-2d dbtree multitree tto combs forest overlapped-tree halving-doubling direct",
+        ),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         let applied = prove_all(&fabric, 100_000);
@@ -208,7 +211,7 @@ fn bad_requests() {
 fn the_schedule_does_not_grow_with_the_data() {
     let system = System::preset("tto").unwrap();
     let fabric = Fabric::parse("mesh:9x9").unwrap();
-    for name in ["ring", "ring-bi-odd", "ring-2d", "dbtree", "multitree", "tto", "direct"] {
+    for name in ["ring", "ring-bi-odd", "ring-2d", "dbtree", "multitree", "tto", "overlapped-tree", "direct"] {
         let size = |bytes| {
             let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, name).unwrap();
             (schedule.lanes.len(), schedule.transfers.len())
@@ -290,7 +293,8 @@ fn what_does_not_fit_memory_is_refused_at_once() {
 fn chunks_are_not_empty() {
     let system = System::preset("generic").unwrap();
     let fabric = Fabric::parse("mesh:4x4").unwrap();
-    for (spec, kind) in [("tto", Kind::AllReduce), ("multitree", Kind::Broadcast)] {
+    for (spec, kind) in [("tto", Kind::AllReduce), ("overlapped-tree", Kind::AllReduce), ("multitree", Kind::Broadcast)]
+    {
         for chunk in [1, 13, 50, 98_304] {
             let spec = format!("{spec}:chunk={chunk}");
             let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, &spec).unwrap();

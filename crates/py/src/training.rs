@@ -7,10 +7,12 @@ use antiphon_core::rails::scheduler::{Search, Themis};
 use antiphon_core::rails::{self, Queue, Topology};
 use antiphon_core::system::{Choice, Processor};
 use antiphon_core::training::{
-    self, Bucket, Cost, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span, Work,
+    self, Bucket, Cost, GradientQueue, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
+    Work,
 };
 use antiphon_core::units::Picos;
 use antiphon_core::workload::{self, Pass};
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -142,14 +144,28 @@ impl TrainingPlan {
         Ok(table.0)
     }
 
-    fn run<'py>(&self, py: Python<'py>, times_ns: Vec<f64>) -> PyResult<Bound<'py, PyAny>> {
-        let count = self.plan.exchanges.len();
-        if times_ns.len() != count || times_ns.iter().any(|time| !(0.0..=MAX_NANOS).contains(time)) {
+    #[getter]
+    fn parts(&self) -> Vec<Vec<u64>> {
+        self.plan.parts.clone()
+    }
+
+    #[pyo3(signature = (times_ns, chunks = vec![]), text_signature = "($self, times_ns, chunks=())")]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        times_ns: Vec<f64>,
+        chunks: Vec<Option<ChunkTable<'py>>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (count, known) = (self.plan.exchanges.len(), |time: &f64| (0.0..=MAX_NANOS).contains(time));
+        if times_ns.len() != count || !times_ns.iter().all(known) {
             let text = format!("times_ns needs {count} times from 0 to {MAX_NANOS:e} ns, one for each exchange");
             return Err(raise(Error::new(Code::BadSize, text)));
         }
-        let times: Vec<Picos> = times_ns.iter().map(|time| (time * 1e3).round() as Picos).collect();
-        self.timed(py, |_| Ok(Serial::new(&times)))
+        let times: Vec<Picos> = times_ns.into_iter().map(picos).collect();
+        let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
+        let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
+        let parts = self.plan.arrivals(&queues).map_err(raise)?;
+        self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
     }
 
     #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
@@ -170,7 +186,7 @@ impl TrainingPlan {
         self.timed(py, |plan| {
             let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };
             let scheduler = known.scheduler(Themis::default(), Search { queue, stages: STAGES, ..Search::default() });
-            Rails::new(&topology, &groups, &plan.exchanges_with_passes(), chunks, &*scheduler, queue, offload)
+            Rails::new(&topology, &groups, plan, chunks, &*scheduler, queue, offload)
         })
     }
 }
@@ -198,6 +214,17 @@ impl TrainingPlan {
             .column("ready_ns", of(|span| span.ready_ps))?
             .column("start_ns", of(|span| span.start_ps))?
             .column("finish_ns", of(|span| span.finish_ps))?;
+        let computations = || {
+            let spans = self.plan.operations.iter().zip(&iteration.spans);
+            spans.filter(|(operation, _)| matches!(operation.work, Work::Compute(_)))
+        };
+        let of_layer = |field: fn(&Span) -> Picos| computations().map(move |(_, span)| nanos(field(span)));
+        let computed = Table::new(py)
+            .column("layer", computations().map(|(operation, _)| operation.layers.0 as u64))?
+            .column("pass", computations().map(|(operation, _)| operation.pass as u8))?
+            .column("ready_ns", of_layer(|span| span.ready_ps))?
+            .column("start_ns", of_layer(|span| span.start_ps))?
+            .column("finish_ns", of_layer(|span| span.finish_ps))?;
         record(
             "Iteration",
             &fields!(py, {
@@ -209,7 +236,10 @@ impl TrainingPlan {
                 exposed_communication_ns: nanos(iteration.exposed_ps()),
                 exposed_model_ns: nanos(iteration.exposed_model_ps),
                 exposed_data_ns: nanos(iteration.exposed_data_ps()),
+                turnaround_ns: nanos(iteration.turnaround_ps),
+                bubbles_ns: nanos(iteration.bubbles_ps),
                 exchanges: table.0,
+                computations: computed.0,
             }),
         )
     }
@@ -226,6 +256,27 @@ fn positive(name: &str, number: Int) -> PyResult<u32> {
         0 => Err(raise(Error::new(Code::BadSize, format!("{name} is 0; it must be at least 1")))),
         number => Ok(number),
     }
+}
+
+/// The chunks of a simulated exchange: lane, chunk and completion.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ChunkTable<'py> {
+    lane: PyReadonlyArray1<'py, i64>,
+    chunk: PyReadonlyArray1<'py, u64>,
+    complete_ns: PyReadonlyArray1<'py, f64>,
+}
+
+impl ChunkTable<'_> {
+    fn queue(&self) -> Result<GradientQueue, Error> {
+        let (lane, chunk, complete) = (self.lane.as_array(), self.chunk.as_array(), self.complete_ns.as_array());
+        let rows = lane.iter().zip(chunk).zip(complete);
+        GradientQueue::new(rows.map(|((&lane, &chunk), &complete)| (lane as u32, chunk, picos(complete))))
+    }
+}
+
+fn picos(nanos: f64) -> Picos {
+    (nanos * 1e3).round() as Picos
 }
 
 /// Stages that a search times for one exchange: less than by itself, since there are many.

@@ -7,6 +7,7 @@ mod direct;
 mod forest;
 mod halving_doubling;
 mod multitree;
+mod overlapped_tree;
 mod packing;
 mod path;
 mod ring;
@@ -52,7 +53,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 11] = [
+pub const ALL: [&dyn Algorithm; 12] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -62,6 +63,7 @@ pub const ALL: [&dyn Algorithm; 11] = [
     &tto::Tto,
     &combs::Combs,
     &forest::Forest,
+    &overlapped_tree::OverlappedTree,
     &halving_doubling::HalvingDoubling,
     &direct::Direct,
 ];

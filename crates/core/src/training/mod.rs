@@ -3,13 +3,15 @@
 //! `layer times + overlap policy --plan--> operations --timeline (on a network)--> iteration --> epoch`
 
 mod epoch;
+mod gradient_queue;
 mod network;
 mod plan;
 mod rails;
 mod timeline;
 
 pub use epoch::iterations;
-pub use network::{Network, Serial};
+pub use gradient_queue::GradientQueue;
+pub use network::{Event, Network, Serial};
 pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
 pub use rails::{Groups, Rails};
 pub use timeline::{Iteration, Span, run};

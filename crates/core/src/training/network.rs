@@ -1,7 +1,9 @@
 //! What carries the exchanges of an iteration.
 
+use super::plan::Plan;
 use crate::units::Picos;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Carries exchanges, numbered by the caller. Time never goes backwards between calls.
 pub trait Network {
@@ -11,43 +13,75 @@ pub trait Network {
     /// When something happens next if nothing else is submitted before.
     fn next(&self) -> Option<Picos>;
 
-    /// Lets that happen; returns an exchange that has finished by it, with the time it started.
-    fn step(&mut self) -> Option<(usize, Picos)>;
+    /// Lets that happen; returns what has come of it.
+    fn step(&mut self) -> Option<Event>;
+}
+
+/// What happens on a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A part of an exchange is complete at every rank: the next of [`Plan::parts`].
+    Arrived(usize),
+    /// An exchange has finished.
+    Finished {
+        /// Its number.
+        exchange: usize,
+        /// When it started.
+        start: Picos,
+    },
 }
 
 /// One exchange after another, in the order in which they became ready (TTO artifact's overlap:
-/// reference section 6).
+/// reference section 6), but for their [ranks](Plan::ranks).
 pub struct Serial<'a> {
+    plan: &'a Plan,
     /// Time of every exchange.
     times: &'a [Picos],
-    waiting: VecDeque<usize>,
-    /// The exchange in flight: start and number.
-    flying: Option<(Picos, usize)>,
+    /// For every exchange, when its parts have arrived, after its start and in order.
+    parts: &'a [Vec<Picos>],
+    /// Rank, place in the order, and number.
+    waiting: BinaryHeap<Reverse<(u32, usize, usize)>>,
+    submitted: usize,
+    /// The exchange in flight: start, number, and parts that have arrived.
+    flying: Option<(Picos, usize, usize)>,
 }
 
 impl<'a> Serial<'a> {
-    /// A network on which exchange `i` takes `times[i]`.
-    pub fn new(times: &'a [Picos]) -> Self {
-        Serial { times, waiting: VecDeque::new(), flying: None }
+    /// A network on which exchange `i` of the plan takes `times[i]`, and its parts arrive after `parts[i]`
+    /// ([`Plan::arrivals`]).
+    pub fn new(plan: &'a Plan, times: &'a [Picos], parts: &'a [Vec<Picos>]) -> Self {
+        Serial { plan, times, parts, waiting: BinaryHeap::new(), submitted: 0, flying: None }
+    }
+
+    /// When the next part of the exchange in flight arrives.
+    fn next_part(&self) -> Option<Picos> {
+        let (start, id, arrived) = self.flying?;
+        self.parts[id].get(arrived).map(|time| start + time)
     }
 }
 
 impl Network for Serial<'_> {
     fn submit(&mut self, now: Picos, id: usize) {
         if self.flying.is_none() {
-            self.flying = Some((now, id));
+            self.flying = Some((now, id, 0));
         } else {
-            self.waiting.push_back(id);
+            self.waiting.push(Reverse((self.plan.ranks[id], self.submitted, id)));
+            self.submitted += 1;
         }
     }
 
     fn next(&self) -> Option<Picos> {
-        self.flying.map(|(start, id)| start + self.times[id])
+        self.next_part().or_else(|| self.flying.map(|(start, id, _)| start + self.times[id]))
     }
 
-    fn step(&mut self) -> Option<(usize, Picos)> {
-        let (start, id) = self.flying?;
-        self.flying = self.waiting.pop_front().map(|next| (start + self.times[id], next));
-        Some((id, start))
+    fn step(&mut self) -> Option<Event> {
+        if self.next_part().is_some() {
+            let (_, id, arrived) = self.flying.as_mut()?;
+            *arrived += 1;
+            return Some(Event::Arrived(*id));
+        }
+        let (start, exchange, _) = self.flying?;
+        self.flying = self.waiting.pop().map(|Reverse((.., next))| (start + self.times[exchange], next, 0));
+        Some(Event::Finished { exchange, start })
     }
 }

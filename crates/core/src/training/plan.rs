@@ -1,23 +1,46 @@
 //! An iteration of data-parallel training as a graph of operations, by overlap policy.
 
+use super::gradient_queue::GradientQueue;
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::system::Choice;
 use crate::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
 use crate::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 
-/// How gradients' AllReduce overlaps with the backward pass.
+/// How gradients' AllReduce overlaps with computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
     /// One AllReduce of all gradients after the backward pass.
     None,
     /// One for each bucket of layers, as soon as its gradients are there.
     Layerwise,
+    /// One AllReduce after the backward pass, behind which the next forward pass runs: a layer starts as soon
+    /// as its gradients, and those of all layers before it, are complete (C-Cube paper, section IV).
+    Chained,
+    /// As [`Layerwise`](Overlap::Layerwise), buckets of early layers before others that wait, and the next forward
+    /// pass runs behind them as in [`Chained`](Overlap::Chained). Priorities: P3 (Jayarajan et al., MLSys 2019) and
+    /// ByteScheduler (Peng et al., SOSP 2019).
+    Both,
+}
+
+impl Overlap {
+    fn in_buckets(self) -> bool {
+        matches!(self, Overlap::Layerwise | Overlap::Both)
+    }
+
+    fn chains(self) -> bool {
+        matches!(self, Overlap::Chained | Overlap::Both)
+    }
 }
 
 impl Choice for Overlap {
     const WHAT: &'static str = "overlap policy";
-    const ALL: &'static [(&'static str, Self)] = &[("none", Overlap::None), ("layerwise", Overlap::Layerwise)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("none", Overlap::None),
+        ("layerwise", Overlap::Layerwise),
+        ("ccube", Overlap::Chained),
+        ("both", Overlap::Both),
+    ];
 }
 
 /// Which layers' gradients are reduced together.
@@ -48,7 +71,7 @@ impl Bucket {
 /// How an iteration is arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How gradients' AllReduce overlaps with the backward pass.
+    /// How gradients' AllReduce overlaps with computation.
     pub overlap: Overlap,
     /// Which layers' gradients are reduced together.
     pub bucket: Bucket,
@@ -133,6 +156,8 @@ pub enum Work {
     Compute(Picos),
     /// The ranks exchange; the number of [`Plan::exchanges`].
     Exchange(usize),
+    /// A part of an exchange, the next of [`Plan::parts`], is complete at every rank.
+    Arrival(usize),
 }
 
 /// A node of the graph. Computations run one at a time in the order of the list.
@@ -144,17 +169,22 @@ pub struct Operation {
     pub layers: (usize, usize),
     /// Pass it belongs to.
     pub pass: Pass,
-    /// Earlier operations that must have finished.
+    /// Earlier operations that must have finished; none for arrivals, which come from the network.
     pub after: Vec<usize>,
 }
 
-/// One iteration.
+/// One iteration: from the start of a forward pass to the end of the exchanges or, where these go on behind the
+/// next forward pass, from the start of a backward pass to the end of that.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Operations; `after` names earlier ones only.
     pub operations: Vec<Operation>,
     /// What [`Work::Exchange`] exchanges.
     pub exchanges: Vec<Exchange>,
+    /// For every exchange, the first bytes of its buffer that are waited for, in ascending order.
+    pub parts: Vec<Vec<Bytes>>,
+    /// For every exchange, how late it may be: of those that wait, the lowest goes first.
+    pub ranks: Vec<u32>,
     /// Time of the local aggregation, after everything else (reference section 6).
     pub aggregation: Picos,
 }
@@ -164,96 +194,163 @@ impl Plan {
     pub fn exchanges_with_passes(&self) -> Vec<(Exchange, Pass)> {
         let pass = |operation: &Operation| match operation.work {
             Work::Exchange(id) => Some((self.exchanges[id], operation.pass)),
-            Work::Compute(_) => None,
+            Work::Compute(_) | Work::Arrival(_) => None,
         };
         self.operations.iter().filter_map(pass).collect()
+    }
+
+    /// When the parts of every exchange have arrived, as [`Serial`](super::Serial) needs it.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] where parts are waited for and the queue is not known.
+    pub fn arrivals(&self, queues: &[Option<GradientQueue>]) -> Result<Vec<Vec<Picos>>> {
+        let exchanges = self.exchanges.iter().zip(&self.parts).enumerate();
+        let of = |(id, (exchange, parts)): (usize, (&Exchange, &Vec<Bytes>))| {
+            let Some(queue) = queues.get(id).and_then(Option::as_ref) else {
+                if parts.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let what = "a chained forward pass needs to know when each chunk of the AllReduce is complete";
+                return Err(Error::new(Code::NotApplicable, what));
+            };
+            Ok(parts.iter().map(|&part| queue.ready(part, exchange.bytes)).collect())
+        };
+        exchanges.map(of).collect()
     }
 
     /// The iteration of one rank: forward pass, backward pass from the last layer (input gradient,
     /// then weight gradient), AllReduce of the gradients by policy, and `aggregation`, the time a rank
     /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
     /// pass is waited for by the next layer, or by its consumer; what it exchanges in the backward pass is
-    /// ready after its own input gradient, or its consumer's, and then waited for. O(layers).
+    /// ready after its own input gradient, or its consumer's, and then waited for. Where the forward pass
+    /// waits for gradients, the iteration begins with the backward pass. O(layers).
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
     pub fn iteration(costs: &[Cost], policy: Policy, aggregation: Picos) -> Result<Plan> {
-        let mut builder = PlanBuilder { plan: Plan { aggregation, ..Plan::default() }, awaited: Vec::new() };
-        let ends = match policy.overlap {
-            Overlap::None => None,
-            Overlap::Layerwise => Some(bucket_ends(costs, policy.bucket)?),
-        };
-        // What each layer waits for, and whose exchanges its input gradient lets start.
-        let mut awaits: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
-        let mut producers: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
+        let ends = if policy.overlap.in_buckets() { Some(bucket_ends(costs, policy.bucket)?) } else { None };
+        let mut producers = vec![Vec::new(); costs.len()];
         for (index, cost) in costs.iter().enumerate() {
-            builder.awaited.append(&mut awaits[index]);
-            let done = builder.compute(index, cost, Pass::Forward);
-            if let Some(exchange) = cost.exchanges[Pass::Forward] {
-                let id = builder.exchange((index, index), Pass::Forward, exchange, done);
-                match cost.consumer {
-                    Some(consumer) => awaits[consumer as usize].push(id),
-                    None => builder.awaited.push(id),
-                }
-            }
             if let Some(consumer) = cost.consumer {
                 producers[consumer as usize].push(index);
             }
         }
-        // The open bucket: its bytes and its last layer.
-        let mut open: Option<(Bytes, usize)> = None;
-        for (index, cost) in costs.iter().enumerate().rev() {
-            if policy.recompute {
-                let done = builder.compute(index, cost, Pass::Forward);
-                if let Some(exchange) = cost.exchanges[Pass::Forward] {
-                    let id = builder.exchange((index, index), Pass::Forward, exchange, done);
-                    builder.awaited.push(id);
-                }
-            }
-            builder.awaited.append(&mut awaits[index]);
-            let done = builder.compute(index, cost, Pass::InputGradient);
-            for &producer in &producers[index] {
-                if let Some(exchange) = costs[producer].exchanges[Pass::InputGradient] {
-                    awaits[producer].push(builder.exchange((producer, producer), Pass::InputGradient, exchange, done));
-                }
-            }
-            if let Some(exchange) = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none()) {
-                let id = builder.exchange((index, index), Pass::InputGradient, exchange, done);
-                builder.awaited.push(id);
-            }
-            let done = builder.compute(index, cost, Pass::WeightGradient);
-            match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
-                (0, Some(other)) => {
-                    builder.exchange((index, index), Pass::WeightGradient, other, done);
-                }
-                (0, None) => {}
-                (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
-            }
-            let full = index == 0 || ends.as_ref().is_some_and(|ends| ends[index]);
-            if let Some((bytes, last)) = open.take_if(|_| full) {
-                let exchange = Exchange { kind: Kind::AllReduce, bytes };
-                builder.exchange((index, last), Pass::WeightGradient, exchange, done);
-            }
+        let plan = Plan { aggregation, ..Plan::default() };
+        let awaits = vec![Vec::new(); costs.len()];
+        let mut builder = PlanBuilder { plan, costs, policy, ends, producers, awaited: Vec::new(), awaits };
+        if policy.overlap.chains() {
+            builder.backward();
+            builder.forward();
+        } else {
+            builder.forward();
+            builder.backward();
         }
         Ok(builder.plan)
     }
 }
 
 /// A plan under construction.
-struct PlanBuilder {
+struct PlanBuilder<'a> {
     plan: Plan,
-    /// Exchanges that the next computation waits for.
+    costs: &'a [Cost],
+    policy: Policy,
+    /// Whether each layer is the first of its bucket, if there are several.
+    ends: Option<Vec<bool>>,
+    /// Whose exchanges each layer's input gradient lets start.
+    producers: Vec<Vec<usize>>,
+    /// Operations that the next computation waits for.
     awaited: Vec<usize>,
+    /// Operations that each layer waits for.
+    awaits: Vec<Vec<usize>>,
 }
 
-impl PlanBuilder {
-    fn compute(&mut self, index: usize, cost: &Cost, pass: Pass) -> usize {
-        let (work, after) = (Work::Compute(cost.times[pass]), std::mem::take(&mut self.awaited));
+impl PlanBuilder<'_> {
+    fn forward(&mut self) {
+        for (index, cost) in self.costs.iter().enumerate() {
+            self.awaited.append(&mut self.awaits[index]);
+            let done = self.compute(index, Pass::Forward);
+            if let Some(exchange) = cost.exchanges[Pass::Forward] {
+                let id = self.exchange((index, index), Pass::Forward, exchange, done);
+                match cost.consumer {
+                    Some(consumer) => self.awaits[consumer as usize].push(id),
+                    None => self.awaited.push(id),
+                }
+            }
+        }
+    }
+
+    fn backward(&mut self) {
+        // The open bucket: its bytes and its last layer.
+        let mut open: Option<(Bytes, usize)> = None;
+        for (index, cost) in self.costs.iter().enumerate().rev() {
+            if self.policy.recompute {
+                let done = self.compute(index, Pass::Forward);
+                if let Some(exchange) = cost.exchanges[Pass::Forward] {
+                    let id = self.exchange((index, index), Pass::Forward, exchange, done);
+                    self.awaited.push(id);
+                }
+            }
+            self.awaited.append(&mut self.awaits[index]);
+            let done = self.compute(index, Pass::InputGradient);
+            for producer in std::mem::take(&mut self.producers[index]) {
+                if let Some(exchange) = self.costs[producer].exchanges[Pass::InputGradient] {
+                    let id = self.exchange((producer, producer), Pass::InputGradient, exchange, done);
+                    self.awaits[producer].push(id);
+                }
+            }
+            if let Some(exchange) = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none()) {
+                let id = self.exchange((index, index), Pass::InputGradient, exchange, done);
+                self.awaited.push(id);
+            }
+            let done = self.compute(index, Pass::WeightGradient);
+            match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
+                (0, Some(other)) => {
+                    self.exchange((index, index), Pass::WeightGradient, other, done);
+                }
+                (0, None) => {}
+                (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
+            }
+            let full = index == 0 || self.ends.as_ref().is_some_and(|ends| ends[index]);
+            if let Some((bytes, last)) = open.take_if(|_| full) {
+                self.gradients((index, last), bytes, done);
+            }
+        }
+    }
+
+    /// The AllReduce of a bucket; with chaining, the gradients of its layers lie in their order, and each
+    /// layer's next forward pass waits for the arrival of its own.
+    fn gradients(&mut self, layers: (usize, usize), bytes: Bytes, after: usize) {
+        let exchange = Exchange { kind: Kind::AllReduce, bytes };
+        self.exchange(layers, Pass::WeightGradient, exchange, after);
+        if !self.policy.overlap.chains() {
+            return;
+        }
+        let (id, mut part) = (self.plan.exchanges.len() - 1, 0);
+        if self.ends.is_some() {
+            self.plan.ranks[id] = layers.0 as u32;
+        }
+        for index in layers.0..=layers.1 {
+            let bytes = self.costs[index].gradient_bytes();
+            if bytes > 0 {
+                part += bytes;
+                self.plan.parts[id].push(part);
+                let (work, after) = (Work::Arrival(id), Vec::new());
+                let arrival = Operation { work, layers: (index, index), pass: Pass::WeightGradient, after };
+                let arrival = self.add(arrival);
+                self.awaits[index].push(arrival);
+            }
+        }
+    }
+
+    fn compute(&mut self, index: usize, pass: Pass) -> usize {
+        let (work, after) = (Work::Compute(self.costs[index].times[pass]), std::mem::take(&mut self.awaited));
         self.add(Operation { work, layers: (index, index), pass, after })
     }
 
     fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: usize) -> usize {
         self.plan.exchanges.push(exchange);
+        self.plan.parts.push(Vec::new());
+        self.plan.ranks.push(0);
         let work = Work::Exchange(self.plan.exchanges.len() - 1);
         self.add(Operation { work, layers, pass, after: vec![after] })
     }

@@ -1,12 +1,12 @@
 //! Exchanges on a multi-dimensional network, several in flight: their chunks share its dimensions.
 
-use super::network::Network;
+use super::network::{Event, Network};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::rails::engine::Engine;
 use crate::rails::plan::{Plan, Stage};
 use crate::rails::{Queue, Scheduler, Topology};
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use crate::workload::{Exchange, Pass};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -77,33 +77,47 @@ pub struct Rails {
     engine: Engine,
     /// Stages of the chunks of every exchange.
     stages: Vec<Vec<Vec<Stage>>>,
-    /// By chunk: its exchange. By exchange: chunks that are not through, and when it started.
-    owners: Vec<usize>,
-    left: Vec<usize>,
-    started: Vec<Picos>,
-    finished: VecDeque<usize>,
+    /// By chunk in the engine: its exchange, and its number there.
+    owners: Vec<(usize, usize)>,
+    flights: Vec<Flight>,
+    happened: VecDeque<Event>,
     now: Picos,
 }
 
+/// How far an exchange is.
+struct Flight {
+    /// Which chunks are through.
+    through: Vec<bool>,
+    /// How many chunks are through.
+    count: usize,
+    /// How many are, in order.
+    in_order: usize,
+    /// Chunks of each part that has not arrived, the first on top.
+    parts: Vec<usize>,
+    started: Picos,
+}
+
 impl Rails {
-    /// A network for `exchanges`, each after a pass: those of weight gradients run in the data group,
+    /// A network for the exchanges of an iteration: those of weight gradients run in the data group,
     /// others in the model group, in `chunks` chunks ordered by `scheduler`. Exchanges of the same kind and
-    /// size in the same group have the same orders.
+    /// size in the same group have the same orders. A part arrives with its last chunk in order.
     ///
     /// # Errors
     /// As [`Plan::uniform`].
     pub fn new(
         topology: &Topology,
         groups: &Groups,
-        exchanges: &[(Exchange, Pass)],
+        iteration: &super::Plan,
         chunks: u32,
         scheduler: &dyn Scheduler,
         queue: Queue,
         offload: bool,
     ) -> Result<Rails> {
         let mut known: HashMap<(Kind, u64, bool), Vec<Vec<Stage>>> = HashMap::new();
-        let mut stages = Vec::with_capacity(exchanges.len());
-        for &(Exchange { kind, bytes }, pass) in exchanges {
+        let (mut stages, mut flights) = (Vec::new(), Vec::new());
+        for ((Exchange { kind, bytes }, pass), parts) in
+            iteration.exchanges_with_passes().into_iter().zip(&iteration.parts)
+        {
             let data = pass == Pass::WeightGradient;
             let group = if data { &groups.data } else { &groups.model };
             let key = (kind, bytes, data);
@@ -118,15 +132,18 @@ impl Rails {
                     new.insert(plan.orders.iter().map(of).collect())
                 }
             };
+            let count = of_chunks.len();
+            let chunks_of = |&part: &Bytes| (u128::from(part) * count as u128).div_ceil(u128::from(bytes)) as usize;
+            let parts = parts.iter().rev().map(chunks_of).collect();
+            flights.push(Flight { through: vec![false; count], count: 0, in_order: 0, parts, started: 0 });
             stages.push(of_chunks.clone());
         }
         Ok(Rails {
             engine: Engine::new(topology.dimensions.len(), queue, 1),
-            left: stages.iter().map(Vec::len).collect(),
-            started: vec![0; stages.len()],
+            flights,
             stages,
             owners: Vec::new(),
-            finished: VecDeque::new(),
+            happened: VecDeque::new(),
             now: 0,
         })
     }
@@ -134,34 +151,39 @@ impl Rails {
 
 impl Network for Rails {
     fn submit(&mut self, now: Picos, id: usize) {
-        self.started[id] = now;
-        for stages in &self.stages[id] {
+        self.flights[id].started = now;
+        for (number, stages) in self.stages[id].iter().enumerate() {
             self.engine.submit(now, stages.iter().copied());
-            self.owners.push(id);
+            self.owners.push((id, number));
         }
     }
 
     fn next(&self) -> Option<Picos> {
-        if self.finished.is_empty() { self.engine.next() } else { Some(self.now) }
+        if self.happened.is_empty() { self.engine.next() } else { Some(self.now) }
     }
 
-    fn step(&mut self) -> Option<(usize, Picos)> {
-        if self.finished.is_empty() {
+    fn step(&mut self) -> Option<Event> {
+        if self.happened.is_empty() {
             self.now = self.engine.next()?;
-            let (owners, left, finished) = (&self.owners, &mut self.left, &mut self.finished);
+            let (owners, flights, happened) = (&self.owners, &mut self.flights, &mut self.happened);
             self.engine.step(
                 |_, _| (),
                 |chunk| {
-                    let id = owners[chunk as usize];
-                    left[id] -= 1;
-                    if left[id] == 0 {
-                        finished.push_back(id);
+                    let (exchange, number) = owners[chunk as usize];
+                    let flight = &mut flights[exchange];
+                    flight.through[number] = true;
+                    flight.count += 1;
+                    flight.in_order += flight.through[flight.in_order..].iter().take_while(|through| **through).count();
+                    while flight.parts.pop_if(|chunks| *chunks <= flight.in_order).is_some() {
+                        happened.push_back(Event::Arrived(exchange));
+                    }
+                    if flight.count == flight.through.len() {
+                        happened.push_back(Event::Finished { exchange, start: flight.started });
                     }
                 },
             );
         }
-        let id = self.finished.pop_front()?;
-        Some((id, self.started[id]))
+        self.happened.pop_front()
     }
 }
 
@@ -185,11 +207,10 @@ mod tests {
     fn iteration(costs: &[Cost], overlap: Overlap) -> (Iteration, crate::training::Iteration) {
         let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false };
         let plan = Iteration::iteration(costs, policy, 0).unwrap();
-        let exchanges: Vec<_> = plan.exchanges.iter().map(|&exchange| (exchange, Pass::WeightGradient)).collect();
         let topology = topology();
         let groups = Groups::all(&topology);
         let mut network =
-            Rails::new(&topology, &groups, &exchanges, 64, &Themis::default(), Queue::Smallest, false).unwrap();
+            Rails::new(&topology, &groups, &plan, 64, &Themis::default(), Queue::Smallest, false).unwrap();
         let iteration = run(&plan, &mut network);
         (plan, iteration)
     }
@@ -213,6 +234,25 @@ mod tests {
         assert!(apart.communication_ps > together.communication_ps, "each is in flight while others are served");
     }
 
+    /// First come, first served completes chunks in order.
+    #[test]
+    fn chained_layers_hide_behind_chunks_in_order() {
+        let costs = [layer(200_000_000, 20_000_000), layer(300_000_000, 30_000_000), layer(1, 100_000_000)];
+        let run = |overlap| {
+            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false };
+            let plan = Iteration::iteration(&costs, policy, 0).unwrap();
+            let (topology, queue) = (topology(), Queue::Fifo);
+            let groups = Groups::all(&topology);
+            run(&plan, &mut Rails::new(&topology, &groups, &plan, 64, &Baseline, queue, false).unwrap())
+        };
+        let (barrier, chained) = (run(Overlap::None), run(Overlap::Chained));
+        assert_eq!(chained.communication_ps, barrier.communication_ps);
+        // The first chunk comes back to the first dimension when all others have left it.
+        assert!(chained.turnaround_ps * 10 < barrier.exposed_ps() * 6);
+        // The first two layers are behind chunks of the third.
+        assert_eq!(chained.time_ps, barrier.time_ps - 500_000_000);
+    }
+
     #[test]
     fn layers_are_divided_over_the_first_dimensions() {
         let groups = Groups::divided(&topology(), 128).unwrap();
@@ -223,8 +263,9 @@ mod tests {
         for ranks in [3, 48, 4096] {
             assert_eq!(Groups::divided(&topology(), ranks).unwrap_err().code, Code::NotApplicable);
         }
-        let exchanges = [(Exchange { kind: Kind::AllReduce, bytes: 1 << 30 }, Pass::WeightGradient)];
-        let network = Rails::new(&topology(), &groups, &exchanges, 4, &Baseline, Queue::Fifo, false).unwrap();
+        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Layer, recompute: false };
+        let plan = Iteration::iteration(&[layer(1, 1 << 30)], policy, 0).unwrap();
+        let network = Rails::new(&topology(), &groups, &plan, 4, &Baseline, Queue::Fifo, false).unwrap();
         assert!(network.stages[0].iter().flatten().all(|stage| stage.dimension == 1));
     }
 }

@@ -1,9 +1,10 @@
 //! Runs the operations of an iteration: one stream of computations, one network.
 
-use super::network::Network;
+use super::network::{Event, Network};
 use super::plan::{Plan, Work};
 use crate::units::Picos;
 use crate::workload::Pass;
+use std::collections::VecDeque;
 
 /// When an operation ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,6 +32,10 @@ pub struct Iteration {
     pub communication_ps: Picos,
     /// Time the computation waited for exchanges between layers.
     pub exposed_model_ps: Picos,
+    /// Time the first layer that has gradients waited for them (C-Cube's gradient turnaround).
+    pub turnaround_ps: Picos,
+    /// Time later layers of the forward pass waited for theirs (C-Cube's bubbles).
+    pub bubbles_ps: Picos,
     /// When each operation ran.
     pub spans: Vec<Span>,
 }
@@ -46,7 +51,7 @@ impl Iteration {
         self.time_ps - self.compute_ps()
     }
 
-    /// Time the end of the iteration waited for exchanges of gradients.
+    /// Time that was waited for exchanges of gradients, by the end of the iteration or by the forward pass.
     pub fn exposed_data_ps(&self) -> Picos {
         self.exposed_ps() - self.exposed_model_ps
     }
@@ -61,15 +66,22 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
     let mut missing: Vec<usize> = operations.iter().map(|operation| operation.after.len()).collect();
     let mut waiters: Vec<Vec<usize>> = vec![Vec::new(); operations.len()];
     let mut exchanges = vec![0; plan.exchanges.len()];
+    let mut arrivals = vec![VecDeque::new(); plan.exchanges.len()];
     for (index, operation) in operations.iter().enumerate() {
         operation.after.iter().for_each(|&other| waiters[other].push(index));
-        if let Work::Exchange(id) = operation.work {
-            exchanges[id] = index;
+        match operation.work {
+            Work::Exchange(id) => exchanges[id] = index,
+            Work::Arrival(id) => arrivals[id].push_back(index),
+            Work::Compute(_) => {}
         }
     }
     let computes: Vec<usize> =
         (0..operations.len()).filter(|&index| matches!(operations[index].work, Work::Compute(_))).collect();
-    let (mut next_compute, mut free_at, mut now, mut exposed_model_ps) = (0, 0, 0, 0);
+    let (mut next_compute, mut free_at, mut now) = (0, 0, 0);
+    // Whether each operation became ready by an arrival; time the computation waited for others, for the first
+    // arrival, and for later ones.
+    let mut by_arrival = vec![false; operations.len()];
+    let (mut exposed_model_ps, mut turnaround_ps, mut bubbles_ps) = (0, None, 0);
     let mut computing: Option<(Picos, usize)> = None;
     loop {
         // Start the next computation if it is ready.
@@ -79,7 +91,12 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         {
             let Work::Compute(time) = operations[index].work else { unreachable!("a computation") };
             let start = spans[index].ready_ps.max(free_at);
-            exposed_model_ps += start - free_at;
+            let waited = start - free_at;
+            match (by_arrival[index], turnaround_ps) {
+                (false, _) => exposed_model_ps += waited,
+                (true, None) => turnaround_ps = Some(waited),
+                (true, Some(_)) => bubbles_ps += waited,
+            }
             spans[index].start_ps = start;
             computing = Some((start + time, index));
             next_compute += 1;
@@ -91,10 +108,14 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
                 index
             }
             (_, Some(time)) => {
-                let Some((id, start)) = network.step() else { continue };
+                let Some(event) = network.step() else { continue };
                 now = time;
-                spans[exchanges[id]].start_ps = start;
-                exchanges[id]
+                let (index, start) = match event {
+                    Event::Finished { exchange, start } => (exchanges[exchange], start),
+                    Event::Arrived(id) => (arrivals[id].pop_front().expect("a part of the plan"), time),
+                };
+                spans[index].start_ps = start;
+                index
             }
             _ => break,
         };
@@ -103,6 +124,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
             missing[waiter] -= 1;
             if missing[waiter] == 0 {
                 spans[waiter].ready_ps = now;
+                by_arrival[waiter] = matches!(operations[finished].work, Work::Arrival(_));
                 if let Work::Exchange(id) = operations[waiter].work {
                     network.submit(now, id);
                 }
@@ -113,7 +135,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         let of = |operation: &&super::Operation| passes.contains(&operation.pass);
         let time = |operation: &super::Operation| match operation.work {
             Work::Compute(time) => time,
-            Work::Exchange(_) => 0,
+            Work::Exchange(_) | Work::Arrival(_) => 0,
         };
         operations.iter().filter(of).map(time).sum()
     };
@@ -125,6 +147,8 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         aggregation_ps: plan.aggregation,
         communication_ps: exchanges.iter().map(length).sum(),
         exposed_model_ps,
+        turnaround_ps: turnaround_ps.unwrap_or(0),
+        bubbles_ps,
         spans,
     }
 }
@@ -133,7 +157,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
 mod tests {
     use super::*;
     use crate::collective::Kind;
-    use crate::training::{Bucket, Cost, Overlap, Policy, Serial};
+    use crate::training::{Bucket, Cost, GradientQueue, Overlap, Policy, Serial};
     use crate::workload::{Exchange, Passes};
     use proptest::prelude::*;
 
@@ -148,10 +172,17 @@ mod tests {
         timed(costs, policy, aggregation)
     }
 
+    /// Runs a plan whose exchanges are complete at their end only.
+    fn run_at_once(plan: &Plan, times: &[Picos]) -> Iteration {
+        let queue = |&time: &Picos| Some(GradientQueue::new([(0, 0, time)].into_iter()).unwrap());
+        let parts = plan.arrivals(&times.iter().map(queue).collect::<Vec<_>>()).unwrap();
+        run(plan, &mut Serial::new(plan, times, &parts))
+    }
+
     fn timed(costs: &[Cost], policy: Policy, aggregation: Picos) -> (Plan, Iteration) {
         let plan = Plan::iteration(costs, policy, aggregation).unwrap();
         let times: Vec<Picos> = plan.exchanges.iter().map(|exchange| exchange.bytes).collect();
-        let iteration = run(&plan, &mut Serial::new(&times));
+        let iteration = run_at_once(&plan, &times);
         (plan, iteration)
     }
 
@@ -172,6 +203,34 @@ mod tests {
         let layerwise = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 7);
         assert_eq!(exchanged(&layerwise), [(90, 90, 110), (110, 110, 140), (120, 140, 180)]);
         assert_eq!((layerwise.1.time_ps, layerwise.1.exposed_ps(), layerwise.1.communication_ps), (187, 60, 90));
+    }
+
+    /// Four chunks, a byte a picosecond; backward takes 20 + 10 + 10, forward 10, 20 and 30.
+    #[test]
+    fn chained_layers_start_as_their_gradients_arrive() {
+        let costs = [layer([10, 5, 5], 40, None), layer([20, 10, 10], 0, None), layer([30, 15, 15], 120, None)];
+        let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false };
+        let plan = Plan::iteration(&costs, policy, 7).unwrap();
+        assert_eq!((plan.exchanges[0].bytes, plan.parts.clone()), (160, vec![vec![40, 160]]));
+        // Layer 0 has the first chunk, at 100; it and layer 1 compute until 130, the last chunk comes at 160.
+        let queue = GradientQueue::new((0..4).map(|chunk| (0, chunk, 100 + 20 * chunk))).unwrap();
+        let parts = plan.arrivals(&[Some(queue)]).unwrap();
+        let run = run(&plan, &mut Serial::new(&plan, &[160], &parts));
+        assert_eq!((run.turnaround_ps, run.bubbles_ps, run.exposed_data_ps()), (100, 30, 130));
+        assert_eq!((run.time_ps, run.exposed_model_ps, run.communication_ps), (130 + 60 + 60 + 7, 0, 160));
+        assert!(plan.arrivals(&[]).unwrap_err().message.contains("each chunk"));
+    }
+
+    /// Buckets of early layers overtake those that wait; layer 0 starts behind those that are left.
+    #[test]
+    fn both_overlaps_with_priorities() {
+        let costs = [layer([10, 5, 5], 40, None), layer([20, 5, 5], 30, None), layer([30, 5, 5], 30, None)];
+        let both = iteration(&costs, Overlap::Both, Bucket::Layer, 0);
+        // Layer 2's at 10; 1's waits from 20, and 0's from 30.
+        assert_eq!(exchanged(&both), [(10, 10, 40), (20, 80, 110), (30, 40, 80)]);
+        assert_eq!((both.1.turnaround_ps, both.1.bubbles_ps, both.1.time_ps), (50, 20, 160));
+        let layerwise = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+        assert_eq!(layerwise.1.time_ps, 60 + 10 + 100);
     }
 
     #[test]
@@ -253,8 +312,10 @@ mod tests {
         ) {
             let costs: Vec<Cost> = layers.iter().map(|&(times, bytes)| layer(times, bytes, None)).collect();
             let (_, none) = iteration(&costs, Overlap::None, Bucket::Table, aggregation);
-            for bucket in [Bucket::Layer, Bucket::Bytes(size)] {
-                let (_, run) = iteration(&costs, Overlap::Layerwise, bucket, aggregation);
+            let overlaps = [Overlap::Layerwise, Overlap::Chained, Overlap::Both];
+            let buckets = [Bucket::Layer, Bucket::Bytes(size)];
+            for (overlap, bucket) in overlaps.into_iter().flat_map(|overlap| buckets.map(|bucket| (overlap, bucket))) {
+                let (_, run) = iteration(&costs, overlap, bucket, aggregation);
                 prop_assert_eq!(run.compute_ps(), none.compute_ps());
                 prop_assert_eq!(run.communication_ps, none.communication_ps);
                 prop_assert!(run.time_ps <= none.time_ps);
@@ -263,6 +324,42 @@ mod tests {
                 prop_assert!(run.time_ps >= longest);
             }
             prop_assert_eq!(none.exposed_ps(), none.communication_ps);
+        }
+
+        /// A layer starts when its last chunk is there and the layer before is done (reference: C-Cube section 3).
+        /// Chaining never loses, and with one chunk it gains nothing.
+        #[test]
+        fn chaining_is_the_recurrence(
+            layers in prop::collection::vec(([0u64..1000, 0u64..1000, 0u64..1000], 0u64..5000), 1..40),
+            times in prop::collection::vec(1u64..2000, 1..20),
+        ) {
+            let costs: Vec<Cost> = layers.iter().map(|&(times, bytes)| layer(times, bytes, None)).collect();
+            let complete: Vec<Picos> = times.iter().scan(0, |sum, time| { *sum += time; Some(*sum) }).collect();
+            let (count, last) = (complete.len() as u64, complete[complete.len() - 1]);
+            let chained = |queue: GradientQueue| {
+                let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false };
+                let plan = Plan::iteration(&costs, policy, 0).unwrap();
+                let parts = plan.arrivals(&[Some(queue)]).unwrap();
+                run(&plan, &mut Serial::new(&plan, &[last], &parts))
+            };
+            let whole: u64 = costs.iter().map(Cost::gradient_bytes).sum();
+            let (mut done, mut part) = (0, 0);
+            for cost in &costs {
+                part += cost.gradient_bytes();
+                let chunk = (part * count).div_ceil(whole.max(1));
+                let ready = if cost.gradient_bytes() > 0 { complete[chunk as usize - 1] } else { 0 };
+                done = done.max(ready) + cost.times[Pass::Forward];
+            }
+            let in_chunks = chained(GradientQueue::new((0..).zip(&complete).map(|(chunk, &at)| (0, chunk, at))).unwrap());
+            let backward = in_chunks.backward_ps;
+            prop_assert_eq!(in_chunks.time_ps, done + backward);
+            prop_assert_eq!(in_chunks.exposed_ps(), in_chunks.turnaround_ps + in_chunks.bubbles_ps);
+            let at_once = chained(GradientQueue::new([(0, 0, last)].into_iter()).unwrap());
+            prop_assert!(in_chunks.time_ps <= at_once.time_ps);
+            let first = costs.iter().position(|cost| cost.gradient_bytes() > 0);
+            let before: Picos = costs[..first.unwrap_or(0)].iter().map(|cost| cost.times[Pass::Forward]).sum();
+            let none = at_once.compute_ps() + if first.is_some() { last } else { 0 };
+            prop_assert_eq!(at_once.time_ps, none - before.min(none - at_once.compute_ps()));
         }
     }
 }
