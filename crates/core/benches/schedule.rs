@@ -35,6 +35,31 @@ fn build_and_verify(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Trees that reach the limit: large combs, and packings on 64 nodes, intact and with failures.
+fn trees(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("trees");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(4));
+    let system = System::preset("tto").unwrap();
+    for (name, spec) in [
+        ("combs", "mesh:32x32"),
+        ("combs", "torus:8x8"),
+        ("combs", "torus:4x4x4"),
+        ("forest", "mesh:8x8"),
+        ("forest", "torus:8x8"),
+        ("forest", "mesh:8x8,drop=27-28,drop=3-4"),
+        ("forest", "mesh:8x8,dead=27"),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let run = || {
+            let collective = Collective::new(Kind::AllReduce);
+            let schedule = algorithm::build(&fabric, &system, collective, BYTES, name).unwrap();
+            verify(&fabric, &schedule).unwrap()
+        };
+        group.bench_function(BenchmarkId::new(name, spec), |bencher| bencher.iter(run));
+    }
+    group.finish();
+}
+
 /// Rails in stages, lowered to messages and proven, and proven by symmetry.
 fn rails(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("rails");
@@ -72,6 +97,7 @@ fn bounds(criterion: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     build_and_verify(&mut criterion);
+    trees(&mut criterion);
     rails(&mut criterion);
     bounds(&mut criterion);
     criterion.final_summary();

@@ -96,6 +96,10 @@ fn strength_finds_the_weak_seam_and_refuses_what_it_does_not_cover() {
     assert_eq!((found.crossing, found.parts), (1, 2));
     assert_eq!(found.part_of, [0, 0, 0, 0, 1, 1, 1, 1]);
 
+    // What is dead has no links, and is no part.
+    let dead = strength(&Fabric::parse("mesh:3x3,dead=4").unwrap(), &unit_system()).unwrap();
+    assert_eq!((dead.crossing, dead.parts, dead.part_of), (8, 8, (0..8).collect()));
+
     let star = graph(&[false, true, true, true], both_ways(&[(0, 1), (0, 2), (0, 3)])).unwrap();
     assert_eq!(strength(&star, &unit_system()), None);
     let one_way_ring: Vec<_> = (0..3).map(|i| Link::new(i, (i + 1) % 3, "")).collect();
