@@ -1,5 +1,5 @@
-//! Which trees, and in how many pieces: the time of the first rounds by a recurrence, the others at the
-//! rate of the last of these.
+//! Which trees, and in how many pieces: the first rounds are timed by a recurrence, the others by the busiest
+//! link and what holds it up.
 
 use super::{Parent, Table, piece_bytes};
 use crate::algorithm::Request;
@@ -82,8 +82,9 @@ struct Model<'a> {
     last: u32,
     /// Flit times of the pieces of a round on the busiest link.
     busiest: u128,
-    /// How often a round is held up by the way from one link to the next.
-    held_up: u128,
+    /// How often a round is held up by the way from one link to the next; in every slot where that would take
+    /// too long to find.
+    held_up: Option<u128>,
 }
 
 impl<'a> Model<'a> {
@@ -103,8 +104,11 @@ impl<'a> Model<'a> {
             }
         }
         let busiest = busy.into_iter().max().unwrap_or(0);
-        let mut model = Model { request, table, hops, last: table.last(), busiest, held_up: 0 };
-        model.held_up = model.hold_ups();
+        let mut model = Model { request, table, hops, last: table.last(), busiest, held_up: None };
+        let pieces = table.trees.len() * request.fabric.ranks() * 2;
+        if (model.last / table.period + 2) as usize * pieces <= MOST_HOPS {
+            model.held_up = Some(model.hold_ups());
+        }
         model
     }
 
@@ -135,17 +139,23 @@ impl<'a> Model<'a> {
         u128::from(rounds) * u128::from(packets.count) * u128::from(packets.flits) * self.busiest
     }
 
-    /// Picoseconds of so many rounds.
+    /// Picoseconds of so many rounds. O(pieces of the first rounds).
     fn time(&self, rounds: u64) -> u128 {
         let costs = self.costs(rounds);
+        let way = costs.links.iter().map(|(_, way)| way + costs.adding).max().unwrap_or(0);
+        let Some(held_up) = self.held_up else {
+            let busy = costs.links.iter().map(|(busy, _)| busy).min().unwrap_or(&0);
+            let width = self.table.widths.iter().min().unwrap_or(&1);
+            let slots = u128::from(rounds - 1) * u128::from(self.table.period) + u128::from(self.last);
+            return slots * (busy + way) / u128::from(*width);
+        };
         let first = u64::from(self.first_rounds(12)).min(rounds);
         let ends = self.ends(first as u32, &costs);
         let last = ends[ends.len() - 1];
         if first == rounds {
             return last;
         }
-        let way = costs.links.iter().map(|(_, way)| way + costs.adding).max().unwrap_or(0);
-        let each = self.least(rounds) / u128::from(rounds) + self.held_up * way;
+        let each = self.least(rounds) / u128::from(rounds) + held_up * way;
         last + u128::from(rounds - first) * each.max(last - ends[ends.len() - 2])
     }
 

@@ -20,12 +20,15 @@ pub(in crate::algorithm) struct Table {
     pub widths: Vec<u32>,
 }
 
+/// Most slots of a piece on a link; slower links than that are taken for faster.
+const MOST_SLOTS: u128 = 1 << 8;
+
 /// Slots that a piece takes on links of these flit times: one on the fastest, if all others take whole ones,
 /// else eight.
 fn widths(flit_times: &[Picos]) -> Vec<u32> {
     let fastest = flit_times.iter().copied().min().unwrap_or(1).max(1);
     let parts = if flit_times.iter().all(|time| time % fastest == 0) { 1 } else { 8 };
-    flit_times.iter().map(|&time| (u128::from(time) * parts).div_ceil(fastest.into()).min(1 << 10) as u32).collect()
+    flit_times.iter().map(|&time| (u128::from(time) * parts).div_ceil(fastest.into()).min(MOST_SLOTS) as u32).collect()
 }
 
 impl Table {
