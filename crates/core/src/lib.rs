@@ -7,6 +7,7 @@ pub mod algorithm;
 pub mod bound;
 pub mod collective;
 pub mod compute;
+pub mod cost;
 pub mod error;
 pub mod fabric;
 pub mod noc;

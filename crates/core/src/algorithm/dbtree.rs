@@ -25,7 +25,7 @@ const INFO: Info = Info {
 };
 
 /// Parent of `v` in NCCL's binary tree over `0..n`; `None` for the root 0.
-fn parent(v: u32, n: u32) -> Option<u32> {
+pub(super) fn parent(v: u32, n: u32) -> Option<u32> {
     let low = v & v.wrapping_neg();
     if v == 0 {
         return None;

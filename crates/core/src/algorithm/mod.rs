@@ -6,6 +6,7 @@ mod dbtree;
 mod direct;
 mod halving_doubling;
 mod multitree;
+mod overlapped_tree;
 mod path;
 mod ring;
 mod ring_2d;
@@ -49,7 +50,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 10] = [
+pub const ALL: [&dyn Algorithm; 11] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -58,6 +59,7 @@ pub const ALL: [&dyn Algorithm; 10] = [
     &multitree::MultiTree,
     &tto::Tto,
     &combs::Combs,
+    &overlapped_tree::OverlappedTree,
     &halving_doubling::HalvingDoubling,
     &direct::Direct,
 ];

@@ -128,7 +128,7 @@ fn free_route(
 }
 
 /// The link in the opposite direction, for every link; parallel links pair up in order.
-fn twins(fabric: &Fabric) -> Option<Vec<LinkId>> {
+pub(super) fn twins(fabric: &Fabric) -> Option<Vec<LinkId>> {
     let parallel =
         |from: NodeId, to: NodeId| fabric.out_links(from).iter().copied().filter(move |&id| fabric.link(id).to == to);
     (0..fabric.links.len() as LinkId)

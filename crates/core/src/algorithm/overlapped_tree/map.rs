@@ -1,0 +1,297 @@
+//! Logical trees on a physical fabric: which ranks are joined, and along which links.
+//!
+//! An edge of a tree may be a detour over ranks that only forward (C-Cube section IV-A). Where no link carries
+//! two edges in one direction, reduction and broadcast of all trees run at once without a conflict.
+
+use crate::algorithm::{dbtree, multitree};
+use crate::fabric::{Fabric, LinkId, NodeId, Router};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+use std::collections::VecDeque;
+
+/// Most directed links of a fabric that is searched.
+const MAX_LINKS: usize = 1 << 16;
+/// Links a search may look at.
+const MAX_WORK: usize = 1 << 22;
+/// Tries for every height.
+const TRIES: usize = 64;
+
+/// An edge of a tree, and its links in both directions.
+pub struct Edge {
+    pub child: u32,
+    pub parent: u32,
+    /// From the child to the parent.
+    pub up: Vec<LinkId>,
+    /// From the parent to the child.
+    pub down: Vec<LinkId>,
+}
+
+/// A spanning tree of the ranks. All lists but `edges` are by rank.
+pub struct Tree {
+    /// Edges, outwards from the root.
+    pub edges: Vec<Edge>,
+    /// Edge to the parent; none at the root.
+    pub to_parent: Vec<Option<usize>>,
+    /// Edges to the children.
+    pub to_children: Vec<Vec<usize>>,
+    /// Edges to the root.
+    pub depths: Vec<u32>,
+    /// Edges to the farthest leaf below.
+    pub heights: Vec<u32>,
+}
+
+impl Tree {
+    /// A tree from its edges, outwards from the root.
+    fn new(edges: Vec<Edge>) -> Self {
+        let ranks = edges.len() + 1;
+        let mut tree = Tree {
+            edges,
+            to_parent: vec![None; ranks],
+            to_children: vec![vec![]; ranks],
+            depths: vec![0; ranks],
+            heights: vec![0; ranks],
+        };
+        for (index, edge) in tree.edges.iter().enumerate() {
+            tree.to_parent[edge.child as usize] = Some(index);
+            tree.to_children[edge.parent as usize].push(index);
+            tree.depths[edge.child as usize] = tree.depths[edge.parent as usize] + 1;
+        }
+        for edge in tree.edges.iter().rev() {
+            let below = tree.heights[edge.child as usize] + 1;
+            tree.heights[edge.parent as usize] = tree.heights[edge.parent as usize].max(below);
+        }
+        tree
+    }
+
+    /// Edges from the root to the farthest rank.
+    pub fn height(&self) -> u32 {
+        self.depths.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// NCCL's binary tree over the ranks as they are numbered, and the same tree with every number XOR 1 (plus 1, if
+/// the ranks are odd), on minimal routes; of parallel links the one least in use (reference: C-Cube section 2).
+pub fn numbered(fabric: &Fabric, trees: usize) -> Vec<Tree> {
+    let n = fabric.ranks() as u32;
+    let renamed = |rank: u32, tree: usize| match (tree, n % 2) {
+        (0, _) => rank,
+        (_, 0) => rank ^ 1,
+        _ => (rank + 1) % n,
+    };
+    let mut router = Router::new(fabric);
+    let mut load = vec![0u32; fabric.links.len()];
+    let mut route = |from: u32, to: u32| -> Vec<LinkId> {
+        let minimal = router.route(fabric.node_of_rank(from), fabric.node_of_rank(to));
+        let least = |link: LinkId| {
+            let (from, to) = (fabric.link(link).from, fabric.link(link).to);
+            let parallel = fabric.out_links(from).iter().copied().filter(|&other| fabric.link(other).to == to);
+            parallel.min_by_key(|&other| load[other as usize]).unwrap_or(link)
+        };
+        let route: Vec<LinkId> = minimal.into_iter().map(least).collect();
+        route.iter().for_each(|&link| load[link as usize] += 1);
+        route
+    };
+    let depth = |mut rank: u32| {
+        let mut depth = 0;
+        while let Some(parent) = dbtree::parent(rank, n) {
+            (rank, depth) = (parent, depth + 1);
+        }
+        depth
+    };
+    let mut outwards: Vec<u32> = (1..n).collect();
+    outwards.sort_by_cached_key(|&rank| depth(rank));
+    (0..trees)
+        .map(|tree| {
+            let edge = |&rank: &u32| {
+                let parent = dbtree::parent(rank, n).expect("only rank 0 has no parent");
+                let (child, parent) = (renamed(rank, tree), renamed(parent, tree));
+                Edge { child, parent, up: route(child, parent), down: route(parent, child) }
+            };
+            Tree::new(outwards.iter().map(edge).collect())
+        })
+        .collect()
+}
+
+/// Searches a fabric for low spanning trees.
+pub struct Mapper<'a> {
+    fabric: &'a Fabric,
+    /// The link in the opposite direction.
+    twins: Vec<LinkId>,
+    /// For every rank the edges to the farthest other one, were every link there for this tree alone.
+    reach: Vec<u32>,
+}
+
+impl<'a> Mapper<'a> {
+    /// `None` if the fabric is too large to search, or a link has no counterpart in the other direction.
+    pub fn new(fabric: &'a Fabric) -> Option<Self> {
+        if fabric.links.len() > MAX_LINKS {
+            return None;
+        }
+        let twins = multitree::twins(fabric)?;
+        let reach = (0..fabric.ranks() as u32).map(|rank| reach(fabric, rank)).collect();
+        Some(Mapper { fabric, twins, reach })
+    }
+
+    /// The least height of a tree without detours.
+    pub fn radius(&self) -> u32 {
+        self.reach.iter().copied().min().unwrap_or(0)
+    }
+
+    /// The lowest `trees` spanning trees found of which at most `capacity` edges use any link.
+    ///
+    /// Trees grow in turns from random roots, each by the rank nearest to it, which is joined to the highest of
+    /// the nearest members: first to every height a fixed number of times, then to any, until one try succeeds or
+    /// the work is done. The same fabric always gives the same trees.
+    pub fn search(&self, trees: usize, capacity: u32) -> Option<Vec<Tree>> {
+        let edges = trees * (self.fabric.ranks() - 1);
+        if self.fabric.links.len() / 2 * (capacity as usize) < edges {
+            return None;
+        }
+        let mut random = Pcg64Mcg::seed_from_u64(0);
+        let mut work = MAX_WORK;
+        let any = self.fabric.ranks() as u32 - 1;
+        for height in (self.radius()..self.radius() + 4).chain([any]) {
+            let centres: Vec<u32> = (0..=any).filter(|&rank| self.reach[rank as usize] <= height).collect();
+            for attempt in 0..TRIES {
+                // The first try grows from the lowest numbers, over links in their order.
+                let mut pick = |index| if attempt == 0 { index } else { random.next_u32() as usize };
+                let roots: Vec<u32> = (0..trees).map(|tree| centres[pick(tree) % centres.len()]).collect();
+                let shuffle = (attempt > 0).then_some(&mut random);
+                if let Some(found) = self.grow(&roots, height, capacity, shuffle, &mut work) {
+                    return Some(found);
+                }
+                if work == 0 {
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn grow(
+        &self,
+        roots: &[u32],
+        height: u32,
+        capacity: u32,
+        mut random: Option<&mut Pcg64Mcg>,
+        work: &mut usize,
+    ) -> Option<Vec<Tree>> {
+        let (fabric, ranks) = (self.fabric, self.fabric.ranks());
+        let mut free = vec![capacity; fabric.links.len()];
+        let mut edges: Vec<Vec<Edge>> = roots.iter().map(|_| Vec::with_capacity(ranks - 1)).collect();
+        // Members of every tree with their depths, lowest first, and whether a node is one.
+        let mut members: Vec<Vec<(u32, u32)>> = roots.iter().map(|&root| vec![(0, root)]).collect();
+        let mut inside = vec![vec![false; fabric.nodes.len()]; roots.len()];
+        // Edges that a node can still have, less those it needs to come into the other trees.
+        let mut spare: Vec<i64> = (0..fabric.nodes.len() as NodeId)
+            .map(|node| {
+                let needed = if fabric.nodes[node as usize].rank.is_some() { roots.len() } else { 0 };
+                fabric.out_links(node).len() as i64 * i64::from(capacity) - needed as i64
+            })
+            .collect();
+        for (inside, &root) in inside.iter_mut().zip(roots) {
+            inside[fabric.node_of_rank(root) as usize] = true;
+            spare[fabric.node_of_rank(root) as usize] += 1;
+        }
+        let mut links: Vec<Vec<LinkId>> =
+            (0..fabric.nodes.len()).map(|node| fabric.out_links(node as NodeId).to_vec()).collect();
+        if let Some(random) = &mut random {
+            for list in &mut links {
+                for index in (1..list.len()).rev() {
+                    list.swap(index, random.next_u32() as usize % (index + 1));
+                }
+            }
+        }
+        for _ in 1..ranks {
+            for tree in 0..roots.len() {
+                let open = || members[tree].iter().take_while(|(depth, _)| *depth < height);
+                let sources = open().map(|&(_, rank)| fabric.node_of_rank(rank));
+                let down = self.nearest(sources, &links, (&free, &spare), &inside[tree], work)?;
+                let (from, to) = (fabric.link(down[0]).from, fabric.link(down[down.len() - 1]).to);
+                let rank = |node: NodeId| fabric.nodes[node as usize].rank.expect("both ends are ranks");
+                let (parent, child) = (rank(from), rank(to));
+                let up: Vec<LinkId> = down.iter().rev().map(|&link| self.twins[link as usize]).collect();
+                for &link in down.iter().chain(&up) {
+                    free[link as usize] -= 1;
+                    spare[fabric.link(link).from as usize] -= 1;
+                }
+                inside[tree][to as usize] = true;
+                spare[to as usize] += 1;
+                let depth = members[tree].iter().find(|(_, rank)| *rank == parent).map_or(0, |(depth, _)| depth + 1);
+                let place = members[tree].partition_point(|(other, _)| *other <= depth);
+                members[tree].insert(place, (depth, child));
+                edges[tree].push(Edge { child, parent, up, down });
+            }
+        }
+        Some(edges.into_iter().map(Tree::new).collect())
+    }
+
+    /// The shortest route over free links from one of the `sources`, the first of them where several have one, to
+    /// a rank outside, that leaves every rank what it needs for the other trees.
+    fn nearest(
+        &self,
+        sources: impl Iterator<Item = NodeId>,
+        links: &[Vec<LinkId>],
+        (free, spare): (&[u32], &[i64]),
+        inside: &[bool],
+        work: &mut usize,
+    ) -> Option<Vec<LinkId>> {
+        let fabric = self.fabric;
+        let mut queue: VecDeque<NodeId> = sources.filter(|&node| spare[node as usize] > 0).collect();
+        let mut reached: Vec<Option<LinkId>> = vec![None; fabric.nodes.len()];
+        let mut seen = vec![false; fabric.nodes.len()];
+        queue.iter().for_each(|&node| seen[node as usize] = true);
+        while let Some(node) = queue.pop_front() {
+            for &link in &links[node as usize] {
+                *work = work.checked_sub(1)?;
+                let to = fabric.link(link).to;
+                if free[link as usize] == 0 || seen[to as usize] {
+                    continue;
+                }
+                (seen[to as usize], reached[to as usize]) = (true, Some(link));
+                if fabric.nodes[to as usize].rank.is_none() || inside[to as usize] {
+                    // One that forwards has two more edges.
+                    if spare[to as usize] > 1 {
+                        queue.push_back(to);
+                    }
+                    continue;
+                }
+                let mut route = vec![];
+                let mut at = to;
+                while let Some(link) = reached[at as usize] {
+                    route.push(link);
+                    at = fabric.link(link).from;
+                }
+                route.reverse();
+                return Some(route);
+            }
+        }
+        None
+    }
+}
+
+/// Edges from `rank` to the farthest other one, without detours: switches are passed, ranks are not.
+fn reach(fabric: &Fabric, rank: u32) -> u32 {
+    let start = fabric.node_of_rank(rank);
+    let mut distance = vec![u32::MAX; fabric.nodes.len()];
+    distance[start as usize] = 0;
+    let mut queue = VecDeque::from([start]);
+    let mut farthest = 0;
+    while let Some(node) = queue.pop_front() {
+        for &link in fabric.out_links(node) {
+            let to = fabric.link(link).to;
+            if distance[to as usize] != u32::MAX {
+                continue;
+            }
+            distance[to as usize] = distance[node as usize];
+            if fabric.nodes[to as usize].rank.is_none() {
+                queue.push_front(to);
+                continue;
+            }
+            distance[to as usize] += 1;
+            farthest = farthest.max(distance[to as usize]);
+            queue.push_back(to);
+        }
+    }
+    farthest
+}
