@@ -36,6 +36,56 @@ SINGLE = 0.05
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The paper's cost model (sections II-C and III-C) for one tree, or one ring.
+
+    Attributes:
+        ranks: nodes.
+        bytes: of the tree or ring.
+        rate: of a link, in GB/s.
+    """
+
+    ranks: int
+    bytes: int
+    rate: float = NVLINK_GB
+
+    @property
+    def height(self) -> float:
+        """Edges from the root to the farthest leaf."""
+        return math.log2(self.ranks)
+
+    @property
+    def _root(self) -> float:
+        """sqrt(a b N h)."""
+        return math.sqrt(LATENCY_NS * self.bytes / self.rate * self.height)
+
+    @property
+    def ring_ns(self) -> float:
+        """Eq. 2."""
+        return 2 * (self.ranks - 1) * (LATENCY_NS + self.bytes / self.rate / self.ranks)
+
+    @property
+    def tree_ns(self) -> float:
+        """Eq. 5."""
+        return 2 * self.height * LATENCY_NS + 2 * self.bytes / self.rate + 4 * self._root
+
+    @property
+    def overlapped_ns(self) -> float:
+        """Eq. 7."""
+        return 2 * self.height * LATENCY_NS + self.bytes / self.rate + 3 * self._root
+
+    @property
+    def tree_chunks(self) -> float:
+        """Eq. 4."""
+        return self._root / LATENCY_NS
+
+    @property
+    def overlapped_chunks(self) -> float:
+        """The number that is best for the overlapped tree."""
+        return math.sqrt(2) * self.tree_chunks
+
+
+@dataclass(frozen=True)
 class Variant:
     """A system as the paper's figures show it.
 
@@ -73,11 +123,12 @@ def tree_spec(*, overlap: bool, chunk: int, trees: int = TREES, pacing: str = "s
     return f"overlapped-tree:mapping=numbered,trees={trees},overlap={how},pacing={pacing},chunk={chunk}"
 
 
-def best_chunk(size: int, rate: float) -> int:
-    """Bytes of a chunk of one tree by Eq. 4, which the paper uses for B and C1 alike; whole elements."""
-    part = math.ceil(size / TREES)
-    count = max(1, round(math.sqrt(HEIGHT * part / rate / LATENCY_NS)))
-    return math.ceil(part / count / 4) * 4
+def best_chunk(size: int, rate: float, *, overlapped: bool = False) -> int:
+    """Bytes of a chunk of one tree, whole elements: by Eq. 4, which the paper uses for B and C1 alike, or the
+    overlapped tree's own."""
+    cost = Cost(RANKS, math.ceil(size / TREES), rate)
+    count = max(1, round(cost.overlapped_chunks if overlapped else cost.tree_chunks))
+    return math.ceil(math.ceil(size / TREES) / count / 4) * 4
 
 
 def chunks_of(size: int, rate: float) -> int:

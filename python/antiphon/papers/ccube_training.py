@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 import antiphon
-from antiphon._core import Workload
+from antiphon._core import TrainingPlan, Workload
 from antiphon.papers.ccube_systems import (
     B,
     C1,
@@ -46,6 +46,7 @@ from antiphon.papers.model import (
     Spans,
     Style,
 )
+from antiphon.results import Column
 from antiphon.study import Point, Record
 from antiphon.timing import CollectiveTime
 from antiphon.training import Training
@@ -64,7 +65,8 @@ RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": LOW * NVLINK_GB}
 def _timed(record: Record) -> CollectiveTime:
     """A stored collective."""
     rows = record["tables"]["chunks"]
-    chunks = {name: np.array([each[name] for each in rows]) for name in ("lane", "chunk", "complete_ns")}
+    types = {"lane": np.int64, "chunk": np.uint64, "complete_ns": np.float64}
+    chunks = {name: np.array([each[name] for each in rows], kind) for name, kind in types.items()}
     return CollectiveTime(record["time_ns"], [], chunks)
 
 
@@ -302,7 +304,6 @@ def _example_points(examples: Sequence[Example], _quick: bool) -> list[Point]:
     return [example.point for example in examples]
 
 
-FIG8_LAYERS = {"chunks": (1, 2, 3, 4, 5), "steps": (5.0, 4.0, 3.0, 2.0, 1.0)}
 FIG8_EXAMPLES = (
     Example("(a) not chained", (1, 2, 3, 4, 5), (5, 4, 3, 2, 1), chained=False),
     Example("(b) chained: gradient queuing", (1, 2, 3, 4, 5), (5, 4, 3, 2, 1)),
@@ -322,7 +323,7 @@ def _steps(name: str, example: Example, results: Results) -> tuple[list[Row], Nu
     return rows, {(name, what): value / UNIT_NS for what, value in found.items()}
 
 
-def _examples(name: str, examples: Sequence[Example], results: Results, _quick: bool) -> Outcome:
+def _examples(examples: Sequence[Example], results: Results, _quick: bool) -> Outcome:
     rows: list[Row] = []
     numbers: Numbers = {}
     x_max = 0.0
@@ -348,19 +349,9 @@ FIG17_BATCH = 64
 
 
 def _fig17(_results: Results, _quick: bool) -> Outcome:
-    plan = antiphon.train(
-        "resnet50",
-        "ring:2",
-        "ring",
-        batch=FIG17_BATCH,
-        compute=V100,
-        collectives=lambda *_asked: CollectiveTime(0.0, []),
-    )
-    names = [str(name) for name in plan.layers["layer"]]
-    found = {
-        PARAMETERS: plan.layers["gradient_bytes"].astype(float) / 4,
-        TIME: plan.layers["forward_ns"].astype(float),
-    }
+    layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG17_BATCH).layers
+    names = [str(name) for name in layers["layer"]]
+    found = {PARAMETERS: layers["gradient_bytes"].astype(float) / 4, TIME: layers["forward_ns"].astype(float)}
     rows = [
         Row(what, f"{index}: {name}", unit, float(values[index]))
         for what, unit in ((PARAMETERS, ""), (TIME, "ns"))
@@ -375,14 +366,16 @@ def _fig17(_results: Results, _quick: bool) -> Outcome:
             mean = float(values[of].mean())
             numbers[what, stage] = mean
             rows.append(Row(what, f"mean of {stage}", "" if what == PARAMETERS else "ns", mean))
-    indices = list(range(1, len(names) + 1))
     charts = [
-        Lines("Parameters of a layer", "layer", "millions", [Line(PARAMETERS, indices, found[PARAMETERS] / 1e6)]),
-        Lines(
-            f"Forward pass of a layer, batch {FIG17_BATCH}", "layer", "time, ms", [Line(TIME, indices, found[TIME] / 1e6)]
-        ),
+        Lines("Parameters of a layer", "layer", "millions", [_line(PARAMETERS, found)]),
+        Lines(f"Forward pass of a layer, batch {FIG17_BATCH}", "layer", "time, ms", [_line(TIME, found)]),
     ]
     return Outcome(rows, charts, numbers)
+
+
+def _line(what: str, found: dict[str, Column]) -> Line:
+    values = found[what] / 1e6
+    return Line(what, list(range(1, len(values) + 1)), values.tolist())
 
 
 def _stages(names: Sequence[str]) -> dict[str, list[int]]:
@@ -394,7 +387,7 @@ def _stages(names: Sequence[str]) -> dict[str, list[int]]:
     return stages
 
 
-def _rank_correlation(values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _rank_correlation(values: Column) -> float:
     """Spearman's, of values with their places."""
     ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
     return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
@@ -407,7 +400,7 @@ FIG_8 = Experiment(
     " chunks; chained, each layer starts when its last chunk is everywhere and the layer before is done. The times of"
     " the layers, 5 to 1 steps, are ours: the paper's drawing has no scale.",
     partial(_example_points, FIG8_EXAMPLES),
-    partial(_examples, "fig8", FIG8_EXAMPLES),
+    partial(_examples, FIG8_EXAMPLES),
     columns=1,
 )
 FIG_13 = Experiment(
@@ -427,7 +420,7 @@ FIG_16 = Experiment(
     " never waits once it has started; in case 2 later layers wait for their gradients; in case 3 the first one does,"
     " for longer.",
     partial(_example_points, CASES),
-    partial(_examples, "fig16", CASES),
+    partial(_examples, CASES),
     columns=1,
 )
 FIG_17 = Experiment(

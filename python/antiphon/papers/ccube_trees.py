@@ -91,8 +91,8 @@ def _fig5(_results: Results, quick: bool) -> Outcome:
     steps = schedule.stats(ring).steps
     numbers["ring",] = steps
     rows.append(row("fig5", "ring", "4 nodes, 4 chunks", "steps", steps, note=RING_STEPS))
-    around = [f"{NODES[a]} to {NODES[b]}" for a, b in ((0, 1), (1, 2), (2, 3), (3, 0))]
-    charts.insert(1, _spans("(b) ring", ring, schedule, around, _edge, 10))
+    senders = [_sender({"from": rank}) for rank in (1, 2, 3, 0)]
+    charts.insert(1, _spans("(b) ring", ring, schedule, senders, _sender, 10))
     for ranks in GENERAL_RANKS[:2] if quick else GENERAL_RANKS:
         height = ranks.bit_length() - 1
         for chunks in GENERAL_CHUNKS:
@@ -108,6 +108,10 @@ def _fig5(_results: Results, quick: bool) -> Outcome:
 
 def _edge(transfer: Transfer) -> str:
     return f"{NODES[transfer['from']]} to {NODES[transfer['to']]}"
+
+
+def _sender(transfer: Transfer) -> str:
+    return f"{NODES[transfer['from']]} sends"
 
 
 RING_STEPS = (

@@ -1,0 +1,416 @@
+"""What the C-Cube paper claims, held against our own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from statistics import fmean
+
+from antiphon.papers.ccube_allreduce import (
+    EQUATIONS,
+    FIG4_RANKS,
+    FIG4_SIZES,
+    FIG12_SIZES,
+    FIG14_RANKS,
+    FIG14_SIZES,
+    LAYER_WISE,
+    ONE_SHOT,
+    OWN,
+    SIMULATED,
+    SLICE,
+    SLICING,
+    calls,
+)
+from antiphon.papers.ccube_systems import (
+    C1,
+    C2,
+    CC,
+    CHANNELS,
+    LATENCY_NS,
+    MIB,
+    NVLINK_GB,
+    PAPER,
+    RANKS,
+    RING,
+    B,
+    Variant,
+    size_text,
+)
+from antiphon.papers.ccube_training import BATCHES, CASES, MODELS, PARAMETERS, RATES, TIME, gains
+from antiphon.papers.ccube_trees import DETOURS, GENERAL_CHUNKS, GENERAL_RANKS, TITLES
+from antiphon.papers.checks import Check, Checks, Finding, checked, close, number
+from antiphon.papers.model import Claim, Numbers, Outcome, Verdict
+
+LITTLE = 0.25
+"""What fails at no more than this share of the cases holds in part."""
+ALIKE = 0.005
+"""Speeds within this share are the same."""
+
+
+def claims(outcomes: Mapping[str, Outcome]) -> list[Claim]:
+    """All claims whose experiments are among the outcomes."""
+    return checked(PAPER, CHECKS, outcomes)
+
+
+def _holds(holds: bool, partly: bool = False) -> Verdict:
+    return "holds" if holds else "holds in part" if partly else "does not hold"
+
+
+def _share(failing: int, cases: int) -> Verdict:
+    """The verdict on what should be so always."""
+    return _holds(not failing, failing <= LITTLE * cases)
+
+
+# --- steps and links ----------------------------------------------------------------------------
+
+
+def _steps(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig5"].numbers
+    found = [numbers[TITLES[overlap],] for overlap in (True, False)]
+    text = f"{found[0]:g}, {found[1]:g}"
+    return Finding(text, _holds(found == [7, 10]), "Counted in the slots of proven schedules.")
+
+
+def _steps_general(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig5"].numbers
+    less: set[tuple[float, float]] = set()
+    for ranks in GENERAL_RANKS:
+        for chunks in GENERAL_CHUNKS:
+            height = ranks.bit_length() - 1
+            overlapped, two = numbers[TITLES[True], ranks, chunks], numbers[TITLES[False], ranks, chunks]
+            less.add((2 * height + chunks - overlapped, 2 * (height + chunks) - two))
+    exact = less == {(1, 2)}
+    text = "2h + K - 1, 2 (h + K - 1)" if exact else "other numbers"
+    comment = "The text counts 1 and 2 steps more than its own Fig. 5; chunks and nodes enter as it says."
+    return Finding(text, _holds(False, exact), comment)
+
+
+def _doubled(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig10"].numbers
+    needed = {key[2:] for key, links in numbers.items() if key[:2] == ("needed", 1) and links == 2}
+    phases = {key[2:] for key, links in numbers.items() if key[:2] == ("needed", 0) and links == 2}
+    text = ", ".join(f"{a}-{b}" for a, b in sorted(needed))
+    comment = f"One phase after the other, {len(phases)} pairs need two." if phases else "Without overlap none needs two."
+    return Finding(text, _holds(needed == {(2, 3), (6, 7)}), comment)
+
+
+def _detours(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig10"].numbers
+    found = {key[2:]: value for key, value in numbers.items() if key[:2] == ("detour", 1)}
+    holds = found == DETOURS and numbers["proven", 1] == 1
+    text = ", ".join(f"{a}-{between:g}-{b}" for (a, b), between in found.items())
+    return Finding(text, _holds(holds), "Proven: no link carries two messages in one step.")
+
+
+def _in_order(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig12"].numbers
+    late = [numbers["out of order", size] for size in FIG12_SIZES]
+    text = f"{sum(late):g} chunks out of order in {len(late)} sizes"
+    return Finding(text, _holds(not any(late)), "By the times at which chunks are complete at all nodes, B and C1.")
+
+
+# --- cost ---------------------------------------------------------------------------------------
+
+
+def _loss(name: str, most: int) -> Check:
+    def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+        value = outcomes["fig3"].numbers[name, most, "loss"]
+        least = float(row["low"])
+        holds = value > least if name == SLICING else close(value, least)
+        # Every AllReduce takes its latency once, all together the same bytes.
+        sizes = {key: calls(*key) for key in ((ONE_SHOT, 0), (LAYER_WISE, 0), (SLICING, SLICE))}
+        busy = 2 * (RANKS - 1) / RANKS * sum(sizes[ONE_SHOT, 0]) / (CHANNELS * NVLINK_GB)
+        latency = busy / (len(sizes[LAYER_WISE, 0]) - 2)
+        other = (busy + len(sizes[SLICING, SLICE]) * latency) / (busy + latency)
+        step = latency / (2 * (RANKS - 1))
+        comment = (
+            f"With the latency of C-Cube's kernels. NCCL's is lower: {step / 1000:.1f} µs a step would give 2.0× for"
+            f" layers and {other:.1f}× for slices of {SLICE // 1000} kB."
+        )
+        return Finding(f"{value:.1f}×", _holds(holds, value > least), comment)
+
+    return check
+
+
+def _small_tree(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig4"].numbers
+    small = FIG4_SIZES[0]
+    ratios = [numbers[small, ranks] for ranks in FIG4_RANKS]
+    wins = [ranks for ranks, ratio in zip(FIG4_RANKS, ratios, strict=True) if ratio > 1]
+    rising = all(more > less for less, more in pairwise(ratios[1:]))
+    holds = rising and wins == [ranks for ranks in FIG4_RANKS if ranks >= wins[0]]
+    text = f"{size_text(small)}: from {wins[0]} nodes on; {ratios[-1]:.0f}× with {FIG4_RANKS[-1]}"
+    return Finding(text, _holds(holds), "Eq. 2 over Eq. 5.")
+
+
+def _large_ring(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig4"].numbers
+    endless, most, where = (numbers[what, RANKS] for what in ("endless", "most", "most at"))
+    comment = (
+        f"P / (P - 1) is reached by endless data only. By the same equations the ring is {100 * (most - 1):.0f} % faster"
+        f" at {int(where) // MIB} MB, where the tree's last term, 4 sqrt(abNh), counts. More latency moves the size, not the"
+        " ratio."
+    )
+    good = abs(endless - float(row["low"])) < 0.01
+    text = f"{100 * (endless - 1):.1f} % with endless data on 8 nodes"
+    return Finding(text, _holds(good and most < 1.2, good), comment)
+
+
+# --- AllReduce ----------------------------------------------------------------------------------
+
+
+def _c1_always(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig12"].numbers
+    slower = [size for size in FIG12_SIZES if numbers[SIMULATED, size] < 1 - 1e-9]
+    same = [size_text(size) for size in FIG12_SIZES if abs(numbers[SIMULATED, size] - 1) < 1e-9]
+    comment = f"With a single chunk nothing overlaps: {', '.join(same)} are the same." if same else ""
+    return Finding(f"at {len(FIG12_SIZES) - len(slower)} of {len(FIG12_SIZES)} sizes", _share(len(slower), 9), comment)
+
+
+def _c1_64(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig12"].numbers
+    comment = f"The fit. By Eqs. 5 and 7 {numbers[EQUATIONS, 64 * MIB]:.2f}×."
+    return number(row, numbers[SIMULATED, 64 * MIB], "×", comment)
+
+
+def _c1_large(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig12"].numbers
+    gain, own = (numbers[what, 256 * MIB] for what in (SIMULATED, "own"))
+    comment = (
+        f"256 MB; 128 MB: {numbers[SIMULATED, 128 * MIB]:.2f}×. C1's own best number of chunks gives {own:.2f}× more."
+    )
+    return number(row, gain, "×", comment)
+
+
+def _model(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig12"].numbers
+    errors = {size: abs(numbers[SIMULATED, size] / numbers[EQUATIONS, size] - 1) for size in FIG12_SIZES}
+    large = max(error for size, error in errors.items() if size >= MIB)
+    small = max(error for size, error in errors.items() if size < MIB)
+    comment = f"Below, where Eq. 4 asks for less than two chunks, up to {100 * small:.0f} %. Against our simulation."
+    return Finding(f"within {100 * large:.1f} % from 1 MB on", _holds(large <= 0.05), comment)
+
+
+# --- training -----------------------------------------------------------------------------------
+
+CASES_13 = [(model, name, batch) for model in MODELS for name in RATES for batch in BATCHES]
+
+
+def _where(case: tuple[str, str, int]) -> str:
+    return f"{case[0]}, {case[1]}, batch {case[2]}"
+
+
+def _order(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig13"].numbers
+
+    def ordered(case: tuple[str, str, int]) -> bool:
+        b, c1, c2, cc = (numbers[*case, variant.name] for variant in (B, C1, C2, CC))
+        return b < min(c1, c2) and max(c1, c2) < cc
+
+    failing = [case for case in CASES_13 if not ordered(case)]
+    return Finding(f"at {len(CASES_13) - len(failing)} of {len(CASES_13)} points", _share(len(failing), len(CASES_13)))
+
+
+def _c2(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    values = gains(outcomes["fig13"].numbers, C2, C1)
+    better = sum(value > 1 for value in values.values())
+    alike = sum(abs(value - 1) <= ALIKE for value in values.values())
+    worst = min(values, key=lambda case: values[case])
+    comment = (
+        f"Within 0.5 % at {alike}; least at {_where(worst)}: {values[worst]:.2f}×. With the cost model, chaining begins when"
+        " C1 is done but for a few steps, so it cannot win by much."
+    )
+    return Finding(f"better at {better} of {len(values)} points", _share(len(values) - better, len(values)), comment)
+
+
+def _gain(ours: Variant, over: Variant, how: str) -> Check:
+    def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+        values = gains(outcomes["fig13"].numbers, ours, over)
+        if how == "mean":
+            value, comment = fmean(values.values()), f"Of {len(values)} points."
+        else:
+            where = max(values, key=lambda case: values[case])
+            value, comment = values[where], f"{_where(where)}."
+        return number(row, value, "×", f"{comment} Depends on the assumed times of computation.")
+
+    return check
+
+
+def _cc_exceeds(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    values = gains(outcomes["fig13"].numbers, CC, RING)
+    slower = [case for case, value in values.items() if value < 1]
+    expected = all(model == "ZFNet" and batch <= 32 for model, _, batch in slower)
+    comment = f"Slower: {'; '.join(map(_where, slower))}." if slower else ""
+    return Finding(f"at {len(values) - len(slower)} of {len(values)} points", _holds(expected), comment)
+
+
+def _efficiency(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig13"].numbers
+    best = max(100 * numbers[*case, CC.name] for case in CASES_13)
+    comment = "Nothing but waiting for gradients is modelled, so large batches come closer to 100 % than on real GPUs."
+    return Finding(f"{best:.1f} %", _holds(best >= float(row["low"])), comment)
+
+
+def _batch(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig13"].numbers
+    names = [variant.name for variant in (B, C1, C2, CC, RING)]
+    high, low = RATES
+    pairs = [
+        ((model, rate, more, name), (model, rate, less, name))
+        for model in MODELS
+        for rate in RATES
+        for less, more in pairwise(BATCHES)
+        for name in names
+    ]
+    pairs += [((m, high, batch, n), (m, low, batch, n)) for m in MODELS for batch in BATCHES for n in names]
+    failing = sum(numbers[better] <= numbers[worse] for better, worse in pairs)
+    return Finding(f"in {len(pairs) - failing} of {len(pairs)} comparisons", _share(failing, len(pairs)))
+
+
+# --- more nodes ---------------------------------------------------------------------------------
+
+
+def _scale(size: int) -> Check:
+    def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+        numbers = outcomes["fig14"].numbers
+        claimed = float(row["low"])
+        few, many = FIG14_RANKS[-2:]
+
+        def at(what: str) -> str:
+            return ", ".join(f"{numbers[what, size, ranks]:.2f}× with {ranks}" for ranks in (few, many))
+
+        values = [numbers["ratio", size, ranks] for ranks in FIG14_RANKS]
+        comment = (
+            f"{size_text(size)}; by the cost model {at('model')}. The paper does not state its largest number of nodes, nor"
+            " its latencies."
+        )
+        reached = max(values) >= claimed
+        inside = numbers["ratio", size, few] <= claimed <= numbers["ratio", size, many]
+        return Finding(at("ratio"), _holds(False, reached and inside), comment)
+
+    return check
+
+
+def _scale_nodes(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    return _rising(outcomes["fig14"].numbers, "ratio")
+
+
+def _rising(numbers: Numbers, what: str, comment: str = "") -> Finding:
+    pairs = [(size, less, more) for size in FIG14_SIZES for less, more in pairwise(FIG14_RANKS)]
+    failing = sum(numbers[what, size, more] <= numbers[what, size, less] for size, less, more in pairs)
+    return Finding(f"in {len(pairs) - failing} of {len(pairs)} doublings", _share(failing, len(pairs)), comment)
+
+
+def _turnaround(how: Callable[[list[float]], float], word: str) -> Check:
+    def check(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+        numbers = outcomes["fig14"].numbers
+        large = FIG14_SIZES[-1]
+        simulated, steps = (
+            how([numbers[what, large, ranks] for ranks in FIG14_RANKS]) for what in ("turnaround", "turnaround model")
+        )
+        claimed = float(row["low"])
+        comment = (
+            f"64 MB, 4 to 256 nodes. In steps of equal length {steps:.1f}×; in the simulation, latencies of chunks overlap"
+            " and a node's link is shared by those of its tree. The paper's sizes and numbers of nodes are not stated."
+        )
+        found = [close(value, claimed) for value in (simulated, steps)]
+        near = min(abs(value / claimed - 1) for value in (simulated, steps)) <= 0.15
+        return Finding(f"{simulated:.1f}× {word}".strip(), _holds(found[0], any(found) or near), comment)
+
+    return check
+
+
+def _turnaround_small(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig14"].numbers
+    values = [numbers["turnaround", FIG14_SIZES[0], ranks] for ranks in FIG14_RANKS]
+    most = max(abs(value - 1) for value in values)
+    return Finding(f"{min(values):.2f}–{max(values):.2f}×", _holds(most <= 0.05), "16 kB, a single chunk.")
+
+
+def _turnaround_nodes(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig14"].numbers
+    larger = all(
+        numbers["turnaround", more, ranks] > numbers["turnaround", less, ranks]
+        for ranks in FIG14_RANKS
+        for less, more in pairwise(FIG14_SIZES)
+    )
+    of_64 = [numbers["turnaround", FIG14_SIZES[-1], ranks] for ranks in FIG14_RANKS]
+    rises = sum(more > less for less, more in pairwise(of_64))
+    comment = (
+        f"With 64 MB it falls from {of_64[0]:.0f}× with {FIG14_RANKS[0]} nodes to {of_64[-1]:.0f}× with {FIG14_RANKS[-1]}: the"
+        " first chunk has a higher tree to pass, and as many chunks behind it, (2h + K - 1) / 2h."
+    )
+    text = f"with the message: {'yes' if larger else 'no'}; with the network: in {rises} of {len(of_64) - 1} doublings"
+    return Finding(text, _holds(larger and rises == len(of_64) - 1, larger), comment)
+
+
+# --- patterns -----------------------------------------------------------------------------------
+
+
+def _cases(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig16"].numbers
+    names = [case.title for case in CASES]
+    waits = {what: [numbers[name, what] for name in names] for what in ("waits for the first layer", "bubbles")}
+    first, bubbles = waits.values()
+    total = [numbers[name, "iteration"] for name in names]
+    holds = (
+        bubbles[0] == 0 and bubbles[1] > 0 and first[2] > max(first[:2]) - 1e-9 and total[0] < min(total[1:])
+    ) and first[2] > first[0]
+    comment = (
+        f"Iterations of {', '.join(f'{value:g}' for value in total)} steps; waits for the first layer"
+        f" {', '.join(f'{value:g}' for value in first)}, bubbles {', '.join(f'{value:g}' for value in bubbles)}."
+    )
+    return Finding("all three show", _holds(holds), comment) if holds else Finding("not all", "does not hold", comment)
+
+
+def _resnet(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
+    numbers = outcomes["fig17"].numbers
+    stages = sorted({str(key[1]) for key in numbers if str(key[1]).startswith("stage")})
+    sizes, times = ([numbers[what, stage] for stage in stages] for what in (PARAMETERS, TIME))
+    growing = all(more > less for less, more in pairwise(sizes))
+    falling = all(later < sooner for sooner, later in pairwise(times))
+    correlations = ", ".join(
+        f"{what} {numbers[what, 'rank correlation']:+.2f}" for what in (PARAMETERS, TIME)
+    )
+    comment = (
+        f"Means of stages 1 to 4: {', '.join(f'{size / 1e6:.2f}' for size in sizes)} million;"
+        f" {', '.join(f'{time / 1e6:.2f}' for time in times)} ms. Single layers go up and down within a stage."
+    )
+    return Finding(f"rank correlations: {correlations}", _holds(growing and falling, growing or falling), comment)
+
+
+CHECKS: Checks = {
+    "steps": (("fig5",), _steps),
+    "steps-general": (("fig5",), _steps_general),
+    "layer-wise": (("fig3",), _loss(LAYER_WISE, 0)),
+    "slicing": (("fig3",), _loss(SLICING, SLICE)),
+    "small-tree": (("fig4",), _small_tree),
+    "large-ring": (("fig4",), _large_ring),
+    "doubled": (("fig10",), _doubled),
+    "detours": (("fig10",), _detours),
+    "in-order": (("fig12",), _in_order),
+    "c1-always": (("fig12",), _c1_always),
+    "c1-64": (("fig12",), _c1_64),
+    "c1-large": (("fig12",), _c1_large),
+    "model": (("fig12",), _model),
+    "order": (("fig13",), _order),
+    "c2-over-c1": (("fig13",), _c2),
+    "c1-mean": (("fig13",), _gain(C1, B, "mean")),
+    "c1-most": (("fig13",), _gain(C1, B, "most")),
+    "cc-mean": (("fig13",), _gain(CC, B, "mean")),
+    "cc-most": (("fig13",), _gain(CC, B, "most")),
+    "r-over-c1": (("fig13",), _gain(RING, C1, "most")),
+    "cc-over-r": (("fig13",), _gain(CC, RING, "most")),
+    "cc-exceeds-r": (("fig13",), _cc_exceeds),
+    "efficiency": (("fig13",), _efficiency),
+    "batch": (("fig13",), _batch),
+    "scale-small": (("fig14",), _scale(FIG14_SIZES[0])),
+    "scale-large": (("fig14",), _scale(FIG14_SIZES[-1])),
+    "scale-nodes": (("fig14",), _scale_nodes),
+    "turnaround-most": (("fig14",), _turnaround(max, "at most")),
+    "turnaround-mean": (("fig14",), _turnaround(fmean, "on average")),
+    "turnaround-small": (("fig14",), _turnaround_small),
+    "turnaround-nodes": (("fig14",), _turnaround_nodes),
+    "cases": (("fig16",), _cases),
+    "resnet": (("fig17",), _resnet),
+}
