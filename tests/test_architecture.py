@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "noc": COLLECTIVE,
     "collective": COLLECTIVE,
     "schedule": SCHEDULE,
-    "cost": {"units"},
+    "cost": FABRIC,
     "algorithm": ABOVE | {"cost"},
     "verify": ABOVE,
     "bound": ABOVE,

@@ -21,6 +21,7 @@ from antiphon._core import (
     Workload,
     __version__,
     advise_rails,
+    advise_trees,
     algorithms,
     build,
     bus_factor,
@@ -59,6 +60,7 @@ from antiphon.results import (
     Router,
     SimulationResult,
     Stats,
+    TreesAdvice,
 )
 from antiphon.saturation import Saturation, noc_saturation
 from antiphon.training import Training, train, workload
@@ -87,10 +89,12 @@ __all__ = [
     "System",
     "Training",
     "TrainingPlan",
+    "TreesAdvice",
     "Tuning",
     "Workload",
     "__version__",
     "advise_rails",
+    "advise_trees",
     "algorithms",
     "build",
     "bus_factor",

@@ -17,6 +17,7 @@ from antiphon.results import (
     SimulationResult,
     Stats,
     Table,
+    TreesAdvice,
 )
 
 _Size: TypeAlias = str | SupportsIndex
@@ -32,6 +33,7 @@ __all__ = [
     "Workload",
     "__version__",
     "advise_rails",
+    "advise_trees",
     "algorithms",
     "build",
     "bus_factor",
@@ -646,6 +648,21 @@ def advise_rails(topology: str) -> RailsAdvice:
 
     Raises:
         AntiphonError: as ``rails``.
+    """
+
+def advise_trees(
+    ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb_per_s: float = 25.0
+) -> TreesAdvice:
+    """Ring, tree and overlapped tree by the cost model of C-Cube (docs/trees.md).
+
+    Args:
+        ranks: 2 to 2^20.
+        bytes: full buffer size.
+        latency: of one step, with a unit.
+        gb_per_s: rate of one link in one direction, in units of 1e9 bytes per second.
+
+    Raises:
+        AntiphonError: ``bad-size``.
     """
 
 def algorithms() -> list[Algorithm]:

@@ -423,6 +423,41 @@ class RailsAdvice(ByValue):
         }
 
 
+@dataclass(frozen=True, eq=False)
+class TreesAdvice(ByValue):
+    """Ring, tree and overlapped tree by a closed-form cost model (C-Cube paper, sections II-C and III-C).
+
+    Attributes:
+        ranks: ranks of the AllReduce.
+        bytes: full buffer size.
+        latency_ns: of one step.
+        bandwidth_gb_per_s: of one link in one direction.
+        height: edges from the root of the binary tree to the farthest leaf.
+        ways: ``name``; ``trees`` the data is divided among, 0 for the ring; ``chunks`` of each; ``steps``;
+            ``time_ns`` of these steps; ``formula_ns``, by the paper's equation; ``first_chunk_ns`` until the
+            first chunk is complete everywhere; ``ring_faster_from_bytes`` and ``ring_faster_to_bytes``,
+            the sizes between which the ring is faster by the equations (both 0: at no size).
+    """
+
+    ranks: int
+    bytes: int
+    latency_ns: float
+    bandwidth_gb_per_s: float
+    height: int
+    ways: Table
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice as documented in docs/json.md."""
+        return {
+            "ranks": self.ranks,
+            "bytes": self.bytes,
+            "latency_ns": self.latency_ns,
+            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
+            "height": self.height,
+            "ways": rows_of(self.ways),
+        }
+
+
 def rows_of(table: Table) -> list[dict[str, Any]]:
     """A table of arrays as a list of rows."""
     columns = {name: column.tolist() for name, column in table.items()}

@@ -428,12 +428,42 @@ def print_rails_advice(advice: antiphon.RailsAdvice) -> None:
     console.print("Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.")
 
 
+def print_trees_advice(advice: antiphon.TreesAdvice) -> None:
+    """Steps and times of ring and trees, and where the ring is faster."""
+    title = f"AllReduce of {antiphon.format_bytes(advice.bytes)} on {advice.ranks:,} ranks: "
+    title += f"{format_time(advice.latency_ns)} a step, {advice.bandwidth_gb_per_s:,.6g} GB/s, height {advice.height}"
+    columns = ("Trees", "Chunks", "Steps", "Time", "By equation", "First chunk", "Ring / this")
+    table = Table("", *map(right_aligned, columns), "Ring is faster", title=title)
+    ways = advice.to_dict()["ways"]
+    for way in ways:
+        first, last = way["ring_faster_from_bytes"], way["ring_faster_to_bytes"]
+        upper = "" if last >= 1 << 50 else f" to {_size(last)}"
+        table.add_row(
+            way["name"],
+            str(way["trees"] or ""),
+            f"{way['chunks']:,}",
+            f"{way['steps']:,}",
+            format_time(way["time_ns"]),
+            format_time(way["formula_ns"]),
+            format_time(way["first_chunk_ns"]),
+            f"{ways[0]['time_ns'] / way['time_ns']:.2f}x",
+            f"from {_size(first)}{upper}" if last else "",
+        )
+    open_console().print(table)
+
+
 def print_compute_models() -> None:
     """The compute models and their options."""
     table = Table("Compute model", "What it is", "Options (default)", show_lines=True)
     for name, summary, options in antiphon.compute_models():
         table.add_row(Text(name, style="bold"), summary, "\n".join(f"{key}: {meaning}" for key, meaning in options))
     open_console().print(table)
+
+
+def _size(count: int) -> str:
+    """A number of bytes in the largest decimal unit below it."""
+    power = min((len(str(count)) - 1) // 3, 5)
+    return f"{digits(count / 1000**power)} {('B', 'kB', 'MB', 'GB', 'TB', 'PB')[power]}"
 
 
 def _signed_time(ns: float) -> str:

@@ -4,10 +4,13 @@
 //! C-Cube (HPCA 2023), sections II-C and III-C; the paper has no Eq. 6. `h` is the height of the logical tree,
 //! log2 of the ranks; `N` the bytes of one tree, `K` its chunks, `a` the latency, `b` the time of a byte.
 
-use crate::units::{Bytes, Picos, Rate};
+use crate::error::{Code, Error, Result};
+use crate::units::{Bytes, MAX_BYTES, Picos, Rate};
 
 /// Most chunks that a pipeline is cut into.
 const MAX_CHUNKS: u64 = 1 << 20;
+/// Most ranks that advice is given for.
+pub const MAX_RANKS: u32 = 1 << 20;
 
 /// What one step costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,50 +27,96 @@ impl Step {
         self.latency_ps.saturating_add(self.rate.time_for(bytes))
     }
 
-    /// `a` and `b N` in picoseconds.
-    fn parts(self, bytes: Bytes) -> (f64, f64) {
-        (self.latency_ps as f64, bytes as f64 * 1e12 / self.rate.0.max(1) as f64)
-    }
-
-    /// Time of AllReduce on a ring, Eq. 2: `2 (P - 1) a + 2 (P - 1) / P b N`, in picoseconds.
-    pub fn ring_ps(self, ranks: u32, bytes: Bytes) -> f64 {
-        let ((a, bn), ranks) = (self.parts(bytes), f64::from(ranks.max(1)));
-        2.0 * (ranks - 1.0) * (a + bn / ranks)
+    /// `b N` in picoseconds.
+    fn data_ps(self, bytes: Bytes) -> f64 {
+        bytes as f64 * 1e12 / self.rate.0.max(1) as f64
     }
 
     /// Time of one phase of a tree, Eq. 3: `(h + K) (a + b N / K)`, in picoseconds.
     pub fn phase_ps(self, height: u32, bytes: Bytes, chunks: f64) -> f64 {
-        let (a, bn) = self.parts(bytes);
-        (f64::from(height) + chunks) * (a + bn / chunks)
+        (f64::from(height) + chunks) * (self.latency_ps as f64 + self.data_ps(bytes) / chunks)
     }
 
-    /// Number of chunks with the shortest phase, Eq. 4: `sqrt(h b N / a)`.
+    /// Number of chunks with the shortest phase, Eq. 4: `sqrt(h b N / a)`; at least 1.
     pub fn tree_chunks(self, height: u32, bytes: Bytes) -> f64 {
-        let (a, bn) = self.parts(bytes);
-        (f64::from(height) * bn / a).sqrt()
+        (f64::from(height) * self.data_ps(bytes) / self.latency_ps.max(1) as f64).sqrt().max(1.0)
     }
 
-    /// Time of both phases with as many chunks, Eq. 5: `2 h a + 2 b N + 4 sqrt(a b N h)`, in picoseconds.
-    pub fn tree_ps(self, height: u32, bytes: Bytes) -> f64 {
-        let ((a, bn), h) = (self.parts(bytes), f64::from(height));
-        2.0 * h * a + 2.0 * bn + 4.0 * (a * bn * h).sqrt()
-    }
-
-    /// Time of the overlapped tree with the chunks of Eq. 4, Eq. 7: `2 h a + b N + 3 sqrt(a b N h)`, in picoseconds.
-    pub fn overlapped_ps(self, height: u32, bytes: Bytes) -> f64 {
-        let ((a, bn), h) = (self.parts(bytes), f64::from(height));
-        2.0 * h * a + bn + 3.0 * (a * bn * h).sqrt()
-    }
-
-    /// Number of chunks that is best for the overlapped tree, `sqrt(2 h b N / a)`: Eq. 4 minimises two phases.
+    /// Number of chunks that is best for the overlapped tree, `sqrt(2 h b N / a)`: Eq. 4 is for two phases.
     pub fn overlapped_chunks(self, height: u32, bytes: Bytes) -> f64 {
         self.tree_chunks(2 * height, bytes)
     }
+}
 
-    /// Time of the overlapped tree with its best chunks: `2 h a + b N + 2 sqrt(2 a b N h)`, in picoseconds.
-    pub fn overlapped_best_ps(self, height: u32, bytes: Bytes) -> f64 {
-        let ((a, bn), h) = (self.parts(bytes), f64::from(height));
-        2.0 * h * a + bn + 2.0 * (2.0 * a * bn * h).sqrt()
+/// A time of the form `latencies * a + data * b N + both * sqrt(a b N)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Formula {
+    /// Times the latency.
+    pub latencies: f64,
+    /// Times the time of all bytes.
+    pub data: f64,
+    /// Times the geometric mean of both.
+    pub both: f64,
+}
+
+impl Formula {
+    /// AllReduce on a ring, Eq. 2: `2 (P - 1) a + 2 (P - 1) / P b N`.
+    pub fn ring(ranks: u32) -> Self {
+        let hops = 2.0 * (f64::from(ranks) - 1.0);
+        Formula { latencies: hops, data: hops / f64::from(ranks), both: 0.0 }
+    }
+
+    /// Both phases of a tree with the chunks of Eq. 4, Eq. 5: `2 h a + 2 b N + 4 sqrt(a b N h)`.
+    pub fn tree(height: u32) -> Self {
+        let h = f64::from(height);
+        Formula { latencies: 2.0 * h, data: 2.0, both: 4.0 * h.sqrt() }
+    }
+
+    /// An overlapped tree with the chunks of Eq. 4, Eq. 7: `2 h a + b N + 3 sqrt(a b N h)`.
+    pub fn overlapped(height: u32) -> Self {
+        let h = f64::from(height);
+        Formula { latencies: 2.0 * h, data: 1.0, both: 3.0 * h.sqrt() }
+    }
+
+    /// An overlapped tree with its own best chunks: `2 h a + b N + 2 sqrt(2 a b N h)`.
+    pub fn overlapped_best(height: u32) -> Self {
+        let h = f64::from(height);
+        Formula { latencies: 2.0 * h, data: 1.0, both: 2.0 * (2.0 * h).sqrt() }
+    }
+
+    /// The same with the data divided among `trees` trees that share no link.
+    pub fn on_trees(self, trees: u32) -> Self {
+        let share = 1.0 / f64::from(trees.max(1));
+        Formula { latencies: self.latencies, data: self.data * share, both: self.both * share.sqrt() }
+    }
+
+    /// Time of `bytes` in picoseconds.
+    pub fn time_ps(self, step: Step, bytes: Bytes) -> f64 {
+        let (a, bn) = (step.latency_ps as f64, step.data_ps(bytes));
+        self.latencies * a + self.data * bn + self.both * (a * bn).sqrt()
+    }
+
+    /// The sizes, first and last, at which this is the faster, if the other's `both` is not the smaller; `None` if
+    /// there is none up to [`MAX_BYTES`].
+    pub fn faster_between(self, other: Formula, step: Step) -> Option<(Bytes, Bytes)> {
+        // What the other takes longer, over a, with x the root of b N / a: c x^2 + k x + l. As k is not
+        // negative, it is positive in one interval.
+        let (c, k, l) = (other.data - self.data, other.both - self.both, other.latencies - self.latencies);
+        let bytes = |x: f64| {
+            let bytes = x * x * step.latency_ps as f64 * step.rate.0 as f64 / 1e12;
+            (bytes as Bytes).min(MAX_BYTES)
+        };
+        let root = (k * k - 4.0 * c * l).max(0.0).sqrt();
+        // Where c is 0, the line's.
+        let (low, high) = match c.partial_cmp(&0.0)? {
+            std::cmp::Ordering::Greater => ((root - k) / (2.0 * c), f64::INFINITY),
+            std::cmp::Ordering::Less => ((root - k) / (2.0 * c), (-root - k) / (2.0 * c)),
+            std::cmp::Ordering::Equal if k > 0.0 => (-l / k, f64::INFINITY),
+            std::cmp::Ordering::Equal => (if l > 0.0 { 0.0 } else { f64::INFINITY }, f64::INFINITY),
+        };
+        let low = if low <= 0.0 { 1 } else { bytes(low) + 1 };
+        let high = bytes(high.max(0.0));
+        (k * k >= 4.0 * c * l && low <= high).then_some((low, high))
     }
 }
 
@@ -103,12 +152,86 @@ impl Pipeline {
     /// Next to the minimum of `(first - stride + stride K) (a + b N / K)`, at `sqrt((first / stride - 1) b N / a)`.
     pub fn best_chunks(self, step: Step, bytes: Bytes) -> u64 {
         let most = bytes.div_ceil(4).clamp(1, MAX_CHUNKS);
-        let (a, bn) = step.parts(bytes);
         let later = self.first.saturating_sub(self.stride) as f64 / self.stride.max(1) as f64;
-        let about = (later * bn / a.max(1e-3)).sqrt().clamp(1.0, most as f64) as u64;
+        let about = (later * step.data_ps(bytes) / step.latency_ps.max(1) as f64).sqrt().clamp(1.0, most as f64) as u64;
         let near = [about, (about + 1).min(most)];
         near.into_iter().min_by_key(|&chunks| self.time_ps(step, bytes, chunks)).unwrap_or(1)
     }
+}
+
+/// One way to do an AllReduce, and what it costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way {
+    /// What it is.
+    pub name: &'static str,
+    /// Trees among which the data is divided; 0 for the ring.
+    pub trees: u32,
+    /// Chunks of one tree; of the ring as many as ranks.
+    pub chunks: u64,
+    /// Steps of all chunks.
+    pub steps: u64,
+    /// Time of these steps.
+    pub time_ps: Picos,
+    /// Time by the paper's equation, whose chunks need be no whole number.
+    pub formula_ps: f64,
+    /// When the first chunk is complete everywhere.
+    pub first_chunk_ps: Picos,
+    /// Sizes, first and last, at which the ring is faster by the equations.
+    pub ring_faster: Option<(Bytes, Bytes)>,
+}
+
+/// Height of the binary tree over `ranks`: log2, rounded up.
+pub fn height(ranks: u32) -> u32 {
+    ranks.max(1).next_power_of_two().ilog2()
+}
+
+/// Ring, tree and overlapped tree (with the chunks of Eq. 4 and with its own best) beside each other, on one tree and
+/// on two that share no link.
+///
+/// # Errors
+/// [`Code::BadSize`] below two ranks or past [`MAX_RANKS`].
+pub fn ways(ranks: u32, bytes: Bytes, step: Step) -> Result<Vec<Way>> {
+    if !(2..=MAX_RANKS).contains(&ranks) {
+        return Err(Error::new(Code::BadSize, format!("{ranks} ranks: expected 2 to {MAX_RANKS}")));
+    }
+    let (ring, height) = (Formula::ring(ranks), height(ranks));
+    let steps = 2 * (u64::from(ranks) - 1);
+    let time_ps = steps.saturating_mul(step.time_ps(bytes.div_ceil(ranks.into())));
+    let mut ways = vec![Way {
+        name: "ring",
+        trees: 0,
+        chunks: ranks.into(),
+        steps,
+        time_ps,
+        formula_ps: ring.time_ps(step, bytes),
+        first_chunk_ps: time_ps,
+        ring_faster: None,
+    }];
+    for trees in [1, 2] {
+        let part = bytes.div_ceil(trees.into());
+        let (barrier, overlapped) = (Pipeline::tree(height, false), Pipeline::tree(height, true));
+        let paper = (step.tree_chunks(height, part).round() as u64).min(part);
+        for (name, pipeline, chunks, formula) in [
+            ("tree", barrier, barrier.best_chunks(step, part), Formula::tree(height)),
+            ("overlapped tree, chunks of Eq. 4", overlapped, paper, Formula::overlapped(height)),
+            ("overlapped tree", overlapped, overlapped.best_chunks(step, part), Formula::overlapped_best(height)),
+        ] {
+            let formula = formula.on_trees(trees);
+            // The broadcast of the first chunk waits for the last reduction.
+            let first = if pipeline.stride > 1 { pipeline.first + chunks - 1 } else { pipeline.first };
+            ways.push(Way {
+                name,
+                trees,
+                chunks,
+                steps: pipeline.steps(chunks),
+                time_ps: pipeline.time_ps(step, part, chunks),
+                formula_ps: formula.time_ps(step, bytes),
+                first_chunk_ps: first.saturating_mul(step.time_ps(part.div_ceil(chunks))),
+                ring_faster: ring.faster_between(formula, step),
+            });
+        }
+    }
+    Ok(ways)
 }
 
 #[cfg(test)]
@@ -125,52 +248,73 @@ mod tests {
         assert_eq!((Pipeline::tree(2, false).steps(4), Pipeline::tree(2, true).steps(4)), (10, 7));
     }
 
-    /// Section V-B: C1 over B 75 % at 64 MB, up to 80 % at more. Two trees, so half of the data each.
+    /// Section V-B: C1 over B 75 % at 64 MB, up to 80 % at more, on two trees.
     #[test]
     fn gain_of_the_overlap() {
-        let gain =
-            |megabytes: u64| NVLINK.tree_ps(3, megabytes * 500_000) / NVLINK.overlapped_ps(3, megabytes * 500_000);
-        let rounded = |x: f64| (x * 100.0).round() / 100.0;
-        assert_eq!([64, 128, 256].map(|size| rounded(gain(size))), [1.75, 1.81, 1.86]);
+        let time = |formula: Formula, mib: u64| formula.on_trees(2).time_ps(NVLINK, mib << 20);
+        let gain = |mib| time(Formula::tree(3), mib) / time(Formula::overlapped(3), mib);
+        assert_eq!([64, 128, 256].map(|size| (gain(size) * 100.0).round() / 100.0), [1.75, 1.81, 1.86]);
     }
 
     /// Section II-C: the ring is better by up to 14 % on eight ranks.
     #[test]
     fn a_ring_gains_little() {
-        let gain = NVLINK.tree_ps(3, 1 << 50) / NVLINK.ring_ps(8, 1 << 50);
-        assert!((gain - 8.0 / 7.0).abs() < 1e-4, "{gain}");
+        for ranks in [2u32, 4, 8, 64, 1024] {
+            let gain = Formula::tree(height(ranks)).data / Formula::ring(ranks).data;
+            assert!((gain - f64::from(ranks) / f64::from(ranks - 1)).abs() < 1e-12, "{gain}");
+        }
+    }
+
+    #[test]
+    fn ways_side_by_side() {
+        let ways = ways(8, 64_000_000, NVLINK).unwrap();
+        assert_eq!(ways.len(), 7);
+        for way in &ways {
+            // The equations count up to two steps of some thirty too many.
+            let share = way.time_ps as f64 / way.formula_ps;
+            assert!(0.93 < share && share < 1.001, "{way:?}");
+            assert!(way.first_chunk_ps <= way.time_ps);
+            if let Some((first, last)) = way.ring_faster {
+                let faster = |bytes| {
+                    let other = [Formula::tree(3), Formula::overlapped(3), Formula::overlapped_best(3)]
+                        .into_iter()
+                        .map(|formula| formula.on_trees(way.trees))
+                        .find(|formula| formula.time_ps(NVLINK, 64_000_000) == way.formula_ps)
+                        .unwrap();
+                    Formula::ring(8).time_ps(NVLINK, bytes) < other.time_ps(NVLINK, bytes)
+                };
+                assert_eq!([first - 1, first, last].map(faster), [false, true, true], "{way:?}");
+                assert!(last == MAX_BYTES || !faster(last + 1), "{way:?}");
+            }
+        }
+        assert_eq!(super::ways(1, 1, NVLINK).unwrap_err().code, Code::BadSize);
+        assert_eq!(super::ways(u32::MAX, 1, NVLINK).unwrap_err().code, Code::BadSize);
     }
 
     proptest! {
         /// Eqs 5 and 7 and the overlapped optimum are the sums of Eq. 3 and its like at their chunk counts.
         #[test]
-        fn equations_agree(height in 1u32..14, bytes in 1u64..1 << 40, latency_ps in 1u64..1 << 30) {
+        fn equations_agree(height in 1u32..14, bytes in 1u64 << 20..1 << 40, latency_ps in 1u64..1 << 24) {
             let step = Step { latency_ps, rate: Rate::gb_per_s(25) };
-            let overlapped = |chunks: f64| {
-                let (a, bn) = step.parts(bytes);
-                (2.0 * f64::from(height) + chunks) * (a + bn / chunks)
-            };
             let (paper, best) = (step.tree_chunks(height, bytes), step.overlapped_chunks(height, bytes));
             for (formula, sum) in [
-                (step.tree_ps(height, bytes), 2.0 * step.phase_ps(height, bytes, paper)),
-                (step.overlapped_ps(height, bytes), overlapped(paper)),
-                (step.overlapped_best_ps(height, bytes), overlapped(best)),
+                (Formula::tree(height), 2.0 * step.phase_ps(height, bytes, paper)),
+                (Formula::overlapped(height), step.phase_ps(2 * height, bytes, paper)),
+                (Formula::overlapped_best(height), step.phase_ps(2 * height, bytes, best)),
             ] {
+                let formula = formula.time_ps(step, bytes);
                 prop_assert!((formula / sum - 1.0).abs() < 1e-9, "{formula} {sum}");
             }
-            prop_assert!(step.overlapped_best_ps(height, bytes) <= step.overlapped_ps(height, bytes));
         }
 
-        /// The integer chosen is as good as any; one more or less would round up by a picosecond a step at most.
+        /// No other whole number of chunks is faster, but for the rounding of chunks to whole bytes.
         #[test]
         fn best_chunks_are_best(first in 1u64..20, stride in 1u64..5, bytes in 1u64..4000, latency_ps in 0u64..100_000) {
             let (pipeline, step) = (Pipeline { first, stride }, Step { latency_ps, rate: Rate::gb_per_s(1) });
-            let time = |chunks| pipeline.time_ps(step, bytes, chunks) as f64;
-            let best = (1..=bytes.div_ceil(4)).map(time).fold(f64::INFINITY, f64::min);
+            let time = |chunks| pipeline.time_ps(step, bytes, chunks);
+            let best = (1..=bytes.div_ceil(4)).map(time).min().unwrap();
             let chosen = pipeline.best_chunks(step, bytes);
-            // Chunks are whole bytes here, which moves the minimum a little.
-            let rounding = pipeline.steps(chosen) as f64 * 1000.0;
-            prop_assert!(time(chosen) <= best + rounding, "{chosen}: {} {best}", time(chosen));
+            prop_assert!(time(chosen) <= best + pipeline.steps(chosen) * 1000, "{chosen}: {} {best}", time(chosen));
         }
     }
 }

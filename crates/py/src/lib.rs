@@ -2,6 +2,7 @@
 
 mod builder;
 mod convert;
+mod cost;
 mod fabric;
 mod heartbeat;
 mod noc;
@@ -16,6 +17,8 @@ mod training;
 mod _core {
     #[pymodule_export]
     use super::builder::ScheduleBuilder;
+    #[pymodule_export]
+    use super::cost::advise_trees;
     #[pymodule_export]
     use super::fabric::Fabric;
     #[pymodule_export]

@@ -10,7 +10,7 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import JSON, completing
 from antiphon.errors import AntiphonError
-from antiphon.terminal import print_json, print_rails, print_rails_advice
+from antiphon.terminal import print_json, print_rails
 
 
 def _topologies() -> list[str]:
@@ -70,20 +70,3 @@ def rails(
         print_json("rails", runs[0].to_dict())
     else:
         print_json("rails", {"runs": [run.to_dict() for run in runs]})
-
-
-@main.group()
-def advise() -> None:
-    """Say what a network is good for before anything is scheduled."""
-
-
-@advise.command("rails")
-@TOPOLOGY
-@JSON
-def advise_rails(topology: str, as_json: bool) -> None:
-    """Which dimensions are just enough, over- or under-provisioned, and how to divide their rates."""
-    advice = antiphon.advise_rails(topology)
-    if as_json:
-        print_json("advise", advice.to_dict())
-    else:
-        print_rails_advice(advice)

@@ -105,7 +105,7 @@ pub struct Packets {
 
 impl System {
     /// Names of the presets.
-    pub const PRESETS: [&'static str; 3] = ["generic", "ideal", "tto"];
+    pub const PRESETS: [&'static str; 4] = ["generic", "ideal", "dgx1", "tto"];
 
     /// A preset by name.
     ///
@@ -140,6 +140,19 @@ impl System {
                 packet: PacketFormat { payload_bytes: 64 << 10, flit_bytes: 256, header_flits: 0, fixed_size: false },
                 router: RouterModel { depth_flits: 512, ..System::preset("generic")?.router },
                 hand_off_ps: 0,
+                ..System::preset("generic")?
+            }),
+            // reference/ccube.md: the latency is fitted to one figure, the gain of the overlap at 64 MB; the other
+            // numbers are the machine's.
+            "dgx1" => Ok(System {
+                name: "dgx1".into(),
+                description: "DGX-1 of C-Cube (HPCA 2023): 25 GB/s NVLinks; 12.4 us a step, a fit to its Figure 12 at 64 MB; V100 GPUs: 60 % of 15.7 TFLOP/s, 75 % of 900 GB/s".into(),
+                link_latency_ps: 0,
+                packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 0, fixed_size: false },
+                // As in `generic`, 8 ns of it are spent in the routers at both ends.
+                router: RouterModel { hand_off_ps: 12_392_000, ..System::preset("generic")?.router },
+                hand_off_ps: 12_400_000,
+                processor: Processor::parse("roofline:tflops=15.7,gb-per-s=900,element-bytes=4")?,
                 ..System::preset("generic")?
             }),
             // reference/tto.md section 1; Table II of the paper.

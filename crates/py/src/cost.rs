@@ -1,0 +1,47 @@
+//! `antiphon.advise_trees`.
+
+use crate::convert::{Int, Size, Table, fields, nanos, raise, record};
+use antiphon_core::cost::{Step, height, ways};
+use antiphon_core::error::{Code, Error};
+use antiphon_core::units::{Rate, parse_time};
+use pyo3::prelude::*;
+
+#[pyfunction]
+#[pyo3(signature = (ranks, bytes, latency = "12.4us", gb_per_s = 25.0))]
+pub fn advise_trees<'py>(
+    py: Python<'py>,
+    ranks: Int,
+    bytes: Size,
+    latency: &str,
+    gb_per_s: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !(1e-9..=1e6).contains(&gb_per_s) {
+        let what = format!("bandwidth is {gb_per_s} GB/s; expected 1e-9 to 1e6");
+        return Err(raise(Error::new(Code::BadSize, what)));
+    }
+    let step = Step { latency_ps: parse_time(latency).map_err(raise)?, rate: Rate((gb_per_s * 1e9).round() as u64) };
+    let ranks: u32 = ranks.get("ranks")?;
+    let ways = ways(ranks, bytes.0, step).map_err(raise)?;
+    let rows = ways.iter();
+    let table = Table::new(py)
+        .text("name", rows.clone().map(|way| way.name.into()))?
+        .column("trees", rows.clone().map(|way| way.trees))?
+        .column("chunks", rows.clone().map(|way| way.chunks))?
+        .column("steps", rows.clone().map(|way| way.steps))?
+        .column("time_ns", rows.clone().map(|way| nanos(way.time_ps)))?
+        .column("formula_ns", rows.clone().map(|way| way.formula_ps / 1e3))?
+        .column("first_chunk_ns", rows.clone().map(|way| nanos(way.first_chunk_ps)))?
+        .column("ring_faster_from_bytes", rows.clone().map(|way| way.ring_faster.map_or(0, |sizes| sizes.0)))?
+        .column("ring_faster_to_bytes", rows.map(|way| way.ring_faster.map_or(0, |sizes| sizes.1)))?;
+    record(
+        "TreesAdvice",
+        &fields!(py, {
+            ranks: ranks,
+            bytes: bytes.0,
+            latency_ns: nanos(step.latency_ps),
+            bandwidth_gb_per_s: step.rate.as_gb_per_s(),
+            height: height(ranks),
+            ways: table.0,
+        }),
+    )
+}
