@@ -24,10 +24,10 @@ from antiphon.papers.ccube_systems import (
     NVLINK_GB,
     RANKS,
     RING,
+    SYSTEM,
     TREES,
-    Cost,
-    best_chunk,
-    chunks_of,
+    chunk_of,
+    cost,
     dgx1,
     row,
     size_text,
@@ -112,9 +112,15 @@ SIZE_STYLES = {
         strict=True,
     )
 }
-ENDLESS = 1 << 60
+ENDLESS = 1 << 50
 ROUNDED = 0.005
 """Tolerance of what the paper rounds to whole percent."""
+
+
+def _slower(ranks: int, size: int) -> float:
+    """How many times as long as the ring one tree takes."""
+    found = cost(ranks, size, trees=1)
+    return found.tree_ns / found.ring_ns
 
 
 def _fig4(_results: Results, _quick: bool) -> Outcome:
@@ -123,13 +129,12 @@ def _fig4(_results: Results, _quick: bool) -> Outcome:
     lines = []
     for size in FIG4_SIZES:
         for ranks in FIG4_RANKS:
-            cost = Cost(ranks, size)
-            numbers[size, ranks] = cost.ring_ns / cost.tree_ns
+            numbers[size, ranks] = 1 / _slower(ranks, size)
             rows.append(Row("Eq. 2 over Eq. 5", f"{ranks} nodes, {size_text(size)}", "×", numbers[size, ranks]))
         lines.append(Line(size_text(size), FIG4_RANKS, [numbers[size, ranks] for ranks in FIG4_RANKS]))
     for ranks in FIG4_RANKS[1:6]:
-        ratios = {size: (cost := Cost(ranks, size)).tree_ns / cost.ring_ns for size in (1 << n for n in range(10, 50))}
-        endless = Cost(ranks, ENDLESS).tree_ns / Cost(ranks, ENDLESS).ring_ns
+        ratios = {size: _slower(ranks, size) for size in (1 << n for n in range(10, 50))}
+        endless = _slower(ranks, ENDLESS)
         most = max(ratios, key=lambda size: ratios[size])
         numbers["endless", ranks], numbers["most", ranks], numbers["most at", ranks] = endless, ratios[most], most
         key = "ring over tree, endless data, 8 nodes" if ranks == RANKS else ""
@@ -158,7 +163,7 @@ FIG12_STYLES = {
 
 def _own(size: int) -> Point:
     """C1 with the number of chunks that is best for it, not for two phases (Eq. 4)."""
-    chunk = best_chunk(size, NVLINK_GB, overlapped=True)
+    chunk = chunk_of(size, cost(RANKS, size).own_chunks)
     return dgx1(tree_spec(overlap=True, chunk=chunk), size, NVLINK_GB)
 
 
@@ -175,17 +180,16 @@ def _fig12(results: Results, quick: bool) -> Outcome:
     rows = []
     numbers: Numbers = {}
     for size in sizes:
-        count = chunks_of(size, NVLINK_GB)
-        step = LATENCY_NS + best_chunk(size, NVLINK_GB) / NVLINK_GB
+        model = cost(RANKS, size)
+        count, step = model.chunks, LATENCY_NS + chunk_of(size, model.chunks) / NVLINK_GB
         points = {B.name: B.allreduce(size), C1.name: C1.allreduce(size), OWN: _own(size)}
         exact = {B.name: 2 * (HEIGHT + count - 1) * step, C1.name: (2 * HEIGHT + count - 1) * step}
         times = {name: results[point]["time_ns"] for name, point in points.items()}
         for name, time in times.items():
             numbers[name, size] = size / time
             rows.append(Row(f"{name}: time", size_text(size), "ns", time, reference=exact.get(name)))
-        cost = Cost(RANKS, size // TREES)
         numbers[SIMULATED, size] = times[B.name] / times[C1.name]
-        numbers[EQUATIONS, size] = cost.tree_ns / cost.overlapped_ns
+        numbers[EQUATIONS, size] = model.tree_ns / model.overlapped_ns
         numbers["own", size] = times[C1.name] / times[OWN]
         numbers["out of order", size] = sum(_out_of_order(results[points[name]]) for name in (B.name, C1.name))
         key = f"C1 over B, {size_text(size)}"
@@ -222,6 +226,8 @@ LINK_NS = 500
 FIG14_RANKS = (4, 8, 16, 32, 64, 128, 256)
 FIG14_SIZES = (16 * KIB, 1 * MIB, 64 * MIB)
 FIG14_CHUNK = 256 * KIB
+STEPS_NS = {"ratio": float(LATENCY_NS), "links only": 0.0}
+"""Latencies of a step beside those of the links."""
 
 
 @dataclass(frozen=True)
@@ -248,18 +254,6 @@ class LeafSpine(Point):
         return Fabric.from_json(json.dumps(document), self.fabric)
 
 
-def _scaled(algorithm: str, ranks: int, size: int) -> LeafSpine:
-    hosts = min(ranks, HOSTS)
-    changes = (("hand_off_ns", float(LATENCY_NS)), ("packet_payload_bytes", 1 << 30))
-    fabric = f"leaf-spine:{ranks // hosts}x{hosts}"
-    return LeafSpine(fabric, algorithm, size, "ideal", changes, fidelity="alpha-beta", tables=("chunks",))
-
-
-def _scaled_tree(ranks: int, size: int, *, overlap: bool, trees: int) -> LeafSpine:
-    chunk = min(FIG14_CHUNK, math.ceil(size / trees / 4) * 4)
-    return _scaled(tree_spec(overlap=overlap, chunk=chunk, trees=trees, pacing="pipelined"), ranks, size)
-
-
 @dataclass(frozen=True)
 class Scaled:
     """The runs behind one point of both parts of the figure."""
@@ -267,24 +261,26 @@ class Scaled:
     ranks: int
     size: int
 
-    @property
-    def ring(self) -> LeafSpine:
+    def _run(self, algorithm: str, step_ns: float) -> LeafSpine:
+        hosts = min(self.ranks, HOSTS)
+        fabric = f"leaf-spine:{self.ranks // hosts}x{hosts}"
+        changes = (("hand_off_ns", step_ns),)
+        return LeafSpine(fabric, algorithm, self.size, SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
+
+    def ring(self, step_ns: float = float(LATENCY_NS)) -> LeafSpine:
         """R."""
-        return _scaled("ring", self.ranks, self.size)
+        return self._run("ring", step_ns)
 
-    @property
-    def double(self) -> LeafSpine:
-        """C1."""
-        return _scaled_tree(self.ranks, self.size, overlap=True, trees=TREES)
-
-    def single(self, overlap: bool) -> LeafSpine:
-        """One tree, with or without overlap: for the turnaround."""
-        return _scaled_tree(self.ranks, self.size, overlap=overlap, trees=1)
+    def tree(self, *, overlap: bool = True, trees: int = TREES, step_ns: float = float(LATENCY_NS)) -> LeafSpine:
+        """B or C1."""
+        chunk = min(FIG14_CHUNK, math.ceil(self.size / trees / 4) * 4)
+        return self._run(tree_spec(overlap=overlap, chunk=chunk, trees=trees, pacing="pipelined"), step_ns)
 
     @property
     def points(self) -> list[Point]:
         """All of them."""
-        return [self.ring, self.double, self.single(False), self.single(True)]
+        single = [self.tree(overlap=overlap, trees=1) for overlap in (False, True)]
+        return [*single, *(run(step_ns=step) for step in STEPS_NS.values() for run in (self.ring, self.tree))]
 
     @property
     def chunks(self) -> int:
@@ -306,12 +302,15 @@ def _fig14(results: Results, quick: bool) -> Outcome:
     numbers: Numbers = {}
     for case in cases:
         what = f"{case.ranks} nodes, {size_text(case.size)}"
-        ratio = results[case.ring]["time_ns"] / results[case.double]["time_ns"]
         # Constant bandwidth: the ring has all channels, a tree one in each direction.
-        ring, tree = Cost(case.ranks, case.size, CHANNELS * NVLINK_GB), Cost(case.ranks, case.size // TREES)
+        ring, tree = cost(case.ranks, case.size, rate=CHANNELS * NVLINK_GB), cost(case.ranks, case.size)
         model = ring.ring_ns / tree.overlapped_ns
-        numbers["ratio", case.size, case.ranks], numbers["model", case.size, case.ranks] = ratio, model
-        rows.append(Row("C1 over R", what, "×", ratio, reference=model))
+        numbers["model", case.size, case.ranks] = model
+        for key, step in STEPS_NS.items():
+            ratio = results[case.ring(step)]["time_ns"] / results[case.tree(step_ns=step)]["time_ns"]
+            numbers[key, case.size, case.ranks] = ratio
+            group = "C1 over R" if step else "C1 over R, latency of links only"
+            rows.append(Row(group, what, "×", ratio, reference=model if step else None))
     for case in cases:
         what = f"{case.ranks} nodes, {size_text(case.size)}"
         late, soon = (_turnaround(results, case, overlap) for overlap in (False, True))
@@ -343,7 +342,7 @@ def by_formula(size: str) -> str:
 
 def _turnaround(results: Results, case: Scaled, overlap: bool) -> float:
     """When the first chunk is everywhere."""
-    return float(results[case.single(overlap)]["tables"]["chunks"][0]["complete_ns"])
+    return float(results[case.tree(overlap=overlap, trees=1)]["tables"]["chunks"][0]["complete_ns"])
 
 
 FORMULA_STYLES = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
+import antiphon
 from antiphon.papers.model import Row, Style, stated
 from antiphon.study import Point
 
@@ -16,8 +18,9 @@ NVLINK_GB = 25.0
 """GB/s of one NVLink in each direction; a GPU has six."""
 LOW = 1 / 4
 """Share of the rate in the paper's “low bandwidth”."""
+SYSTEM = "dgx1"
 LATENCY_NS = 12_400
-"""Latency of every step, the only fit: with it C1 is 1.75 times as fast as B at 64 MB, by Eqs. 5 and 7."""
+"""Of this system: the latency of every step, the only fit: with it C1 is 1.75 times as fast as B at 64 MB, by Eqs. 5 and 7."""
 CHANNELS = 4
 """NVLinks of a GPU that the ring has, with as much bandwidth in all as two trees use."""
 HEIGHT = 3
@@ -37,52 +40,42 @@ SINGLE = 0.05
 
 @dataclass(frozen=True)
 class Cost:
-    """The paper's cost model (sections II-C and III-C) for one tree, or one ring.
+    """The paper's cost model (sections II-C and III-C): times of an AllReduce by its equations, and chunks.
 
     Attributes:
-        ranks: nodes.
-        bytes: of the tree or ring.
-        rate: of a link, in GB/s.
+        ring_ns: Eq. 2.
+        tree_ns: Eq. 5.
+        overlapped_ns: Eq. 7.
+        chunks: of one tree, by Eq. 4, which the paper uses for both.
+        own_chunks: that are best for the overlapped tree.
     """
 
-    ranks: int
-    bytes: int
-    rate: float = NVLINK_GB
+    ring_ns: float
+    tree_ns: float
+    overlapped_ns: float
+    chunks: int
+    own_chunks: int
 
-    @property
-    def height(self) -> float:
-        """Edges from the root to the farthest leaf."""
-        return math.log2(self.ranks)
 
-    @property
-    def _root(self) -> float:
-        """sqrt(a b N h)."""
-        return math.sqrt(LATENCY_NS * self.bytes / self.rate * self.height)
-
-    @property
-    def ring_ns(self) -> float:
-        """Eq. 2."""
-        return 2 * (self.ranks - 1) * (LATENCY_NS + self.bytes / self.rate / self.ranks)
-
-    @property
-    def tree_ns(self) -> float:
-        """Eq. 5."""
-        return 2 * self.height * LATENCY_NS + 2 * self.bytes / self.rate + 4 * self._root
-
-    @property
-    def overlapped_ns(self) -> float:
-        """Eq. 7."""
-        return 2 * self.height * LATENCY_NS + self.bytes / self.rate + 3 * self._root
-
-    @property
-    def tree_chunks(self) -> float:
-        """Eq. 4."""
-        return self._root / LATENCY_NS
-
-    @property
-    def overlapped_chunks(self) -> float:
-        """The number that is best for the overlapped tree."""
-        return math.sqrt(2) * self.tree_chunks
+@cache
+def cost(ranks: int, size: int, *, trees: int = TREES, rate: float = NVLINK_GB) -> Cost:
+    """With the fitted latency, and links of a rate in GB/s."""
+    ways = antiphon.advise_trees(ranks, size, f"{LATENCY_NS}ns", rate).ways
+    names, counts = ways["name"].tolist(), ways["trees"].tolist()
+    ring, tree, overlapped, own = (
+        next(at for at, found in enumerate(zip(names, counts, strict=True)) if found == wanted)
+        for wanted in (
+            ("ring", 0),
+            ("tree", trees),
+            ("overlapped tree, chunks of Eq. 4", trees),
+            ("overlapped tree", trees),
+        )
+    )
+    times = ways["formula_ns"]
+    chunks = ways["chunks"]
+    return Cost(
+        float(times[ring]), float(times[tree]), float(times[overlapped]), int(chunks[overlapped]), int(chunks[own])
+    )
 
 
 @dataclass(frozen=True)
@@ -107,14 +100,13 @@ class Variant:
         if self.overlap is None:
             # Each of the channels is a ring of its own with its part of the data.
             return dgx1("ring", math.ceil(size / CHANNELS), rate)
-        chunk = best_chunk(size, rate)
+        chunk = chunk_of(size, cost(RANKS, size, rate=rate).chunks)
         return dgx1(tree_spec(overlap=self.overlap, chunk=chunk), size, rate)
 
 
 def dgx1(algorithm: str, size: int, rate: float) -> Point:
     """A collective on a DGX-1; nothing but links and the latency of a step takes time."""
-    changes = (("hand_off_ns", float(LATENCY_NS)), ("link_latency_ns", 0.0), ("packet_payload_bytes", 1 << 30))
-    return Point(f"dgx1v@{rate:g}", algorithm, size, "ideal", changes, fidelity="alpha-beta", tables=("chunks",))
+    return Point(f"dgx1v@{rate:g}", algorithm, size, SYSTEM, fidelity="alpha-beta", tables=("chunks",))
 
 
 def tree_spec(*, overlap: bool, chunk: int, trees: int = TREES, pacing: str = "stop-and-wait") -> str:
@@ -123,17 +115,9 @@ def tree_spec(*, overlap: bool, chunk: int, trees: int = TREES, pacing: str = "s
     return f"overlapped-tree:mapping=numbered,trees={trees},overlap={how},pacing={pacing},chunk={chunk}"
 
 
-def best_chunk(size: int, rate: float, *, overlapped: bool = False) -> int:
-    """Bytes of a chunk of one tree, whole elements: by Eq. 4, which the paper uses for B and C1 alike, or the
-    overlapped tree's own."""
-    cost = Cost(RANKS, math.ceil(size / TREES), rate)
-    count = max(1, round(cost.overlapped_chunks if overlapped else cost.tree_chunks))
-    return math.ceil(math.ceil(size / TREES) / count / 4) * 4
-
-
-def chunks_of(size: int, rate: float) -> int:
-    """Chunks of one tree, ``K``."""
-    return math.ceil(math.ceil(size / TREES) / best_chunk(size, rate))
+def chunk_of(size: int, chunks: int) -> int:
+    """Bytes of one of so many chunks of a tree, in whole elements."""
+    return math.ceil(math.ceil(size / TREES) / chunks / 4) * 4
 
 
 B = Variant("B", "two trees, the broadcast after the reduction", Style("#7f7f7f", "s"), False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from statistics import fmean
 
@@ -17,17 +17,19 @@ from antiphon.papers.ccube_systems import (
     C1,
     C2,
     CC,
-    EXACT,
     FIT,
     HEIGHT,
     LATENCY_NS,
     LOW,
+    MIB,
     NVLINK_GB,
+    RANKS,
     RING,
+    SYSTEM,
     TREES,
     VARIANTS,
     Variant,
-    chunks_of,
+    cost,
     dgx1,
     row,
     tree_spec,
@@ -51,7 +53,7 @@ from antiphon.study import Point, Record
 from antiphon.timing import CollectiveTime
 from antiphon.training import Training
 
-V100 = "roofline:tflops=15.7,efficiency=0.6,gb-per-s=900,memory-efficiency=0.75"
+V100 = antiphon.System(SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""
 ASSUMED = (
     "Assumed, since the paper does not publish its times of computation: the roofline of a V100 (FP32), 15.7 TFLOP/s at"
@@ -102,7 +104,7 @@ def closed_form_ns(training: Training, variant: Variant, rate: float) -> float:
     if variant.overlap is None:
         steps = 2 * (training.ranks - 1)
         return training.compute_ns + steps * (LATENCY_NS + size / 4 / training.ranks / rate)
-    count = chunks_of(size, rate)
+    count = cost(RANKS, size, rate=rate).chunks
     step = LATENCY_NS + size / TREES / count / rate
     first = 2 * HEIGHT + (0 if variant.overlap else count - 1)
     if not variant.chained:
@@ -221,10 +223,9 @@ LAYER_STYLES = {
     f"layer {number}": Style(colour)
     for number, colour in enumerate(("#0072b2", "#d55e00", "#009e73", "#7a5195", "#b8860b"), 1)
 }
-UNIT_NS = 100_000
-"""A step of the examples: the time of a chunk on a link; latency is none."""
-STEP_BYTES = 4 * 625_000
-"""What 25 GB/s carry in it."""
+STEP_BYTES = 2 * MIB
+"""A chunk of the examples, and what a step carries: there is no latency."""
+UNIT_NS = STEP_BYTES / NVLINK_GB
 
 
 @dataclass(frozen=True)
@@ -247,15 +248,7 @@ class Example:
     def point(self) -> Point:
         """Its AllReduce: no latency, so that a step is a chunk on a link."""
         spec = tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
-        return Point(
-            f"dgx1v@{NVLINK_GB:g}",
-            spec,
-            sum(self.chunks) * STEP_BYTES,
-            "ideal",
-            (("hand_off_ns", 0.0), ("link_latency_ns", 0.0), ("packet_payload_bytes", 1 << 30), ("flit_bytes", 4)),
-            fidelity="alpha-beta",
-            tables=("chunks",),
-        )
+        return replace(dgx1(spec, sum(self.chunks) * STEP_BYTES, NVLINK_GB), changes=(("hand_off_ns", 0.0),))
 
     def workload(self) -> Workload:
         """The layers as a table of times: forward passes only."""
@@ -319,8 +312,10 @@ def _steps(name: str, example: Example, results: Results) -> tuple[list[Row], Nu
         "waits for the first layer": training.turnaround_ns if example.chained else training.communication_ns,
         "bubbles": training.bubbles_ns,
     }
-    rows = [Row(name, what, "steps", value / UNIT_NS) for what, value in found.items()]
-    return rows, {(name, what): value / UNIT_NS for what, value in found.items()}
+    # A message is a flit longer on a detour, which is not drawn.
+    steps = {what: round(value / UNIT_NS, 3) for what, value in found.items()}
+    rows = [Row(name, what, "steps", value) for what, value in steps.items()]
+    return rows, {(name, what): value for what, value in steps.items()}
 
 
 def _examples(examples: Sequence[Example], results: Results, _quick: bool) -> Outcome:
