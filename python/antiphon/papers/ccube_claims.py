@@ -229,8 +229,8 @@ def _c2(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     alike = sum(abs(value - 1) <= ALIKE for value in values.values())
     worst = min(values, key=lambda case: values[case])
     comment = (
-        f"Within 0.5 % at {alike}; least at {_where(worst)}: {values[worst]:.2f}×. With the cost model, chaining begins when"
-        " C1 is done but for a few steps, so it cannot win by much."
+        f"As fast within 0.5 % at {alike}; least at {_where(worst)}: {values[worst]:.2f}×. With the same chunks, the first one"
+        " behind the barrier is everywhere after 2h + K - 1 steps, in which C1 has done all, so by counting it cannot win."
     )
     return Finding(f"better at {better} of {len(values)} points", _share(len(values) - better, len(values)), comment)
 

@@ -32,7 +32,7 @@ FIT = (
     " that is fitted, to one sentence (C1 over B at 64 MB), and used everywhere on the DGX-1, for the ring too."
 )
 
-EXACT = 1e-9
+EXACT = 0.0
 """Tolerance of what is counted."""
 SINGLE = 0.05
 """Tolerance of what the paper states of its measurements."""
@@ -148,7 +148,9 @@ def row(
 def size_text(size: int) -> str:
     """A size as the paper writes it.
 
-    >>> size_text(16 * KIB), size_text(64 * MIB)
-    ('16 kB', '64 MB')
+    >>> size_text(16 * KIB), size_text(64 * MIB), size_text(1024 * MIB)
+    ('16 kB', '64 MB', '1 GB')
     """
+    if size >= 1024 * MIB:
+        return f"{size // (1024 * MIB)} GB"
     return f"{size // MIB} MB" if size >= MIB else f"{size // KIB} kB"

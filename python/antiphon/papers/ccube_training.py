@@ -267,10 +267,10 @@ class Example:
         return _train(self.workload(), self.point, results, chained=self.chained)
 
     def spans(self, results: Results, x_max: float) -> Spans:
-        """When chunks are reduced at the root, when they are everywhere, and when layers run."""
+        """When chunks come to the root, when to the last node, and when layers run."""
         training = self.result(results)
         complete = [each["complete_ns"] / UNIT_NS for each in results[self.point]["tables"]["chunks"]]
-        tracks: dict[str, list[Block]] = {"reduced": [], "everywhere": [], "forward": []}
+        tracks: dict[str, list[Block]] = {"reduction": [], "broadcast": [], "forward": []}
         names = [
             (f"L{layer}-{part}", f"layer {layer}")
             for layer, count in enumerate(self.chunks, 1)
@@ -278,8 +278,8 @@ class Example:
         ]
         for (text, label), end in zip(names, complete, strict=True):
             # A chunk is as long on its way down as on its way up.
-            tracks["reduced"].append(Block(text, label, end - HEIGHT - 1, 1))
-            tracks["everywhere"].append(Block(text, label, end - 1, 1))
+            tracks["reduction"].append(Block(text, label, end - HEIGHT - 1, 1))
+            tracks["broadcast"].append(Block(text, label, end - 1, 1))
         end = training.communication_ns / UNIT_NS
         if self.chained:
             forward = training.iteration.forward
@@ -392,8 +392,8 @@ FIG_8 = Experiment(
     "fig8",
     "Fig. 8. Gradient queuing",
     "Five layers with 1 to 5 chunks, on one overlapped tree of the DGX-1. Unchained, the forward pass waits for all"
-    " chunks; chained, each layer starts when its last chunk is everywhere and the layer before is done. The times of"
-    " the layers, 5 to 1 steps, are ours: the paper's drawing has no scale.",
+    " chunks; chained, each layer starts when its last chunk is everywhere and the layer before is done. “Reduction” is when a"
+    " chunk comes to the root, “broadcast” when it comes to the last node. The times of the layers, 5 to 1 steps, are ours: the paper's drawing has no scale.",
     partial(_example_points, FIG8_EXAMPLES),
     partial(_examples, FIG8_EXAMPLES),
     columns=1,

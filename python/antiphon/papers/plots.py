@@ -159,6 +159,7 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
         place.axhline(chart.reference, color="#1b2230", linewidth=1)
     if chart.log:
         place.set_yscale("log")
+        place.yaxis.set_major_formatter("{x:g}")
     elif chart.reference is None:
         place.set_ylim(0, chart.y_max)
 
