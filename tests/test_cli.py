@@ -464,6 +464,7 @@ def test_every_key_is_documented() -> None:
         ("tune", "ring:4", "--sizes", "1KiB,1MiB"),
         ("rails", "2D-SW_SW"),
         ("advise", "rails", "2D-SW_SW"),
+        ("advise", "trees"),
         ("workloads",),
         ("fabrics",),
         ("algorithms",),

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 /// Most directed links of a fabric that is searched.
 const MAX_LINKS: usize = 1 << 16;
-/// Links a search may look at.
-const MAX_WORK: usize = 1 << 22;
+/// Links that all tries of one height may look at.
+const MAX_WORK: usize = 1 << 20;
 /// Tries for every height.
 const TRIES: usize = 64;
 
@@ -140,18 +140,18 @@ impl<'a> Mapper<'a> {
     /// The lowest `trees` spanning trees found of which at most `capacity` edges use any link.
     ///
     /// Trees grow in turns from random roots, each by the rank nearest to it, which is joined to the highest of
-    /// the nearest members: first to every height a fixed number of times, then to any, until one try succeeds or
-    /// the work is done. The same fabric always gives the same trees.
+    /// the nearest members: up to a height from the radius on, a fixed number of tries and links looked at for each,
+    /// until one try succeeds. The same fabric always gives the same trees.
     pub fn search(&self, trees: usize, capacity: u32) -> Option<Vec<Tree>> {
         let edges = trees * (self.fabric.ranks() - 1);
         if self.fabric.links.len() / 2 * (capacity as usize) < edges {
             return None;
         }
         let mut random = Pcg64Mcg::seed_from_u64(0);
-        let mut work = MAX_WORK;
         let any = self.fabric.ranks() as u32 - 1;
         for height in (self.radius()..self.radius() + 4).chain([any]) {
             let centres: Vec<u32> = (0..=any).filter(|&rank| self.reach[rank as usize] <= height).collect();
+            let mut work = MAX_WORK;
             for attempt in 0..TRIES {
                 // The first try grows from the lowest numbers, over links in their order.
                 let mut pick = |index| if attempt == 0 { index } else { random.next_u32() as usize };
@@ -161,7 +161,7 @@ impl<'a> Mapper<'a> {
                     return Some(found);
                 }
                 if work == 0 {
-                    return None;
+                    break;
                 }
             }
         }
@@ -179,8 +179,10 @@ impl<'a> Mapper<'a> {
         let (fabric, ranks) = (self.fabric, self.fabric.ranks());
         let mut free = vec![capacity; fabric.links.len()];
         let mut edges: Vec<Vec<Edge>> = roots.iter().map(|_| Vec::with_capacity(ranks - 1)).collect();
-        // Members of every tree with their depths, lowest first, and whether a node is one.
-        let mut members: Vec<Vec<(u32, u32)>> = roots.iter().map(|&root| vec![(0, root)]).collect();
+        // Members of every tree with their depths, lowest first; those that may have a link to a rank outside.
+        let mut members: Vec<Vec<(u32, NodeId)>> =
+            roots.iter().map(|&root| vec![(0, fabric.node_of_rank(root))]).collect();
+        let mut open = members.clone();
         let mut inside = vec![vec![false; fabric.nodes.len()]; roots.len()];
         // Edges that a node can still have, less those it needs to come into the other trees.
         let mut spare: Vec<i64> = (0..fabric.nodes.len() as NodeId)
@@ -202,56 +204,85 @@ impl<'a> Mapper<'a> {
                 }
             }
         }
-        for _ in 1..ranks {
-            for tree in 0..roots.len() {
-                let open = || members[tree].iter().take_while(|(depth, _)| *depth < height);
-                let sources = open().map(|&(_, rank)| fabric.node_of_rank(rank));
-                let down = self.nearest(sources, &links, (&free, &spare), &inside[tree], work)?;
-                let (from, to) = (fabric.link(down[0]).from, fabric.link(down[down.len() - 1]).to);
-                let rank = |node: NodeId| fabric.nodes[node as usize].rank.expect("both ends are ranks");
-                let (parent, child) = (rank(from), rank(to));
-                let up: Vec<LinkId> = down.iter().rev().map(|&link| self.twins[link as usize]).collect();
-                for &link in down.iter().chain(&up) {
-                    free[link as usize] -= 1;
-                    spare[fabric.link(link).from as usize] -= 1;
-                }
-                inside[tree][to as usize] = true;
-                spare[to as usize] += 1;
-                let depth = members[tree].iter().find(|(_, rank)| *rank == parent).map_or(0, |(depth, _)| depth + 1);
-                let place = members[tree].partition_point(|(other, _)| *other <= depth);
-                members[tree].insert(place, (depth, child));
-                edges[tree].push(Edge { child, parent, up, down });
+        for tree in (1..ranks).flat_map(|_| 0..roots.len()) {
+            let growth = Growth { fabric, links: &links, free: &free, spare: &spare, inside: &inside[tree], height };
+            let down = match growth.neighbour(&mut open[tree], work) {
+                Some(link) => vec![link],
+                None => growth.detour(&members[tree], work)?,
+            };
+            let (from, to) = (fabric.link(down[0]).from, fabric.link(down[down.len() - 1]).to);
+            let up: Vec<LinkId> = down.iter().rev().map(|&link| self.twins[link as usize]).collect();
+            for &link in down.iter().chain(&up) {
+                free[link as usize] -= 1;
+                spare[fabric.link(link).from as usize] -= 1;
             }
+            inside[tree][to as usize] = true;
+            spare[to as usize] += 1;
+            let depth = members[tree].iter().find(|(_, node)| *node == from).map_or(0, |(depth, _)| depth + 1);
+            for list in [&mut members[tree], &mut open[tree]] {
+                list.insert(list.partition_point(|(other, _)| *other <= depth), (depth, to));
+            }
+            let rank = |node: NodeId| fabric.nodes[node as usize].rank.expect("both ends are ranks");
+            edges[tree].push(Edge { child: rank(to), parent: rank(from), up, down });
         }
         Some(edges.into_iter().map(Tree::new).collect())
     }
+}
 
-    /// The shortest route over free links from one of the `sources`, the first of them where several have one, to
-    /// a rank outside, that leaves every rank what it needs for the other trees.
-    fn nearest(
-        &self,
-        sources: impl Iterator<Item = NodeId>,
-        links: &[Vec<LinkId>],
-        (free, spare): (&[u32], &[i64]),
-        inside: &[bool],
-        work: &mut usize,
-    ) -> Option<Vec<LinkId>> {
-        let fabric = self.fabric;
-        let mut queue: VecDeque<NodeId> = sources.filter(|&node| spare[node as usize] > 0).collect();
-        let mut reached: Vec<Option<LinkId>> = vec![None; fabric.nodes.len()];
-        let mut seen = vec![false; fabric.nodes.len()];
+/// A tree that grows: what it may use next.
+struct Growth<'a> {
+    fabric: &'a Fabric,
+    /// Links that leave every node, in the order of this try.
+    links: &'a [Vec<LinkId>],
+    /// By link: edges it can still carry.
+    free: &'a [u32],
+    /// By node: edges it can still have and not miss in another tree.
+    spare: &'a [i64],
+    /// Whether a node is in the tree.
+    inside: &'a [bool],
+    height: u32,
+}
+
+impl Growth<'_> {
+    /// A free link from the first of the members to a rank outside. Members that have none leave the list.
+    fn neighbour(&self, open: &mut Vec<(u32, NodeId)>, work: &mut usize) -> Option<LinkId> {
+        let mut found = None;
+        open.retain(|&(depth, node)| {
+            if found.is_some() || depth >= self.height {
+                return true;
+            }
+            let list = &self.links[node as usize];
+            *work = work.saturating_sub(list.len());
+            let outside = list.iter().copied().find(|&link| {
+                let to = self.fabric.link(link).to as usize;
+                self.free[link as usize] > 0 && self.fabric.nodes[to].rank.is_some() && !self.inside[to]
+            });
+            found = outside.filter(|_| self.spare[node as usize] > 0);
+            outside.is_some()
+        });
+        found
+    }
+
+    /// The shortest route over free links, switches and members that only forward, from the first of the members
+    /// that have one, to a rank outside.
+    fn detour(&self, members: &[(u32, NodeId)], work: &mut usize) -> Option<Vec<LinkId>> {
+        let sources = members.iter().take_while(|(depth, _)| *depth < self.height).map(|&(_, node)| node);
+        let mut queue: VecDeque<NodeId> = sources.filter(|&node| self.spare[node as usize] > 0).collect();
+        let mut reached: Vec<Option<LinkId>> = vec![None; self.links.len()];
+        let mut seen = vec![false; self.links.len()];
         queue.iter().for_each(|&node| seen[node as usize] = true);
+        *work = work.checked_sub(self.links.len() / 8)?;
         while let Some(node) = queue.pop_front() {
-            for &link in &links[node as usize] {
+            for &link in &self.links[node as usize] {
                 *work = work.checked_sub(1)?;
-                let to = fabric.link(link).to;
-                if free[link as usize] == 0 || seen[to as usize] {
+                let to = self.fabric.link(link).to;
+                if self.free[link as usize] == 0 || seen[to as usize] {
                     continue;
                 }
                 (seen[to as usize], reached[to as usize]) = (true, Some(link));
-                if fabric.nodes[to as usize].rank.is_none() || inside[to as usize] {
+                if self.fabric.nodes[to as usize].rank.is_none() || self.inside[to as usize] {
                     // One that forwards has two more edges.
-                    if spare[to as usize] > 1 {
+                    if self.spare[to as usize] > 1 {
                         queue.push_back(to);
                     }
                     continue;
@@ -260,7 +291,7 @@ impl<'a> Mapper<'a> {
                 let mut at = to;
                 while let Some(link) = reached[at as usize] {
                     route.push(link);
-                    at = fabric.link(link).from;
+                    at = self.fabric.link(link).from;
                 }
                 route.reverse();
                 return Some(route);
