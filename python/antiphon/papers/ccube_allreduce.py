@@ -14,7 +14,6 @@ import antiphon
 from antiphon import Fabric
 from antiphon._core import TrainingPlan
 from antiphon.papers.ccube_systems import (
-    B,
     C1,
     CHANNELS,
     FIT,
@@ -27,6 +26,7 @@ from antiphon.papers.ccube_systems import (
     RING,
     SYSTEM,
     TREES,
+    B,
     chunk_of,
     cost,
     dgx1,
@@ -339,7 +339,9 @@ def _fig14(results: Results, quick: bool) -> Outcome:
     return Outcome(rows, charts, numbers)
 
 
-UNSTATED = "The paper states neither its largest number of nodes nor its latencies, sizes or switches; ours go to 256 nodes."
+UNSTATED = (
+    "The paper states neither its largest number of nodes nor its latencies, sizes or switches; ours go to 256 nodes."
+)
 
 
 def _fig14_stated(numbers: Numbers) -> list[Row]:
@@ -377,9 +379,10 @@ FORMULA_STYLES = {
 FIG_3 = Experiment(
     "fig3",
     "Fig. 3. One-shot, layer-wise, slicing",
-    f"All gradients of ResNet-50 in one AllReduce, in one for each layer, or in slices of at most {SLICE // 1000} kB (50,000"
-    " parameters, an assumption; half and twice as much are in the numbers), one after the other, on a ring over four"
-    f" channels. The share is that of the data every GPU must send, 2 (P - 1) / P, in the peak of the channels. {FIT}",
+    f"All gradients of ResNet-50 in one AllReduce, in one for each layer, or in slices of at most {SLICE // 1000} kB"
+    " (50,000 parameters, an assumption; half and twice as much are in the numbers), one after the other, on a ring"
+    " over four channels. The share is that of the data every GPU must send, 2 (P - 1) / P, in the peak of the"
+    f" channels. {FIT}",
     _fig3_points,
     _fig3,
 )
@@ -396,9 +399,9 @@ FIG_4 = Experiment(
 FIG_12 = Experiment(
     "fig12",
     "Fig. 12. Overlapping on the DGX-1",
-    f"Two trees, simulated message by message; the number of chunks is that of Eq. 4 for B and C1 alike. {FIT} So the point"
-    " at 64 MB agrees by the fit; the others follow. The reference of a time is its number of steps, counted exactly. C1"
-    " has a better number of chunks than that of Eq. 4, which is best for two phases.",
+    f"Two trees, simulated message by message; the number of chunks is that of Eq. 4 for B and C1 alike. {FIT} So the"
+    " point at 64 MB agrees by the fit; the others follow. The reference of a time is its number of steps, counted"
+    " exactly. C1 has a better number of chunks than that of Eq. 4, which is best for two phases.",
     _fig12_points,
     _fig12,
 )
@@ -406,10 +409,11 @@ FIG_14 = Experiment(
     "fig14",
     "Fig. 14. More nodes",
     f"Assumed, since the paper does not describe its hierarchy of switches: {HOSTS} nodes on a switch, all these on one"
-    f" more, as many links up as down, 25 GB/s and {LINK_NS} ns a link, and the {LATENCY_NS / 1000:g} µs of the DGX-1 for"
-    f" every step. Chunks of 256 kB, as the paper says. (a) C1 is two trees, R a ring on the same fabric, where the trees share"
-    " every node's one link; by the cost model R has four times the rate of one tree, as on the DGX-1. (b) One tree; the"
-    " model counts steps of equal length, (2h + K - 1) / 2h, while in the simulation latencies overlap.",
+    f" more, as many links up as down, 25 GB/s and {LINK_NS} ns a link, and the {LATENCY_NS / 1000:g} µs of the DGX-1"
+    " for every step. Chunks of 256 kB, as the paper says. (a) C1 is two trees, R a ring on the same fabric, where"
+    " the trees share every node's one link; by the cost model R has four times the rate of one tree, as on the DGX-1."
+    " (b) One tree; the model counts steps of equal length, (2h + K - 1) / 2h, while in the simulation latencies"
+    " overlap.",
     _fig14_points,
     _fig14,
 )

@@ -25,7 +25,6 @@ from antiphon.papers.ccube_systems import (
     C2,
     CC,
     CHANNELS,
-    LATENCY_NS,
     MIB,
     NVLINK_GB,
     PAPER,
@@ -87,17 +86,17 @@ def _steps_general(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Fin
 def _doubled(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     numbers = outcomes["fig10"].numbers
 
-    def needed(trees: int, overlap: bool) -> set[tuple[str | int, ...]]:
+    def needed(trees: int, overlap: bool) -> set[tuple[int, ...]]:
         """Pairs that need two."""
         start = ("needed", trees, overlap)
-        return {key[3:] for key, links in numbers.items() if key[:3] == start and links == 2}
+        return {tuple(map(int, key[3:])) for key, links in numbers.items() if key[:3] == start and links == 2}
 
     # The second tree is the first with every number XOR 1.
     alone = {tuple(sorted((a ^ flip, b ^ flip))) for a, b in needed(1, True) for flip in (0, 1)}
     shared, others = needed(2, True) - alone, ", ".join(f"{a}-{b}" for a, b in sorted(alone))
     comment = (
-        f"The trees need two on {others} as well, each for itself: there, a detour meets an edge of its own tree. Without"
-        f" overlap {len(needed(2, False)) or 'no'} pair needs two."
+        f"The trees need two on {others} as well, each for itself: there, a detour meets an edge of its own tree."
+        f" Without overlap {len(needed(2, False)) or 'no'} pair needs two."
     )
     text = ", ".join(f"{a}-{b}" for a, b in sorted(shared))
     return Finding(text, _holds(shared == {(2, 3), (6, 7)}), comment)
@@ -156,9 +155,9 @@ def _large_ring(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding
     numbers = outcomes["fig4"].numbers
     endless, most, where = (numbers[what, RANKS] for what in ("endless", "most", "most at"))
     comment = (
-        f"P / (P - 1) is reached by endless data only. By the same equations the ring is {100 * (most - 1):.0f} % faster"
-        f" at {int(where) // MIB} MB, where the tree's last term, 4 sqrt(abNh), counts. More latency moves the size, not the"
-        " ratio."
+        f"P / (P - 1) is reached by endless data only. By the same equations the ring is {100 * (most - 1):.0f} %"
+        f" faster at {int(where) // MIB} MB, where the tree's last term, 4 sqrt(abNh), counts. More latency moves the"
+        " size, not the ratio."
     )
     good = abs(endless - float(row["low"])) < 0.01
     text = f"{100 * (endless - 1):.1f} % with endless data on 8 nodes"
@@ -197,15 +196,22 @@ def _model(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     large = max(error for size, error in errors.items() if size >= 4 * MIB)
     small = max(error for size, error in errors.items() if size < 4 * MIB)
     comment = (
-        f"Less up to {100 * small:.0f} %: the equations let chunks be no whole number, and count a step or two more. Against"
-        " our simulation, not a DGX-1."
+        f"Less up to {100 * small:.0f} %: the equations let chunks be no whole number, and count a step or two more."
+        " Against our simulation, not a DGX-1."
     )
-    return Finding(f"within {100 * large:.1f} % from 4 MB on", _holds(small <= 0.05 and large <= 0.05, large <= 0.05), comment)
+    return Finding(
+        f"within {100 * large:.1f} % from 4 MB on", _holds(small <= 0.05 and large <= 0.05, large <= 0.05), comment
+    )
 
 
 # --- training -----------------------------------------------------------------------------------
 
 CASES_13 = [(model, name, batch) for model in MODELS for name in RATES for batch in BATCHES]
+
+
+def _speed(numbers: Numbers, case: tuple[str, str, int], variant: Variant) -> float:
+    model, name, batch = case
+    return numbers[model, name, batch, variant.name]
 
 
 def _where(case: tuple[str, str, int]) -> str:
@@ -216,7 +222,7 @@ def _order(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     numbers = outcomes["fig13"].numbers
 
     def ordered(case: tuple[str, str, int]) -> bool:
-        b, c1, c2, cc = (numbers[*case, variant.name] for variant in (B, C1, C2, CC))
+        b, c1, c2, cc = (_speed(numbers, case, variant) for variant in (B, C1, C2, CC))
         return b < min(c1, c2) and max(c1, c2) < cc
 
     failing = [case for case in CASES_13 if not ordered(case)]
@@ -229,8 +235,9 @@ def _c2(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     alike = sum(abs(value - 1) <= ALIKE for value in values.values())
     worst = min(values, key=lambda case: values[case])
     comment = (
-        f"As fast within 0.5 % at {alike}; least at {_where(worst)}: {values[worst]:.2f}×. With the same chunks, the first one"
-        " behind the barrier is everywhere after 2h + K - 1 steps, in which C1 has done all, so by counting it cannot win."
+        f"As fast within 0.5 % at {alike}; least at {_where(worst)}: {values[worst]:.2f}×. With the same chunks, the"
+        " first one behind the barrier is everywhere after 2h + K - 1 steps, in which C1 has done all, so by counting"
+        " it cannot win."
     )
     return Finding(f"better at {better} of {len(values)} points", _share(len(values) - better, len(values)), comment)
 
@@ -243,7 +250,9 @@ def _gain(ours: Variant, over: Variant, how: str) -> Check:
         else:
             where = max(values, key=lambda case: values[case])
             value, comment = values[where], f"{_where(where)}."
-        return number(row, value, "×", f"{comment} Depends on the times of computation, which are assumed, and on the batches.")
+        return number(
+            row, value, "×", f"{comment} Depends on the times of computation, which are assumed, and on the batches."
+        )
 
     return check
 
@@ -258,7 +267,7 @@ def _cc_exceeds(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Findin
 
 def _efficiency(row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     numbers = outcomes["fig13"].numbers
-    best = max(100 * numbers[*case, CC.name] for case in CASES_13)
+    best = max(100 * _speed(numbers, case, CC) for case in CASES_13)
     comment = "Nothing but waiting for gradients is modelled, so large batches come closer to 100 % than on real GPUs."
     return Finding(f"{best:.1f} %", _holds(best >= float(row["low"])), comment)
 
@@ -322,8 +331,9 @@ def _turnaround(how: Callable[[list[float]], float], word: str) -> Check:
         )
         claimed = float(row["low"])
         comment = (
-            f"64 MB, 4 to 256 nodes. In steps of equal length {steps:.1f}×; in the simulation, latencies of chunks overlap"
-            " and a node's link is shared by those of its tree. The paper's sizes and numbers of nodes are not stated."
+            f"64 MB, 4 to 256 nodes. In steps of equal length {steps:.1f}×; in the simulation, latencies of chunks"
+            " overlap and a node's link is shared by those of its tree. The paper's sizes and numbers of nodes are not"
+            " stated."
         )
         found = [close(value, claimed) for value in (simulated, steps)]
         near = min(abs(value / claimed - 1) for value in (simulated, steps)) <= 0.15
@@ -349,8 +359,9 @@ def _turnaround_nodes(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> 
     of_64 = [numbers["turnaround", FIG14_SIZES[-1], ranks] for ranks in FIG14_RANKS]
     rises = sum(more > less for less, more in pairwise(of_64))
     comment = (
-        f"With 64 MB it falls from {of_64[0]:.0f}× with {FIG14_RANKS[0]} nodes to {of_64[-1]:.0f}× with {FIG14_RANKS[-1]}: the"
-        " first chunk has a higher tree to pass, and as many chunks behind it, (2h + K - 1) / 2h."
+        f"With 64 MB it falls from {of_64[0]:.0f}× with {FIG14_RANKS[0]} nodes to {of_64[-1]:.0f}× with"
+        f" {FIG14_RANKS[-1]}: the first chunk has a higher tree to pass, and as many chunks behind it, (2h + K - 1) /"
+        " 2h."
     )
     text = f"with the message: {'yes' if larger else 'no'}; with the network: in {rises} of {len(of_64) - 1} doublings"
     return Finding(text, _holds(larger and rises == len(of_64) - 1, larger), comment)
@@ -379,13 +390,11 @@ def _resnet(_row: dict[str, str], outcomes: Mapping[str, Outcome]) -> Finding:
     sizes, times = ([numbers[what, stage] for stage in stages] for what in (PARAMETERS, TIME))
     growing = all(more > less for less, more in pairwise(sizes))
     falling = all(later < sooner for sooner, later in pairwise(times))
-    correlations = ", ".join(
-        f"{what} {numbers[what, 'rank correlation']:+.2f}" for what in (PARAMETERS, TIME)
-    )
+    correlations = ", ".join(f"{what} {numbers[what, 'rank correlation']:+.2f}" for what in (PARAMETERS, TIME))
     comment = (
         f"Means of stages 1 to 4: {', '.join(f'{size / 1e6:.2f}' for size in sizes)} million;"
-        f" {', '.join(f'{time / 1e6:.2f}' for time in times)} ms. Convolutions of all stages have about as many operations;"
-        " normalizations and activations, which cost early stages most, are not in our table."
+        f" {', '.join(f'{time / 1e6:.2f}' for time in times)} ms. Convolutions of all stages have about as many"
+        " operations; normalizations and activations, which cost early stages most, are not in our table."
     )
     return Finding(f"rank correlations: {correlations}", _holds(growing and falling, growing or falling), comment)
 

@@ -20,7 +20,7 @@ LOW = 1 / 4
 """Share of the rate in the paper's “low bandwidth”."""
 SYSTEM = "dgx1"
 LATENCY_NS = 12_400
-"""Of this system: the latency of every step, the only fit: with it C1 is 1.75 times as fast as B at 64 MB, by Eqs. 5 and 7."""
+"""Of every step on this system, the only fit: with it C1 is 1.75 times as fast as B at 64 MB, by Eqs. 5 and 7."""
 CHANNELS = 4
 """NVLinks of a GPU that the ring has, with as much bandwidth in all as two trees use."""
 HEIGHT = 3

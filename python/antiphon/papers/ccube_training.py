@@ -13,9 +13,7 @@ import numpy as np
 import antiphon
 from antiphon._core import TrainingPlan, Workload
 from antiphon.papers.ccube_systems import (
-    B,
     C1,
-    C2,
     CC,
     FIT,
     HEIGHT,
@@ -28,6 +26,7 @@ from antiphon.papers.ccube_systems import (
     SYSTEM,
     TREES,
     VARIANTS,
+    B,
     Variant,
     cost,
     dgx1,
@@ -392,8 +391,9 @@ FIG_8 = Experiment(
     "fig8",
     "Fig. 8. Gradient queuing",
     "Five layers with 1 to 5 chunks, on one overlapped tree of the DGX-1. Unchained, the forward pass waits for all"
-    " chunks; chained, each layer starts when its last chunk is everywhere and the layer before is done. “Reduction” is when a"
-    " chunk comes to the root, “broadcast” when it comes to the last node. The times of the layers, 5 to 1 steps, are ours: the paper's drawing has no scale.",
+    " chunks; chained, each layer starts when its last chunk is everywhere and the layer before is done. “Reduction”"
+    " is when a chunk comes to the root, “broadcast” when it comes to the last node. The times of the layers, 5 to 1"
+    " steps, are ours: the paper's drawing has no scale.",
     partial(_example_points, FIG8_EXAMPLES),
     partial(_examples, FIG8_EXAMPLES),
     columns=1,

@@ -13,7 +13,6 @@ from antiphon import Fabric, Schedule
 from antiphon.errors import AntiphonError
 from antiphon.papers.ccube_systems import EXACT, HEIGHT, MIB, RANKS, SYSTEM, TREES, chunk_of, cost, row, tree_spec
 from antiphon.papers.model import Bar, Bars, Block, Experiment, Numbers, Outcome, Results, Row, Spans, Style
-from antiphon.study import Point
 
 CHUNK = 1 << 10
 """Bytes of a chunk of the examples, in which only steps are counted."""
@@ -219,13 +218,13 @@ def _fig10(_results: Results, _quick: bool) -> Outcome:
         doubled = sorted({end for end, links in Counter(_ends(fabric)).items() if links > 1 and end[0] < end[1]})
         for pair in doubled:
             needed = 1 if _single(fabric, schedule, pair) else 2
-            numbers["needed", count, overlap, *pair] = needed
+            numbers["needed", count, overlap, pair[0], pair[1]] = needed
             what = f"NVLinks needed on {pair[0]}-{pair[1]}"
             found = row("fig10", name, what, "", needed, what if count > 1 and overlap else "", EXACT)
             rows.append(found)
             groups.setdefault(f"{pair[0]}-{pair[1]}", []).append(Bar(name, [needed], found.paper))
         for pair, between in _detours(fabric, schedule).items():
-            numbers["detour", count, overlap, *pair] = between
+            numbers["detour", count, overlap, pair[0], pair[1]] = between
             rows.append(Row(name, f"detour of {pair[0]}-{pair[1]} over GPU", "", between, tolerance=EXACT))
     return Outcome(rows, [Bars("Pairs that have two", "NVLinks needed", ["links"], groups)], numbers)
 
@@ -276,8 +275,8 @@ TREE_STYLES = {
 FIG_5 = Experiment(
     "fig5",
     "Fig. 5. Steps of tree, ring and overlapped tree",
-    "Four nodes, four chunks; N4 is the root, N2 below it, N1 and N3 are the leaves. Rows are links, blocks the chunks on"
-    " them, drawn from the slots of schedules that are proven free of conflicts. More nodes and chunks are in the"
+    "Four nodes, four chunks; N4 is the root, N2 below it, N1 and N3 are the leaves. Rows are links, blocks the chunks"
+    " on them, drawn from the slots of schedules that are proven free of conflicts. More nodes and chunks are in the"
     " numbers; their reference is 2 (h + K - 1) and 2h + K - 1 steps.",
     lambda _quick: [],
     _fig5,
@@ -305,9 +304,9 @@ FIG_10 = Experiment(
 FIG_15 = Experiment(
     "fig15",
     "Fig. 15. Detours",
-    "What every GPU sends in one AllReduce of C1, and how much of it is for others. The 3 to 4 % that GPUs 0 and 1 lose in"
-    " the paper are not reproduced: there, forwarding takes kernels and memory bandwidth from the computation, and a model"
-    " of the network has no such thing. Here a detour costs nothing but the links.",
+    "What every GPU sends in one AllReduce of C1, and how much of it is for others. The 3 to 4 % that GPUs 0 and 1"
+    " lose in the paper are not reproduced: there, forwarding takes kernels and memory bandwidth from the computation,"
+    " and a model of the network has no such thing. Here a detour costs nothing but the links.",
     lambda _quick: [],
     _fig15,
     columns=1,
