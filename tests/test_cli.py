@@ -373,7 +373,7 @@ def test_reports_replace_files_only_when_complete(tmp_path: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("antiphon.report.render", broken)
+        patch.setattr("antiphon.reports.comparison.render", broken)
         result = invoke("compare", "ring:4", *SMALL, "--report", str(page))
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"

@@ -11,11 +11,9 @@ import time
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import antiphon
 from antiphon import AntiphonError, Fabric
-from antiphon.cli import main
 
 QUICK = {"warm_up_cycles": 500, "cycles": 1000}
 RUN_KEYS = {
@@ -44,18 +42,6 @@ RUN_KEYS = {
 @pytest.fixture(scope="module")
 def mesh() -> Fabric:
     return Fabric("mesh:4x4")
-
-
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["noc", *arguments])
-
-
-def document(*arguments: str) -> dict[str, Any]:
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    parsed = json.loads(result.stdout)
-    assert parsed["schema"] == "antiphon-noc/1"
-    return dict(parsed)
 
 
 def check_run(run: dict[str, Any]) -> None:
@@ -207,33 +193,33 @@ def test_progress_can_end_a_run() -> None:
     assert 0 <= shares[0] <= shares[1] <= 1
 
 
-def test_command() -> None:
+def test_command(commands: Any) -> None:
     command = "mesh:4x4 --traffic uniform --rate 0.3 --packet-flits 1 --vcs 4 --vc-depth 8"
-    run = document(*command.split())
+    run = commands.document("noc", *command.split())
     check_run(run)
     assert (run["fabric"], run["rate"], run["stable"]) == ("mesh:4x4", 0.3, True)
-    printed = invoke(*command.split()).stdout
+    printed = commands.invoke("noc", *command.split()).stdout
     assert "uniform traffic on mesh:4x4" in printed
     assert "saturated" not in printed
 
 
-def test_several_rates() -> None:
+def test_several_rates(commands: Any) -> None:
     arguments = ("mesh:4x4", "--rate", "0.1,0.2", "--rate", "0.9", "--warm-up-cycles", "500", "--cycles", "2000")
-    answer = document(*arguments)
+    answer = commands.document("noc", *arguments)
     assert [run["rate"] for run in answer["runs"]] == [0.1, 0.2, 0.9]
     assert [run["stable"] for run in answer["runs"]] == [True, True, False]
     for run in answer["runs"]:
         check_run(run)
-    printed = invoke(*arguments).stdout
+    printed = commands.invoke("noc", *arguments).stdout
     assert printed.count("saturated") == 2  # the row, and what it means
 
 
-def test_saturation_command() -> None:
+def test_saturation_command(commands: Any) -> None:
     arguments = ("ring:4", "--traffic", "neighbor", "--saturation", "--cycles", "2000", "--warm-up-cycles", "500")
-    answer = document(*arguments)
+    answer = commands.document("noc", *arguments)
     check_run(answer)
     assert answer["unstable_rate"] is None or answer["unstable_rate"] > answer["rate"]
-    assert "Largest stable rate" in invoke(*arguments).stdout
+    assert "Largest stable rate" in commands.invoke("noc", *arguments).stdout
 
 
 @pytest.mark.parametrize(
@@ -251,16 +237,12 @@ def test_saturation_command() -> None:
         (["msh:4x4"], "did you mean 'mesh'"),
     ],
 )
-def test_bad_arguments(arguments: list[str], message: str) -> None:
-    result = invoke(*arguments)
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr
+def test_bad_arguments(commands: Any, arguments: list[str], message: str) -> None:
+    assert message in commands.refused("noc", *arguments)
 
 
-def test_help_has_sections() -> None:
-    printed = invoke("--help").stdout
+def test_help_has_sections(commands: Any) -> None:
+    printed = commands.invoke("noc", "--help").stdout
     for section in ("Traffic:", "Network:", "Routers:", "Measurement:", "Options:"):
         assert section in printed
 

@@ -496,7 +496,7 @@ class TrainingPlan:
         workload: the model.
         compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``.
         batch: samples on each rank.
-        overlap: ``none``, ``layerwise`` or ``ccube``.
+        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: ``table``, ``layer`` or a size: whose gradients are reduced together.
         gradient_bytes: bytes of one gradient.
         activation_bytes: bytes of one element of a layer's input or output.

@@ -297,12 +297,12 @@ class Iteration(ByValue):
         communication_ns: sum of all exchanges.
         exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
             ``exposed_data_ns`` for gradients.
-        turnaround_ns: with overlap ``ccube``, the part of it until the first layer has its gradients.
-        bubbles_ns: with overlap ``ccube``, the part of it in which later layers wait for theirs.
+        turnaround_ns: with overlap ``ccube`` or ``both``, the part of it until the first layer has its gradients.
+        bubbles_ns: with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs.
         exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
             ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
-        forward: forward pass of every layer: ``layer``, ``ready_ns`` (all it waits for is there, but for the
-            layer before), ``start_ns``, ``finish_ns``.
+        computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
+            gradient), ``ready_ns`` (all exchanges it waits for are there), ``start_ns``, ``finish_ns``.
     """
 
     time_ns: float
@@ -316,7 +316,14 @@ class Iteration(ByValue):
     turnaround_ns: float
     bubbles_ns: float
     exchanges: Table
-    forward: Table
+    computations: Table
+
+    @property
+    def forward(self) -> Table:
+        """The forward passes of ``computations``, each layer's first."""
+        rows = np.flatnonzero(self.computations["pass"] == 0)
+        rows = rows[: int(self.computations["layer"].max()) + 1]
+        return {name: column[rows] for name, column in self.computations.items() if name != "pass"}
 
     @property
     def compute_ns(self) -> float:

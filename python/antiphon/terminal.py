@@ -19,6 +19,7 @@ from rich.text import Text
 
 import antiphon
 from antiphon.text import digits, format_bandwidth, format_time
+from antiphon.training import CHAINED
 
 if TYPE_CHECKING:
     from antiphon.papers import Reproduction
@@ -325,7 +326,7 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
         where += " (not checked: the table's times are of its own batch)"
     passes = (iteration.forward_ns, iteration.backward_ns, iteration.aggregation_ns)
     waits = (iteration.turnaround_ns, iteration.bubbles_ns)
-    chained = [("      turnaround, bubbles", ", ".join(map(format_time, waits)))] if training.overlap == "ccube" else []
+    chained = [("      turnaround, bubbles", ", ".join(map(format_time, waits)))] if training.overlap in CHAINED else []
     for label, value in (
         ("System", f"{training.system.name} ({training.fidelity})"),
         ("Compute model", training.compute),

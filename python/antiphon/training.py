@@ -29,6 +29,10 @@ LARGEST_TABLE = 1 << 28
 """Workload tables are read whole; larger files are refused."""
 RAILS = "rails:"
 """Before the topology of a multi-dimensional network where a fabric could be."""
+BUCKETS = ("layerwise", "both")
+"""Overlap policies that reduce gradients in buckets."""
+CHAINED = ("ccube", "both")
+"""Overlap policies with which the next forward pass runs behind the exchange of gradients."""
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
 
@@ -44,7 +48,7 @@ class Training(ByValue):
         system: the platform.
         fidelity: at which the collectives were simulated.
         compute: the compute model, with all its parameters.
-        overlap: ``none``, ``layerwise`` or ``ccube``.
+        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
         batch: samples on each rank that trains, in one iteration.
         dataset: samples of an epoch.
@@ -103,17 +107,17 @@ class Training(ByValue):
 
     @property
     def exposed_data_ns(self) -> float:
-        """Of this, for gradients: at the end, or with overlap ``ccube`` in the forward pass."""
+        """Of this, for gradients: at the end, or where it is chained in the forward pass."""
         return self.iteration.exposed_data_ns
 
     @property
     def turnaround_ns(self) -> float:
-        """Of this with overlap ``ccube``, until the first layer has its gradients."""
+        """Of this with a chained forward pass, until the first layer has its gradients."""
         return self.iteration.turnaround_ns
 
     @property
     def bubbles_ns(self) -> float:
-        """Of this with overlap ``ccube``, while later layers wait for theirs."""
+        """Of this with a chained forward pass, while later layers wait for theirs."""
         return self.iteration.bubbles_ns
 
     @property
@@ -254,7 +258,8 @@ def train(
         system: preset name or System.
         overlap: ``none``: one AllReduce after the backward pass; ``layerwise``: one for each bucket
             of layers as soon as its gradients are there; ``ccube``: one after the backward pass, behind
-            whose later chunks the next forward pass runs, layer by layer.
+            whose later chunks the next forward pass runs, layer by layer; ``both``: that behind buckets,
+            of which those of early layers go before others that wait.
         bucket: ``table`` (the buckets of the workload's table), ``layer``, or a size to reach.
         batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
             for each PE of a systolic array, else 32. Measured times are of the batch of their table:
@@ -281,7 +286,7 @@ def train(
     work = workload(model)
     system = System(system) if isinstance(system, str) else system
     compute = compute or ("measured" if work.measured else system.processor)
-    if bucket != "table" and overlap != "layerwise":
+    if bucket != "table" and overlap not in BUCKETS:
         message = f"bucket {bucket}: overlap {overlap} reduces all layers together; use --overlap layerwise"
         raise AntiphonError(message, "bad-spec")
     if batch is not None and global_batch is not None:
@@ -303,7 +308,7 @@ def train(
         timer = (
             collectives
             if collectives is not None
-            else simulator(system, fidelity, progress, keep_chunks=overlap == "ccube")
+            else simulator(system, fidelity, progress, keep_chunks=overlap in CHAINED)
         )
         network = _Fabric(fabric, algorithm, exchange, timer, fidelity, system)
     if global_batch is not None:

@@ -165,7 +165,7 @@ impl TrainingPlan {
         let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
         let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
         let parts = self.plan.arrivals(&queues).map_err(raise)?;
-        self.timed(py, |_| Ok(Serial::new(&times, &parts)))
+        self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
     }
 
     #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
@@ -214,16 +214,14 @@ impl TrainingPlan {
             .column("ready_ns", of(|span| span.ready_ps))?
             .column("start_ns", of(|span| span.start_ps))?
             .column("finish_ns", of(|span| span.finish_ps))?;
-        let forward = || {
+        let computations = || {
             let spans = self.plan.operations.iter().zip(&iteration.spans);
-            // A recomputed forward pass comes later.
-            let first = spans
-                .filter(|(operation, _)| operation.pass == Pass::Forward && matches!(operation.work, Work::Compute(_)));
-            first.take(self.costs.len())
+            spans.filter(|(operation, _)| matches!(operation.work, Work::Compute(_)))
         };
-        let of_layer = |field: fn(&Span) -> Picos| forward().map(move |(_, span)| nanos(field(span)));
-        let forward_table = Table::new(py)
-            .text("layer", self.workload.layers.iter().map(|layer| layer.name.clone()))?
+        let of_layer = |field: fn(&Span) -> Picos| computations().map(move |(_, span)| nanos(field(span)));
+        let computed = Table::new(py)
+            .column("layer", computations().map(|(operation, _)| operation.layers.0 as u64))?
+            .column("pass", computations().map(|(operation, _)| operation.pass as u8))?
             .column("ready_ns", of_layer(|span| span.ready_ps))?
             .column("start_ns", of_layer(|span| span.start_ps))?
             .column("finish_ns", of_layer(|span| span.finish_ps))?;
@@ -241,7 +239,7 @@ impl TrainingPlan {
                 turnaround_ns: nanos(iteration.turnaround_ps),
                 bubbles_ns: nanos(iteration.bubbles_ps),
                 exchanges: table.0,
-                forward: forward_table.0,
+                computations: computed.0,
             }),
         )
     }

@@ -65,7 +65,7 @@ def compare(
         if not comparison.runs:
             raise AntiphonError(f"no algorithm could do {collective} on {comparison.fabric}", "not-applicable")
         if report_file is not None:
-            from antiphon.report import render
+            from antiphon.reports.comparison import render
 
             report_file.write(render(network, comparison))
     if report is not None and not as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -11,8 +12,17 @@ from antiphon.cli.group import main
 from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
 from antiphon.comparison import REFUSALS, known_names, split_specs
 from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
 from antiphon.results import rows_of
-from antiphon.terminal import print_compute_models, print_json, print_left_out, print_list, print_training, progress_bar
+from antiphon.terminal import (
+    open_console,
+    print_compute_models,
+    print_json,
+    print_left_out,
+    print_list,
+    print_training,
+    progress_bar,
+)
 from antiphon.training import IMAGENET, RAILS, Training, split_fabrics
 
 
@@ -37,8 +47,8 @@ COUNT = click.IntRange(1, 2**32 - 1)
     default="none",
     show_default=True,
     help="none: one AllReduce after the backward pass; layerwise: one a bucket, as gradients come; ccube: one, "
-    "and each layer's next forward pass starts with its last chunk.",
-    shell_complete=completing(lambda: ["none", "layerwise", "ccube"]),
+    "and each layer's next forward pass starts with its last chunk; both: buckets, and that.",
+    shell_complete=completing(lambda: ["none", "layerwise", "ccube", "both"]),
 )
 @click.option("--bucket", default="table", show_default=True, help="Layers reduced together: table, layer, or a size.")
 @click.option("--batch", type=COUNT, help="Samples on each rank.  [default: one for each PE, else 32]")
@@ -63,6 +73,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 )
 @click.option("--against", multiple=True, metavar="A,B,...", help="Algorithms to compare with. Repeatable.")
 @fidelity_option("alpha-beta, packet or flit.")
+@click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
 @JSON
 def train(
     model: str,
@@ -71,6 +82,7 @@ def train(
     system: str,
     dataset: int,
     against: tuple[str, ...],
+    report: str | None,
     as_json: bool,
     **parameters: Any,
 ) -> None:
@@ -80,36 +92,44 @@ def train(
     several, with commas, for a table. FABRIC rails:TOPOLOGY is a multi-dimensional network
     (antiphon rails); ALGORITHM is then a scheduler.
     """
-    results: list[tuple[Training, list[Training]]] = []
-    refused: list[dict[str, str]] = []
     models, fabrics = model.split(","), split_fabrics(fabric)
     single = len(models) == len(fabrics) == 1
-    with progress_bar() as progress:
-        platform = antiphon.System(system)
-        baselines = split_specs(against) if against else []
-        for name in models:
-            work = antiphon.workload(name)
-            for spec in fabrics:
-                # On rails there is nothing to read twice.
-                network = spec if spec.startswith(RAILS) else read_fabric(spec, fabric)
-                runs: dict[str, Training] = {}
-                for each in [algorithm, *baselines]:
-                    try:
-                        runs[each] = antiphon.train(
-                            work, network, each, platform, dataset=dataset, progress=progress, **parameters
-                        )
-                    except AntiphonError as error:
-                        # One training must succeed, a row of a table need not.
-                        if error.code not in REFUSALS or (single and each == algorithm):
-                            raise
-                        refused.append({"fabric": spec, "algorithm": each, "reason": error.message, "code": error.code})
-                if algorithm in runs:
-                    results.append((runs[algorithm], [runs[each] for each in baselines if each in runs]))
-    if not results:
-        raise AntiphonError(refused[0]["reason"], refused[0]["code"])
+    with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
+        results: list[tuple[Training, list[Training]]] = []
+        refused: list[dict[str, str]] = []
+        with progress_bar() as progress:
+            platform = antiphon.System(system)
+            baselines = split_specs(against) if against else []
+            for name in models:
+                work = antiphon.workload(name)
+                for spec in fabrics:
+                    # On rails there is nothing to read twice.
+                    network = spec if spec.startswith(RAILS) else read_fabric(spec, fabric)
+                    runs: dict[str, Training] = {}
+                    for each in [algorithm, *baselines]:
+                        try:
+                            runs[each] = antiphon.train(
+                                work, network, each, platform, dataset=dataset, progress=progress, **parameters
+                            )
+                        except AntiphonError as error:
+                            # One training must succeed, a row of a table need not.
+                            if error.code not in REFUSALS or (single and each == algorithm):
+                                raise
+                            why = {"reason": error.message, "code": error.code}
+                            refused.append({"fabric": spec, "algorithm": each, **why})
+                    if algorithm in runs:
+                        results.append((runs[algorithm], [runs[each] for each in baselines if each in runs]))
+        if not results:
+            raise AntiphonError(refused[0]["reason"], refused[0]["code"])
+        if report_file is not None:
+            from antiphon.reports.training import render
+
+            report_file.write(render(results))
     if not as_json:
         print_training(results)
         print_left_out(refused)
+        if report is not None:
+            open_console().print(f"Report: {report}", style="dim")
     elif single:
         training, others = results[0]
         tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from antiphon._core import __version__
 from antiphon.papers.model import Row
-from antiphon.report import page_template
+from antiphon.reports.page import page_template
 from antiphon.text import digits, format_time
 
 if TYPE_CHECKING:

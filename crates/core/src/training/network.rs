@@ -1,7 +1,9 @@
 //! What carries the exchanges of an iteration.
 
+use super::plan::Plan;
 use crate::units::Picos;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Carries exchanges, numbered by the caller. Time never goes backwards between calls.
 pub trait Network {
@@ -18,7 +20,7 @@ pub trait Network {
 /// What happens on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A part of an exchange is complete at every rank: the next of [`Plan::parts`](super::Plan::parts).
+    /// A part of an exchange is complete at every rank: the next of [`Plan::parts`].
     Arrived(usize),
     /// An exchange has finished.
     Finished {
@@ -30,28 +32,31 @@ pub enum Event {
 }
 
 /// One exchange after another, in the order in which they became ready (TTO artifact's overlap:
-/// reference section 6).
+/// reference section 6), but for their [ranks](Plan::ranks).
 pub struct Serial<'a> {
+    plan: &'a Plan,
     /// Time of every exchange.
     times: &'a [Picos],
     /// For every exchange, when its parts have arrived, after its start and in order.
     parts: &'a [Vec<Picos>],
-    waiting: VecDeque<usize>,
+    /// Rank, place in the order, and number.
+    waiting: BinaryHeap<Reverse<(u32, usize, usize)>>,
+    submitted: usize,
     /// The exchange in flight: start, number, and parts that have arrived.
     flying: Option<(Picos, usize, usize)>,
 }
 
 impl<'a> Serial<'a> {
-    /// A network on which exchange `i` takes `times[i]`, and its parts arrive after `parts[i]`, in order
-    /// (none where there is no such list).
-    pub fn new(times: &'a [Picos], parts: &'a [Vec<Picos>]) -> Self {
-        Serial { times, parts, waiting: VecDeque::new(), flying: None }
+    /// A network on which exchange `i` of the plan takes `times[i]`, and its parts arrive after `parts[i]`
+    /// ([`Plan::arrivals`]).
+    pub fn new(plan: &'a Plan, times: &'a [Picos], parts: &'a [Vec<Picos>]) -> Self {
+        Serial { plan, times, parts, waiting: BinaryHeap::new(), submitted: 0, flying: None }
     }
 
     /// When the next part of the exchange in flight arrives.
     fn next_part(&self) -> Option<Picos> {
         let (start, id, arrived) = self.flying?;
-        self.parts.get(id)?.get(arrived).map(|time| start + time)
+        self.parts[id].get(arrived).map(|time| start + time)
     }
 }
 
@@ -60,7 +65,8 @@ impl Network for Serial<'_> {
         if self.flying.is_none() {
             self.flying = Some((now, id, 0));
         } else {
-            self.waiting.push_back(id);
+            self.waiting.push(Reverse((self.plan.ranks[id], self.submitted, id)));
+            self.submitted += 1;
         }
     }
 
@@ -75,7 +81,7 @@ impl Network for Serial<'_> {
             return Some(Event::Arrived(*id));
         }
         let (start, exchange, _) = self.flying?;
-        self.flying = self.waiting.pop_front().map(|next| (start + self.times[exchange], next, 0));
+        self.flying = self.waiting.pop().map(|Reverse((.., next))| (start + self.times[exchange], next, 0));
         Some(Event::Finished { exchange, start })
     }
 }

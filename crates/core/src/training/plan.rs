@@ -17,12 +17,30 @@ pub enum Overlap {
     /// One AllReduce after the backward pass, behind which the next forward pass runs: a layer starts as soon
     /// as its gradients, and those of all layers before it, are complete (C-Cube paper, section IV).
     Chained,
+    /// As [`Layerwise`](Overlap::Layerwise), buckets of early layers before others that wait, and the next forward
+    /// pass runs behind them as in [`Chained`](Overlap::Chained). Priorities: P3 (Jayarajan et al., MLSys 2019) and
+    /// ByteScheduler (Peng et al., SOSP 2019).
+    Both,
+}
+
+impl Overlap {
+    fn in_buckets(self) -> bool {
+        matches!(self, Overlap::Layerwise | Overlap::Both)
+    }
+
+    fn chains(self) -> bool {
+        matches!(self, Overlap::Chained | Overlap::Both)
+    }
 }
 
 impl Choice for Overlap {
     const WHAT: &'static str = "overlap policy";
-    const ALL: &'static [(&'static str, Self)] =
-        &[("none", Overlap::None), ("layerwise", Overlap::Layerwise), ("ccube", Overlap::Chained)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("none", Overlap::None),
+        ("layerwise", Overlap::Layerwise),
+        ("ccube", Overlap::Chained),
+        ("both", Overlap::Both),
+    ];
 }
 
 /// Which layers' gradients are reduced together.
@@ -155,8 +173,8 @@ pub struct Operation {
     pub after: Vec<usize>,
 }
 
-/// One iteration. With [`Overlap::Chained`] it is counted from the end of a backward pass to the end of
-/// the next.
+/// One iteration: from the start of a forward pass to the end of the exchanges or, where these go on behind the
+/// next forward pass, from the start of a backward pass to the end of that.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// Operations; `after` names earlier ones only.
@@ -165,6 +183,8 @@ pub struct Plan {
     pub exchanges: Vec<Exchange>,
     /// For every exchange, the first bytes of its buffer that are waited for, in ascending order.
     pub parts: Vec<Vec<Bytes>>,
+    /// For every exchange, how late it may be: of those that wait, the lowest goes first.
+    pub ranks: Vec<u32>,
     /// Time of the local aggregation, after everything else (reference section 6).
     pub aggregation: Picos,
 }
@@ -190,7 +210,7 @@ impl Plan {
                 if parts.is_empty() {
                     return Ok(Vec::new());
                 }
-                let what = "overlap ccube needs to know when each chunk of the AllReduce is complete";
+                let what = "a chained forward pass needs to know when each chunk of the AllReduce is complete";
                 return Err(Error::new(Code::NotApplicable, what));
             };
             Ok(parts.iter().map(|&part| queue.ready(part, exchange.bytes)).collect())
@@ -202,121 +222,137 @@ impl Plan {
     /// then weight gradient), AllReduce of the gradients by policy, and `aggregation`, the time a rank
     /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
     /// pass is waited for by the next layer, or by its consumer; what it exchanges in the backward pass is
-    /// ready after its own input gradient, or its consumer's, and then waited for. O(layers).
+    /// ready after its own input gradient, or its consumer's, and then waited for. Where the forward pass
+    /// waits for gradients, the iteration begins with the backward pass. O(layers).
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
     pub fn iteration(costs: &[Cost], policy: Policy, aggregation: Picos) -> Result<Plan> {
-        let mut builder = PlanBuilder { plan: Plan { aggregation, ..Plan::default() }, awaited: Vec::new() };
-        let ends = match policy.overlap {
-            Overlap::None | Overlap::Chained => None,
-            Overlap::Layerwise => Some(bucket_ends(costs, policy.bucket)?),
-        };
-        let arrivals = match policy.overlap {
-            Overlap::Chained => builder.chained(costs),
-            _ => vec![None; costs.len()],
-        };
-        // What each layer waits for, and whose exchanges its input gradient lets start.
-        let mut awaits: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
-        let mut producers: Vec<Vec<usize>> = vec![Vec::new(); costs.len()];
+        let ends = if policy.overlap.in_buckets() { Some(bucket_ends(costs, policy.bucket)?) } else { None };
+        let mut producers = vec![Vec::new(); costs.len()];
         for (index, cost) in costs.iter().enumerate() {
-            builder.awaited.append(&mut awaits[index]);
-            builder.awaited.extend(arrivals[index]);
-            let done = builder.compute(index, cost, Pass::Forward);
-            if let Some(exchange) = cost.exchanges[Pass::Forward] {
-                let id = builder.exchange((index, index), Pass::Forward, exchange, done);
-                match cost.consumer {
-                    Some(consumer) => awaits[consumer as usize].push(id),
-                    None => builder.awaited.push(id),
-                }
-            }
             if let Some(consumer) = cost.consumer {
                 producers[consumer as usize].push(index);
             }
         }
-        // The open bucket: its bytes and its last layer.
-        let mut open: Option<(Bytes, usize)> = None;
-        for (index, cost) in costs.iter().enumerate().rev() {
-            if policy.recompute {
-                let done = builder.compute(index, cost, Pass::Forward);
-                if let Some(exchange) = cost.exchanges[Pass::Forward] {
-                    let id = builder.exchange((index, index), Pass::Forward, exchange, done);
-                    builder.awaited.push(id);
-                }
-            }
-            builder.awaited.append(&mut awaits[index]);
-            let done = builder.compute(index, cost, Pass::InputGradient);
-            for &producer in &producers[index] {
-                if let Some(exchange) = costs[producer].exchanges[Pass::InputGradient] {
-                    awaits[producer].push(builder.exchange((producer, producer), Pass::InputGradient, exchange, done));
-                }
-            }
-            if let Some(exchange) = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none()) {
-                let id = builder.exchange((index, index), Pass::InputGradient, exchange, done);
-                builder.awaited.push(id);
-            }
-            let done = builder.compute(index, cost, Pass::WeightGradient);
-            match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
-                (0, Some(other)) => {
-                    builder.exchange((index, index), Pass::WeightGradient, other, done);
-                }
-                (0, None) => {}
-                _ if policy.overlap == Overlap::Chained => {}
-                (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
-            }
-            let full = index == 0 || ends.as_ref().is_some_and(|ends| ends[index]);
-            if let Some((bytes, last)) = open.take_if(|_| full) {
-                let exchange = Exchange { kind: Kind::AllReduce, bytes };
-                builder.exchange((index, last), Pass::WeightGradient, exchange, done);
-            }
+        let plan = Plan { aggregation, ..Plan::default() };
+        let awaits = vec![Vec::new(); costs.len()];
+        let mut builder = PlanBuilder { plan, costs, policy, ends, producers, awaited: Vec::new(), awaits };
+        if policy.overlap.chains() {
+            builder.backward();
+            builder.forward();
+        } else {
+            builder.forward();
+            builder.backward();
         }
         Ok(builder.plan)
     }
 }
 
 /// A plan under construction.
-struct PlanBuilder {
+struct PlanBuilder<'a> {
     plan: Plan,
-    /// Exchanges that the next computation waits for.
+    costs: &'a [Cost],
+    policy: Policy,
+    /// Whether each layer is the first of its bucket, if there are several.
+    ends: Option<Vec<bool>>,
+    /// Whose exchanges each layer's input gradient lets start.
+    producers: Vec<Vec<usize>>,
+    /// Operations that the next computation waits for.
     awaited: Vec<usize>,
+    /// Operations that each layer waits for.
+    awaits: Vec<Vec<usize>>,
 }
 
-impl PlanBuilder {
-    fn compute(&mut self, index: usize, cost: &Cost, pass: Pass) -> usize {
-        let (work, after) = (Work::Compute(cost.times[pass]), std::mem::take(&mut self.awaited));
+impl PlanBuilder<'_> {
+    fn forward(&mut self) {
+        for (index, cost) in self.costs.iter().enumerate() {
+            self.awaited.append(&mut self.awaits[index]);
+            let done = self.compute(index, Pass::Forward);
+            if let Some(exchange) = cost.exchanges[Pass::Forward] {
+                let id = self.exchange((index, index), Pass::Forward, exchange, done);
+                match cost.consumer {
+                    Some(consumer) => self.awaits[consumer as usize].push(id),
+                    None => self.awaited.push(id),
+                }
+            }
+        }
+    }
+
+    fn backward(&mut self) {
+        // The open bucket: its bytes and its last layer.
+        let mut open: Option<(Bytes, usize)> = None;
+        for (index, cost) in self.costs.iter().enumerate().rev() {
+            if self.policy.recompute {
+                let done = self.compute(index, Pass::Forward);
+                if let Some(exchange) = cost.exchanges[Pass::Forward] {
+                    let id = self.exchange((index, index), Pass::Forward, exchange, done);
+                    self.awaited.push(id);
+                }
+            }
+            self.awaited.append(&mut self.awaits[index]);
+            let done = self.compute(index, Pass::InputGradient);
+            for producer in std::mem::take(&mut self.producers[index]) {
+                if let Some(exchange) = self.costs[producer].exchanges[Pass::InputGradient] {
+                    let id = self.exchange((producer, producer), Pass::InputGradient, exchange, done);
+                    self.awaits[producer].push(id);
+                }
+            }
+            if let Some(exchange) = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none()) {
+                let id = self.exchange((index, index), Pass::InputGradient, exchange, done);
+                self.awaited.push(id);
+            }
+            let done = self.compute(index, Pass::WeightGradient);
+            match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
+                (0, Some(other)) => {
+                    self.exchange((index, index), Pass::WeightGradient, other, done);
+                }
+                (0, None) => {}
+                (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
+            }
+            let full = index == 0 || self.ends.as_ref().is_some_and(|ends| ends[index]);
+            if let Some((bytes, last)) = open.take_if(|_| full) {
+                self.gradients((index, last), bytes, done);
+            }
+        }
+    }
+
+    /// The AllReduce of a bucket; with chaining, the gradients of its layers lie in their order, and each
+    /// layer's next forward pass waits for the arrival of its own.
+    fn gradients(&mut self, layers: (usize, usize), bytes: Bytes, after: usize) {
+        let exchange = Exchange { kind: Kind::AllReduce, bytes };
+        self.exchange(layers, Pass::WeightGradient, exchange, after);
+        if !self.policy.overlap.chains() {
+            return;
+        }
+        let (id, mut part) = (self.plan.exchanges.len() - 1, 0);
+        if self.ends.is_some() {
+            self.plan.ranks[id] = layers.0 as u32;
+        }
+        for index in layers.0..=layers.1 {
+            let bytes = self.costs[index].gradient_bytes();
+            if bytes > 0 {
+                part += bytes;
+                self.plan.parts[id].push(part);
+                let (work, after) = (Work::Arrival(id), Vec::new());
+                let arrival = Operation { work, layers: (index, index), pass: Pass::WeightGradient, after };
+                let arrival = self.add(arrival);
+                self.awaits[index].push(arrival);
+            }
+        }
+    }
+
+    fn compute(&mut self, index: usize, pass: Pass) -> usize {
+        let (work, after) = (Work::Compute(self.costs[index].times[pass]), std::mem::take(&mut self.awaited));
         self.add(Operation { work, layers: (index, index), pass, after })
     }
 
     fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: usize) -> usize {
-        self.begin(layers, pass, exchange, vec![after])
-    }
-
-    fn begin(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: Vec<usize>) -> usize {
         self.plan.exchanges.push(exchange);
         self.plan.parts.push(Vec::new());
+        self.plan.ranks.push(0);
         let work = Work::Exchange(self.plan.exchanges.len() - 1);
-        self.add(Operation { work, layers, pass, after })
-    }
-
-    /// The AllReduce of the gradients of the iteration before, in the order of the layers, and for every
-    /// layer that has some, their arrival.
-    fn chained(&mut self, costs: &[Cost]) -> Vec<Option<usize>> {
-        let bytes = costs.iter().map(Cost::gradient_bytes).sum();
-        if bytes == 0 {
-            return vec![None; costs.len()];
-        }
-        let exchange = Exchange { kind: Kind::AllReduce, bytes };
-        self.begin((0, costs.len() - 1), Pass::WeightGradient, exchange, Vec::new());
-        let (id, mut part) = (self.plan.exchanges.len() - 1, 0);
-        let mut arrival = |(index, cost): (usize, &Cost)| {
-            part += cost.gradient_bytes();
-            (cost.gradient_bytes() > 0).then(|| {
-                self.plan.parts[id].push(part);
-                let layers = (index, index);
-                self.add(Operation { work: Work::Arrival(id), layers, pass: Pass::WeightGradient, after: Vec::new() })
-            })
-        };
-        costs.iter().enumerate().map(&mut arrival).collect()
+        self.add(Operation { work, layers, pass, after: vec![after] })
     }
 
     fn add(&mut self, operation: Operation) -> usize {

@@ -70,12 +70,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
     for (index, operation) in operations.iter().enumerate() {
         operation.after.iter().for_each(|&other| waiters[other].push(index));
         match operation.work {
-            Work::Exchange(id) => {
-                exchanges[id] = index;
-                if operation.after.is_empty() {
-                    network.submit(0, id);
-                }
-            }
+            Work::Exchange(id) => exchanges[id] = index,
             Work::Arrival(id) => arrivals[id].push_back(index),
             Work::Compute(_) => {}
         }
@@ -177,10 +172,17 @@ mod tests {
         timed(costs, policy, aggregation)
     }
 
+    /// Runs a plan whose exchanges are complete at their end only.
+    fn run_at_once(plan: &Plan, times: &[Picos]) -> Iteration {
+        let queue = |&time: &Picos| Some(GradientQueue::new([(0, 0, time)].into_iter()).unwrap());
+        let parts = plan.arrivals(&times.iter().map(queue).collect::<Vec<_>>()).unwrap();
+        run(plan, &mut Serial::new(plan, times, &parts))
+    }
+
     fn timed(costs: &[Cost], policy: Policy, aggregation: Picos) -> (Plan, Iteration) {
         let plan = Plan::iteration(costs, policy, aggregation).unwrap();
         let times: Vec<Picos> = plan.exchanges.iter().map(|exchange| exchange.bytes).collect();
-        let iteration = run(&plan, &mut Serial::new(&times, &[]));
+        let iteration = run_at_once(&plan, &times);
         (plan, iteration)
     }
 
@@ -213,10 +215,22 @@ mod tests {
         // Layer 0 has the first chunk, at 100; it and layer 1 compute until 130, the last chunk comes at 160.
         let queue = GradientQueue::new((0..4).map(|chunk| (0, chunk, 100 + 20 * chunk))).unwrap();
         let parts = plan.arrivals(&[Some(queue)]).unwrap();
-        let run = run(&plan, &mut Serial::new(&[160], &parts));
+        let run = run(&plan, &mut Serial::new(&plan, &[160], &parts));
         assert_eq!((run.turnaround_ps, run.bubbles_ps, run.exposed_data_ps()), (100, 30, 130));
         assert_eq!((run.time_ps, run.exposed_model_ps, run.communication_ps), (130 + 60 + 60 + 7, 0, 160));
         assert!(plan.arrivals(&[]).unwrap_err().message.contains("each chunk"));
+    }
+
+    /// Buckets of early layers overtake those that wait; layer 0 starts behind those that are left.
+    #[test]
+    fn both_overlaps_with_priorities() {
+        let costs = [layer([10, 5, 5], 40, None), layer([20, 5, 5], 30, None), layer([30, 5, 5], 30, None)];
+        let both = iteration(&costs, Overlap::Both, Bucket::Layer, 0);
+        // Layer 2's at 10; 1's waits from 20, and 0's from 30.
+        assert_eq!(exchanged(&both), [(10, 10, 40), (20, 80, 110), (30, 40, 80)]);
+        assert_eq!((both.1.turnaround_ps, both.1.bubbles_ps, both.1.time_ps), (50, 20, 160));
+        let layerwise = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+        assert_eq!(layerwise.1.time_ps, 60 + 10 + 100);
     }
 
     #[test]
@@ -298,8 +312,10 @@ mod tests {
         ) {
             let costs: Vec<Cost> = layers.iter().map(|&(times, bytes)| layer(times, bytes, None)).collect();
             let (_, none) = iteration(&costs, Overlap::None, Bucket::Table, aggregation);
-            for bucket in [Bucket::Layer, Bucket::Bytes(size)] {
-                let (_, run) = iteration(&costs, Overlap::Layerwise, bucket, aggregation);
+            let overlaps = [Overlap::Layerwise, Overlap::Chained, Overlap::Both];
+            let buckets = [Bucket::Layer, Bucket::Bytes(size)];
+            for (overlap, bucket) in overlaps.into_iter().flat_map(|overlap| buckets.map(|bucket| (overlap, bucket))) {
+                let (_, run) = iteration(&costs, overlap, bucket, aggregation);
                 prop_assert_eq!(run.compute_ps(), none.compute_ps());
                 prop_assert_eq!(run.communication_ps, none.communication_ps);
                 prop_assert!(run.time_ps <= none.time_ps);
@@ -324,7 +340,7 @@ mod tests {
                 let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false };
                 let plan = Plan::iteration(&costs, policy, 0).unwrap();
                 let parts = plan.arrivals(&[Some(queue)]).unwrap();
-                run(&plan, &mut Serial::new(&[last], &parts))
+                run(&plan, &mut Serial::new(&plan, &[last], &parts))
             };
             let whole: u64 = costs.iter().map(Cost::gradient_bytes).sum();
             let (mut done, mut part) = (0, 0);

@@ -1,24 +1,22 @@
 """The HTML report of a comparison: one file that needs nothing else, drawn as inline SVG.
 
-This module computes figures and geometry; the page is ``templates/report.html``.
+This module computes figures and geometry; the page is ``templates/comparison.html``.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from numpy.typing import NDArray
 
 from antiphon._core import Fabric, __version__, format_bytes
 from antiphon.comparison import Comparison, Run
 from antiphon.errors import AntiphonError
-from antiphon.text import digits, format_bandwidth, format_time, time_unit
+from antiphon.reports.page import COLOURS, page_template, time_axis
+from antiphon.text import digits, format_bandwidth, format_time
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -38,23 +36,8 @@ LONGEST_SHOWN = 4
 """Utilization over time is drawn up to this multiple of the best time."""
 LEVELS = 10
 """Steps of the colour scale, besides idle."""
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c")
-"""Okabe and Ito's colours, which the colour-blind can tell apart."""
 DASHES = ("", "7 3", "2 3")
 """Line styles; with the colours they tell 21 lines apart."""
-
-
-def page_template(name: str, **filters: Callable[..., str]) -> Template:
-    """A template of a page, with filters for its figures."""
-    environment = Environment(
-        loader=PackageLoader("antiphon"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= filters
-    return environment.get_template(name)
 
 
 def render(fabric: Fabric, comparison: Comparison) -> str:
@@ -66,7 +49,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     if not comparison.runs:
         raise AntiphonError("a report needs at least one run", "not-applicable")
     template = page_template(
-        "report.html", time=format_time, bandwidth=format_bandwidth, size=format_bytes, digits=digits
+        "comparison.html", time=format_time, bandwidth=format_bandwidth, size=format_bytes, digits=digits
     )
     picture = _picture(fabric)
     ranking = comparison.ranking
@@ -127,29 +110,10 @@ def _levels(run: Run) -> NDArray[np.int64]:
 # --- charts -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A linear axis from zero: ``ticks`` are (position in pixels, label)."""
-
-    pixels_per_unit: float
-    ticks: list[tuple[float, str]]
-    unit: str
-
-
-def _time_axis(longest_ns: float, pixels: float) -> Axis:
-    unit, length = time_unit(longest_ns)
-    rough = longest_ns / length / 6
-    magnitude = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough)
-    count = math.floor(longest_ns / length / step) + 1
-    scale = pixels / longest_ns
-    return Axis(scale, [(index * step * length * scale, f"{index * step:g}") for index in range(count)], unit)
-
-
 def _bars(comparison: Comparison) -> dict[str, Any]:
     """Horizontal bars, best first, and where the line of the bound is."""
     width = 600.0
-    axis = _time_axis(max(run.time_ns for run in comparison.ranking), width)
+    axis = time_axis(max(run.time_ns for run in comparison.ranking), width)
     return {
         "axis": axis,
         "width": width,
@@ -163,7 +127,7 @@ def _lines(comparison: Comparison) -> dict[str, Any]:
     width, height = 880.0, 260.0
     longest = max(run.time_ns for run in comparison.ranking)
     shown = min(longest, LONGEST_SHOWN * comparison.ranking[0].time_ns)
-    axis = _time_axis(shown, width)
+    axis = time_axis(shown, width)
     paths = []
     for run in comparison.ranking:
         start, share = run.result.timeline["start_ns"], run.result.timeline["utilization"]
