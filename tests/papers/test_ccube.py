@@ -31,7 +31,7 @@ from antiphon.papers.ccube_systems import (
     chunk_of,
     cost,
 )
-from antiphon.papers.ccube_training import BATCHES, CASES, FIG8_EXAMPLES, MODELS, RATES
+from antiphon.papers.ccube_training import BATCHES, BEHIND, CASES, FIG8_EXAMPLES, MODELS, RATES
 from antiphon.papers.ccube_trees import GENERAL_CHUNKS, GENERAL_RANKS, TITLES
 from antiphon.papers.model import Outcome, published
 from antiphon.study import Store
@@ -141,9 +141,10 @@ def test_the_order_of_the_systems(outcomes: dict[str, Outcome]) -> None:
     for model in MODELS:
         for name in RATES:
             for batch in BATCHES:
+                behind = numbers[model, name, batch, BEHIND]
                 b, c1, c2, ring, cc = (numbers[model, name, batch, variant.name] for variant in VARIANTS)
                 assert b < c2 <= c1 * 1.001 < cc <= 1
-                assert c1 < ring < 1
+                assert c1 < ring < behind <= 1
                 assert b > 0
 
 
@@ -183,7 +184,7 @@ def test_more_nodes(outcomes: dict[str, Outcome]) -> None:
     numbers = outcomes["fig14"].numbers
     for size in FIG14_SIZES:
         ratios = [numbers["ratio", size, ranks] for ranks in FIG14_RANKS]
-        assert ratios == sorted(ratios)
+        assert min(ratios) <= ratios[0] < ratios[-1] == max(ratios)
     for ranks in FIG14_RANKS:
         # Small data is latency: the simulation is the model.
         small = FIG14_SIZES[0]

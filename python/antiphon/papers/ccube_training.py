@@ -49,7 +49,7 @@ from antiphon.papers.model import (
 )
 from antiphon.results import Column
 from antiphon.study import Point, Record
-from antiphon.timing import CollectiveTime
+from antiphon.timing import CollectiveTime, Timer
 from antiphon.training import Training
 
 V100 = antiphon.System(SYSTEM).processor
@@ -138,6 +138,44 @@ class Case:
         return _train(MODELS[self.model], self.point, results, chained=self.variant.chained, **options)
 
 
+BEHIND = "R behind the backward pass"
+BUCKET = "25MiB"
+"""Of gradients that are reduced together: PyTorch's default."""
+BEHIND_NOTE = (
+    "Buckets of 25 MB are reduced as soon as the backward pass has their gradients, as PyTorch does. Here a ring takes"
+    " nothing from the computation; on GPUs it takes kernels and memory bandwidth. Not in the paper's figure."
+)
+
+
+def _behind(model: str, batch: int, timer: Timer) -> Training:
+    """An iteration whose exchanges on the ring run behind the backward pass."""
+    options = {"overlap": "layerwise", "bucket": BUCKET, "batch": batch, "compute": V100}
+    return antiphon.train(MODELS[model], "dgx1v", "ring", collectives=timer, **options)  # type: ignore[arg-type]
+
+
+@cache
+def _buckets(model: str) -> list[int]:
+    """Bytes of its AllReduces: a training in which they take no time tells their sizes."""
+    sizes: list[int] = []
+
+    def note(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
+        sizes.append(size)
+        return CollectiveTime(0.0, [])
+
+    _behind(model, BATCHES[0], note)
+    return sizes
+
+
+def _behind_share(case: Case, results: Results) -> float:
+    """The share of ideal speed of the ring behind the backward pass."""
+
+    def look_up(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
+        return _timed(results[RING.allreduce(size, case.rate)])
+
+    training = _behind(case.model, case.batch, look_up)
+    return training.compute_ns / training.iteration_ns
+
+
 def _cases(quick: bool) -> list[Case]:
     models, batches = (["ZFNet"], BATCHES[:2]) if quick else (list(MODELS), BATCHES)
     return [
@@ -150,7 +188,9 @@ def _cases(quick: bool) -> list[Case]:
 
 
 def _fig13_points(quick: bool) -> list[Point]:
-    return [case.point for case in _cases(quick)]
+    cases = _cases(quick)
+    behind = [RING.allreduce(size, case.rate) for case in cases for size in _buckets(case.model)]
+    return [*(case.point for case in cases), *behind]
 
 
 def _fig13(results: Results, quick: bool) -> Outcome:
@@ -165,6 +205,10 @@ def _fig13(results: Results, quick: bool) -> Outcome:
         numbers["closed form", case.model, _name(case.rate), case.batch, case.variant.name] = closed
         what = f"{case.model}, {_name(case.rate)}, batch {case.batch}"
         rows.append(Row(case.variant.name, what, "of ideal", ratio, reference=closed))
+        if case.variant is RING:
+            share = _behind_share(case, results)
+            numbers[case.model, _name(case.rate), case.batch, BEHIND] = share
+            rows.append(Row(BEHIND, what, "of ideal", share, note=BEHIND_NOTE))
     charts = []
     for model in dict.fromkeys(case.model for case in cases):
         for name in RATES:
@@ -182,10 +226,10 @@ def _name(rate: float) -> str:
     return next(name for name, value in RATES.items() if value == rate)
 
 
-def gains(numbers: Numbers, ours: Variant, over: Variant) -> dict[tuple[str, str, int], float]:
+def gains(numbers: Numbers, ours: str, over: str) -> dict[tuple[str, str, int], float]:
     """How many times as fast at every model, bandwidth and batch."""
     return {
-        (model, name, batch): numbers[model, name, batch, ours.name] / numbers[model, name, batch, over.name]
+        (model, name, batch): numbers[model, name, batch, ours] / numbers[model, name, batch, over]
         for model in MODELS
         for name in RATES
         for batch in BATCHES
@@ -206,7 +250,7 @@ def _gains(numbers: Numbers) -> list[Row]:
         (CC, RING, ("most",)),
         (RING, C1, ("most",)),
     ):
-        values = list(gains(numbers, ours, over).values())
+        values = list(gains(numbers, ours.name, over.name).values())
         for how in keys:
             value = fmean(values) if how == "mean" else max(values)
             what = f"{ours.name} over {over.name}, {how}"
