@@ -650,9 +650,7 @@ def advise_rails(topology: str) -> RailsAdvice:
         AntiphonError: as ``rails``.
     """
 
-def advise_trees(
-    ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb_per_s: float = 25.0
-) -> TreesAdvice:
+def advise_trees(ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb_per_s: float = 25.0) -> TreesAdvice:
     """Ring, tree and overlapped tree by the cost model of C-Cube (docs/trees.md).
 
     Args:

@@ -211,7 +211,7 @@ fn bad_requests() {
 fn the_schedule_does_not_grow_with_the_data() {
     let system = System::preset("tto").unwrap();
     let fabric = Fabric::parse("mesh:9x9").unwrap();
-    for name in ["ring", "ring-bi-odd", "ring-2d", "dbtree", "multitree", "tto", "direct"] {
+    for name in ["ring", "ring-bi-odd", "ring-2d", "dbtree", "multitree", "tto", "overlapped-tree", "direct"] {
         let size = |bytes| {
             let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, name).unwrap();
             (schedule.lanes.len(), schedule.transfers.len())
@@ -293,7 +293,8 @@ fn what_does_not_fit_memory_is_refused_at_once() {
 fn chunks_are_not_empty() {
     let system = System::preset("generic").unwrap();
     let fabric = Fabric::parse("mesh:4x4").unwrap();
-    for (spec, kind) in [("tto", Kind::AllReduce), ("multitree", Kind::Broadcast)] {
+    for (spec, kind) in [("tto", Kind::AllReduce), ("overlapped-tree", Kind::AllReduce), ("multitree", Kind::Broadcast)]
+    {
         for chunk in [1, 13, 50, 98_304] {
             let spec = format!("{spec}:chunk={chunk}");
             let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, &spec).unwrap();

@@ -53,15 +53,11 @@ impl Algorithm for OverlappedTree {
             None => vec![1, 2],
         };
         let chunk = options.get("chunk").map(|_| options.bytes("chunk", 0)).transpose()?;
-        let placed = match mapping {
-            "search" => search(request, &counts),
-            _ => vec![],
-        };
-        let placed = if placed.is_empty() {
-            counts.iter().map(|&trees| numbered(request.fabric, trees)).collect()
-        } else {
-            placed
-        };
+        // Where ranks share a link to a switch, the trees as they are numbered may do best.
+        let mut placed = if mapping == "search" { search(request, &counts) } else { vec![] };
+        if placed.is_empty() || request.fabric.has_switches() {
+            placed.extend(counts.iter().map(|&trees| numbered(request.fabric, trees)));
+        }
         let plans: Vec<Plan> = placed.into_iter().map(|trees| Plan::new(request, trees, overlap, chunk)).collect();
         // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
         let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);

@@ -27,13 +27,82 @@ pub fn table(fabric: &Fabric, trees: &[Tree], overlap: bool) -> Table {
         edge.down.iter().for_each(|&link| load[link as usize + usize::from(!overlap) * fabric.links.len()] += 1);
     }
     let least = load.into_iter().max().unwrap_or(1).max(1);
-    (least..).find_map(|stride| fill(fabric, trees, overlap, stride)).expect("with a slot a message there is room")
+    let table = |stride| {
+        let any = fill(fabric, trees, overlap, stride, None);
+        any.or_else(|| fill(fabric, trees, overlap, stride, Some(&residues(fabric, trees, overlap, stride)?)))
+    };
+    (least..).find_map(table).expect("with a slot a message there is room")
+}
+
+/// Slots modulo the stride, by tree and edge, of the message up and of that down.
+type Residues = Vec<Vec<[u32; 2]>>;
+
+/// Residues such that no link has two messages in one, if messages have at most two links each, as over a switch:
+/// the edges of a bipartite graph of links are coloured with as many colours as its degree (König 1916). `None` if
+/// the graph is another. O(messages * (stride + messages)).
+fn residues(fabric: &Fabric, trees: &[Tree], overlap: bool, stride: u32) -> Option<Residues> {
+    let mut residues: Residues = trees.iter().map(|tree| vec![[0; 2]; tree.edges.len()]).collect();
+    // The message of every link and residue, by tree, edge and direction.
+    let mut taken: Vec<Option<(usize, usize, usize)>> = vec![None; 2 * fabric.links.len() * stride as usize];
+    let ends = |(index, edge, down): (usize, usize, usize)| -> Vec<usize> {
+        let edge = &trees[index].edges[edge];
+        let offset = if overlap { 0 } else { down * fabric.links.len() };
+        (if down == 1 { &edge.down } else { &edge.up }).iter().map(|&link| offset + link as usize).collect()
+    };
+    let at = |end: usize, residue: u32| end * stride as usize + residue as usize;
+    // In the order in which they would go out if links were free.
+    let mut messages = vec![];
+    for (index, tree) in trees.iter().enumerate() {
+        for (number, edge) in tree.edges.iter().enumerate() {
+            let start = if overlap { tree.height() } else { 0 };
+            messages.push((tree.heights[edge.child as usize], (index, number, 0)));
+            messages.push((start + tree.depths[edge.parent as usize], (index, number, 1)));
+        }
+    }
+    messages.sort_unstable();
+    for (slot, message) in messages {
+        let ends_here = ends(message);
+        let free = |end: usize, residue: &u32| taken[at(end, *residue)].is_none();
+        let common = (slot..slot + stride).map(|slot| slot % stride);
+        let residue = match (common.clone().find(|r| ends_here.iter().all(|&end| free(end, r))), &ends_here[..]) {
+            (Some(residue), _) => residue,
+            (None, &[first, second]) => {
+                // Where both ends have room, but at other times: swap the two residues along a path.
+                let [here, there] = [first, second].map(|end| (0..stride).find(|residue| free(end, residue)));
+                let (here, there) = (here?, there?);
+                let (mut path, mut end, mut residue) = (vec![], second, here);
+                while let Some(next) = taken[at(end, residue)] {
+                    path.push((next, residue));
+                    residue = here + there - residue;
+                    let Some(other) = ends(next).into_iter().find(|&other| other != end) else { break };
+                    end = other;
+                    if end == first {
+                        return None;
+                    }
+                }
+                for &(next, residue) in &path {
+                    ends(next).into_iter().for_each(|end| taken[at(end, residue)] = None);
+                }
+                for (next, residue) in path {
+                    let swapped = here + there - residue;
+                    ends(next).into_iter().for_each(|end| taken[at(end, swapped)] = Some(next));
+                    residues[next.0][next.1][next.2] = swapped;
+                }
+                here
+            }
+            _ => return None,
+        };
+        ends_here.into_iter().for_each(|end| taken[at(end, residue)] = Some(message));
+        residues[message.0][message.1][message.2] = residue;
+    }
+    Some(residues)
 }
 
 /// A message that can be sent: earliest slot first, then the one with most before it.
 type Waiting = (Reverse<u32>, u32, Reverse<usize>, Reverse<usize>, bool);
 
-fn fill(fabric: &Fabric, trees: &[Tree], overlap: bool, stride: u32) -> Option<Table> {
+/// A list schedule: every message takes the first slot that is free on all its links, or that has its residue.
+fn fill(fabric: &Fabric, trees: &[Tree], overlap: bool, stride: u32, residues: Option<&Residues>) -> Option<Table> {
     let mut taken = vec![false; (if overlap { 1 } else { 2 }) * fabric.links.len() * stride as usize];
     let mut claim = |route: &[LinkId], phase: usize, earliest: u32| {
         let at = |link: LinkId, slot: u32| {
@@ -62,7 +131,13 @@ fn fill(fabric: &Fabric, trees: &[Tree], overlap: bool, stride: u32) -> Option<T
     while let Some((Reverse(earliest), _, Reverse(index), Reverse(edge), upwards)) = waiting.pop() {
         let (tree, ends) = (&trees[index], &trees[index].edges[edge]);
         let phase = usize::from(!upwards && !overlap);
-        let slot = claim(if upwards { &ends.up } else { &ends.down }, phase, earliest)?;
+        let slot = match residues {
+            Some(residues) => {
+                let residue = residues[index][edge][usize::from(!upwards)];
+                earliest + (residue + stride - earliest % stride) % stride
+            }
+            None => claim(if upwards { &ends.up } else { &ends.down }, phase, earliest)?,
+        };
         slots[phase] = slots[phase].max(slot + 1);
         let complete = if upwards {
             steps[index][edge].0 = slot;
