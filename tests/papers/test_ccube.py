@@ -191,7 +191,7 @@ def test_more_nodes(outcomes: dict[str, Outcome]) -> None:
         assert numbers["ratio", small, ranks] == pytest.approx(numbers["model", small, ranks], rel=0.2)
         assert numbers["turnaround", small, ranks] == pytest.approx(1)
     fabric = Scaled(32, MIB).ring(SETTINGS["ratio"]).network()
-    assert (fabric.ranks, len(fabric.links["from"])) == (32, 2 * (32 + 4 * 8))
+    assert (fabric.ranks, len(fabric.links["from"])) == (32, 2 * (32 + 2 * 16))
 
 
 def test_every_claim_is_checked(outcomes: dict[str, Outcome]) -> None:

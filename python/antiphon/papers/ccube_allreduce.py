@@ -221,7 +221,7 @@ def _out_of_order(record: Record) -> int:
 
 # --- Fig. 14 ------------------------------------------------------------------------------------
 
-HOSTS = 8
+HOSTS = 16
 """Nodes on a switch."""
 LINK_NS = 500
 FIG14_RANKS = (4, 8, 16, 32, 64, 128, 256)
@@ -253,7 +253,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class LeafSpine(Point):
-    """A collective on switches of eight nodes joined by one switch, with as many links up as down.
+    """A collective on switches of nodes joined by one switch, with as many links up as down.
 
     ``fabric`` is ``leaf-spine:SWITCHESxNODES``.
     """
