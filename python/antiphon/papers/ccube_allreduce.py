@@ -44,8 +44,8 @@ SLICE = 200_000
 SLICES = (SLICE // 2, SLICE, 2 * SLICE)
 FIG3_STYLES = {ONE_SHOT: Style("#0072b2"), LAYER_WISE: Style("#e69f00"), SLICING: Style("#d55e00")}
 NCCL = (
-    "The paper measured NCCL, whose steps take less than those of C-Cube's own kernels; here the fitted latency stands"
-    " for both. The claims say which latency would give the paper's 2."
+    "The paper measured NCCL, the latency of whose steps it does not state; here that of C-Cube's own kernels, which is"
+    " fitted, stands for both. The claims say which latency would give the paper's 2."
 )
 
 
