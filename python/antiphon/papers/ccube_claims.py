@@ -135,8 +135,8 @@ def _loss(name: str, most: int) -> Check:
         other = (busy + len(sizes[SLICING, SLICE]) * latency) / (busy + latency)
         step = latency / (2 * (RANKS - 1))
         comment = (
-            f"With the latency of C-Cube's kernels. NCCL's is not stated: {step / 1000:.1f} µs a step would give 2.0× for"
-            f" layers and {other:.1f}× for slices of {SLICE // 1000} kB."
+            f"With the latency of C-Cube's kernels. NCCL's is not stated: {step / 1000:.1f} µs a step would give 2.0×"
+            f" for layers and {other:.1f}× for slices of {SLICE // 1000} kB."
         )
         return Finding(f"{value:.1f}×", _holds(holds, value > least), comment)
 
