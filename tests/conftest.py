@@ -99,7 +99,10 @@ class Commands:
 
     def refused(self, *arguments: str) -> str:
         """The one clear line with which a command ends that must fail with status 2."""
-        result = self.invoke(*arguments)
+        return self.error(self.invoke(*arguments))
+
+    def error(self, result: Result) -> str:
+        """The one clear line of a command that failed with status 2."""
         assert result.exit_code == 2, result.output
         lines = result.stderr.splitlines()
         assert len(lines) == 1, result.stderr
