@@ -415,7 +415,7 @@ FIG_4 = Experiment(
     "Fig. 4. Cost of ring and tree",
     "The paper's equations for the ring (2) and for a tree with the best number of chunks (5), with the latency and the"
     f" rate of the DGX-1, {LATENCY_NS / 1000:g} µs and 25 GB/s: those of the paper's source are not stated. The ratio"
-    " depends on the size times the rate over the latency only, so another latency moves the sizes, not the lines.",
+    " depends on the size over rate times latency only, so another latency moves the sizes, not the lines.",
     lambda _quick: [],
     _fig4,
     columns=1,
