@@ -83,11 +83,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
 class Commands:
     """The command line in this process."""
 
-    def invoke(self, *arguments: str) -> Result:
+    def invoke(self, *arguments: str | Path) -> Result:
         """Runs a command, whatever comes of it."""
-        return CliRunner().invoke(main, arguments)
+        return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
-    def document(self, *arguments: str) -> dict[str, Any]:
+    def document(self, *arguments: str | Path) -> dict[str, Any]:
         """What a command prints with ``--json``."""
         result = self.invoke(*arguments, "--json")
         assert result.exit_code == 0, result.stderr
@@ -97,9 +97,12 @@ class Commands:
         assert parsed["version"] == antiphon.__version__
         return dict(parsed)
 
-    def refused(self, *arguments: str) -> str:
+    def refused(self, *arguments: str | Path) -> str:
         """The one clear line with which a command ends that must fail with status 2."""
-        result = self.invoke(*arguments)
+        return self.error(self.invoke(*arguments))
+
+    def error(self, result: Result) -> str:
+        """The one clear line of a command that failed with status 2."""
         assert result.exit_code == 2, result.output
         lines = result.stderr.splitlines()
         assert len(lines) == 1, result.stderr

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -50,37 +49,13 @@ RUN_KEYS = {
 }
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
-def document(*arguments: str) -> dict[str, Any]:
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert not result.stderr
-    parsed = json.loads(result.stdout)
-    assert parsed["schema"] == f"antiphon-{arguments[0]}/1"
-    assert parsed["version"] == antiphon.__version__
-    return dict(parsed)
-
-
 def antiphon_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "antiphon", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-def refused(result: Result, message: str = "") -> None:
-    """Checks that a command ended with status 2 and one clear line."""
-    assert result.exit_code == 2, result.output
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("error: ")
-    assert message in lines[0]
-    assert len(lines[0]) < 1000
-
-
-def test_compare() -> None:
-    comparison = document("compare", "mesh:4x4", *SMALL)
+def test_compare(commands: Any) -> None:
+    comparison = commands.document("compare", "mesh:4x4", *SMALL)
     assert comparison["runs"]
     times = [run["time_ns"] for run in comparison["runs"]]
     assert times == sorted(times)
@@ -95,38 +70,38 @@ def test_compare() -> None:
         assert "\n" not in refusal["reason"]
 
 
-def test_compare_prints_a_table() -> None:
-    result = invoke("compare", "mesh:3x3", *SMALL, "--algorithms", "ring-2d,tto", "--algorithms", "dbtree")
+def test_compare_prints_a_table(commands: Any) -> None:
+    result = commands.invoke("compare", "mesh:3x3", *SMALL, "--algorithms", "ring-2d,tto", "--algorithms", "dbtree")
     assert result.exit_code == 0, result.stderr
     for text in ("ring-2d", "tto", "dbtree", "Lower bound", "✓"):
         assert text in result.stdout
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_narrow_terminals_get_fewer_columns(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_terminals_get_fewer_columns(commands: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.terminal.open_console", lambda: Console(width=width, markup=False, highlight=False))
-    result = invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
+    result = commands.invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
     assert "…" not in result.stdout
     assert "halving-doubling │" in result.stdout
     assert ("without rank 56 │" in result.stdout) == (width >= 80)  # folded below
     assert ("Bus bandwidth" in result.stdout) == (width == 200)
 
 
-def test_equally_busy_links_are_in_order() -> None:
-    printed = invoke("simulate", "ring:4", "ring-bi", *SMALL).stdout
+def test_equally_busy_links_are_in_order(commands: Any) -> None:
+    printed = commands.invoke("simulate", "ring:4", "ring-bi", *SMALL).stdout
     rows = [line.split("│")[1] for line in printed[printed.index("Busiest") :].splitlines() if line.startswith("│")]
     assert rows == [f"{link:5} " for link in range(8)]
 
 
-def test_compare_refuses_when_nothing_runs() -> None:
-    result = invoke("compare", "switch:4", *SMALL, "--algorithms", "tto", "--json")
+def test_compare_refuses_when_nothing_runs(commands: Any) -> None:
+    result = commands.invoke("compare", "switch:4", *SMALL, "--algorithms", "tto", "--json")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["refused"][0]["algorithm"] == "tto"
     assert "no algorithm" in result.stderr
 
 
-def test_simulate() -> None:
-    run = document("simulate", "mesh:4x4", "ring", *SMALL, "--system", "tto", "--fidelity", "alpha-beta")
+def test_simulate(commands: Any) -> None:
+    run = commands.document("simulate", "mesh:4x4", "ring", *SMALL, "--system", "tto", "--fidelity", "alpha-beta")
     assert {key: type(run[key]) for key in RUN_KEYS} == RUN_KEYS
     assert run["fidelity"] == "alpha-beta"
     assert run["system"] == "tto"
@@ -136,67 +111,67 @@ def test_simulate() -> None:
     assert set(tables["links"][0]) == {"from", "to", "busy_ns", "utilization", "bytes", "packets"}
     assert len(tables["ranks"]) == 16
     assert tables["timeline"]
-    assert "Busiest links" in invoke("simulate", "mesh:4x4", "ring", *SMALL).stdout
+    assert "Busiest links" in commands.invoke("simulate", "mesh:4x4", "ring", *SMALL).stdout
 
 
 @pytest.mark.parametrize("collective", antiphon.collectives())
-def test_every_collective_runs_or_says_why(collective: str) -> None:
+def test_every_collective_runs_or_says_why(commands: Any, collective: str) -> None:
     comparison = json.loads(
-        invoke("compare", "ring:4", *SMALL, "--collective", collective, "--root", "1", "--json").stdout
+        commands.invoke("compare", "ring:4", *SMALL, "--collective", collective, "--root", "1", "--json").stdout
     )
     assert len(comparison["runs"]) + len(comparison["refused"]) == len(antiphon.algorithms())
     rooted = collective in ("broadcast", "reduce")
     assert all(run["root"] == (1 if rooted else None) for run in comparison["runs"])
 
 
-def test_show_and_verify_a_written_schedule(tmp_path: Path) -> None:
+def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    shown = document("show", "mesh:4x4", "ring", *SMALL, "--schedule-json", str(file))
+    shown = commands.document("show", "mesh:4x4", "ring", *SMALL, "--schedule-json", str(file))
     assert shown["steps"] == sum(phase["steps"] for phase in shown["phases"])
     assert len(shown["links"]) == 48
     assert shown["verified"]
     assert os.listdir(tmp_path) == ["ring.json"]
-    verified = document("verify", "mesh:4x4", "--schedule", str(file))
+    verified = commands.document("verify", "mesh:4x4", "--schedule", str(file))
     assert verified["verified"]
     assert verified["algorithm"] == shown["algorithm"]
-    assert document("verify", "mesh:4x4", "ring", *SMALL) == verified
-    assert "proven" in invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
+    assert commands.document("verify", "mesh:4x4", "ring", *SMALL) == verified
+    assert "proven" in commands.invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
 
 
-def test_verify_prints_the_counter_example(tmp_path: Path) -> None:
+def test_verify_prints_the_counter_example(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    invoke("show", "ring:4", "ring", *SMALL, "--schedule-json", str(file))
+    commands.invoke("show", "ring:4", "ring", *SMALL, "--schedule-json", str(file))
     schedule = json.loads(file.read_text())
     schedule["transfers"][0]["op"] = "copy"
     file.write_text(json.dumps(schedule))
-    result = invoke("verify", "ring:4", "--schedule", str(file), "--json")
+    result = commands.invoke("verify", "ring:4", "--schedule", str(file), "--json")
     assert result.exit_code == 2
     answer = json.loads(result.stdout)
     assert answer["verified"] is False
     assert "rank" in answer["counter_example"]
-    refused(invoke("verify", "ring:4", "--schedule", str(file)), "rank")
+    assert "rank" in commands.refused("verify", "ring:4", "--schedule", str(file))
 
 
-def test_bound() -> None:
-    bound = document("bound", "mesh:4x4", *SMALL)
+def test_bound(commands: Any) -> None:
+    bound = commands.document("bound", "mesh:4x4", *SMALL)
     figures = bound["bound"]
     assert bound["lower_bound_ns"] == max(value for key, value in figures.items() if key.endswith("_ns") and value)
     assert figures[f"{figures['binding']}_ns"] == bound["lower_bound_ns"]
-    assert figures["binding"] in invoke("bound", "mesh:4x4").stdout
+    assert figures["binding"] in commands.invoke("bound", "mesh:4x4").stdout
 
 
 @pytest.mark.parametrize("command", ["fabrics", "algorithms", "systems"])
-def test_lists(command: str) -> None:
-    rows = document(command)[command]
+def test_lists(commands: Any, command: str) -> None:
+    rows = commands.document(command)[command]
     assert rows
-    printed = invoke(command).stdout
+    printed = commands.invoke(command).stdout
     for row in rows:
         assert row.get("name", row.get("kind")) in printed
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell: str) -> None:
-    result = invoke("completion", shell)
+def test_completion(commands: Any, shell: str) -> None:
+    result = commands.invoke("completion", shell)
     assert result.exit_code == 0
     assert "_ANTIPHON_COMPLETE" in result.stdout
 
@@ -268,9 +243,11 @@ def test_algorithm_lists() -> None:
         (["compare", "mesh:4\udcff"], "UTF-8"),
     ],
 )
-def test_bad_input(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(
+    commands: Any, arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    refused(invoke(*arguments), message)
+    assert message in commands.refused(*arguments)
     assert not os.listdir(tmp_path)
 
 
@@ -278,35 +255,37 @@ def test_bad_input(arguments: list[str], message: str, tmp_path: Path, monkeypat
     "text",
     ["", "{", "null", "[]", "0", '{"schema": 1}', '{"schema": "antiphon-schedule/2"}', "\x00", "[" * 100_000, "é" * 10],
 )
-def test_bad_files(text: str, tmp_path: Path) -> None:
+def test_bad_files(commands: Any, text: str, tmp_path: Path) -> None:
     file = tmp_path / "hostile.json"
     file.write_text(text, "utf-8")
-    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)))
-    refused(invoke("compare", f"file:{file}"))
+    commands.refused("verify", "mesh:4x4", "--schedule", str(file))
+    commands.refused("compare", f"file:{file}")
 
 
-def test_undecodable_files(tmp_path: Path) -> None:
+def test_undecodable_files(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "hostile.json"
     file.write_bytes(b"\xff\xfe\x00")
-    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), "UTF-8")
+    assert "UTF-8" in commands.refused("verify", "mesh:4x4", "--schedule", str(file))
 
 
-def test_schedule_files_that_never_end(tmp_path: Path) -> None:
+def test_schedule_files_that_never_end(commands: Any, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in ("/dev/zero", str(pipe)):
-        refused(invoke("verify", "mesh:4x4", "--schedule", path), "not a regular file")
+        assert "not a regular file" in commands.refused("verify", "mesh:4x4", "--schedule", path)
 
 
-def test_errors_name_the_schedule_file(tmp_path: Path) -> None:
+def test_errors_name_the_schedule_file(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "damaged.json"
     file.write_text('{"schema": "antiphon-schedule/1", "surplus": 1}')
-    refused(invoke("verify", "mesh:4x4", "--schedule", str(file)), f"{file}: schedule: ")
+    assert f"{file}: schedule: " in commands.refused("verify", "mesh:4x4", "--schedule", str(file))
 
 
 @given(data=st.data())
 @settings(max_examples=30)
-def test_damaged_schedules_never_crash(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_damaged_schedules_never_crash(
+    commands: Any, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Changes one number or removes one key anywhere in a good schedule."""
     schedule = json.loads(antiphon.build(antiphon.Fabric("ring:4"), "ring", bytes=4096).to_json())
     place: Any = schedule
@@ -322,11 +301,11 @@ def test_damaged_schedules_never_crash(data: st.DataObject, tmp_path_factory: py
         place[key] = data.draw(st.sampled_from([0, 1, 2, 3, -1, 2**31, 2**32 - 1, 2**63, 2**64, 1.5, None, "x", []]))
     file = tmp_path_factory.mktemp("damaged") / "schedule.json"
     file.write_text(json.dumps(schedule))
-    result = invoke("verify", "ring:4", "--schedule", str(file))
+    result = commands.invoke("verify", "ring:4", "--schedule", str(file))
     assert result.exit_code in (0, 2)
     assert "internal" not in result.stderr
     if result.exit_code:
-        refused(result)
+        commands.error(result)
 
 
 KNOWN_WORDS = """
@@ -342,30 +321,34 @@ COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
 
 @given(command=COMMANDS, words=st.lists(WORDS, max_size=7))
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-def test_arguments_never_crash(command: str, words: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_arguments_never_crash(
+    commands: Any, command: str, words: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     with contextlib.chdir(tmp_path_factory.mktemp("fuzz")):
-        result = invoke(command, *words)
+        result = commands.invoke(command, *words)
         left = [name for name in os.listdir() if name.endswith(".tmp")]
     assert result.exit_code in (0, 2), result.output
     assert "Traceback" not in result.output
     assert "internal error" not in result.output
     assert not left
     if result.exit_code == 2 and not result.stderr.startswith("Usage"):
-        refused(result)
+        commands.error(result)
 
 
-def test_unexpected_failures_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_failures_are_one_line(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise RuntimeError("first line\nsecond line")
 
     monkeypatch.setattr(antiphon, "fabrics", broken)
-    refused(invoke("fabrics"), "internal error: RuntimeError: first line second line")
-    debugged = invoke("fabrics", "--debug")
+    assert "internal error: RuntimeError: first line second line" in commands.refused("fabrics")
+    debugged = commands.invoke("fabrics", "--debug")
     assert debugged.exit_code == 2
     assert "Traceback" in debugged.stderr
 
 
-def test_reports_replace_files_only_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_replace_files_only_when_complete(
+    commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "out.html"
     page.write_text("old")
 
@@ -374,20 +357,20 @@ def test_reports_replace_files_only_when_complete(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr("antiphon.reports.comparison.render", broken)
-        result = invoke("compare", "ring:4", *SMALL, "--report", str(page))
+        result = commands.invoke("compare", "ring:4", *SMALL, "--report", str(page))
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"
     assert page.read_text() == "old"
     assert os.listdir(tmp_path) == ["out.html"]
-    assert invoke("compare", "ring:4", *SMALL, "--report", str(page)).exit_code == 0
+    assert commands.invoke("compare", "ring:4", *SMALL, "--report", str(page)).exit_code == 0
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert os.listdir(tmp_path) == ["out.html"]
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user who can be refused")
-def test_read_only_folder(tmp_path: Path) -> None:
+def test_read_only_folder(commands: Any, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    refused(invoke("compare", "ring:4", *SMALL, "--report", str(tmp_path / "out.html")), "Permission denied")
+    assert "Permission denied" in commands.refused("compare", "ring:4", *SMALL, "--report", str(tmp_path / "out.html"))
 
 
 def test_ctrl_c_ends_a_long_run() -> None:
@@ -442,7 +425,7 @@ def test_poor_outputs(redirection: str) -> None:
     assert ("ring on ring:4" in done.stdout) == (redirection == "")
 
 
-def test_every_key_is_documented() -> None:
+def test_every_key_is_documented(commands: Any) -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
     text = (docs / "json.md").read_text("utf-8")
 
@@ -470,7 +453,7 @@ def test_every_key_is_documented() -> None:
         ("algorithms",),
         ("systems",),
     ):
-        missing = [key for key in keys(document(*command)) if f"`{key}`" not in text]
+        missing = [key for key in keys(commands.document(*command)) if f"`{key}`" not in text]
         assert not missing, f"docs/json.md says nothing about {missing} of {command[0]}"
     schedule = antiphon.build(antiphon.Fabric("ring:4"), "ring").to_json()
     text = (docs / "schedule.md").read_text("utf-8")

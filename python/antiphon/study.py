@@ -54,7 +54,7 @@ class Point(Job):
         bytes: size of the full buffer.
         system: preset.
         changes: parameters of the system that are replaced, as arguments of ``System.with_``.
-        tables: tables of the result to keep: ``links``, ``ranks``, ``timeline``.
+        tables: tables of the result to keep: ``links``, ``ranks``, ``timeline``, ``chunks``.
     """
 
     fabric: str
@@ -67,10 +67,14 @@ class Point(Job):
     root: int = 0
     tables: tuple[str, ...] = ()
 
+    def network(self) -> Fabric:
+        """The fabric."""
+        return Fabric(self.fabric)
+
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Proves and times it; what does not fit the fabric is a record that says so."""
         try:
-            fabric, system = Fabric(self.fabric), System(self.system).with_(**dict(self.changes))
+            fabric, system = self.network(), System(self.system).with_(**dict(self.changes))
             schedule = build(fabric, self.algorithm, self.collective, self.bytes, system, self.root)
             done = run(fabric, schedule, system, self.fidelity, progress=progress)
         except AntiphonError as error:

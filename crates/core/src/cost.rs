@@ -103,6 +103,9 @@ impl Formula {
         // negative, it is positive in one interval.
         let (c, k, l) = (other.data - self.data, other.both - self.both, other.latencies - self.latencies);
         let bytes = |x: f64| {
+            if x.is_infinite() {
+                return MAX_BYTES;
+            }
             let bytes = x * x * step.latency_ps as f64 * step.rate.0 as f64 / 1e12;
             (bytes as Bytes).min(MAX_BYTES)
         };
@@ -287,6 +290,10 @@ mod tests {
                 assert!(last == MAX_BYTES || !faster(last + 1), "{way:?}");
             }
         }
+        // Without latency there are no small sizes.
+        let instant = Step { latency_ps: 0, ..NVLINK };
+        let ring_faster: Vec<_> = super::ways(8, 64, instant).unwrap().iter().map(|way| way.ring_faster).collect();
+        assert_eq!(ring_faster, [None, Some((1, MAX_BYTES)), None, None, None, None, None]);
         assert_eq!(super::ways(1, 1, NVLINK).unwrap_err().code, Code::BadSize);
         assert_eq!(super::ways(u32::MAX, 1, NVLINK).unwrap_err().code, Code::BadSize);
     }

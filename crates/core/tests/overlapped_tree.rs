@@ -4,7 +4,7 @@ use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::cost::{Pipeline, height};
 use antiphon_core::error::Code;
-use antiphon_core::fabric::{Fabric, NodeId};
+use antiphon_core::fabric::{Fabric, Link, Node, NodeId, Shape};
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
@@ -267,6 +267,25 @@ fn no_slot_of_a_switch_is_lost() {
         {
             let schedule = build(&fabric, &system("generic"), 1 << 20, &format!("mapping=numbered,{options}"));
             assert_eq!(schedule.lanes[0].stride, stride, "{ranks} ranks, {options}");
+        }
+    }
+}
+
+/// Two levels of switches: routes of two and of four links.
+#[test]
+fn two_levels_of_switches() {
+    let (leaves, hosts) = (2, 8);
+    let ranks = leaves * hosts;
+    let mut nodes: Vec<Node> = (0..ranks).map(|rank| Node::rank(rank, [f64::from(rank)])).collect();
+    nodes.extend((0..=leaves).map(|number| Node::switch(format!("switch-{number}"), [f64::from(number)])));
+    let host_links = (0..ranks).map(|rank| Link::new(rank, ranks + rank / hosts, "leaf"));
+    let spine_links =
+        (0..leaves).flat_map(|leaf| (0..hosts).map(move |_| Link::new(ranks + leaf, ranks + leaves, "spine")));
+    let links = host_links.chain(spine_links).flat_map(|link| [link.clone(), link.reversed()]).collect();
+    let fabric = Fabric::new("leaf-spine", Shape::Graph, nodes, links).unwrap();
+    for mapping in ["numbered", "search"] {
+        for options in ["trees=1", "trees=2", "trees=1,overlap=no", "trees=2,overlap=no"] {
+            build(&fabric, &system("dgx1"), 1 << 20, &format!("mapping={mapping},{options}"));
         }
     }
 }

@@ -5,11 +5,11 @@
 ``reproduction`` (the work), ``plots`` and ``page``.
 """
 
-from antiphon.papers import themis, tto
+from antiphon.papers import ccube, themis, tto
 from antiphon.papers.model import Paper
 from antiphon.papers.reproduction import Reproduction, reproduce
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tto.PAPER, themis.PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER)}
 """All papers, by the name the command line knows."""
 
 __all__ = ["PAPERS", "Paper", "Reproduction", "reproduce"]

@@ -157,6 +157,8 @@ class Lines:
     y_max: float | None = None
     reference: float | None = None
     """A horizontal line; the y axis then need not begin at zero."""
+    log: bool = False
+    """Whether the y axis is logarithmic."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from antiphon.papers.model import Bars, Chart, Lines, Spans, Style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT, HEIGHT_OF_SPANS = 9.6, 3.9, 2.2
+WIDTH, HEIGHT = 9.6, 3.9
 """Inches of the whole width and of one row of charts."""
+HEIGHT_OF_SPANS, HEIGHT_OF_TRACK = 1.4, 0.4
+"""Inches of a row of charts of spans without its tracks, and of each track."""
 LEGEND_CHARACTERS = 110
 """In one line of the legend, with ``LEGEND_MARK`` for each mark."""
 LEGEND_MARK = 8
@@ -66,7 +68,8 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
     drawn = {label for chart in charts for label in _labels(chart)}
     labels = [label for label in styles if label in drawn]
     with matplotlib.rc_context(SETTINGS):
-        height = HEIGHT_OF_SPANS if all(isinstance(chart, Spans) for chart in charts) else HEIGHT
+        tracks = [len(chart.tracks) for chart in charts if isinstance(chart, Spans)]
+        height = HEIGHT_OF_SPANS + HEIGHT_OF_TRACK * max(tracks) if len(tracks) == len(charts) else HEIGHT
         figure = Figure(figsize=(WIDTH, height * rows + 0.55), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for chart, place in zip(charts, axes, strict=False):
@@ -152,10 +155,13 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
         place.margins(x=0)
     place.set_xlabel(chart.x_label)
     place.set_ylabel(chart.y_label)
-    if chart.reference is None:
-        place.set_ylim(0, chart.y_max)
-    else:
+    if chart.reference is not None:
         place.axhline(chart.reference, color="#1b2230", linewidth=1)
+    if chart.log:
+        place.set_yscale("log")
+        place.yaxis.set_major_formatter("{x:g}")
+    elif chart.reference is None:
+        place.set_ylim(0, chart.y_max)
 
 
 def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:

@@ -59,6 +59,9 @@ fn residues(fabric: &Fabric, trees: &[Tree], overlap: bool, stride: u32) -> Opti
             messages.push((start + tree.depths[edge.parent as usize], (index, number, 1)));
         }
     }
+    if messages.iter().any(|&(_, message)| ends(message).len() > 2) {
+        return None;
+    }
     messages.sort_unstable();
     for (slot, message) in messages {
         let ends_here = ends(message);
