@@ -312,32 +312,57 @@ fn chunks_are_not_empty() {
 #[test]
 fn combs_reach_the_bound() {
     let system = System::preset("tto").unwrap();
-    let collective = Collective::new(Kind::AllReduce);
-    let time = |fabric: &Fabric, bytes, name| {
-        let schedule = algorithm::build(fabric, &system, collective, bytes, name).unwrap();
-        assert!(name != "combs" || schedule.excluded.is_empty());
-        verify(fabric, &schedule).unwrap();
-        simulate(fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps
-    };
-    for (spec, ring) in
-        [("mesh:4x4", "ring-bi"), ("mesh:5x5", "ring-bi-odd"), ("mesh:8x8", "ring-bi"), ("mesh:9x9", "ring-bi-odd")]
-    {
+    let time = |fabric: &Fabric, bytes, name| packet_time(fabric, &system, bytes, name).unwrap();
+    for (spec, ring, over_tto) in [
+        ("mesh:4x4", "ring-bi", 1.06),
+        ("mesh:5x5", "ring-bi-odd", 1.11),
+        ("mesh:8x8", "ring-bi", 1.17),
+        ("mesh:9x9", "ring-bi-odd", 1.18),
+    ] {
         let fabric = Fabric::parse(spec).unwrap();
-        for bytes in [64 << 10, 512 << 10, 4 << 20, 128 << 20] {
+        for bytes in [64 << 10, 512 << 10, 4 << 20, 128 << 20, 1 << 30] {
             let combs = time(&fabric, bytes, "combs");
-            for other in ["tto", ring] {
-                assert!(combs <= time(&fabric, bytes, other), "{spec}, {bytes} bytes, {other}");
-            }
+            let (tto, ring) = (time(&fabric, bytes, "tto"), time(&fabric, bytes, ring));
+            assert!(combs <= tto && combs <= ring, "{spec}, {bytes} bytes: {combs}, tto {tto}, ring {ring}");
+            assert!(bytes < 128 << 20 || tto as f64 >= over_tto * combs as f64, "{spec}, {bytes} bytes: {combs} {tto}");
         }
     }
-    for spec in ["mesh:4x4", "mesh:8x8", "mesh:9x9", "mesh:16x16", "mesh:3x5", "mesh:4x8", "mesh:8x9"] {
-        let fabric = Fabric::parse(spec).unwrap();
+    for spec in BOUND_MESHES.into_iter().chain(["mesh:16x16"]) {
         for bytes in [128 << 20, 1 << 30] {
-            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap().time_ps;
-            let combs = time(&fabric, bytes, "combs");
-            assert!(combs as f64 <= 1.03 * bound as f64, "{spec}, {bytes} bytes: {combs} {bound}");
+            combs_reach(spec, bytes, Fidelity::Packet);
         }
     }
+}
+
+const BOUND_MESHES: [&str; 6] = ["mesh:4x4", "mesh:8x8", "mesh:9x9", "mesh:3x5", "mesh:4x8", "mesh:8x9"];
+
+/// Combs use every link alike and take at most 3 % longer than the bound; no chiplet is left out.
+fn combs_reach(spec: &str, bytes: u64, fidelity: Fidelity) {
+    let (fabric, system, collective) =
+        (Fabric::parse(spec).unwrap(), System::preset("tto").unwrap(), Collective::new(Kind::AllReduce));
+    let schedule = algorithm::build(&fabric, &system, collective, bytes, "combs").unwrap();
+    assert!(schedule.excluded.is_empty());
+    let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+    let bound = lower_bound(&fabric, &system, collective, bytes).unwrap().time_ps;
+    assert!(result.time_ps as f64 <= 1.03 * bound as f64, "{spec}, {bytes} bytes: {} {bound}", result.time_ps);
+    // Up and down every tree: N - 1 links each way for its share of the bytes, padded to packets. For less data
+    // some of the 127 combs of 8x9 are through sooner than all.
+    let loads = || result.links.iter().map(|link| link.bytes);
+    let (least, most) = (loads().min().unwrap(), loads().max().unwrap());
+    assert!(least == most || spec == "mesh:8x9" && bytes < 1 << 30, "{spec}, {bytes} bytes: {least} to {most}");
+    let share = 2 * u128::from(bytes) * (fabric.ranks() as u128 - 1) / fabric.links.len() as u128;
+    assert!(u128::from(most) <= share + share / 100, "{spec}, {bytes} bytes: {most}, bound {share}");
+}
+
+#[test]
+#[ignore = "two minutes"]
+fn combs_reach_the_bound_in_flits() {
+    for spec in BOUND_MESHES {
+        for bytes in [128 << 20, 1 << 30] {
+            combs_reach(spec, bytes, Fidelity::Flit);
+        }
+    }
+    combs_reach("mesh:16x16", 128 << 20, Fidelity::Flit);
 }
 
 /// Time of a proven schedule in packets.
