@@ -355,7 +355,7 @@ fn combs_reach(spec: &str, bytes: u64, fidelity: Fidelity) {
 }
 
 #[test]
-#[ignore = "two minutes"]
+#[ignore = "five minutes"]
 fn combs_reach_the_bound_in_flits() {
     for spec in BOUND_MESHES {
         for bytes in [128 << 20, 1 << 30] {
