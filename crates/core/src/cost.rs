@@ -150,6 +150,25 @@ impl Pipeline {
         self.steps(chunks).saturating_mul(step.time_ps(bytes.div_ceil(chunks)))
     }
 
+    /// Time of `bytes` in `chunks` equal chunks where links send on while what they have sent is on its way, so that
+    /// only the first chunk's steps take their latency.
+    pub fn streamed_ps(self, step: Step, bytes: Bytes, chunks: u64) -> Picos {
+        let chunks = chunks.max(1);
+        let chunk = bytes.div_ceil(chunks);
+        let first = self.first.saturating_mul(step.time_ps(chunk));
+        first.saturating_add(((chunks - 1) * self.stride).saturating_mul(step.rate.time_for(chunk)))
+    }
+
+    /// The fewest chunks of `unit` bytes times a power of two whose [`Pipeline::streamed_ps`] is within 1/256 of the
+    /// shortest.
+    pub fn streamed_chunks(self, step: Step, bytes: Bytes, unit: Bytes) -> u64 {
+        let chunks =
+            (0..64).map_while(|exponent| unit.max(1).checked_mul(1 << exponent)).map(|size| bytes.div_ceil(size));
+        let timed = chunks.map(|chunks| (self.streamed_ps(step, bytes, chunks), chunks.max(1)));
+        let best = timed.clone().map(|(time, _)| time).min().unwrap_or(0);
+        timed.filter(|(time, _)| *time <= best + best / 256).map(|(_, chunks)| chunks).min().unwrap_or(1)
+    }
+
     /// The number of chunks with the shortest time, of whole 4-byte elements.
     ///
     /// Next to the minimum of `(first - stride + stride K) (a + b N / K)`, at `sqrt((first / stride - 1) b N / a)`.
@@ -296,6 +315,19 @@ mod tests {
         assert_eq!(ring_faster, [None, Some((1, MAX_BYTES)), None, None, None, None, None]);
         assert_eq!(super::ways(1, 1, NVLINK).unwrap_err().code, Code::BadSize);
         assert_eq!(super::ways(u32::MAX, 1, NVLINK).unwrap_err().code, Code::BadSize);
+    }
+
+    /// Six steps of latency, and every byte once over the link but for 1/256.
+    #[test]
+    fn streams_pay_latency_once() {
+        let pipeline = Pipeline::tree(3, true);
+        let time = |chunks| pipeline.streamed_ps(NVLINK, 64 << 20, chunks);
+        let chunks = pipeline.streamed_chunks(NVLINK, 64 << 20, 4096);
+        let least = 6 * NVLINK.latency_ps + NVLINK.rate.time_for(64 << 20);
+        assert!(least < time(chunks) && time(chunks) < least + least / 100, "{chunks}: {} {least}", time(chunks));
+        assert!(time(chunks / 2) > time(1 << 14) + time(1 << 14) / 256);
+        assert_eq!(pipeline.streamed_chunks(NVLINK, 100, 4096), 1);
+        assert!(pipeline.streamed_chunks(NVLINK, MAX_BYTES, 1) < MAX_CHUNKS);
     }
 
     proptest! {

@@ -58,11 +58,13 @@ impl Algorithm for OverlappedTree {
         if placed.is_empty() || request.fabric.has_switches() {
             placed.extend(counts.iter().map(|&trees| numbered(request.fabric, trees)));
         }
-        let plans: Vec<Plan> = placed.into_iter().map(|trees| Plan::new(request, trees, overlap, chunk)).collect();
+        let streams = pacing == "pipelined";
+        let plan = |trees| Plan::new(request, trees, overlap, streams, chunk);
+        let plans: Vec<Plan> = placed.into_iter().map(plan).collect();
         // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
         let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
         let plan = plans.iter().find(|plan| plan.time_ps <= best + best / 64).expect("at least one way to place trees");
-        plan.schedule(request, overlap, pacing == "stop-and-wait")
+        plan.schedule(request, overlap, streams)
     }
 }
 
@@ -99,7 +101,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(request: &Request, trees: Vec<Tree>, overlap: bool, chunk: Option<Bytes>) -> Self {
+    fn new(request: &Request, trees: Vec<Tree>, overlap: bool, streams: bool, chunk: Option<Bytes>) -> Self {
         let (fabric, system) = (request.fabric, request.system);
         let table = table(fabric, &trees, overlap);
         // A step of the slowest edge.
@@ -116,16 +118,24 @@ impl Plan {
         let pipeline = Pipeline { first: table.first.into(), stride: u64::from(phases * table.stride) };
         let bytes = request.bytes.div_ceil(trees.len() as u64);
         let unit = if system.packet.fixed_size { system.packet.payload_bytes } else { 4 };
-        let chunk = chunk.unwrap_or_else(|| bytes.div_ceil(pipeline.best_chunks(step, bytes)));
+        // Links with messages of several edges wait for them in turn, and so for their latencies.
+        let streams = streams && table.stride == 1;
+        let chunk = chunk.unwrap_or_else(|| {
+            bytes.div_ceil(match streams {
+                true => pipeline.streamed_chunks(step, bytes, system.packet.payload_bytes),
+                false => pipeline.best_chunks(step, bytes),
+            })
+        });
         let chunk = chunk.min(bytes).next_multiple_of(unit);
-        let time_ps = pipeline.time_ps(step, bytes.next_multiple_of(chunk), bytes.div_ceil(chunk));
+        let time = if streams { Pipeline::streamed_ps } else { Pipeline::time_ps };
+        let time_ps = time(pipeline, step, bytes.next_multiple_of(chunk), bytes.div_ceil(chunk));
         Plan { trees, table, chunk, time_ps }
     }
 
-    fn schedule(&self, request: &Request, overlap: bool, stop_and_wait: bool) -> Result<Schedule> {
+    fn schedule(&self, request: &Request, overlap: bool, streams: bool) -> Result<Schedule> {
         let mut builder = request.builder();
         builder.schedule.conflict_free = true;
-        builder.schedule.pacing = if stop_and_wait { Pacing::StopAndWait } else { Pacing::Pipelined };
+        builder.schedule.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
         let stride = self.table.stride;
         for tree in 0..self.trees.len() {
             let (offset, bytes) = shard(request.bytes, self.trees.len(), tree);
