@@ -164,6 +164,10 @@ fn pairs_without_a_shared_link() {
         assert!(schedule.lanes.iter().all(|lane| lane.stride == 1), "{spec}");
         assert_eq!(heights.iter().max(), Some(&expected), "{spec}: {heights:?}");
     }
+    // 128 edges for 126: only the packing finds it.
+    let torus = Fabric::parse("torus:8x8").unwrap();
+    let schedule = build(&torus, &system("generic"), 64 << 20, "");
+    assert_eq!((schedule.lanes.len(), schedule.lanes[0].stride), (2, 1));
     // 112 edges, and two spanning trees have 126.
     let mesh = Fabric::parse("mesh:8x8").unwrap();
     let schedule = build(&mesh, &system("generic"), 64 << 20, "");

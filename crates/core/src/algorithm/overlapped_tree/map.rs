@@ -3,14 +3,17 @@
 //! An edge of a tree may be a detour over ranks that only forward (C-Cube section IV-A). Where no link carries
 //! two edges in one direction, reduction and broadcast of all trees run at once without a conflict.
 
+use crate::algorithm::packing::Graph;
 use crate::algorithm::{dbtree, multitree};
 use crate::fabric::{Fabric, LinkId, NodeId, Router};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most directed links of a fabric that is searched.
 const MAX_LINKS: usize = 1 << 16;
+/// Most directed links of a fabric that trees are packed into.
+const MAX_PACKED: usize = 1 << 12;
 /// Links that all tries of one height may look at.
 const MAX_WORK: usize = 1 << 20;
 /// Tries for every height.
@@ -166,6 +169,46 @@ impl<'a> Mapper<'a> {
             }
         }
         None
+    }
+
+    /// `trees` spanning trees without detours that share no link, if there are such: by matroid union.
+    pub fn packed(&self, trees: usize) -> Option<Vec<Tree>> {
+        if self.fabric.links.len() > MAX_PACKED {
+            return None;
+        }
+        // Links of every edge from its lower rank to the higher one.
+        let mut links: BTreeMap<(u32, u32), Vec<LinkId>> = BTreeMap::new();
+        for (id, link) in (0..).zip(&self.fabric.links) {
+            let rank = |node: NodeId| self.fabric.nodes[node as usize].rank;
+            let (from, to) = (rank(link.from)?, rank(link.to)?);
+            if from < to {
+                links.entry((from, to)).or_default().push(id);
+            }
+        }
+        let graph = Graph::new(self.fabric.ranks(), links.keys().copied());
+        let most: Vec<u32> = links.values().map(|links| links.len() as u32).collect();
+        let packed = graph.pack(&most, trees, graph.centre())?;
+        let mut edge = |child: u32, parent: u32| {
+            let ends = (child.min(parent), child.max(parent));
+            let link = links.get_mut(&ends).and_then(Vec::pop).expect("a link for every tree on an edge");
+            let twin = self.twins[link as usize];
+            let (up, down) = if child < parent { (link, twin) } else { (twin, link) };
+            Edge { child, parent, up: vec![up], down: vec![down] }
+        };
+        let mut tree = |parents: Vec<Option<u32>>| {
+            let mut edges: Vec<Edge> = Vec::with_capacity(parents.len() - 1);
+            let mut level: Vec<u32> =
+                (0..).zip(&parents).filter_map(|(rank, up)| up.is_none().then_some(rank)).collect();
+            while !level.is_empty() {
+                let below =
+                    (0..).zip(&parents).filter_map(|(rank, &up)| Some((rank, up.filter(|up| level.contains(up))?)));
+                let below: Vec<(u32, u32)> = below.collect();
+                edges.extend(below.iter().map(|&(child, parent)| edge(child, parent)));
+                level = below.into_iter().map(|(child, _)| child).collect();
+            }
+            Tree::new(edges)
+        };
+        Some(packed.into_iter().map(&mut tree).collect())
     }
 
     fn grow(

@@ -76,7 +76,8 @@ fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
         let mut lowest = u32::MAX;
         let further = (CAPACITIES.ilog2() + 1..=request.ranks().ilog2() + 2).map(|exponent| 1 << exponent);
         for capacity in (1..=CAPACITIES).chain(further) {
-            if let Some(found) = mapper.search(trees, capacity) {
+            let packed = || if capacity == 1 { mapper.packed(trees) } else { None };
+            if let Some(found) = mapper.search(trees, capacity).or_else(packed) {
                 let height = found.iter().map(Tree::height).max().unwrap_or(0);
                 // A link that is used more often must make up for it.
                 if height < lowest {
