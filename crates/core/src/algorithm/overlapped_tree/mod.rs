@@ -61,7 +61,10 @@ impl Algorithm for OverlappedTree {
         let plans: Vec<Plan> = placed.into_iter().map(|trees| Plan::new(request, trees, overlap, chunk)).collect();
         // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
         let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
-        let plan = plans.iter().find(|plan| plan.time_ps <= best + best / 64).expect("at least one way to place trees");
+        let plan = plans
+            .iter()
+            .find(|plan| plan.time_ps <= best.saturating_add(best / 64))
+            .expect("at least one way to place trees");
         plan.schedule(request, overlap, pacing == "stop-and-wait")
     }
 }
