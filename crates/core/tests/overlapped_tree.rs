@@ -293,3 +293,10 @@ fn two_levels_of_switches() {
         }
     }
 }
+
+/// Times beyond 64-bit picoseconds, in the model that chooses trees, are no reason to find none.
+#[test]
+fn endless_times_are_compared() {
+    let fabric = Fabric::parse("ring:4@0.000000001").unwrap();
+    build(&fabric, &system("tto"), 37_000_000, "");
+}

@@ -8,7 +8,7 @@
 use super::packing::Graph;
 use super::trees::{self, Planter, Table};
 use super::{Algorithm, Info, Request};
-use crate::bound::{Edge, strength_of, symmetric_edges};
+use crate::bound::{Edge, parallel_links, strength_of, symmetric_edges};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::Schedule;
@@ -42,7 +42,8 @@ impl Algorithm for Forest {
         if edges.len() > MOST_EDGES {
             return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
         }
-        let packings = packings(ranks, &edges, trees::most(request));
+        let links = parallel_links(request.fabric, request.system).expect("every edge has links");
+        let packings = packings(ranks, &edges, &links, trees::most(request));
         let flit_times = trees::flit_times(request);
         let mut planter = Planter::new(request.fabric, &flit_times);
         let tables = packings.iter().map(|trees| {
@@ -58,13 +59,13 @@ type Parents = Vec<Option<u32>>;
 
 /// A lowest tree, then packings of more and more trees that load the links more and more evenly: the last
 /// one exactly, unless it would have more than `most` or [`MOST_TREES`] trees, or [`MOST_EDGES`] edges.
-fn packings(ranks: usize, edges: &[Edge], most: usize) -> Vec<Vec<Parents>> {
+fn packings(ranks: usize, edges: &[Edge], links: &[[Vec<u128>; 2]], most: usize) -> Vec<Vec<Parents>> {
     let graph = Graph::new(ranks, edges.iter().map(|&(a, b, _)| (a, b)));
     let centre = graph.centre();
-    let fastest = edges.iter().map(|edge| edge.2).max().unwrap_or(1);
+    let fastest = links.iter().flatten().flatten().copied().max().unwrap_or(1);
     let strength = strength_of(ranks, edges);
     let (crossing, parts) = (strength.crossing, u128::from(strength.parts) - 1);
-    // Uses of the fastest edge by the smallest packing that is exact.
+    // Uses of the fastest link by the smallest packing that is exact.
     let exact = parts / gcd(crossing, parts) * fastest;
     let fewer =
         (0..).flat_map(|exponent| [2u128 << exponent >> 1, 3 << exponent >> 1]).take_while(|&uses| uses < exact);
@@ -72,8 +73,10 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Vec<Vec<Parents>> {
     let most = most.min(MOST_TREES);
     let mut best = (0, 1);
     for uses in fewer.chain([exact]) {
-        let room = |&(a, b, capacity): &Edge| (a, b, capacity * uses / fastest);
-        let room: Vec<Edge> = edges.iter().map(room).collect();
+        // Every one of parallel links holds whole trees.
+        let whole = |links: &Vec<u128>| links.iter().map(|capacity| capacity * uses / fastest).sum::<u128>();
+        let room = |(&(a, b, _), [there, back]): (&Edge, &[Vec<u128>; 2])| (a, b, whole(there).min(whole(back)));
+        let room: Vec<Edge> = edges.iter().zip(links).map(room).collect();
         let count = if room.iter().zip(edges).all(|(room, edge)| room.2 * fastest == edge.2 * uses) {
             crossing * uses / (parts * fastest)
         } else {
@@ -83,7 +86,7 @@ fn packings(ranks: usize, edges: &[Edge], most: usize) -> Vec<Vec<Parents>> {
         if count > most as u128 || count * (ranks as u128 - 1) > MOST_EDGES as u128 {
             break;
         }
-        // Trees for every use of the fastest edge.
+        // Trees for every use of the fastest link.
         if count * best.1 > best.0 * uses {
             best = (count, uses);
             let most: Vec<u32> = room.iter().map(|edge| edge.2.min(count) as u32).collect();
@@ -152,7 +155,8 @@ mod tests {
             let fabric = fabric(nodes, &edges);
             let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
             let strength = strength_of(nodes, &edges);
-            let packings = packings(nodes, &edges, usize::MAX);
+            let links = parallel_links(&fabric, &System::preset("ideal").unwrap()).unwrap();
+            let packings = packings(nodes, &edges, &links, usize::MAX);
             let trees = packings.last().unwrap();
             let time = |load: u128, capacity: u128| load * strength.crossing <= capacity * trees.len() as u128 * (u128::from(strength.parts) - 1);
             for (load, edge) in loads(nodes, &edges, trees).into_iter().zip(&edges) {
@@ -166,7 +170,8 @@ mod tests {
     fn parallel_links_share_the_trees() {
         let fabric = Fabric::parse("dgx1v").unwrap();
         let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
-        let packings = packings(8, &edges, usize::MAX);
+        let links = parallel_links(&fabric, &System::preset("ideal").unwrap()).unwrap();
+        let packings = packings(8, &edges, &links, usize::MAX);
         let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
         let trees: Vec<_> = packings.last().unwrap().iter().map(|parents| planter.plant(parents)).collect();
         let mut loads = vec![0; fabric.links.len()];
@@ -180,6 +185,31 @@ mod tests {
         table.assert_free();
     }
 
+    /// Also where all edges have as many parallel links, none is left idle.
+    #[test]
+    fn all_of_parallel_links_are_used() {
+        for (nodes, ring, count) in [(2, false, 3), (4, false, 2), (3, true, 4), (4, true, 2), (4, true, 7)] {
+            let around = (0..nodes - u32::from(!ring)).map(|node| (node, (node + 1) % nodes, 3));
+            let edges: Vec<_> = around.flat_map(|edge| vec![edge; count]).collect();
+            let fabric = fabric(nodes as usize, &edges);
+            let system = System::preset("ideal").unwrap();
+            let edges = symmetric_edges(&fabric, &system).unwrap();
+            let links = parallel_links(&fabric, &system).unwrap();
+            let packings = packings(nodes as usize, &edges, &links, usize::MAX);
+            let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
+            let trees: Vec<_> = packings.last().unwrap().iter().map(|parents| planter.plant(parents)).collect();
+            let mut loads = vec![0; fabric.links.len()];
+            for parent in trees.iter().flat_map(|tree| tree.parents.iter().flatten()) {
+                loads[parent.up as usize] += 1;
+                loads[parent.down as usize] += 1;
+            }
+            let strength = strength_of(nodes as usize, &edges);
+            let most: u128 = *loads.iter().max().unwrap();
+            let limit = trees.len() as u128 * (u128::from(strength.parts) - 1);
+            assert_eq!(most * strength.crossing, limit, "{nodes} nodes, ring: {ring}, {count} links");
+        }
+    }
+
     /// Between edges of rates 1 and 3/2 every link keeps its places.
     #[test]
     fn slow_links_have_wider_places() {
@@ -187,7 +217,8 @@ mod tests {
         let system = System::preset("ideal").unwrap();
         let edges = symmetric_edges(&fabric, &system).unwrap();
         let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
-        for packing in packings(9, &edges, usize::MAX) {
+        let links = parallel_links(&fabric, &system).unwrap();
+        for packing in packings(9, &edges, &links, usize::MAX) {
             let mut planter = Planter::new(&fabric, &flit_times);
             let trees = packing.iter().map(|parents| planter.plant(parents)).collect();
             Table::listed(&flit_times, trees).assert_free();

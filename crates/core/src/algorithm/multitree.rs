@@ -127,17 +127,16 @@ fn free_route(
     None
 }
 
-/// The link in the opposite direction, for every link; parallel links pair up in order.
-pub(super) fn twins(fabric: &Fabric) -> Option<Vec<LinkId>> {
-    let parallel =
-        |from: NodeId, to: NodeId| fabric.out_links(from).iter().copied().filter(move |&id| fabric.link(id).to == to);
-    (0..fabric.links.len() as LinkId)
-        .map(|id| {
-            let link = fabric.link(id);
-            let index = parallel(link.from, link.to).position(|other| other == id)?;
-            parallel(link.to, link.from).nth(index)
-        })
-        .collect()
+/// The link in the opposite direction, for every link that has one; parallel links pair up in order.
+pub(super) fn twins(fabric: &Fabric) -> impl Iterator<Item = Option<LinkId>> {
+    let parallel = move |from: NodeId, to: NodeId| {
+        fabric.out_links(from).iter().copied().filter(move |&id| fabric.link(id).to == to)
+    };
+    (0..fabric.links.len() as LinkId).map(move |id| {
+        let link = fabric.link(id);
+        let index = parallel(link.from, link.to).position(|other| other == id)?;
+        parallel(link.to, link.from).nth(index)
+    })
 }
 
 /// Order of turns: farthest roots first. On a square mesh the artifact's distance to a corner,
@@ -166,7 +165,7 @@ impl Algorithm for MultiTree {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let (fabric, kind) = (request.fabric, request.collective.kind);
-        let Some(twins) = twins(fabric) else {
+        let Some(twins) = twins(fabric).collect::<Option<Vec<LinkId>>>() else {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
         let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes).next_multiple_of(4);

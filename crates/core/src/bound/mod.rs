@@ -11,7 +11,7 @@ mod paths;
 mod strength;
 mod volume;
 
-pub use strength::{Edge, Strength, strength, strength_of, symmetric_edges};
+pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
 
 use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result};

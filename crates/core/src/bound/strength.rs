@@ -78,6 +78,16 @@ pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
     edges(fabric, &Capacities::new(fabric, system))
 }
 
+/// The capacities of the links that [`symmetric_edges`] merges into each edge: those of one direction, and of the other.
+pub fn parallel_links(fabric: &Fabric, system: &System) -> Option<Vec<[Vec<u128>; 2]>> {
+    let mut joined: BTreeMap<(u32, u32), [Vec<u128>; 2]> = BTreeMap::new();
+    for (link, capacity) in fabric.links.iter().zip(Capacities::new(fabric, system).links) {
+        let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
+        joined.entry((from.min(to), from.max(to))).or_default()[usize::from(from > to)].push(capacity);
+    }
+    Some(joined.into_values().collect())
+}
+
 fn edges(fabric: &Fabric, capacities: &Capacities) -> Option<Vec<Edge>> {
     let mut joined: BTreeMap<(u32, u32), (u128, u128)> = BTreeMap::new();
     for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {

@@ -83,6 +83,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
     let mut by_arrival = vec![false; operations.len()];
     let (mut exposed_model_ps, mut turnaround_ps, mut bubbles_ps) = (0, None, 0);
     let mut computing: Option<(Picos, usize)> = None;
+    let mut last = None;
     loop {
         // Start the next computation if it is ready.
         if computing.is_none()
@@ -120,6 +121,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
             _ => break,
         };
         spans[finished].finish_ps = now;
+        last = Some(finished);
         for &waiter in &waiters[finished] {
             missing[waiter] -= 1;
             if missing[waiter] == 0 {
@@ -130,6 +132,12 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
                 }
             }
         }
+    }
+    // A chained iteration ends with the forward pass: what it exchanges last are no gradients.
+    let is_forward =
+        |index: usize| operations[index].pass == Pass::Forward && matches!(operations[index].work, Work::Exchange(_));
+    if last.is_some_and(is_forward) {
+        exposed_model_ps += now - free_at;
     }
     let computed = |passes: &[Pass]| {
         let of = |operation: &&super::Operation| passes.contains(&operation.pass);
@@ -219,6 +227,18 @@ mod tests {
         assert_eq!((run.turnaround_ps, run.bubbles_ps, run.exposed_data_ps()), (100, 30, 130));
         assert_eq!((run.time_ps, run.exposed_model_ps, run.communication_ps), (130 + 60 + 60 + 7, 0, 160));
         assert!(plan.arrivals(&[]).unwrap_err().message.contains("each chunk"));
+    }
+
+    /// What the last forward pass exchanges is no gradient, though a chained iteration ends with it.
+    #[test]
+    fn a_chained_iteration_ends_with_an_exchange_between_layers() {
+        let mut last = layer([20, 10, 10], 0, None);
+        last.exchanges.0[0] = Some(Exchange { kind: Kind::AllGather, bytes: 50 });
+        let costs = [layer([10, 5, 5], 40, None), last];
+        for overlap in [Overlap::None, Overlap::Layerwise, Overlap::Chained, Overlap::Both] {
+            let run = iteration(&costs, overlap, Bucket::Table, 0).1;
+            assert_eq!((run.exposed_model_ps, run.exposed_data_ps()), (50, 40), "{overlap:?}");
+        }
     }
 
     /// Buckets of early layers overtake those that wait; layer 0 starts behind those that are left.

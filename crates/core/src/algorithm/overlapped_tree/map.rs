@@ -118,21 +118,31 @@ pub fn numbered(fabric: &Fabric, trees: usize) -> Vec<Tree> {
 /// Searches a fabric for low spanning trees.
 pub struct Mapper<'a> {
     fabric: &'a Fabric,
-    /// The link in the opposite direction.
-    twins: Vec<LinkId>,
+    /// Links from every node that may be used.
+    out: Vec<Vec<LinkId>>,
+    /// Of these, the link in the opposite direction.
+    twins: Vec<Option<LinkId>>,
     /// For every rank the edges to the farthest other one, were every link there for this tree alone.
     reach: Vec<u32>,
 }
 
 impl<'a> Mapper<'a> {
-    /// `None` if the fabric is too large to search, or a link has no counterpart in the other direction.
-    pub fn new(fabric: &'a Fabric) -> Option<Self> {
+    /// For the links that are `usable` and have a counterpart in the other direction that is. `None` if the fabric is
+    /// too large to search, or these links do not join all ranks.
+    pub fn new(fabric: &'a Fabric, usable: impl Fn(LinkId) -> bool) -> Option<Self> {
         if fabric.links.len() > MAX_LINKS {
             return None;
         }
-        let twins = multitree::twins(fabric)?;
-        let reach = (0..fabric.ranks() as u32).map(|rank| reach(fabric, rank)).collect();
-        Some(Mapper { fabric, twins, reach })
+        let pair = |(id, twin): (LinkId, Option<LinkId>)| twin.filter(|&twin| usable(id) && usable(twin));
+        let twins: Vec<Option<LinkId>> = (0..).zip(multitree::twins(fabric)).map(pair).collect();
+        let of = |node| fabric.out_links(node).iter().copied().filter(|&id| twins[id as usize].is_some()).collect();
+        let out = (0..fabric.nodes.len() as NodeId).map(of).collect::<Vec<Vec<LinkId>>>();
+        let reach = (0..fabric.ranks() as u32).map(|rank| reach(fabric, &out, rank)).collect::<Option<_>>()?;
+        Some(Mapper { fabric, out, twins, reach })
+    }
+
+    fn twin(&self, link: LinkId) -> LinkId {
+        self.twins[link as usize].expect("only links with a twin are used")
     }
 
     /// The least height of a tree without detours.
@@ -147,7 +157,7 @@ impl<'a> Mapper<'a> {
     /// until one try succeeds. The same fabric always gives the same trees.
     pub fn search(&self, trees: usize, capacity: u32) -> Option<Vec<Tree>> {
         let edges = trees * (self.fabric.ranks() - 1);
-        if self.fabric.links.len() / 2 * (capacity as usize) < edges {
+        if self.twins.iter().flatten().count() / 2 * (capacity as usize) < edges {
             return None;
         }
         let mut random = Pcg64Mcg::seed_from_u64(0);
@@ -178,7 +188,8 @@ impl<'a> Mapper<'a> {
         }
         // Links of every edge from its lower rank to the higher one.
         let mut links: BTreeMap<(u32, u32), Vec<LinkId>> = BTreeMap::new();
-        for (id, link) in (0..).zip(&self.fabric.links) {
+        for &id in self.out.iter().flatten() {
+            let link = self.fabric.link(id);
             let rank = |node: NodeId| self.fabric.nodes[node as usize].rank;
             let (from, to) = (rank(link.from)?, rank(link.to)?);
             if from < to {
@@ -191,7 +202,7 @@ impl<'a> Mapper<'a> {
         let mut edge = |child: u32, parent: u32| {
             let ends = (child.min(parent), child.max(parent));
             let link = links.get_mut(&ends).and_then(Vec::pop).expect("a link for every tree on an edge");
-            let twin = self.twins[link as usize];
+            let twin = self.twin(link);
             let (up, down) = if child < parent { (link, twin) } else { (twin, link) };
             Edge { child, parent, up: vec![up], down: vec![down] }
         };
@@ -231,15 +242,14 @@ impl<'a> Mapper<'a> {
         let mut spare: Vec<i64> = (0..fabric.nodes.len() as NodeId)
             .map(|node| {
                 let needed = if fabric.nodes[node as usize].rank.is_some() { roots.len() } else { 0 };
-                fabric.out_links(node).len() as i64 * i64::from(capacity) - needed as i64
+                self.out[node as usize].len() as i64 * i64::from(capacity) - needed as i64
             })
             .collect();
         for (inside, &root) in inside.iter_mut().zip(roots) {
             inside[fabric.node_of_rank(root) as usize] = true;
             spare[fabric.node_of_rank(root) as usize] += 1;
         }
-        let mut links: Vec<Vec<LinkId>> =
-            (0..fabric.nodes.len()).map(|node| fabric.out_links(node as NodeId).to_vec()).collect();
+        let mut links = self.out.clone();
         if let Some(random) = &mut random {
             for list in &mut links {
                 for index in (1..list.len()).rev() {
@@ -254,7 +264,7 @@ impl<'a> Mapper<'a> {
                 None => growth.detour(&members[tree], work)?,
             };
             let (from, to) = (fabric.link(down[0]).from, fabric.link(down[down.len() - 1]).to);
-            let up: Vec<LinkId> = down.iter().rev().map(|&link| self.twins[link as usize]).collect();
+            let up: Vec<LinkId> = down.iter().rev().map(|&link| self.twin(link)).collect();
             for &link in down.iter().chain(&up) {
                 free[link as usize] -= 1;
                 spare[fabric.link(link).from as usize] -= 1;
@@ -344,15 +354,16 @@ impl Growth<'_> {
     }
 }
 
-/// Edges from `rank` to the farthest other one, without detours: switches are passed, ranks are not.
-fn reach(fabric: &Fabric, rank: u32) -> u32 {
+/// Edges from `rank` to the farthest other one over the links `out`, without detours: switches are passed, ranks are not;
+/// `None` if some cannot be reached.
+fn reach(fabric: &Fabric, out: &[Vec<LinkId>], rank: u32) -> Option<u32> {
     let start = fabric.node_of_rank(rank);
     let mut distance = vec![u32::MAX; fabric.nodes.len()];
     distance[start as usize] = 0;
     let mut queue = VecDeque::from([start]);
-    let mut farthest = 0;
+    let (mut farthest, mut ranks) = (0, 1);
     while let Some(node) = queue.pop_front() {
-        for &link in fabric.out_links(node) {
+        for &link in &out[node as usize] {
             let to = fabric.link(link).to;
             if distance[to as usize] != u32::MAX {
                 continue;
@@ -363,9 +374,10 @@ fn reach(fabric: &Fabric, rank: u32) -> u32 {
                 continue;
             }
             distance[to as usize] += 1;
+            ranks += 1;
             farthest = farthest.max(distance[to as usize]);
             queue.push_back(to);
         }
     }
-    farthest
+    (ranks == fabric.ranks()).then_some(farthest)
 }

@@ -6,7 +6,7 @@
 mod map;
 mod slots;
 
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, trees};
 use crate::collective::{Kind, shard};
 use crate::cost::{Pipeline, Step};
 use crate::error::Result;
@@ -37,6 +37,8 @@ const INFO: Info = Info {
 
 /// Most edges on one link, in one direction, that are tried where fewer might do.
 const CAPACITIES: u32 = 4;
+/// Links that are slower than the fastest by more than this factor may be left out.
+const SLOW: Picos = 2;
 
 impl Algorithm for OverlappedTree {
     fn info(&self) -> &'static Info {
@@ -63,30 +65,37 @@ impl Algorithm for OverlappedTree {
         let plans: Vec<Plan> = placed.into_iter().map(plan).collect();
         // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
         let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
-        let plan = plans.iter().find(|plan| plan.time_ps <= best + best / 64).expect("at least one way to place trees");
+        let most = best.saturating_add(best / 64);
+        let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
         plan.schedule(request, overlap, streams)
     }
 }
 
-/// For each number of trees the lowest found, for as many edges on one link as are worth a try.
+/// For each number of trees the lowest found, for as many edges on one link as are worth a try; where links differ in
+/// rate also without the slow ones.
 fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
-    let Some(mapper) = Mapper::new(request.fabric) else { return vec![] };
+    let times = trees::flit_times(request);
+    let (fastest, slowest) = (times.iter().copied().min().unwrap_or(0), times.iter().copied().max().unwrap_or(0));
+    let limits = if slowest > SLOW * fastest { vec![Picos::MAX, SLOW * fastest] } else { vec![Picos::MAX] };
     let mut placed = vec![];
-    for &trees in counts {
-        let mut lowest = u32::MAX;
-        let further = (CAPACITIES.ilog2() + 1..=request.ranks().ilog2() + 2).map(|exponent| 1 << exponent);
-        for capacity in (1..=CAPACITIES).chain(further) {
-            let packed = || if capacity == 1 { mapper.packed(trees) } else { None };
-            if let Some(found) = mapper.search(trees, capacity).or_else(packed) {
-                let height = found.iter().map(Tree::height).max().unwrap_or(0);
-                // A link that is used more often must make up for it.
-                if height < lowest {
-                    lowest = height;
-                    placed.push(found);
+    for limit in limits {
+        let Some(mapper) = Mapper::new(request.fabric, |link| times[link as usize] <= limit) else { continue };
+        for &trees in counts {
+            let mut lowest = u32::MAX;
+            let further = (CAPACITIES.ilog2() + 1..=request.ranks().ilog2() + 2).map(|exponent| 1 << exponent);
+            for capacity in (1..=CAPACITIES).chain(further) {
+                let packed = || if capacity == 1 { mapper.packed(trees) } else { None };
+                if let Some(found) = mapper.search(trees, capacity).or_else(packed) {
+                    let height = found.iter().map(Tree::height).max().unwrap_or(0);
+                    // A link that is used more often must make up for it.
+                    if height < lowest {
+                        lowest = height;
+                        placed.push(found);
+                    }
                 }
-            }
-            if lowest <= mapper.radius() || lowest < u32::MAX && capacity >= CAPACITIES {
-                break;
+                if lowest <= mapper.radius() || lowest < u32::MAX && capacity >= CAPACITIES {
+                    break;
+                }
             }
         }
     }
