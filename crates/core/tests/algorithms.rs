@@ -9,6 +9,7 @@ use antiphon_core::fabric::{Fabric, Link, Node, Shape};
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
+use antiphon_core::units::Rate;
 use antiphon_core::verify::{check_by_execution, verify};
 use proptest::prelude::*;
 
@@ -407,6 +408,30 @@ fn trees_reach_the_bound_of_any_symmetric_fabric() {
         let time = packet_time(&fabric, &system, bytes, name).unwrap();
         assert!(time as f64 <= 1.05 * bound.time_ps as f64, "{spec} {name}: {time} {bound:?}");
     }
+}
+
+/// A ring with tails, one link long and some slow or fast: pieces are chosen so that the long way does not hold up every round.
+#[test]
+fn forest_minds_long_links() {
+    let ends = [(6, 5), (7, 6), (1, 6), (2, 7), (3, 2), (0, 3), (4, 5), (9, 4), (8, 7), (10, 3), (1, 10)];
+    let nodes = (0..11).map(|rank| Node::rank(rank, [])).collect();
+    let links = ends.into_iter().flat_map(|ends| {
+        let mut link = Link::new(ends.0, ends.1, "x");
+        match ends {
+            (1, 6) => link.latency = Some(100_000_000),
+            (2, 7) => (link.rate, link.speed_permille) = (Some(Rate::gb_per_s(50)), 333),
+            (3, 2) => link.rate = Some(Rate::gb_per_s(50)),
+            (8, 7) => link.rate = Some(Rate::gb_per_s(75)),
+            (10, 3) => link.speed_permille = 500,
+            _ => {}
+        }
+        [link.clone(), link.reversed()]
+    });
+    let fabric = Fabric::new("tails", Shape::Graph, nodes, links.collect()).unwrap();
+    let system = System::preset("tto").unwrap();
+    let bound = lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), 37_000_000).unwrap().time_ps;
+    let forest = packet_time(&fabric, &system, 37_000_000, "forest").unwrap();
+    assert!(forest < 2 * bound, "{forest} {bound}");
 }
 
 /// Few low trees where latency dominates: nothing else is faster on a mesh, whatever the size.

@@ -149,14 +149,18 @@ impl<'a> Model<'a> {
             let slots = u128::from(rounds - 1) * u128::from(self.table.period) + u128::from(self.last);
             return slots * (busy + way) / u128::from(*width);
         };
-        let first = u64::from(self.first_rounds(12)).min(rounds);
+        // Between unlike links a wait may come back only after some rounds.
+        let shortest = costs.links.iter().map(|(_, way)| way + costs.adding).min().unwrap_or(0);
+        let (more, latest) = if shortest == way { (12, 1) } else { (96, 64) };
+        let first = u64::from(self.first_rounds(more)).min(rounds);
         let ends = self.ends(first as u32, &costs);
         let last = ends[ends.len() - 1];
         if first == rounds {
             return last;
         }
-        let each = self.least(rounds) / u128::from(rounds) + held_up * way;
-        last + u128::from(rounds - first) * each.max(last - ends[ends.len() - 2])
+        let each = self.least(rounds) / u128::from(rounds) + if shortest == way { held_up * way } else { 0 };
+        let latest = latest.min(ends.len() - 1);
+        last + u128::from(rounds - first) * each.max((last - ends[ends.len() - 1 - latest]) / latest as u128)
     }
 
     fn piece(&self, rounds: u64) -> Bytes {
