@@ -303,7 +303,8 @@ def print_left_out(refused: Sequence[dict[str, str]]) -> None:
         console = open_console()
         console.print("Left out:", style="dim")
         for row in refused:
-            console.print(f"  {row['algorithm']} on {row['fabric']}: {row['reason']}", style="dim", soft_wrap=True)
+            what = f"{row['model']}, {row['algorithm']} on {row['fabric']}"
+            console.print(f"  {what}: {row['reason']}", style="dim", soft_wrap=True)
 
 
 def _against(training: antiphon.Training, other: antiphon.Training) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from antiphon._core import (
     default_batch,
     iterations,
 )
-from antiphon.comparison import split_specs
+from antiphon.comparison import known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
 from antiphon.results import ByValue, Iteration, Table
@@ -241,9 +241,9 @@ def train(
     activation_bytes: int = 2,
     model_parallel: int = 1,
     recompute: bool = False,
-    exchange: str = "direct",
+    exchange: str | None = None,
     fidelity: str = "packet",
-    chunks: int = 64,
+    chunks: int | None = None,
     collectives: Timer | None = None,
     progress: Progress | None = None,
 ) -> Training:
@@ -273,9 +273,10 @@ def train(
         activation_bytes: bytes of one element of a layer's input or output.
         model_parallel: ranks that every layer is divided over; more than one on rails only.
         recompute: the backward pass computes each layer's forward pass again.
-        exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all.
+        exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
+            default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
-        chunks: chunks of every collective on rails.
+        chunks: chunks of every collective; on rails only, default 64.
         collectives: times the collectives instead of ``simulator``.
         progress: called while collectives are simulated.
 
@@ -287,7 +288,7 @@ def train(
     system = System(system) if isinstance(system, str) else system
     compute = compute or ("measured" if work.measured else system.processor)
     if bucket != "table" and overlap not in BUCKETS:
-        message = f"bucket {bucket}: overlap {overlap} reduces all layers together; use --overlap layerwise"
+        message = f"bucket {bucket}: overlap {overlap} reduces all layers together; use overlap layerwise or both"
         raise AntiphonError(message, "bad-spec")
     if batch is not None and global_batch is not None:
         raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
@@ -299,18 +300,26 @@ def train(
             raise AntiphonError(
                 f"{fabric} is timed stage by stage; fidelity '{fidelity}' is for fabrics", "not-applicable"
             )
-        network = _Rails(fabric, algorithm, chunks, model_parallel)
+        if exchange is not None:
+            message = f"{fabric}: its scheduler does every collective; exchange '{exchange}' is for fabrics"
+            raise AntiphonError(message, "not-applicable")
+        network = _Rails(fabric, algorithm, 64 if chunks is None else chunks, model_parallel)
     else:
         fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
         if model_parallel != 1:
             message = f"{fabric.name}: layers are divided over ranks only on multi-dimensional networks; use rails:..."
             raise AntiphonError(message, "not-applicable")
+        if chunks is not None:
+            message = f"{fabric.name}: chunks are for rails:...; an algorithm has options of its own, NAME:KEY=VALUE"
+            raise AntiphonError(message, "not-applicable")
+        if exchange is not None and exchange.partition(":")[0] not in known_names():
+            build(fabric, exchange, "all-to-all", 1, system)  # raises, naming the nearest
         timer = (
             collectives
             if collectives is not None
             else simulator(system, fidelity, progress, keep_chunks=overlap in CHAINED)
         )
-        network = _Fabric(fabric, algorithm, exchange, timer, fidelity, system)
+        network = _Fabric(fabric, algorithm, exchange or "direct", timer, fidelity, system)
     if global_batch is not None:
         replicas = network.replicas()
         if global_batch % replicas:

@@ -57,6 +57,8 @@ def test_from_the_command_line(commands: Any, tmp_path: Path) -> None:
     told = commands.invoke("train", "alexnet,ncf", "mesh:4x4", "combs", "--system", "tto", "--report", str(page))
     assert told.exit_code == 0
     assert page.read_text("utf-8").count("<section>") == 2
+    commands.invoke("train", "ncf", "mesh:4x4,ring:4", "tto", "--system", "tto", "--report", str(page))
+    assert "ncf, tto on ring:4: tto does not apply" in page.read_text("utf-8")
     assert "must end in .html" in commands.refused(
         "train", "ncf", "mesh:4x4", "combs", "--report", str(tmp_path / "t.txt")
     )

@@ -211,7 +211,7 @@ pub fn height(ranks: u32) -> u32 {
 /// on two that share no link.
 ///
 /// # Errors
-/// [`Code::BadSize`] below two ranks or past [`MAX_RANKS`].
+/// [`Code::BadSize`] below two ranks or past [`MAX_RANKS`], [`Code::TooLarge`] where a time is.
 pub fn ways(ranks: u32, bytes: Bytes, step: Step) -> Result<Vec<Way>> {
     if !(2..=MAX_RANKS).contains(&ranks) {
         return Err(Error::new(Code::BadSize, format!("{ranks} ranks: expected 2 to {MAX_RANKS}")));
@@ -252,6 +252,9 @@ pub fn ways(ranks: u32, bytes: Bytes, step: Step) -> Result<Vec<Way>> {
                 ring_faster: ring.faster_between(formula, step),
             });
         }
+    }
+    if ways.iter().any(|way| way.time_ps == Picos::MAX || way.first_chunk_ps == Picos::MAX) {
+        return Err(Error::new(Code::TooLarge, "a time of more than 213 days; give a higher rate or fewer bytes"));
     }
     Ok(ways)
 }

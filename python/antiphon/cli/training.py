@@ -63,12 +63,10 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @click.option("--activation-bytes", type=click.IntRange(1, 64), default=2, show_default=True, help="Of an activation.")
 @click.option("--model-parallel", type=COUNT, default=1, show_default=True, help="Ranks of a layer (rails).")
 @click.option("--recompute", is_flag=True, help="Forward passes are computed again in the backward pass.")
-@click.option("--chunks", type=click.IntRange(1, 65536), default=64, show_default=True, help="Of an exchange on rails.")
+@click.option("--chunks", type=click.IntRange(1, 65536), help="Of an exchange, on rails.  [default: 64]")
 @click.option(
     "--exchange",
-    default="direct",
-    show_default=True,
-    help="Algorithm of collectives that ALGORITHM does not do.",
+    help="Algorithm of collectives that ALGORITHM does not do, on fabrics.  [default: direct]",
     shell_complete=completing(known_names),
 )
 @click.option("--against", multiple=True, metavar="A,B,...", help="Algorithms to compare with. Repeatable.")
@@ -94,6 +92,7 @@ def train(
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     single = len(models) == len(fabrics) == 1
+    mixed, options = len({spec.startswith(RAILS) for spec in fabrics}) > 1, parameters
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
@@ -105,18 +104,20 @@ def train(
                 for spec in fabrics:
                     # On rails there is nothing to read twice.
                     network = spec if spec.startswith(RAILS) else read_fabric(spec, fabric)
+                    if mixed:  # Each option is for one kind.
+                        options = parameters | {"exchange" if spec.startswith(RAILS) else "chunks": None}
                     runs: dict[str, Training] = {}
                     for each in [algorithm, *baselines]:
                         try:
                             runs[each] = antiphon.train(
-                                work, network, each, platform, dataset=dataset, progress=progress, **parameters
+                                work, network, each, platform, dataset=dataset, progress=progress, **options
                             )
                         except AntiphonError as error:
                             # One training must succeed, a row of a table need not.
                             if error.code not in REFUSALS or (single and each == algorithm):
                                 raise
                             why = {"reason": error.message, "code": error.code}
-                            refused.append({"fabric": spec, "algorithm": each, **why})
+                            refused.append({"model": work.name, "fabric": spec, "algorithm": each, **why})
                     if algorithm in runs:
                         results.append((runs[algorithm], [runs[each] for each in baselines if each in runs]))
         if not results:
@@ -124,7 +125,7 @@ def train(
         if report_file is not None:
             from antiphon.reports.training import render
 
-            report_file.write(render(results))
+            report_file.write(render(results, refused))
     if not as_json:
         print_training(results)
         print_left_out(refused)

@@ -19,7 +19,7 @@ from antiphon.papers.model import Paper
 PAPER = Paper(
     name="ccube",
     title="Logical/Physical Topology-Aware Collective Communication in Deep Learning Training",
-    source="HPCA 2023 (C-Cube)",
+    source="C-Cube, HPCA 2023",
     experiments=(FIG_3, FIG_4, FIG_5, FIG_7, FIG_8, FIG_10, FIG_12, FIG_13, FIG_14, FIG_15, FIG_16, FIG_17),
     styles=STYLES
     | FIG12_STYLES

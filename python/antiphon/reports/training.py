@@ -26,14 +26,18 @@ Group = tuple[Training, Sequence[Training]]
 """A training and those it is set against."""
 
 
-def render(results: Sequence[Group]) -> str:
-    """The page as text; trainings of one model on one fabric are drawn to one scale."""
+def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> str:
+    """The page as text; trainings of one model on one fabric are drawn to one scale.
+
+    ``refused`` has what could not be done: ``model``, ``fabric``, ``algorithm`` and ``reason``.
+    """
     template = page_template("training.html", time=format_time, size=format_bytes, digits=digits)
     return template.render(
         first=results[0][0],
         chained=results[0][0].overlap in CHAINED,
         groups=[_group(training, baselines) for training, baselines in results],
         legend=list(zip(KINDS, KIND_COLOURS, strict=True)),
+        refused=refused,
         width=WIDTH,
         version=__version__,
     )

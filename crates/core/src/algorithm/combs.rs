@@ -33,7 +33,8 @@ impl Algorithm for Combs {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let Some(grid) = request.fabric.grid() else {
-            return request.refuse("it needs an intact mesh, torus or flattened butterfly; use forest");
+            return request
+                .refuse("it needs an intact mesh, torus or flattened butterfly; forest takes others without switches");
         };
         let product = Product::new(grid);
         let combs = product.combs(trees::most(request));

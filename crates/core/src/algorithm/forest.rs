@@ -37,7 +37,10 @@ impl Algorithm for Forest {
     fn build(&self, request: &Request) -> Result<Schedule> {
         let ranks = request.fabric.ranks();
         let Some(edges) = symmetric_edges(request.fabric, request.system) else {
-            return request.refuse("it needs every two ranks joined equally fast both ways, and no switches");
+            return request.refuse(match request.fabric.has_switches() {
+                true => "it needs a fabric of ranks, with no switches and none that only forward",
+                false => "it needs links that are equally fast both ways, and some are not",
+            });
         };
         if edges.len() > MOST_EDGES {
             return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
