@@ -34,6 +34,8 @@ LONGEST_NAME = 20
 """Longer names of nodes are cut where space is scarce."""
 LONGEST_SHOWN = 4
 """Utilization over time is drawn up to this multiple of the best time."""
+SLOWER = 1.01
+"""The best is set against the first that is slower by this factor."""
 LEVELS = 10
 """Steps of the colour scale, besides idle."""
 DASHES = ("", "7 3", "2 3")
@@ -57,6 +59,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         comparison=comparison,
         best=ranking[0],
         ranking=ranking,
+        slower=next((run for run in ranking if run.time_ns >= SLOWER * ranking[0].time_ns), None),
         fabric=fabric,
         runs=[_entry(index, run, fabric) for index, run in enumerate(ranking)],
         bars=_bars(comparison),
