@@ -472,4 +472,9 @@ fn forest_refuses() {
         assert_eq!(error.code, Code::NotApplicable, "{error}");
         assert!(error.message.contains(why), "{error}");
     }
+    let fabric = Fabric::parse("mesh:4x4").unwrap();
+    for spec in ["forest:piece=1B", "combs:piece=3"] {
+        let error = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap_err();
+        assert_eq!((error.code, error.message.contains("4 bytes or more")), (Code::BadSpec, true), "{error}");
+    }
 }

@@ -8,7 +8,7 @@ pub(super) use table::Table;
 
 use super::Request;
 use crate::collective::shard;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
 use crate::units::Picos;
@@ -128,6 +128,10 @@ pub(super) const OPTIONS: &[(&str, &str)] =
 /// The schedule of the table that is soonest through by the model of `choice`, in the best number of pieces.
 pub(super) fn stream(request: &Request, tables: impl IntoIterator<Item = Table>) -> Result<Schedule> {
     let given = request.options.get("piece").map(|_| request.options.bytes("piece", 0)).transpose()?;
+    if given.is_some_and(|piece| piece < 4) {
+        let what = format!("{}: piece is less than an element; give 4 bytes or more", request.spec);
+        return Err(Error::new(Code::BadSpec, what));
+    }
     let (Table { trees, steps, period, .. }, rounds) = choice::best(request, tables, given);
     let mut builder = request.builder();
     (builder.schedule.issue, builder.schedule.pacing) = (Issue::Links, Pacing::Pipelined);
