@@ -651,7 +651,7 @@ def advise_rails(topology: str) -> RailsAdvice:
     """
 
 def advise_trees(ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb_per_s: float = 25.0) -> TreesAdvice:
-    """Ring, tree and overlapped tree by the cost model of C-Cube (docs/trees.md).
+    """Ring, tree and overlapped tree by the cost model of C-Cube (HPCA 2023, Eqs 2, 5 and 7; docs/trees.md).
 
     Args:
         ranks: 2 to 2^20.
@@ -660,7 +660,7 @@ def advise_trees(ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb
         gb_per_s: rate of one link in one direction, in units of 1e9 bytes per second.
 
     Raises:
-        AntiphonError: ``bad-size``.
+        AntiphonError: ``bad-size``; ``too-large`` where a time is.
     """
 
 def algorithms() -> list[Algorithm]:

@@ -119,7 +119,7 @@ class TrainingPoint(Job):
 
     Attributes:
         options: further arguments.
-        tables: tables of the iteration to keep: ``exchanges``.
+        tables: tables of the iteration to keep: ``exchanges``, ``computations``.
     """
 
     model: str

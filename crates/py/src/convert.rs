@@ -96,6 +96,11 @@ pub fn nanos(picos: Picos) -> f64 {
     picos as f64 / units::PICOS_PER_NANO as f64
 }
 
+/// Nanoseconds as picoseconds, to the nearest.
+pub fn picos(nanos: f64) -> Picos {
+    (nanos * units::PICOS_PER_NANO as f64).round() as Picos
+}
+
 /// A table under construction: column name to numpy array.
 pub struct Table<'py>(pub Bound<'py, PyDict>);
 

@@ -1,6 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Size, Table, fields, nanos, raise, record, run};
+use crate::convert::{Int, Size, Table, fields, nanos, picos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
@@ -84,7 +84,7 @@ pub fn rails<'py>(
     };
     let jitter = match jitter_ns {
         None => None,
-        Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: (ns * 1e3).round() as u64, seed, enforced }),
+        Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: picos(ns), seed, enforced }),
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
     };
     let common = task(topology, bytes, collective, scheduler, intra, chunks, seed)?;

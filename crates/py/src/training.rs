@@ -1,6 +1,6 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, Table, fields, nanos, raise, record, run};
+use crate::convert::{Int, Table, fields, nanos, picos, raise, record, run};
 use antiphon_core::compute;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::rails::scheduler::{Search, Themis};
@@ -273,10 +273,6 @@ impl ChunkTable<'_> {
         let rows = lane.iter().zip(chunk).zip(complete);
         GradientQueue::new(rows.map(|((&lane, &chunk), &complete)| (lane as u32, chunk, picos(complete))))
     }
-}
-
-fn picos(nanos: f64) -> Picos {
-    (nanos * 1e3).round() as Picos
 }
 
 /// Stages that a search times for one exchange: less than by itself, since there are many.

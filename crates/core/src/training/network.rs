@@ -32,14 +32,14 @@ pub enum Event {
 }
 
 /// One exchange after another, in the order in which they became ready (TTO artifact's overlap:
-/// reference section 6), but for their [ranks](Plan::ranks).
+/// reference section 6), but for their [priorities](Plan::priorities).
 pub struct Serial<'a> {
     plan: &'a Plan,
     /// Time of every exchange.
     times: &'a [Picos],
     /// For every exchange, when its parts have arrived, after its start and in order.
     parts: &'a [Vec<Picos>],
-    /// Rank, place in the order, and number.
+    /// Priority, place in the order, and number.
     waiting: BinaryHeap<Reverse<(u32, usize, usize)>>,
     submitted: usize,
     /// The exchange in flight: start, number, and parts that have arrived.
@@ -65,7 +65,7 @@ impl Network for Serial<'_> {
         if self.flying.is_none() {
             self.flying = Some((now, id, 0));
         } else {
-            self.waiting.push(Reverse((self.plan.ranks[id], self.submitted, id)));
+            self.waiting.push(Reverse((self.plan.priorities[id], self.submitted, id)));
             self.submitted += 1;
         }
     }

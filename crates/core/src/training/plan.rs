@@ -183,8 +183,8 @@ pub struct Plan {
     pub exchanges: Vec<Exchange>,
     /// For every exchange, the first bytes of its buffer that are waited for, in ascending order.
     pub parts: Vec<Vec<Bytes>>,
-    /// For every exchange, how late it may be: of those that wait, the lowest goes first.
-    pub ranks: Vec<u32>,
+    /// For every exchange its priority: of those that wait, the lowest goes first.
+    pub priorities: Vec<u32>,
     /// Time of the local aggregation, after everything else (reference section 6).
     pub aggregation: Picos,
 }
@@ -327,7 +327,7 @@ impl PlanBuilder<'_> {
         }
         let (id, mut part) = (self.plan.exchanges.len() - 1, 0);
         if self.ends.is_some() {
-            self.plan.ranks[id] = layers.0 as u32;
+            self.plan.priorities[id] = layers.0 as u32;
         }
         for index in layers.0..=layers.1 {
             let bytes = self.costs[index].gradient_bytes();
@@ -350,7 +350,7 @@ impl PlanBuilder<'_> {
     fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: usize) -> usize {
         self.plan.exchanges.push(exchange);
         self.plan.parts.push(Vec::new());
-        self.plan.ranks.push(0);
+        self.plan.priorities.push(0);
         let work = Work::Exchange(self.plan.exchanges.len() - 1);
         self.add(Operation { work, layers, pass, after: vec![after] })
     }
