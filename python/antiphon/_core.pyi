@@ -201,6 +201,9 @@ class System:
     @property
     def reduce_rate_gb_per_s(self) -> float:
         """Rate at which a rank adds received data to its own; infinity if that is free."""
+    def rounded_rates(self, fabric: Fabric) -> list[tuple[float, float]]:
+        """Rates of a fabric's links that this system's clock rounds down, slowest first: as written, and at which they
+        carry flits, in GB/s. Empty for systems without a clock."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -340,6 +343,7 @@ def build(
     bytes: _Size = "64MiB",
     system: _System = "generic",
     root: int = 0,
+    progress: Callable[[float], object] | None = None,
 ) -> Schedule:
     """The schedule of an algorithm ``name[:key=value,...]`` on a fabric.
 
@@ -351,8 +355,10 @@ def build(
             ``unknown-name`` with the nearest known one, ``bad-spec`` or ``bad-size``.
     """
 
-def verify(fabric: Fabric, schedule: Schedule) -> Proof:
+def verify(fabric: Fabric, schedule: Schedule, progress: Callable[[float], object] | None = None) -> Proof:
     """Proves that every rank ends with the right bytes and that nothing can deadlock.
+
+    ``progress`` is called as by ``simulate``; the share starts again with every property.
 
     Raises:
         AntiphonError: ``not-proven`` with the first counter-example: rank, chunk, step, and what

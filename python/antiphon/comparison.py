@@ -23,7 +23,7 @@ from antiphon.errors import AntiphonError
 from antiphon.results import Bound, SimulationResult, Stats
 
 Progress = Callable[[str, float], object]
-"""Called with an algorithm's name and the share of its simulation that is done, 0 to 1."""
+"""Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
 
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
@@ -44,6 +44,7 @@ class Run:
     bound: Bound
     stats: Stats
     result: SimulationResult
+    rounded_rates: list[tuple[float, float]]
 
     @property
     def fidelity(self) -> str:
@@ -81,6 +82,9 @@ class Run:
             "root": self.root,
             "bytes": self.bytes,
             "system": self.system.name,
+            "rounded_rates": [
+                {"rate_gb_per_s": rate, "effective_gb_per_s": effective} for rate, effective in self.rounded_rates
+            ],
             "fidelity": result.fidelity,
             "ranks": self.ranks,
             "excluded_ranks": self.excluded_ranks,
@@ -202,6 +206,7 @@ def run(
         bound=bound,
         result=simulate(fabric, schedule, system, fidelity, progress),
         stats=schedule.stats(fabric),
+        rounded_rates=system.rounded_rates(fabric),
     )
 
 
@@ -240,16 +245,14 @@ def compare(
     # One schedule at a time, so that the largest alone decides the memory.
     for spec in specs:
         try:
-            schedule = build(fabric, spec, collective, size, system, root)
+            building = _heartbeat(progress, f"{spec} (building)")
+            schedule = build(fabric, spec, collective, size, system, root, building)
         except AntiphonError as error:
             refused.append(_refusal(spec, fabric, error))
             continue
         runs: list[Run] = []
         for name in reversed(chosen):
-            title = spec if len(chosen) == 1 else f"{spec} ({name})"
-            heartbeat = None if progress is None else _heartbeat(progress, title)
-            if heartbeat is not None:
-                heartbeat(0.0)
+            heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
             try:
                 runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat))
             except AntiphonError as error:
@@ -301,7 +304,11 @@ def split_specs(texts: Sequence[str]) -> list[str]:
     return specs
 
 
-def _heartbeat(progress: Progress, name: str) -> Callable[[float], object]:
+def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object] | None:
+    """``progress`` of one piece of work, begun."""
+    if progress is None:
+        return None
+    progress(name, 0.0)
     return lambda share: progress(name, share)
 
 

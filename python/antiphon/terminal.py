@@ -134,11 +134,22 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(table)
     bound = comparison.bound
     console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
+    if comparison.runs:
+        _print_rounding(console, comparison.runs[0])
     if comparison.refused:
         console.print("Left out:", style="dim")
         for refusal in comparison.refused:
             where = f" ({refusal.fidelity})" if refusal.fidelity else ""
             console.print(f"  {refusal.algorithm}{where}: {refusal.reason}", style="dim", soft_wrap=True)
+
+
+def _print_rounding(console: Console, run: antiphon.Run) -> None:
+    """What a clock makes of the rates of links, if it changes any."""
+    if run.rounded_rates:
+        rates = ", ".join(f"{rate:.6g} GB/s carry {effective:.4g}" for rate, effective in run.rounded_rates[:4])
+        more = "" if len(run.rounded_rates) <= 4 else ", ..."
+        text = f"System {run.system.name} sends a flit in whole clock cycles: links of {rates}{more}."
+        console.print(text, style="dim", soft_wrap=True)
 
 
 def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:
@@ -191,6 +202,7 @@ def print_run(run: antiphon.Run) -> None:
             f"{links['packets'][link]:,}",
         )
     console.print(table)
+    _print_rounding(console, run)
 
 
 def print_noc(runs: Sequence[antiphon.NocResult]) -> None:

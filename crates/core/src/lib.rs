@@ -19,4 +19,5 @@ pub mod system;
 pub mod training;
 pub mod units;
 pub mod verify;
+pub mod watch;
 pub mod workload;

@@ -46,7 +46,7 @@ fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, s
         let received: u64 = result.ranks.iter().map(|row| row.received_bytes).sum();
         assert_eq!(sent, received, "{name}");
         for (row, link) in result.links.iter().zip(&fabric.links) {
-            let least = row.packets as u128 * system.flit_time(link) as u128;
+            let least = (row.packets as u128 * system.flit_ticks(link, 16) as u128) >> 16;
             assert!(row.busy_ps as u128 >= least && row.busy_ps <= result.time_ps, "{name}: {row:?}");
         }
     }
@@ -476,5 +476,17 @@ fn forest_refuses() {
     for spec in ["forest:piece=1B", "combs:piece=3"] {
         let error = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap_err();
         assert_eq!((error.code, error.message.contains("4 bytes or more")), (Code::BadSpec, true), "{error}");
+    }
+}
+
+/// Before any transfer is made: 4096 ranks would have 33 million.
+#[test]
+fn schedules_that_are_too_large_are_refused_before_they_are_built() {
+    let fabric = Fabric::parse("switch:4096").unwrap();
+    let system = System::preset("generic").unwrap();
+    for name in ["ring", "ring-bi", "direct"] {
+        let error = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, name).unwrap_err();
+        assert_eq!(error.code, antiphon_core::error::Code::TooLarge);
+        assert!(error.message.contains("4096 ranks has 33546240 transfers"), "{error}");
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::convert::run;
 use antiphon_core::error::Error;
+use antiphon_core::watch::Watch;
 use pyo3::prelude::*;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// How often a run looks for signals and reports progress.
@@ -30,4 +32,16 @@ pub fn run_with_progress<T: Send>(
     };
     let outcome = run(py, || work(&mut heartbeat));
     stopped.map_or(outcome, Err)
+}
+
+/// [`run_with_progress`] for core code that takes a [`Watch`].
+pub fn run_watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(Watch) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    run_with_progress(py, progress, |heartbeat| {
+        let heartbeat = RefCell::new(heartbeat);
+        work(Watch::new(&|share| (heartbeat.borrow_mut())(share)))
+    })
 }

@@ -2,16 +2,18 @@
 
 use crate::convert::{Size, Table, fields, nanos, raise, record, run};
 use crate::fabric::Fabric;
-use crate::heartbeat::run_with_progress;
+use crate::heartbeat::{run_watched, run_with_progress};
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::simulate::{Fidelity, SimulationResult};
 use antiphon_core::verify::Proof;
+use antiphon_core::watch::Watch;
 use antiphon_core::{algorithm, bound, fabric, simulate as simulation, system, units, verify as verification};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
+use std::cell::RefCell;
 
 /// The collective of a name and a root, which must be a rank of the fabric.
 pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Collective> {
@@ -44,8 +46,9 @@ fn generic() -> SystemLike {
 }
 
 #[pyfunction]
-#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0),
-       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0)")]
+#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0, progress = None),
+       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, progress=None)")]
 pub fn build(
     py: Python<'_>,
     fabric: &Fabric,
@@ -54,16 +57,25 @@ pub fn build(
     bytes: Size,
     system: SystemLike,
     root: u32,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Schedule> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let collective = self::collective(collective, root, fabric)?;
-    let schedule = run(py, || algorithm::build(fabric, &system, collective, bytes.0, algorithm))?;
+    let schedule = run_watched(py, progress, |watch| {
+        algorithm::build_watched(fabric, &system, collective, bytes.0, algorithm, watch)
+    })?;
     Ok(Schedule(schedule))
 }
 
 #[pyfunction]
-pub fn verify<'py>(py: Python<'py>, fabric: &Fabric, schedule: &Schedule) -> PyResult<Bound<'py, PyAny>> {
-    let proof = run(py, || verification::verify(&fabric.0, &schedule.0))?;
+#[pyo3(signature = (fabric, schedule, progress = None))]
+pub fn verify<'py>(
+    py: Python<'py>,
+    fabric: &Fabric,
+    schedule: &Schedule,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let proof = run_watched(py, progress, |watch| verification::verify_watched(&fabric.0, &schedule.0, watch))?;
     proof_record(py, &proof)
 }
 
@@ -121,7 +133,11 @@ pub fn simulate<'py>(
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
     let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
     let (proof, result) = run_with_progress(py, progress, |heartbeat| {
-        let proof = verification::verify(fabric, schedule)?;
+        let proof = {
+            let heartbeat = RefCell::new(&mut *heartbeat);
+            let proving = |_| (heartbeat.borrow_mut())(0.0);
+            verification::verify_watched(fabric, schedule, Watch::new(&proving))?
+        };
         simulation::simulate(fabric, schedule, &system, fidelity, heartbeat).map(|result| (proof, result))
     })?;
     result_record(py, fabric, &proof, &result)

@@ -53,7 +53,7 @@ impl Schedule {
     }
 
     fn verify<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
-        operations::verify(py, fabric, self)
+        operations::verify(py, fabric, self, None)
     }
 
     #[pyo3(signature = (buffers, seed = None))]

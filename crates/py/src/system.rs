@@ -1,6 +1,7 @@
 //! `antiphon.System`.
 
 use crate::convert::{Int, Size, nanos, raise};
+use crate::fabric::Fabric;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::system::{self, Choice, Processor};
 use antiphon_core::units::{Picos, Rate};
@@ -165,6 +166,11 @@ impl System {
     #[getter]
     fn reduce_rate_gb_per_s(&self) -> f64 {
         self.0.reduce_rate.map_or(f64::INFINITY, |rate| rate.as_gb_per_s())
+    }
+
+    fn rounded_rates(&self, fabric: &Fabric) -> Vec<(f64, f64)> {
+        let rates = self.0.rounded_rates(&fabric.0.links);
+        rates.into_iter().map(|(rate, carried)| (rate.as_gb_per_s(), carried / 1e9)).collect()
     }
 
     fn __repr__(&self) -> String {

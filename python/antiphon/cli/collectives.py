@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_o
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text, written_whole
-from antiphon.results import rows_of
+from antiphon.results import Proof, rows_of
 from antiphon.terminal import (
     open_console,
     print_comparison,
@@ -90,9 +91,9 @@ def simulate(
 ) -> None:
     """Prove and time one algorithm."""
     network = read_fabric(fabric)
-    schedule = antiphon.build(network, algorithm, collective, size, system, root)
+    schedule = _built(network, algorithm, collective, size, system, root)
     with progress_bar() as progress:
-        run = antiphon.run(network, schedule, system, fidelity, progress=lambda share: progress(algorithm, share))
+        run = antiphon.run(network, schedule, system, fidelity, progress=partial(progress, algorithm))
     if as_json:
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         print_json("simulate", run.to_dict() | {"tables": tables})
@@ -127,10 +128,10 @@ def verify(
             message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
             raise AntiphonError(message, error.code) from None
     else:
-        schedule = antiphon.build(network, algorithm or "", collective, size, system, root)
+        schedule = _built(network, algorithm or "", collective, size, system, root)
     document = _schedule_dict(network, schedule)
     try:
-        proof = antiphon.verify(network, schedule)
+        proof = _proven(network, schedule)
     except AntiphonError as error:
         if as_json and error.code == "not-proven":
             print_json("verify", document | {"verified": False, "counter_example": error.message})
@@ -201,8 +202,8 @@ def show(
     """Print the figures of a schedule that need no simulation."""
     with written_whole(path, ".json") if path is not None else nullcontext() as file:
         network = read_fabric(fabric)
-        schedule = antiphon.build(network, algorithm, collective, size, system, root)
-        proof = antiphon.verify(network, schedule)
+        schedule = _built(network, algorithm, collective, size, system, root)
+        proof = _proven(network, schedule)
         stats = schedule.stats(network)
         if file is not None:
             file.write(schedule.to_json())
@@ -240,6 +241,19 @@ def show(
     ):
         table.add_row(label, value)
     open_console().print(table)
+
+
+def _built(
+    fabric: antiphon.Fabric, algorithm: str, collective: str, size: str, system: str, root: int
+) -> antiphon.Schedule:
+    with progress_bar() as progress:
+        building = partial(progress, f"{algorithm} (building)")
+        return antiphon.build(fabric, algorithm, collective, size, system, root, building)
+
+
+def _proven(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> Proof:
+    with progress_bar() as progress:
+        return antiphon.verify(fabric, schedule, partial(progress, f"{schedule.algorithm} (proving)"))
 
 
 def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict[str, Any]:

@@ -64,6 +64,10 @@ impl Algorithm for Direct {
                 }
             }
             _ => {
+                // Every rank scatters what it has gathered from all others.
+                let passes = u64::from(request.scatters()) + u64::from(request.gathers());
+                let pairs = u64::from(n) * u64::from(n - 1);
+                request.expect(passes * pairs, if passes == 2 { pairs * u64::from(n - 1) } else { 0 })?;
                 let half = n.saturating_sub(1);
                 let stride = half * (u32::from(request.scatters()) + u32::from(request.gathers()));
                 // With many ranks a period outlasts the run, and small messages only cost time.

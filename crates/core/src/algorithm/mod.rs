@@ -21,9 +21,10 @@ use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Fabric;
 use crate::options::Options;
-use crate::schedule::{Builder, Lane, Schedule};
+use crate::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, clip};
+use crate::watch::Watch;
 
 /// What an algorithm is, for people and for option checking.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +81,7 @@ pub struct Request<'a> {
     pub bytes: Bytes,
     spec: &'a str,
     options: Options<'a>,
+    watch: Watch<'a>,
 }
 
 impl<'a> Request<'a> {
@@ -90,7 +92,22 @@ impl<'a> Request<'a> {
 
     /// A schedule builder for this request.
     fn builder(&self) -> Builder<'a> {
-        Builder::new(self.spec, self.fabric, self.collective, self.bytes)
+        Builder::new(self.spec, self.fabric, self.collective, self.bytes).watched(self.watch)
+    }
+
+    /// Refuses, before time and memory are taken, a schedule that would have too many transfers or dependencies.
+    fn expect(&self, transfers: u64, dependencies: u64) -> Result<()> {
+        for (what, count, most) in
+            [("transfers", transfers, MAX_TRANSFERS), ("dependencies", dependencies, MAX_DEPENDENCIES)]
+        {
+            if count > most as u64 {
+                let ranks = self.ranks();
+                let what =
+                    format!("{} on {ranks} ranks has {count} {what}, more than {most}; use fewer ranks", self.spec);
+                return Err(Error::new(Code::TooLarge, what));
+            }
+        }
+        Ok(())
     }
 
     /// Bytes on the wire of one of `parts` equal parts of the buffer, in whole packets where the
@@ -99,6 +116,12 @@ impl<'a> Request<'a> {
         let format = &self.system.packet;
         let unit = if format.fixed_size { format.payload_bytes } else { 1 };
         self.bytes.div_ceil(parts as u64).div_ceil(unit) * unit
+    }
+
+    /// [`Request::expect`] for an algorithm that sends every shard once around all ranks, or twice.
+    fn expect_ring(&self) -> Result<()> {
+        let passes = u64::from(self.scatters()) + u64::from(self.gathers());
+        self.expect(passes * u64::from(self.ranks()) * u64::from(self.ranks() - 1), 0)
     }
 
     /// Adds a lane for the shard of every rank in `owners`, cut into chunks of about the bytes of
@@ -158,6 +181,21 @@ fn half(region: (Bytes, Bytes), half: usize) -> (Bytes, Bytes) {
 /// [`Code::UnknownName`] for an unknown algorithm or option, [`Code::BadSpec`] for a bad value,
 /// [`Code::NotApplicable`] with the reason, [`Code::BadSize`] and [`Code::TooLarge`].
 pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes, spec: &str) -> Result<Schedule> {
+    build_watched(fabric, system, collective, bytes, spec, Watch::default())
+}
+
+/// [`build`], reporting to `watch`.
+///
+/// # Errors
+/// As [`build`]; [`Code::Interrupted`].
+pub fn build_watched(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    bytes: Bytes,
+    spec: &str,
+    watch: Watch,
+) -> Result<Schedule> {
     if bytes == 0 || bytes > MAX_BYTES {
         return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
     }
@@ -174,7 +212,7 @@ pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: By
     };
     let info = algorithm.info();
     let options = Options::parse(info.name, rest, info.options)?;
-    let request = Request { fabric, system, collective, bytes, spec, options };
+    let request = Request { fabric, system, collective, bytes, spec, options, watch };
     if !info.collectives.contains(&collective.kind) {
         let names: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
         return request.refuse(format!("it does {}, not {}", names.join(", "), collective.kind.name()));

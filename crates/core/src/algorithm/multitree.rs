@@ -6,9 +6,10 @@
 
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
-use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router};
-use crate::schedule::{Issue, Lane, MAX_TRANSFERS, Op, Schedule};
+use crate::error::Result;
+use crate::fabric::{Fabric, GridKind, Link, LinkId, NodeId, Router};
+use crate::schedule::{Issue, Lane, Op, Schedule};
+use std::collections::HashMap;
 
 /// See the module.
 pub struct MultiTree;
@@ -30,9 +31,28 @@ struct Edge {
     route: Vec<LinkId>,
 }
 
+/// Links out of a node that lead to the same node and were added one after another: taken in order, so that a search
+/// looks at them once however many they are.
+struct Bundle {
+    to: NodeId,
+    links: Vec<LinkId>,
+    /// How many are taken in this timestep.
+    taken: usize,
+}
+
+/// The bundles out of every node, in the order of their links.
+fn bundles(fabric: &Fabric) -> Vec<Vec<Bundle>> {
+    let of_node = |node| {
+        let same = |&a: &LinkId, &b: &LinkId| fabric.link(a).to == fabric.link(b).to;
+        let bundle = |links: &[LinkId]| Bundle { to: fabric.link(links[0]).to, links: links.to_vec(), taken: 0 };
+        fabric.out_links(node).chunk_by(same).map(bundle).collect()
+    };
+    (0..fabric.nodes.len() as NodeId).map(of_node).collect()
+}
+
 /// The trees rooted at `roots` and the number of timesteps.
 ///
-/// Complexity: O(timesteps * roots * open parents * degree).
+/// Complexity: O(timesteps * roots * open parents * neighbours).
 fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
     let n = fabric.ranks();
     let mut edges = Vec::with_capacity(roots.len() * (n - 1));
@@ -45,12 +65,13 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
         open[tree].push((root, 0));
     }
     let mut order: Vec<usize> = (0..roots.len()).collect();
+    let mut bundles = bundles(fabric);
     let mut seen = vec![0u32; fabric.nodes.len()];
     let mut search = 0;
     let mut step = 0;
     let mut first_round = true;
     while missing.iter().any(|&left| left > 0) {
-        let mut busy = vec![false; fabric.links.len()];
+        bundles.iter_mut().flatten().for_each(|bundle| bundle.taken = 0);
         loop {
             let mut last_added = false;
             for &tree in &order {
@@ -59,14 +80,21 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
                 let found = open[tree].iter().take_while(|_| missing[tree] > 0).filter(|m| m.1 <= step).find_map(
                     |&(parent, _)| {
                         search += 1;
-                        let route = free_route(fabric, fabric.node_of_rank(parent), members, &busy, &mut seen, search)?;
+                        let node = fabric.node_of_rank(parent);
+                        let route = free_route(fabric, &bundles, node, members, &mut seen, search)?;
                         Some((parent, route))
                     },
                 );
-                if let Some((parent, route)) = found {
-                    let end = fabric.link(route[route.len() - 1]).to;
+                if let Some((parent, hops)) = found {
+                    let mut end = fabric.node_of_rank(parent);
+                    let mut route = Vec::with_capacity(hops.len());
+                    for hop in hops {
+                        let bundle = &mut bundles[end as usize][hop];
+                        route.push(bundle.links[bundle.taken]);
+                        bundle.taken += 1;
+                        end = bundle.to;
+                    }
                     let child = fabric.nodes[end as usize].rank.expect("routes end at ranks");
-                    route.iter().for_each(|&link| busy[link as usize] = true);
                     in_tree[tree][child as usize] = true;
                     open[tree].push((child, step + 1));
                     missing[tree] -= 1;
@@ -97,28 +125,27 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
     (edges, step)
 }
 
-/// The first route over free links from `node` to a rank outside the tree, through switches only;
-/// links in insertion order.
+/// The first route over free links from `node` to a rank outside the tree, through switches only, as the bundle to take
+/// at every node; bundles in order.
 fn free_route(
     fabric: &Fabric,
+    bundles: &[Vec<Bundle>],
     node: NodeId,
     members: &[bool],
-    busy: &[bool],
     seen: &mut [u32],
     search: u32,
-) -> Option<Vec<LinkId>> {
+) -> Option<Vec<usize>> {
     seen[node as usize] = search;
-    for &link in fabric.out_links(node) {
-        let to = fabric.link(link).to;
-        if busy[link as usize] || seen[to as usize] == search {
+    for (hop, bundle) in bundles[node as usize].iter().enumerate() {
+        if bundle.taken == bundle.links.len() || seen[bundle.to as usize] == search {
             continue;
         }
-        match fabric.nodes[to as usize].rank {
+        match fabric.nodes[bundle.to as usize].rank {
             Some(rank) if members[rank as usize] => {}
-            Some(_) => return Some(vec![link]),
+            Some(_) => return Some(vec![hop]),
             None => {
-                if let Some(mut rest) = free_route(fabric, to, members, busy, seen, search) {
-                    rest.insert(0, link);
+                if let Some(mut rest) = free_route(fabric, bundles, bundle.to, members, seen, search) {
+                    rest.insert(0, hop);
                     return Some(rest);
                 }
             }
@@ -127,16 +154,17 @@ fn free_route(
     None
 }
 
-/// The link in the opposite direction, for every link that has one; parallel links pair up in order.
-pub(super) fn twins(fabric: &Fabric) -> impl Iterator<Item = Option<LinkId>> {
-    let parallel = move |from: NodeId, to: NodeId| {
-        fabric.out_links(from).iter().copied().filter(move |&id| fabric.link(id).to == to)
+/// The link in the opposite direction, for every link that has one; parallel links pair up in order. O(links).
+pub(super) fn twins(fabric: &Fabric) -> Vec<Option<LinkId>> {
+    let mut hops: HashMap<(NodeId, NodeId), Vec<LinkId>> = HashMap::new();
+    let mut place = |(id, link): (LinkId, &Link)| {
+        let parallel = hops.entry((link.from, link.to)).or_default();
+        parallel.push(id);
+        parallel.len() - 1
     };
-    (0..fabric.links.len() as LinkId).map(move |id| {
-        let link = fabric.link(id);
-        let index = parallel(link.from, link.to).position(|other| other == id)?;
-        parallel(link.to, link.from).nth(index)
-    })
+    let places: Vec<usize> = (0..).zip(&fabric.links).map(&mut place).collect();
+    let twin = |(link, &place): (&Link, &usize)| hops.get(&(link.to, link.from))?.get(place).copied();
+    fabric.links.iter().zip(&places).map(twin).collect()
 }
 
 /// Order of turns: farthest roots first. On a square mesh the artifact's distance to a corner,
@@ -165,7 +193,7 @@ impl Algorithm for MultiTree {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let (fabric, kind) = (request.fabric, request.collective.kind);
-        let Some(twins) = twins(fabric).collect::<Option<Vec<LinkId>>>() else {
+        let Some(twins) = twins(fabric).into_iter().collect::<Option<Vec<LinkId>>>() else {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
         let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes).next_multiple_of(4);
@@ -173,10 +201,7 @@ impl Algorithm for MultiTree {
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
         // Growing the trees takes long; do not start what cannot be held.
         let passes = if kind == Kind::AllReduce { 2 } else { 1 };
-        if passes * roots.len() * (fabric.ranks() - 1) > MAX_TRANSFERS {
-            let what = format!("multitree on {} ranks has more than {MAX_TRANSFERS} transfers", fabric.ranks());
-            return Err(Error::new(Code::TooLarge, what));
-        }
+        request.expect((passes * roots.len() * (fabric.ranks() - 1)) as u64, 0)?;
         let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));
         let mut builder = request.builder();
         if kind.rooted() {

@@ -26,6 +26,7 @@ impl Algorithm for Ring {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
+        request.expect_ring()?;
         let Some(walk) = cycle::closed_walk(request.fabric) else {
             return request.refuse("no Hamiltonian cycle through its ranks was found");
         };

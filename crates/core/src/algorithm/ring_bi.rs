@@ -24,6 +24,7 @@ impl Algorithm for RingBi {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
+        request.expect_ring()?;
         let Some(cycle) = cycle::hamiltonian(request.fabric) else {
             let hint = if request.fabric.grid().is_some() { " (an odd mesh has none; use ring-bi-odd)" } else { "" };
             return request.refuse(format!("no Hamiltonian cycle through its ranks was found{hint}"));

@@ -23,14 +23,16 @@ pub(super) fn latency(fabric: &Fabric, system: &System, collective: Collective, 
     };
     let reversed = receivers.len() < senders.len();
     let (starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
-    let hop = |link: &Link| system.latency_of(link).saturating_add(system.flit_time(link));
+    // Rounded down, as nothing of a bound may be above the truth.
+    let flit_ps = |link: &Link| system.flit_ticks(link, 16) >> 16;
+    let hop = |link: &Link| system.latency_of(link).saturating_add(flit_ps(link));
     let paths = Paths::new(fabric, reversed, hop);
     let farthest = |&start: &u32| {
         let time = paths.from(fabric.node_of_rank(start));
         ends.iter().map(|&end| time[fabric.node_of_rank(end) as usize]).max().unwrap_or(0)
     };
     let head = starts.iter().map(farthest).max().unwrap_or(0);
-    let flit = fabric.links.iter().map(|link| system.flit_time(link)).min().unwrap_or(0);
+    let flit = fabric.links.iter().map(flit_ps).min().unwrap_or(0);
     let tail = flit.saturating_mul(system.packets(1).flits.saturating_sub(1));
     head.saturating_add(tail)
 }

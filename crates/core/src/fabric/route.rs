@@ -4,12 +4,14 @@
 //! smaller ones, as the tables of the TTO artifact do (reference: TTO section 1, routing).
 
 use super::{Fabric, LinkId, NodeId};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Minimal routes of one fabric, computed per destination on first use.
 pub struct Router<'a> {
     fabric: &'a Fabric,
     reverse: Vec<Vec<NodeId>>,
+    /// The first link from one node to another; only looked up.
+    neighbours: HashMap<(NodeId, NodeId), LinkId>,
     towards: Vec<Option<Vec<u32>>>,
 }
 
@@ -17,10 +19,12 @@ impl<'a> Router<'a> {
     /// A router for `fabric`.
     pub fn new(fabric: &'a Fabric) -> Self {
         let mut reverse = vec![Vec::new(); fabric.nodes.len()];
-        for link in &fabric.links {
+        let mut neighbours = HashMap::with_capacity(fabric.links.len());
+        for (id, link) in (0..).zip(&fabric.links) {
             reverse[link.to as usize].push(link.from);
+            neighbours.entry((link.from, link.to)).or_insert(id);
         }
-        Router { fabric, reverse, towards: vec![None; fabric.nodes.len()] }
+        Router { fabric, reverse, neighbours, towards: vec![None; fabric.nodes.len()] }
     }
 
     /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links) once
@@ -45,6 +49,9 @@ impl<'a> Router<'a> {
 
     /// First link of the route from `at` to another node; `None` if there is no path or none is needed.
     pub fn next(&mut self, at: NodeId, to: NodeId) -> Option<LinkId> {
+        if let Some(&link) = self.neighbours.get(&(at, to)) {
+            return Some(link);
+        }
         let fabric = self.fabric;
         let distance = self.distances(to);
         let closer = |id: &LinkId| {
@@ -60,7 +67,7 @@ impl<'a> Router<'a> {
     /// # Panics
     /// If there is no path; [`Fabric::new`] guarantees one between ranks.
     pub fn route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
-        let mut links = Vec::with_capacity(self.distances(to)[from as usize] as usize);
+        let mut links = Vec::new();
         let mut at = from;
         while at != to {
             let next = self.next(at, to).expect("ranks of a fabric are connected");

@@ -6,9 +6,9 @@ use super::{
 };
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, LinkId, NodeId, Router};
+use crate::fabric::{Fabric, LinkId, Router};
 use crate::units::Bytes;
-use std::collections::HashMap;
+use crate::watch::Watch;
 
 /// Adds transfers step by step. A transfer sees everything its sender received in earlier steps
 /// (and earlier phases) and nothing from its own step; the dependencies that follow from this are
@@ -16,8 +16,7 @@ use std::collections::HashMap;
 pub struct Builder<'a> {
     fabric: &'a Fabric,
     router: Router<'a>,
-    /// The first link from one node to another; only looked up.
-    neighbours: HashMap<(NodeId, NodeId), LinkId>,
+    watch: Watch<'a>,
     lane_transfers: usize,
     hops: usize,
     /// The schedule under construction; its attributes may be set directly.
@@ -27,13 +26,9 @@ pub struct Builder<'a> {
 impl<'a> Builder<'a> {
     /// An empty schedule for `collective` over `bytes` on `fabric`, without phases.
     pub fn new(algorithm: impl Into<String>, fabric: &'a Fabric, collective: Collective, bytes: Bytes) -> Self {
-        let mut neighbours = HashMap::with_capacity(fabric.links.len());
-        for (id, link) in (0..).zip(&fabric.links) {
-            neighbours.entry((link.from, link.to)).or_insert(id);
-        }
         Builder {
             fabric,
-            neighbours,
+            watch: Watch::default(),
             router: Router::new(fabric),
             lane_transfers: 0,
             hops: 0,
@@ -58,6 +53,11 @@ impl<'a> Builder<'a> {
                 known_race: false,
             },
         }
+    }
+
+    /// Reports to `watch`, which may end the work.
+    pub fn watched(self, watch: Watch<'a>) -> Self {
+        Builder { watch, ..self }
     }
 
     /// Adds a lane and returns its id.
@@ -107,7 +107,7 @@ impl<'a> Builder<'a> {
             ));
         }
         let node = |rank| self.schedule.node_of(self.fabric, rank);
-        let route = self.minimal_route(node(from), node(to));
+        let route = self.router.route(node(from), node(to));
         self.send_via(op, from, to, lane, lanes, step, route)
     }
 
@@ -140,16 +140,10 @@ impl<'a> Builder<'a> {
                 return Err(too_many(what, most));
             }
         }
+        self.watch.at(self.schedule.transfers.len(), MAX_TRANSFERS)?;
         let phase = self.schedule.phases.len() as u32 - 1;
         self.schedule.transfers.push(Transfer { from, to, op, lane, lanes, phase, step, route, after: vec![] });
         Ok(())
-    }
-
-    fn minimal_route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
-        match self.neighbours.get(&(from, to)) {
-            Some(&link) => vec![link],
-            None => self.router.route(from, to),
-        }
     }
 
     /// Sorts transfers into schedule order, derives dependencies and checks ranges.
@@ -166,7 +160,12 @@ impl<'a> Builder<'a> {
         // Writes each rank has received of the current lane since it was last overwritten.
         let mut writes: Vec<Vec<TransferId>> = vec![Vec::new(); schedule.ranks as usize];
         let mut dependencies = 0;
-        for list in by_lane {
+        // The last visit at which a transfer was found to be waited for already.
+        let mut known_at = vec![0; schedule.transfers.len()];
+        let mut visit = 0;
+        let lanes = by_lane.len();
+        for (lane, list) in by_lane.into_iter().enumerate() {
+            self.watch.at(lane, lanes)?;
             let moment = |id: TransferId| {
                 let t = &schedule.transfers[id as usize];
                 (t.phase, t.step)
@@ -181,9 +180,9 @@ impl<'a> Builder<'a> {
                         transfer.after.extend_from_slice(writes);
                     } else {
                         // Another lane of the same transfer may have the same writes.
-                        let new = |write: &&TransferId| !transfer.after[..known].contains(write);
-                        let new: Vec<TransferId> = writes.iter().filter(new).copied().collect();
-                        transfer.after.extend(new);
+                        visit += 1;
+                        transfer.after.iter().for_each(|&other| known_at[other as usize] = visit);
+                        transfer.after.extend(writes.iter().filter(|&&write| known_at[write as usize] != visit));
                     }
                     dependencies += transfer.after.len() - known;
                     if dependencies > MAX_DEPENDENCIES {

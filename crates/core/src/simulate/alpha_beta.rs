@@ -4,34 +4,39 @@
 //! the hand-off and reduction at the receiver. Network interfaces and step order of ranks are not
 //! modelled. O(messages * (hops + dependencies)).
 
+use super::budget::Budget;
 use super::plan::Plan;
 use super::recorder::Recorder;
 use super::{Engine, Progress};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Issue, Pacing};
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+/// Most messages of one run: minutes.
+const MAX_MESSAGES: u64 = 4_000_000_000;
 
 /// See the module.
 pub struct AlphaBeta;
 
 /// When the dependencies of the next chunks of a transfer were met: latest time and how many.
-type Ready = VecDeque<(Picos, u32)>;
+type Ready = VecDeque<(Ticks, u32)>;
 
 impl Engine for AlphaBeta {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
         let total = plan.messages();
+        Budget::new(MAX_MESSAGES, "messages").expect(total.into())?;
         let mut dependents = vec![Vec::new(); plan.jobs.len()];
         for (id, job) in plan.jobs.iter().enumerate() {
             plan.after[job.after.clone()].iter().for_each(|&other| dependents[other as usize].push(id as u32));
         }
         let mut ready: Vec<Ready> = vec![Ready::new(); plan.jobs.len()];
         let mut next_chunk = vec![0u64; plan.jobs.len()];
-        let mut link_free: Vec<Picos> = vec![0; plan.fabric.links.len()];
-        let mut send_free: Vec<Picos> = vec![0; plan.fabric.links.len()];
+        let mut link_free: Vec<Ticks> = vec![0; plan.fabric.links.len()];
+        let mut send_free: Vec<Ticks> = vec![0; plan.fabric.links.len()];
         // The last reduction of each rank.
-        let mut reducer_busy: Vec<(Picos, Picos)> = vec![(0, 0); plan.fabric.ranks()];
+        let mut reducer_busy: Vec<(Ticks, Ticks)> = vec![(0, 0); plan.fabric.ranks()];
         let stop_and_wait = plan.schedule.pacing == Pacing::StopAndWait && plan.schedule.issue == Issue::Links;
         let (mut phase, mut barrier, mut latest) = (0, 0, 0);
         let mut heap: BinaryHeap<Reverse<(u32, u64, u32)>> =
@@ -62,7 +67,7 @@ impl Engine for AlphaBeta {
             let mut start = dependencies.max(barrier);
             let mut arrived = start;
             for (i, &link) in plan.route(job).iter().enumerate() {
-                let duration = job.packets.count * plan.packet_ps(job, link);
+                let duration = job.packets.count * plan.packet_time(job, link);
                 if i == 0 && stop_and_wait {
                     start = start.max(send_free[link as usize]);
                 }
@@ -70,25 +75,25 @@ impl Engine for AlphaBeta {
                 link_free[link as usize] = start + duration;
                 recorder.traffic.transmitted(link, start, start + duration);
                 // The tail leaves after the head and, but for the first link, one flit after it came in.
-                let tail = if i == 0 { 0 } else { arrived + plan.flit_ps[link as usize] };
-                arrived = tail.max(start + duration) + plan.latency_ps[link as usize];
+                let tail = if i == 0 { 0 } else { arrived + plan.flit[link as usize] };
+                arrived = tail.max(start + duration) + plan.latency[link as usize];
                 // The next link starts when the first flit is there.
-                start += plan.latency_ps[link as usize] + plan.flit_ps[link as usize];
+                start += plan.latency[link as usize] + plan.flit[link as usize];
             }
-            let delivered = arrived + plan.system.hand_off_ps;
+            let delivered = arrived + plan.hand_off;
             if let Some(&first) = plan.route(job).first() {
                 send_free[first as usize] = delivered;
             }
             let mut applied = delivered;
-            if job.reduce_ps > 0 {
+            if job.reduce > 0 {
                 // Messages come here in schedule order; one that arrives early goes before.
                 let (begin, end) = &mut reducer_busy[job.to as usize];
-                if delivered + job.reduce_ps > *begin {
+                if delivered + job.reduce > *begin {
                     *begin = delivered.max(*end);
-                    *end = *begin + job.reduce_ps;
+                    *end = *begin + job.reduce;
                     applied = *end;
                 } else {
-                    applied = delivered + job.reduce_ps;
+                    applied = delivered + job.reduce;
                 }
             }
             recorder.deliveries.applied(plan, id, chunk, applied);

@@ -1,6 +1,8 @@
 //! Simulation: one schedule, several fidelities, one result.
 
 mod alpha_beta;
+mod budget;
+mod clock;
 mod endpoints;
 mod flit;
 mod packet;
@@ -18,6 +20,7 @@ use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use crate::system::System;
 use crate::units::clip;
+pub use crate::watch::Progress;
 use serde::{Deserialize, Serialize};
 
 /// How closely the network is modelled.
@@ -59,10 +62,6 @@ impl Fidelity {
         })
     }
 }
-
-/// Called now and then during a run with the share of messages done (0 to 1); returning `false`
-/// ends the run with [`Code::Interrupted`].
-pub type Progress<'a> = dyn FnMut(f64) -> bool + 'a;
 
 /// Times a schedule on a fabric. The schedule should have been verified.
 ///

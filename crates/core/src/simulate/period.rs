@@ -9,17 +9,17 @@
 use super::endpoints::{Carrier, Endpoints};
 use super::recorder::Traffic;
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
 /// A network whose state may recur.
 pub trait Recurrent: Carrier {
     /// Appends all that decides what happens next, with times relative to `now`.
-    fn write_state(&self, now: Picos, state: &mut Vec<u64>);
+    fn write_state(&self, now: Ticks, state: &mut Vec<u64>);
 
     /// Makes everything happen later by `by`.
-    fn delay(&mut self, by: Picos);
+    fn delay(&mut self, by: Ticks);
 
     /// What it records.
     fn traffic(&mut self) -> &mut Traffic;
@@ -39,7 +39,7 @@ struct Seen {
 
 /// A period being recorded.
 struct Trial {
-    start: Picos,
+    start: Ticks,
     /// Beat at its end.
     end_beat: u64,
     state: Vec<u64>,
@@ -77,7 +77,7 @@ impl Periods {
 
     /// To be called after every event of the ranks; `events` counts all events. Skips periods where
     /// it can.
-    pub fn look(&mut self, now: Picos, events: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+    pub fn look(&mut self, now: Ticks, events: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
         let Some(beat) = self.beat(endpoints, network) else { return };
         let due = self.trial.as_ref().map_or(events >= self.next_events, |trial| beat == trial.end_beat);
         if !due {
@@ -111,7 +111,7 @@ impl Periods {
     }
 
     /// Starts a trial if the state was seen before, and remembers it.
-    fn compare(&mut self, now: Picos, here: Seen, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+    fn compare(&mut self, now: Ticks, here: Seen, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
         let mut hasher = DefaultHasher::new();
         self.state.iter().for_each(|&word| hasher.write_u64(word));
         let Some(earlier) = self.seen.insert(hasher.finish(), here) else { return };
@@ -131,14 +131,14 @@ impl Periods {
     }
 
     /// Skips what is certain to repeat the trial, if it was a period.
-    fn finish(&mut self, trial: Trial, now: Picos, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+    fn finish(&mut self, trial: Trial, now: Ticks, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
         let same = trial.state == self.state;
         let periods = if same { endpoints.periods_ahead(&trial.started) } else { 0 };
         if periods > 0 {
-            let period_ps = now - trial.start;
-            endpoints.repeat(periods, period_ps, &trial.started);
-            network.traffic().repeat(periods, period_ps);
-            network.delay(periods * period_ps);
+            let period = now - trial.start;
+            endpoints.repeat(periods, period, &trial.started);
+            network.traffic().repeat(periods, period);
+            network.delay(periods * period);
             self.beat = self.watched.map_or(0, |id| endpoints.chunks_applied(id));
         } else {
             endpoints.discard_period();

@@ -1,13 +1,11 @@
 //! What every fidelity needs to know about a schedule on a fabric, computed once.
 
+use super::clock::{Clock, Ticks};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Op, Schedule, TransferId};
 use crate::system::{Packets, System};
-use crate::units::{Bytes, Picos};
-
-/// Most work (messages, or packets times links on routes of several links) of one run.
-const MAX_WORK: u128 = 4_000_000_000;
+use crate::units::Bytes;
 
 /// A transfer with all sizes and times resolved.
 pub struct Job {
@@ -28,7 +26,7 @@ pub struct Job {
     /// Wire bytes of one message, without headers.
     pub bytes: Bytes,
     /// Time the receiver takes to add one message; 0 for copies.
-    pub reduce_ps: Picos,
+    pub reduce: Ticks,
     /// First lane and number of lanes.
     pub lanes: std::ops::Range<usize>,
     /// Range of [`Plan::hops`].
@@ -51,10 +49,16 @@ pub struct Plan<'a> {
     pub hops: Vec<LinkId>,
     /// Dependencies of all jobs.
     pub after: Vec<TransferId>,
+    /// What all times below, and those of the jobs, are in.
+    pub clock: Clock,
     /// Time of one flit on every link.
-    pub flit_ps: Vec<Picos>,
+    pub flit: Vec<Ticks>,
     /// Propagation latency of every link.
-    pub latency_ps: Vec<Picos>,
+    pub latency: Vec<Ticks>,
+    /// From the arrival of a message to the start of what waited for it.
+    pub hand_off: Ticks,
+    /// Time to hand one packet to an interface.
+    pub issue: Ticks,
     /// Messages of every phase.
     pub phase_messages: Vec<u64>,
 }
@@ -63,7 +67,7 @@ impl<'a> Plan<'a> {
     /// Resolves `schedule`.
     ///
     /// # Errors
-    /// As [`Schedule::check`]; [`Code::TooLarge`] if the run would take too long to be useful.
+    /// As [`Schedule::check`]; [`Code::TooLarge`] if the simulated time would not fit.
     pub fn new(fabric: &'a Fabric, schedule: &'a Schedule, system: &'a System) -> Result<Self> {
         schedule.check(fabric)?;
         let mut plan = Plan {
@@ -73,11 +77,14 @@ impl<'a> Plan<'a> {
             jobs: Vec::with_capacity(schedule.transfers.len()),
             hops: vec![],
             after: vec![],
-            flit_ps: fabric.links.iter().map(|link| system.flit_time(link)).collect(),
-            latency_ps: fabric.links.iter().map(|link| system.latency_of(link)).collect(),
+            clock: Clock::default(),
+            flit: fabric.links.iter().map(|link| system.flit_time(link)).collect(),
+            latency: fabric.links.iter().map(|link| system.latency_of(link)).collect(),
+            hand_off: system.hand_off_ps,
+            issue: system.interface.issue_ps,
             phase_messages: vec![0; schedule.phases.len()],
         };
-        let (mut work, mut longest) = (0u128, 0u128);
+        let mut longest = 0u128;
         for transfer in &schedule.transfers {
             let lane = &schedule.lanes[transfer.lane as usize];
             let bytes = schedule.message_bytes(transfer);
@@ -89,17 +96,15 @@ impl<'a> Plan<'a> {
             };
             plan.phase_messages[transfer.phase as usize] += lane.chunks;
             let hops = transfer.route.len() as u128;
-            let per_message = if hops > 1 { packets.count as u128 * hops } else { 1 };
-            work += lane.chunks as u128 * per_message;
-            let reduce_ps = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
+            let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
             // One message after the other, each store-and-forward.
-            let packet = |l: &LinkId| (plan.flit_ps[*l as usize] as u128).saturating_mul(packets.flits as u128);
+            let packet = |l: &LinkId| (plan.flit[*l as usize] as u128).saturating_mul(packets.flits as u128);
             let slowest = transfer.route.iter().map(packet).max().unwrap_or(0);
-            let latency = transfer.route.iter().map(|&l| plan.latency_ps[l as usize] as u128).sum::<u128>();
+            let latency = transfer.route.iter().map(|&l| plan.latency[l as usize] as u128).sum::<u128>();
             let message = (packets.count as u128)
                 .saturating_mul(slowest.saturating_mul(hops).saturating_add(system.interface.issue_ps as u128))
                 .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
-                .saturating_add(reduce_ps as u128);
+                .saturating_add(reduce as u128);
             longest = longest.saturating_add(message.saturating_mul(lane.chunks as u128));
             plan.jobs.push(Job {
                 from: transfer.from,
@@ -110,15 +115,11 @@ impl<'a> Plan<'a> {
                 chunks: lane.chunks,
                 packets,
                 bytes,
-                reduce_ps,
+                reduce,
                 lanes: transfer.lane_range(),
                 hops: range(&mut plan.hops, &transfer.route),
                 after: range(&mut plan.after, &transfer.after),
             });
-        }
-        if work > MAX_WORK {
-            let what = format!("the run would take {work} events (at most {MAX_WORK}); use larger chunks or less data");
-            return Err(Error::new(Code::TooLarge, what));
         }
         if longest > u64::MAX as u128 / 2 {
             return Err(Error::new(
@@ -126,7 +127,16 @@ impl<'a> Plan<'a> {
                 "the run would take more simulated time than 64-bit picoseconds hold",
             ));
         }
+        plan.set_clock(Clock::new(fabric, system, longest));
         Ok(plan)
+    }
+
+    /// Turns all times, until now in picoseconds, into ticks.
+    fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+        self.flit = self.fabric.links.iter().map(|link| self.system.flit_ticks(link, clock.bits())).collect();
+        let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue]);
+        times.chain(self.jobs.iter_mut().map(|job| &mut job.reduce)).for_each(|time| *time = clock.ticks(*time));
     }
 
     /// Route of a job.
@@ -140,8 +150,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Time one packet of a job occupies a link.
-    pub fn packet_ps(&self, job: &Job, link: LinkId) -> Picos {
-        job.packets.flits * self.flit_ps[link as usize]
+    pub fn packet_time(&self, job: &Job, link: LinkId) -> Ticks {
+        job.packets.flits * self.flit[link as usize]
     }
 
     /// A transfer in words, for messages.

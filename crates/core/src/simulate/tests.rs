@@ -68,6 +68,39 @@ fn exact_times_of_single_messages() {
     }
 }
 
+/// Rates that are no whole number of picoseconds a flit, from slow to fast: times follow them all, and no bound is above.
+#[test]
+fn any_rate_is_met() {
+    let generic = System::preset("generic").unwrap();
+    let bytes = 1 << 20;
+    let flits = (bytes / 4096 * 65) as f64;
+    for gb_per_s in [1.0, 3.0, 7.3, 24.9, 50.0, 123.456789, 450.0, 900.0, 14_400.0, 77_777.0, 100_000.0] {
+        let fabric = Fabric::parse(&format!("fc:2@{gb_per_s}/5ns")).unwrap();
+        let schedule = transfers(&fabric, bytes, &[(Op::Copy, 0, 1, 0)]);
+        let exact = flits * 64e3 / gb_per_s + 15_000.0;
+        let collective = Collective::new(Kind::Broadcast);
+        let bound = crate::bound::lower_bound(&fabric, &generic, collective, bytes).unwrap().time_ps;
+        for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
+            let result = simulate(&fabric, &schedule, &generic, fidelity, &mut |_| true).unwrap();
+            let time = result.time_ps as f64;
+            assert!((time / exact - 1.0).abs() < 1e-4, "{gb_per_s} GB/s, {fidelity:?}: {time}, not {exact}");
+            assert!(bound <= result.time_ps, "{gb_per_s} GB/s: bound {bound} above {time}");
+            assert!((result.links[0].busy_ps as f64 / (exact - 15_000.0) - 1.0).abs() < 1e-4);
+            let timeline = &result.timeline;
+            assert!(timeline.utilization.len() as u64 >= result.time_ps / timeline.window_ps);
+        }
+    }
+}
+
+#[test]
+fn a_clock_rounds_flits_up() {
+    let fabric = Fabric::parse("fc:2@900/5ns").unwrap();
+    assert_eq!(tto().rounded_rates(&fabric.links), [(Rate::gb_per_s(900), 512e9)]);
+    assert_eq!(System::preset("generic").unwrap().rounded_rates(&fabric.links), []);
+    let schedule = transfers(&fabric, 8192, &[(Op::Copy, 0, 1, 0)]);
+    assert_eq!(time_ps(&fabric, &schedule, &tto(), Fidelity::Packet), 17_000 + 5_000 + 12_000);
+}
+
 #[test]
 fn a_slow_first_link_does_not_hide_the_latency_of_the_second() {
     let mut line = Fabric::parse("mesh:3@25/1us").unwrap();
@@ -106,6 +139,16 @@ fn tto_takes_its_formula() {
     let time = time_ps(&fabric, &schedule, &tto(), Fidelity::Packet);
     // Additions of four packets on the critical path: six levels, twice behind a sibling.
     assert_eq!(time - formula, (6 + 2) * 2_000);
+}
+
+/// What decides is the work that is done, not the work without fast-forward.
+#[test]
+fn sizes_past_the_budget_run_where_periods_are_skipped() {
+    let fabric = Fabric::parse("mesh:4x4").unwrap();
+    let schedule = |bytes| algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), bytes, "tto").unwrap();
+    let time = |bytes| time_ps(&fabric, &schedule(bytes), &tto(), Fidelity::Packet);
+    let (one, four) = (time(1 << 40), time(1 << 42));
+    assert!((four as f64 / one as f64 - 4.0).abs() < 1e-6, "{one} {four}");
 }
 
 #[test]
@@ -276,7 +319,7 @@ proptest! {
                 let mut busy = vec![0; fabric.links.len()];
                 for job in &plan.jobs {
                     for &link in plan.route(job) {
-                        busy[link as usize] += job.chunks * job.packets.count * plan.packet_ps(job, link);
+                        busy[link as usize] += job.chunks * job.packets.count * plan.packet_time(job, link);
                     }
                 }
                 for (row, busy) in result.links.iter().zip(busy) {

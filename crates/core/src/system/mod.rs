@@ -197,13 +197,37 @@ impl System {
         link.latency.unwrap_or(self.link_latency_ps)
     }
 
-    /// Time one flit occupies a link.
+    /// Time one flit occupies a link, rounded up to a picosecond.
     pub fn flit_time(&self, link: &Link) -> Picos {
-        let time = self.rate_of(link).time_for(self.packet.flit_bytes);
-        match self.clock_ps {
-            Some(clock) => time.div_ceil(clock).saturating_mul(clock),
-            None => time,
+        self.flit_ticks(link, 0)
+    }
+
+    /// Time one flit occupies a link in units of 2^-`bits` picoseconds, rounded up; whole clocks on a system with one.
+    pub fn flit_ticks(&self, link: &Link, bits: u32) -> u64 {
+        let scaled = |picos: u128| u64::try_from(picos << bits).unwrap_or(u64::MAX);
+        let rate = u128::from(self.rate_of(link).0);
+        let picos = u128::from(self.packet.flit_bytes) * 1_000_000_000_000;
+        match self.clock_ps.map(u128::from) {
+            Some(clock) => scaled(picos.div_ceil(rate * clock) * clock),
+            None => u64::try_from((picos << bits).div_ceil(rate)).unwrap_or(u64::MAX),
         }
+    }
+
+    /// Rates of links that this system's clock rounds down: as written, and at which they carry flits, in bytes per
+    /// second; each once, slowest first. Empty without a clock. O(links).
+    pub fn rounded_rates(&self, links: &[Link]) -> Vec<(Rate, f64)> {
+        let Some(clock) = self.clock_ps else { return vec![] };
+        let effective = |link: &Link| {
+            let rate = self.rate_of(link);
+            let cycle_bytes = u128::from(rate.0) * u128::from(clock);
+            let whole = (u128::from(self.packet.flit_bytes) * 1_000_000_000_000).is_multiple_of(cycle_bytes);
+            let carried = self.packet.flit_bytes as f64 * 1e12 / self.flit_time(link) as f64;
+            (!whole).then_some((rate, carried))
+        };
+        let mut rates: Vec<_> = links.iter().filter_map(effective).collect();
+        rates.sort_by_key(|&(rate, _)| rate);
+        rates.dedup_by_key(|&mut (rate, _)| rate);
+        rates
     }
 
     /// Packets of a message of `bytes`: all of equal size, as few as possible.
@@ -225,7 +249,10 @@ impl System {
         if filled > 0 && !format.fixed_size && rate(filled).0 * best.1 > best.0 * rate(filled).1 {
             best = rate(filled);
         }
-        (best.0 * 1_000_000_000_000, (self.flit_time(link) as u128 * best.1).max(1))
+        match self.clock_ps {
+            Some(_) => (best.0 * 1_000_000_000_000, (self.flit_time(link) as u128 * best.1).max(1)),
+            None => (best.0 * self.rate_of(link).0 as u128, format.flit_bytes as u128 * best.1),
+        }
     }
 
     /// Time a rank takes to add `bytes` of received data to its own.
@@ -261,9 +288,9 @@ mod tests {
         let link = Link::new(0, 1, "x");
         // 128 bytes go as two packets of 64, faster than one of 65 and one of 63 would.
         assert_eq!(system.packets(128), Packets { count: 2, flits: 2 });
-        assert_eq!(system.payload_rate(&link), (64 * 1_000_000_000_000, 2 * 2_560));
+        assert_eq!(system.payload_rate(&link), (64 * 25_000_000_000, 2 * 64));
         system.packet.fixed_size = true;
-        assert_eq!(system.payload_rate(&link), (65 * 1_000_000_000_000, 3 * 2_560));
+        assert_eq!(system.payload_rate(&link), (65 * 25_000_000_000, 3 * 64));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::{participation, text};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{LaneId, Op, Schedule, TransferId};
+use crate::watch::Watch;
 use std::collections::BTreeSet;
 
 /// What following the contributions showed.
@@ -27,13 +28,14 @@ pub struct Followed {
 /// # Errors
 /// [`crate::error::Code::NotProven`] with the first contribution missing or counted twice, the
 /// first rank that sends what it does not have, or a declared gap that is none.
-pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>]) -> Result<Followed> {
+pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>], watch: Watch) -> Result<Followed> {
     let gaps: BTreeSet<(LaneId, u32)> = schedule.known_gaps.iter().map(|&(rank, lane)| (lane, rank)).collect();
     let mut holdings = Holdings::new(schedule);
     let mut repeats = vec![Vec::new(); by_lane.len()];
     let mut first_gap = None;
     let mut count = 0;
     for (lane, list) in by_lane.iter().enumerate() {
+        watch.at(lane, by_lane.len())?;
         if schedule.lanes[lane].bytes == 0 {
             continue;
         }
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
 
     fn run(schedule: &Schedule) -> Result<String> {
-        check(schedule, &schedule.transfers_by_lane()).map(|followed| followed.gaps)
+        check(schedule, &schedule.transfers_by_lane(), Watch::default()).map(|followed| followed.gaps)
     }
 
     fn broken(schedule: &Schedule, change: impl Fn(&mut Schedule)) -> String {

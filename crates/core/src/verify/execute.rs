@@ -5,6 +5,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::{LaneId, Op, Schedule, Transfer, TransferId};
 use crate::units::Bytes;
+use crate::watch::Watch;
 use std::ops::{Add, Range};
 
 /// Most messages an execution keeps track of.
@@ -43,7 +44,7 @@ pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T
     if messages > MAX_MESSAGES {
         return Err(Error::new(Code::TooLarge, format!("{messages} messages; execution takes at most {MAX_MESSAGES}")));
     }
-    order::check(schedule)?;
+    order::check(schedule, Watch::default())?;
     let mut run = Run { schedule, data };
     match seed {
         Some(seed) => run.shuffled(Random(seed)),

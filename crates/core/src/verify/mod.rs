@@ -25,6 +25,7 @@ pub use execute::execute;
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
+use crate::watch::Watch;
 use contributions::Followed;
 use serde::Serialize;
 
@@ -53,13 +54,22 @@ pub struct Proof {
 /// As [`Schedule::check`]; then [`crate::error::Code::NotProven`] with the first counter-example:
 /// rank, lane, step, and what is missing, counted twice or unordered.
 pub fn verify(fabric: &Fabric, schedule: &Schedule) -> Result<Proof> {
+    verify_watched(fabric, schedule, Watch::default())
+}
+
+/// [`verify`], reporting to `watch`.
+///
+/// # Errors
+/// As [`verify`]; [`Code::Interrupted`].
+pub fn verify_watched(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<Proof> {
     schedule.check(fabric)?;
     routes::check(fabric, schedule)?;
-    order::check(schedule)?;
+    order::check(schedule, watch)?;
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();
-    let Followed { mut gaps, repeats } = contributions::check(schedule, &by_lane)?;
-    match races::check(schedule, &by_lane, &repeats) {
+    let Followed { mut gaps, repeats } = contributions::check(schedule, &by_lane, watch)?;
+    match races::check(schedule, &by_lane, &repeats, watch) {
+        Err(error) if error.code == Code::Interrupted => return Err(error),
         Err(_) if schedule.known_race => gaps = "sends data before it has arrived (a known race)".into(),
         Ok(()) if schedule.known_race => {
             let what = "it is said to have a data race, but has none; clear known_race";

@@ -7,6 +7,7 @@
 use super::text;
 use crate::error::Result;
 use crate::schedule::{Schedule, Transfer, TransferId};
+use crate::watch::Watch;
 
 /// Checks that every dependency ends at the sender that waits for it, repeats for as many chunks,
 /// and is served strictly earlier. O(dependencies).
@@ -14,9 +15,10 @@ use crate::schedule::{Schedule, Transfer, TransferId};
 /// # Errors
 /// [`crate::error::Code::NotProven`]: a cycle of dependencies, or the first dependency that is
 /// served later.
-pub fn check(schedule: &Schedule) -> Result<()> {
+pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     let mut late = None;
     for (id, transfer) in schedule.transfers.iter().enumerate() {
+        watch.at(id, schedule.transfers.len())?;
         let id = id as TransferId;
         for &other in &transfer.after {
             let needed = &schedule.transfers[other as usize];
@@ -112,7 +114,7 @@ mod tests {
         let (_, mut schedule) = ring_all_reduce(2, 64, 1);
         assert_eq!(schedule.transfers[2].after, [0]);
         schedule.transfers[0].after = vec![2];
-        let error = check(&schedule).unwrap_err().message;
+        let error = check(&schedule, Watch::default()).unwrap_err().message;
         assert_has(&error, &["deadlock: transfer 0 -> 2 -> 0;", "from transfer 0 (rank 1 to 0"]);
     }
 
@@ -121,7 +123,7 @@ mod tests {
         let (_, mut schedule) = ring_all_reduce(4, 64, 1);
         let id = schedule.transfers.iter().position(|t| t.after == [0]).unwrap();
         schedule.transfers[0].step = 9;
-        let error = check(&schedule).unwrap_err().message;
+        let error = check(&schedule, Watch::default()).unwrap_err().message;
         assert_has(
             &error,
             &[&format!("transfer {id} ("), "waits for transfer 0 (", "step 9", "order of service puts later"],
@@ -134,23 +136,23 @@ mod tests {
         let from = schedule.transfers[9].from;
         let elsewhere = schedule.transfers.iter().position(|t| t.to != from).unwrap() as u32;
         schedule.transfers[9].after.push(elsewhere);
-        let error = check(&schedule).unwrap_err().message;
+        let error = check(&schedule, Watch::default()).unwrap_err().message;
         assert_has(&error, &["transfer 9 (", &format!("does not end at rank {from}")]);
     }
 
     #[test]
     fn chunks_must_match_and_later_chunks_must_be_in_order_too() {
         let (_, mut schedule) = tree_all_reduce(4, 640, 4);
-        assert_eq!(check(&schedule), Ok(()));
+        assert_eq!(check(&schedule, Watch::default()), Ok(()));
         let other = schedule.lanes[0].clone();
         schedule.lanes.push(other);
         let id = schedule.transfers.iter().rposition(|t| !t.after.is_empty()).unwrap();
         schedule.transfers[id].lane = 1;
         schedule.lanes[1].chunks = 3;
-        assert_has(&check(&schedule).unwrap_err().message, &["another number of chunks"]);
+        assert_has(&check(&schedule, Watch::default()).unwrap_err().message, &["another number of chunks"]);
         schedule.lanes[1].chunks = 4;
-        assert_eq!(check(&schedule), Ok(()));
+        assert_eq!(check(&schedule, Watch::default()), Ok(()));
         schedule.lanes[0].stride = 1000;
-        assert_has(&check(&schedule).unwrap_err().message, &["puts later"]);
+        assert_has(&check(&schedule, Watch::default()).unwrap_err().message, &["puts later"]);
     }
 }

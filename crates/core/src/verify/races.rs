@@ -14,6 +14,7 @@
 use super::text;
 use crate::error::Result;
 use crate::schedule::{Op, Schedule, TransferId};
+use crate::watch::Watch;
 
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
 const BLOCK_WORDS: usize = 8;
@@ -27,11 +28,17 @@ const BLOCK_WORDS: usize = 8;
 ///
 /// # Errors
 /// [`crate::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
-pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>], repeats: &[Vec<TransferId>]) -> Result<()> {
+pub fn check(
+    schedule: &Schedule,
+    by_lane: &[Vec<TransferId>],
+    repeats: &[Vec<TransferId>],
+    watch: Watch,
+) -> Result<()> {
     let gates = gates(schedule);
     let mut places = Places::new(schedule);
     let mut closure = Closure::new(schedule);
     for (lane, list) in by_lane.iter().enumerate() {
+        watch.at(lane, by_lane.len())?;
         if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
             continue;
         }
@@ -249,7 +256,7 @@ mod tests {
 
     fn run(schedule: &Schedule) -> Result<()> {
         let by_lane = schedule.transfers_by_lane();
-        check(schedule, &by_lane, &vec![Vec::new(); by_lane.len()])
+        check(schedule, &by_lane, &vec![Vec::new(); by_lane.len()], Watch::default())
     }
 
     #[test]
@@ -395,7 +402,7 @@ mod tests {
                     repeats.push(id as u32);
                 }
             }
-            let raced = check(&schedule, &schedule.transfers_by_lane(), std::slice::from_ref(&repeats)).is_err();
+            let raced = check(&schedule, &schedule.transfers_by_lane(), std::slice::from_ref(&repeats), Watch::default()).is_err();
             prop_assert_eq!(raced, races_by_definition(&schedule, &repeats));
         }
     }

@@ -16,9 +16,9 @@ mod stalled;
 use super::plan::Plan;
 use super::recorder::Deliveries;
 use crate::schedule::{Issue, Pacing, TransferId};
+use crate::simulate::clock::Ticks;
 #[cfg(doc)]
 use crate::system::Assignment;
-use crate::units::Picos;
 use senders::Queue;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,7 +35,7 @@ pub trait Carrier {
     /// Takes a message, also one whose route is empty; returns until when its packets are being
     /// handed to the interface. [`Endpoints::departed`] and [`Endpoints::arrived`] are to be told
     /// what becomes of it.
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Picos) -> Picos;
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks;
 }
 
 /// A network interface, as its rank sees it.
@@ -43,7 +43,7 @@ struct Interface {
     /// Queue that fills it.
     queue: u32,
     /// Until when packets are being handed to it.
-    busy_until: Picos,
+    busy_until: Ticks,
 }
 
 /// Something to happen at a rank.
@@ -64,9 +64,9 @@ pub struct Endpoints<'a> {
     plan: &'a Plan<'a>,
     deliveries: &'a mut Deliveries,
     /// From the arrival of a message to the start of what waited for it.
-    hand_off_ps: Picos,
+    hand_off: Ticks,
     /// Events to come. Equal ones are interchangeable.
-    agenda: BinaryHeap<Reverse<(Picos, Event)>>,
+    agenda: BinaryHeap<Reverse<(Ticks, Event)>>,
     queues: Vec<Queue>,
     interfaces: Vec<Interface>,
     /// Queues of each rank.
@@ -77,7 +77,7 @@ pub struct Endpoints<'a> {
     started: Vec<u64>,
     applied: Vec<u64>,
     met: Vec<u32>,
-    reducer_free: Vec<Picos>,
+    reducer_free: Vec<Ticks>,
     /// Messages of each phase not yet applied, and the first phase still behind a barrier.
     phase_left: Vec<u64>,
     gate: u32,
@@ -90,13 +90,13 @@ pub struct Endpoints<'a> {
 
 impl<'a> Endpoints<'a> {
     /// The ranks of a plan before anything has started.
-    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries, hand_off_ps: Picos) -> Self {
+    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries, hand_off: Ticks) -> Self {
         let ranks = plan.fabric.ranks();
         let by_link = plan.schedule.issue == Issue::Links;
         let mut endpoints = Endpoints {
             plan,
             deliveries,
-            hand_off_ps,
+            hand_off,
             agenda: BinaryHeap::new(),
             queues: vec![],
             interfaces: vec![],
@@ -137,9 +137,9 @@ impl<'a> Endpoints<'a> {
         self.open_gate(0, carrier);
     }
 
-    /// When the next event is; [`Picos::MAX`] if there is none.
-    pub fn next_at(&self) -> Picos {
-        self.agenda.peek().map_or(Picos::MAX, |&Reverse((at, _))| at)
+    /// When the next event is; [`Ticks::MAX`] if there is none.
+    pub fn next_at(&self) -> Ticks {
+        self.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at)
     }
 
     /// Processes the next event.
@@ -153,16 +153,16 @@ impl<'a> Endpoints<'a> {
     }
 
     /// Packets have left an interface, so that it may be free or have room.
-    pub fn departed(&mut self, interface: u32, now: Picos, carrier: &mut impl Carrier) {
+    pub fn departed(&mut self, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
         self.advance(self.interfaces[interface as usize].queue, now, carrier);
     }
 
     /// The last packet of a message reached the node of its receiver, or will at `at`.
-    pub fn arrived(&mut self, transfer: TransferId, at: Picos) {
-        self.push(at + self.hand_off_ps, Event::Received { transfer });
+    pub fn arrived(&mut self, transfer: TransferId, at: Ticks) {
+        self.push(at + self.hand_off, Event::Received { transfer });
     }
 
-    fn push(&mut self, at: Picos, event: Event) {
+    fn push(&mut self, at: Ticks, event: Event) {
         self.agenda.push(Reverse((at, event)));
     }
 }

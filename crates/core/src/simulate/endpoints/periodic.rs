@@ -2,7 +2,7 @@
 
 use super::{Endpoints, Event};
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use std::cmp::Reverse;
 
 impl Endpoints<'_> {
@@ -36,7 +36,7 @@ impl Endpoints<'_> {
 
     /// Appends all that decides what happens next, with times relative to `now` and without the
     /// chunk each transfer is at.
-    pub fn write_state(&self, now: Picos, state: &mut Vec<u64>) {
+    pub fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         let mut agenda: Vec<_> = self.agenda.iter().map(|&Reverse(entry)| entry).collect();
         agenda.sort_unstable();
         state.push(agenda.len() as u64);
@@ -53,7 +53,7 @@ impl Endpoints<'_> {
             state.push(queue.last as u64);
             state.extend(queue.slot.iter().map(|&id| id as u64));
         }
-        let later = |at: Picos| at.saturating_sub(now);
+        let later = |at: Ticks| at.saturating_sub(now);
         state.extend(self.interfaces.iter().map(|interface| later(interface.busy_until)));
         state.extend(self.reducer_free.iter().map(|&at| later(at)));
         for id in 0..self.started.len() {
@@ -141,9 +141,9 @@ impl Endpoints<'_> {
         self.deliveries.discard_period();
     }
 
-    /// Adds what was recorded `periods` times, each `period_ps` later, and goes on from there.
-    pub fn repeat(&mut self, periods: u64, period_ps: Picos, before: &[u64]) {
-        self.deliveries.repeat(self.plan, periods, period_ps);
+    /// Adds what was recorded `periods` times, each `period` later, and goes on from there.
+    pub fn repeat(&mut self, periods: u64, period: Ticks, before: &[u64]) {
+        self.deliveries.repeat(self.plan, periods, period);
         let chunks: Vec<u64> = self.started.iter().zip(before).map(|(now, before)| periods * (now - before)).collect();
         for (id, job) in self.plan.jobs.iter().enumerate() {
             self.started[id] += chunks[id];
@@ -151,7 +151,7 @@ impl Endpoints<'_> {
             self.done += chunks[id];
             self.phase_left[job.phase as usize] -= chunks[id];
         }
-        let by = periods * period_ps;
+        let by = periods * period;
         self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
         self.reducer_free.iter_mut().for_each(|at| *at += by);
         self.agenda = self.agenda.drain().map(|Reverse((at, event))| Reverse((at + by, event))).collect();

@@ -2,16 +2,16 @@
 
 use super::{Carrier, Endpoints, Event};
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 
 impl Endpoints<'_> {
     /// A message was handed over: its reduction takes its turn.
-    pub fn received(&mut self, transfer: TransferId, now: Picos, carrier: &mut impl Carrier) {
+    pub fn received(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
         let mut at = now;
-        if job.reduce_ps > 0 {
+        if job.reduce > 0 {
             let free = &mut self.reducer_free[job.to as usize];
-            *free = now.max(*free) + job.reduce_ps;
+            *free = now.max(*free) + job.reduce;
             at = *free;
         }
         self.push(at, Event::Applied { transfer });
@@ -23,7 +23,7 @@ impl Endpoints<'_> {
     }
 
     /// A message was added or stored.
-    pub fn apply(&mut self, transfer: TransferId, now: Picos, carrier: &mut impl Carrier) {
+    pub fn apply(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
         let chunk = self.applied[transfer as usize];
         self.applied[transfer as usize] += 1;

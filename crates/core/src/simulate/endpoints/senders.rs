@@ -2,8 +2,8 @@
 
 use super::{Carrier, Endpoints, Event, Interface};
 use crate::schedule::TransferId;
+use crate::simulate::clock::Ticks;
 use crate::system::Assignment;
-use crate::units::Picos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -66,7 +66,7 @@ impl Endpoints<'_> {
     }
 
     /// Moves the gate past every phase whose predecessors are complete, and wakes all senders.
-    pub fn open_gate(&mut self, now: Picos, carrier: &mut impl Carrier) {
+    pub fn open_gate(&mut self, now: Ticks, carrier: &mut impl Carrier) {
         let phases = &self.plan.schedule.phases;
         let mut gate = self.gate as usize;
         let complete = |gate: usize, left: &[u64]| left[..gate].iter().all(|&l| l == 0);
@@ -82,11 +82,11 @@ impl Endpoints<'_> {
     }
 
     /// Starts everything a sender may start now.
-    pub fn advance(&mut self, queue: u32, now: Picos, carrier: &mut impl Carrier) {
+    pub fn advance(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
         if self.by_link { self.advance_link(queue, now, carrier) } else { self.advance_steps(queue, now, carrier) }
     }
 
-    fn advance_link(&mut self, queue: u32, now: Picos, carrier: &mut impl Carrier) {
+    fn advance_link(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
         loop {
             let state = &self.queues[queue as usize];
             let interface = state.interfaces.start;
@@ -105,7 +105,7 @@ impl Endpoints<'_> {
         }
     }
 
-    fn advance_steps(&mut self, queue: u32, now: Picos, carrier: &mut impl Carrier) {
+    fn advance_steps(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
         loop {
             let state = &self.queues[queue as usize];
             let interfaces = state.interfaces.clone();
@@ -157,7 +157,7 @@ impl Endpoints<'_> {
     }
 
     /// The interface that takes a message, if it can now.
-    fn assign(&self, id: TransferId, interfaces: Range<u32>, now: Picos, carrier: &impl Carrier) -> Option<u32> {
+    fn assign(&self, id: TransferId, interfaces: Range<u32>, now: Ticks, carrier: &impl Carrier) -> Option<u32> {
         let job = &self.plan.jobs[id as usize];
         let (first, count) = (interfaces.start, interfaces.len() as u32);
         let mut turn = match self.plan.system.interface.assignment {
@@ -172,7 +172,7 @@ impl Endpoints<'_> {
     }
 
     /// Whether an interface can take another message: the last one has been handed to it.
-    fn is_free(&self, interface: u32, now: Picos, carrier: &impl Carrier) -> bool {
+    fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
         self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
     }
 
@@ -206,7 +206,7 @@ impl Endpoints<'_> {
     }
 
     /// Hands the next message of a transfer to an interface; returns until when.
-    fn start(&mut self, id: TransferId, interface: u32, now: Picos, carrier: &mut impl Carrier) -> Picos {
+    fn start(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
         self.started[id as usize] += 1;
         self.met[id as usize] = 0;
         carrier.send(id, interface, now)

@@ -3,7 +3,7 @@
 use super::Endpoints;
 use crate::error::{Code, Error, Result};
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use std::cmp::Reverse;
 
 impl Endpoints<'_> {
@@ -11,13 +11,17 @@ impl Endpoints<'_> {
     ///
     /// # Errors
     /// [`Code::Stalled`] with the chain of waits.
-    pub fn finish(&self, now: Picos) -> Result<()> {
+    pub fn finish(&self, now: Ticks) -> Result<()> {
         let total = self.plan.messages();
         if self.done == total {
             return Ok(());
         }
         let chain = self.waits().join(" waits for ");
-        let what = format!("no progress after {} of {total} messages at {} ns: {chain}", self.done, now / 1000);
+        let what = format!(
+            "no progress after {} of {total} messages at {} ns: {chain}",
+            self.done,
+            self.plan.clock.picos(now) / 1000
+        );
         Err(Error::new(Code::Stalled, what))
     }
 

@@ -6,6 +6,7 @@
 mod periodic;
 mod routes;
 
+use super::budget::Budget;
 use super::endpoints::{Carrier, Endpoints};
 use super::period::Periods;
 use super::plan::Plan;
@@ -15,13 +16,13 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::{LinkId, NodeId};
 use crate::noc::{Network, Packet, Run};
 use crate::schedule::{Issue, TransferId};
-use crate::system::Switching;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
+use crate::system::{RouterModel, Switching};
 use routes::SourceRoutes;
 use std::collections::HashMap;
 
 /// Most flits times links of one run: minutes.
-const MAX_FLIT_HOPS: u128 = 4_000_000_000;
+const MAX_FLIT_HOPS: u64 = 4_000_000_000;
 
 /// See the module.
 pub struct Flit {
@@ -38,17 +39,19 @@ impl Default for Flit {
 impl Engine for Flit {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
         check(plan)?;
-        let clock = plan.system.router.clock_ps;
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.system.router.hand_off_ps);
+        let router = &plan.system.router;
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.clock.ticks(router.hand_off_ps));
         let mut carrier = Interfaces::new(plan, &mut recorder.traffic, &endpoints)?;
         let mut periods = self.skip_periods.then(Periods::new);
+        let period = carrier.period();
+        let mut budget = Budget::new(MAX_FLIT_HOPS, "flit-hops");
         let (mut now, mut steps) = (0, 0u64);
         endpoints.begin(&mut carrier);
         loop {
             let cycle = carrier.network.next_cycle();
-            let at = cycle.map_or(Picos::MAX, |cycle| cycle * clock);
+            let at = cycle.map_or(Ticks::MAX, |cycle| cycle * period);
             now = match at.min(endpoints.next_at()) {
-                Picos::MAX => break,
+                Ticks::MAX => break,
                 next => next,
             };
             match cycle {
@@ -61,8 +64,12 @@ impl Engine for Flit {
                 }
             }
             steps += 1;
-            if steps.is_multiple_of(1 << 14) && !progress(endpoints.progress()) {
-                return Err(Error::new(Code::Interrupted, "interrupted"));
+            if steps.is_multiple_of(1 << 14) {
+                let share = endpoints.progress();
+                budget.judge(carrier.network.flit_hops, share)?;
+                if !progress(share) {
+                    return Err(Error::new(Code::Interrupted, "interrupted"));
+                }
             }
         }
         let network = &mut carrier.network;
@@ -71,7 +78,7 @@ impl Engine for Flit {
             let channels = plan.system.router.virtual_channels;
             let what = format!(
                 "deadlock in the network at {} ns: {cycle}; {channels} virtual channels are too few for these routes",
-                now / 1000
+                plan.clock.picos(now) / 1000
             );
             return Err(Error::new(Code::Stalled, what));
         }
@@ -82,19 +89,9 @@ impl Engine for Flit {
     }
 }
 
-/// Refuses what the network could not carry or would take too long to.
+/// Refuses what the network could not carry.
 fn check(plan: &Plan) -> Result<()> {
     let router = &plan.system.router;
-    let work = plan.jobs.iter().map(|job| {
-        let flits = job.packets.count as u128 * job.packets.flits as u128;
-        flits * job.chunks as u128 * job.hops.len().max(1) as u128
-    });
-    let work = work.sum::<u128>();
-    if work > MAX_FLIT_HOPS {
-        let what =
-            format!("the run would take {work} flit-hops (at most {MAX_FLIT_HOPS}); use less data or fidelity packet");
-        return Err(Error::new(Code::TooLarge, what));
-    }
     let longest = plan.jobs.iter().map(|job| job.packets.flits).max().unwrap_or(0);
     if longest > u32::MAX as u64 || (router.switching == Switching::CutThrough && longest > router.depth_flits as u64) {
         let depth = router.depth_flits;
@@ -144,13 +141,20 @@ impl<'a> Interfaces<'a> {
         }
         let routes = SourceRoutes::new(plan);
         let router = &plan.system.router;
-        let network = Network::new(plan.fabric, router, &plan.flit_ps, &plan.latency_ps, &terminals, routes)?;
+        // The network counts in ticks too.
+        let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
+        let network = Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, routes)?;
         Ok(Interfaces { plan, traffic, network, destination, arrived: vec![0; plan.jobs.len()] })
+    }
+
+    /// Time between cycles of the routers.
+    fn period(&self) -> Ticks {
+        self.plan.clock.ticks(self.plan.system.router.clock_ps)
     }
 
     /// Processes a cycle of the network.
     fn advance(&mut self, cycle: u64, endpoints: &mut Endpoints) {
-        let now = cycle * self.plan.system.router.clock_ps;
+        let now = cycle * self.period();
         self.network.advance(cycle);
         self.record();
         for packet in &self.network.delivered {
@@ -184,12 +188,12 @@ impl Carrier for Interfaces<'_> {
         self.network.queued_runs(interface) < 2
     }
 
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Picos) -> Picos {
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
-        let cycle = now / self.plan.system.router.clock_ps + 1;
+        let cycle = now / self.period() + 1;
         let packet = Packet::new(self.destination[transfer as usize], job.packets.flits as u32, transfer, 0, cycle);
         self.network.offer(interface, Run { packet, count: job.packets.count }, cycle);
         // One packet an issue slot; the last is visible one slot later.
-        now + (job.packets.count + 1) * self.plan.system.interface.issue_ps
+        now + (job.packets.count + 1) * self.plan.issue
     }
 }

@@ -1,24 +1,24 @@
 //! What of the interfaces' and the network's state decides the future.
 
 use super::Interfaces;
+use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
-use crate::units::Picos;
 
 impl Recurrent for Interfaces<'_> {
-    fn write_state(&self, now: Picos, state: &mut Vec<u64>) {
-        let clock = self.plan.system.router.clock_ps;
+    fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
+        let period = self.period();
         // Equal phases make a period whole cycles.
-        state.push(now % clock);
+        state.push(now % period);
         for (id, &arrived) in self.arrived.iter().enumerate().filter(|&(_, &arrived)| arrived > 0) {
             state.extend([id as u64, arrived]);
         }
         state.push(u64::MAX);
-        self.network.write_state(now / clock, state);
+        self.network.write_state(now / period, state);
     }
 
-    fn delay(&mut self, by: Picos) {
-        self.network.delay(by / self.plan.system.router.clock_ps);
+    fn delay(&mut self, by: Ticks) {
+        self.network.delay(by / self.period());
     }
 
     /// A transmission that goes on across an end of a period is recorded as two.

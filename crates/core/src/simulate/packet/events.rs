@@ -7,7 +7,7 @@
 
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -23,7 +23,7 @@ pub enum Event {
 /// An event with its time and rank among simultaneous ones: kind, then link or transfer number,
 /// then creation. So ties are broken in schedule order, whatever happened before.
 #[derive(Clone, Copy)]
-struct Timed(Picos, u64, Event);
+struct Timed(Ticks, u64, Event);
 
 impl PartialEq for Timed {
     fn eq(&self, other: &Self) -> bool {
@@ -47,22 +47,22 @@ pub struct Events {
     heap: BinaryHeap<Reverse<Timed>>,
     created: u64,
     /// Ends of services of one packet each, and their links, in order.
-    singles: VecDeque<(Picos, LinkId)>,
+    singles: VecDeque<(Ticks, LinkId)>,
     /// Earliest end of another service and its link, of two links or nodes each; node 1 is the root,
     /// link `i` is node `links + i` with `links` rounded up to a power of two.
-    runs: Vec<(Picos, LinkId)>,
+    runs: Vec<(Ticks, LinkId)>,
 }
 
 impl Events {
     /// No events, for a fabric of `links` links.
     pub fn new(links: usize) -> Self {
         let leaves = links.next_power_of_two();
-        let nodes = (0..2 * leaves).map(|node| (Picos::MAX, (node % leaves) as LinkId));
+        let nodes = (0..2 * leaves).map(|node| (Ticks::MAX, (node % leaves) as LinkId));
         Events { heap: BinaryHeap::new(), created: 0, singles: VecDeque::new(), runs: nodes.collect() }
     }
 
     /// Adds an event other than the end of a service.
-    pub fn push(&mut self, at: Picos, event: Event) {
+    pub fn push(&mut self, at: Ticks, event: Event) {
         self.created = (self.created + 1) & 0xffff_ffff;
         let (kind, id) = match event {
             Event::LinkDone { link } => (0, link),
@@ -75,7 +75,7 @@ impl Events {
 
     /// The service of an idle link, of one packet, ends at `at`.
     #[inline]
-    pub fn end_single(&mut self, link: LinkId, at: Picos) {
+    pub fn end_single(&mut self, link: LinkId, at: Ticks) {
         if self.singles.back().is_none_or(|&last| last < (at, link)) {
             self.singles.push_back((at, link));
         } else {
@@ -84,7 +84,7 @@ impl Events {
     }
 
     /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
-    pub fn end_run(&mut self, link: LinkId, at: Picos) {
+    pub fn end_run(&mut self, link: LinkId, at: Ticks) {
         let mut node = self.runs.len() / 2 + link as usize;
         let mut first = (at, link);
         self.runs[node] = first;
@@ -97,22 +97,22 @@ impl Events {
     }
 
     /// The first end of a service, and whether it is one of `singles`.
-    fn first_end(&self) -> ((Picos, LinkId), bool) {
+    fn first_end(&self) -> ((Ticks, LinkId), bool) {
         match self.singles.front() {
             Some(&single) if single < self.runs[1] => (single, true),
             _ => (self.runs[1], false),
         }
     }
 
-    /// When the next event is; [`Picos::MAX`] if there is none.
-    pub fn next_at(&self) -> Picos {
+    /// When the next event is; [`Ticks::MAX`] if there is none.
+    pub fn next_at(&self) -> Ticks {
         let ((end, _), _) = self.first_end();
         self.heap.peek().map_or(end, |Reverse(first)| first.0.min(end))
     }
 
     /// Removes the next event.
     #[inline]
-    pub fn next(&mut self) -> Option<(Picos, Event)> {
+    pub fn next(&mut self) -> Option<(Ticks, Event)> {
         let ((end, link), single) = self.first_end();
         match self.heap.peek() {
             Some(Reverse(first)) if first.0 < end => {
@@ -120,24 +120,24 @@ impl Events {
             }
             // A simultaneous end comes first.
             _ if single => drop(self.singles.pop_front()),
-            _ if end < Picos::MAX => self.end_run(link, Picos::MAX),
+            _ if end < Ticks::MAX => self.end_run(link, Ticks::MAX),
             _ => return None,
         }
         Some((end, Event::LinkDone { link }))
     }
 
     /// Arrivals to come, in order.
-    pub fn arrivals(&self) -> Vec<(Picos, Event)> {
+    pub fn arrivals(&self) -> Vec<(Ticks, Event)> {
         let mut arrivals: Vec<Timed> = self.heap.iter().map(|&Reverse(timed)| timed).collect();
         arrivals.sort_unstable();
         arrivals.into_iter().map(|Timed(at, _, event)| (at, event)).collect()
     }
 
     /// Makes every event happen later by `by`.
-    pub fn delay(&mut self, by: Picos) {
+    pub fn delay(&mut self, by: Ticks) {
         self.heap =
             self.heap.drain().map(|Reverse(Timed(at, key, event))| Reverse(Timed(at + by, key, event))).collect();
         self.singles.iter_mut().for_each(|(at, _)| *at += by);
-        self.runs.iter_mut().filter(|(at, _)| *at < Picos::MAX).for_each(|(at, _)| *at += by);
+        self.runs.iter_mut().filter(|(at, _)| *at < Ticks::MAX).for_each(|(at, _)| *at += by);
     }
 }

@@ -6,7 +6,7 @@ use super::service::{Moment, Service, Source};
 use super::{Endpoints, Network};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use std::collections::VecDeque;
 
 /// What waits for a link.
@@ -71,9 +71,9 @@ impl Network<'_> {
 
     /// Ends a run that was cut and is over.
     fn retire(&mut self, link: LinkId, moment: Moment) {
-        self.events.end_run(link, Picos::MAX);
+        self.events.end_run(link, Ticks::MAX);
         let Some(service) = self.links[link as usize].service else { return };
-        self.traffic.transmitted_run(link, service.start, service.packets, service.packet_ps, service.spacing_ps);
+        self.traffic.transmitted_run(link, service.start, service.packets, service.packet_time, service.spacing);
         if let Some(next) = service.feeds {
             self.stop_feeding(next, link, moment);
         }
@@ -130,9 +130,9 @@ impl Network<'_> {
         packets: u64,
         last: bool,
     ) -> Service {
-        let packet_ps = self.flows[transfer as usize].flits * self.plan.flit_ps[link as usize];
-        let (start, spacing_ps) = (self.now, packet_ps);
-        Service { source, transfer, hop, last, start, spacing_ps, packet_ps, packets, settled: 0, feeds: None }
+        let packet_time = self.flows[transfer as usize].flits * self.plan.flit[link as usize];
+        let (start, spacing) = (self.now, packet_time);
+        Service { source, transfer, hop, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
     }
 
     /// The next service of an interface that has the turn.
@@ -194,9 +194,9 @@ impl Network<'_> {
             let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
             sender = (last || freed).then_some(id);
         } else {
-            self.traffic.transmitted_run(link, service.start, packets, service.packet_ps, service.spacing_ps);
+            self.traffic.transmitted_run(link, service.start, packets, service.packet_time, service.spacing);
         }
-        let at = self.now + self.plan.latency_ps[link as usize];
+        let at = self.now + self.plan.latency[link as usize];
         if let Some(next) = service.feeds {
             self.stop_feeding(next, link, (self.now, link + 1));
         } else if packets == 0 {

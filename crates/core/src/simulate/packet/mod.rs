@@ -16,6 +16,7 @@ mod periodic;
 mod runs;
 mod service;
 
+use super::budget::Budget;
 use super::endpoints::{Carrier, Endpoints};
 use super::period::Periods;
 use super::plan::{Job, Plan};
@@ -24,7 +25,7 @@ use super::{Engine, Progress};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 use events::{Event, Events};
 use interface::{Interface, Message};
 use link::{Link, Request};
@@ -39,6 +40,9 @@ pub struct Packet {
     pub skip_periods: bool,
 }
 
+/// Most events of one run: minutes.
+const MAX_EVENTS: u64 = 8_000_000_000;
+
 impl Default for Packet {
     fn default() -> Self {
         Packet { merge_runs: true, skip_periods: true }
@@ -47,14 +51,15 @@ impl Default for Packet {
 
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.system.hand_off_ps);
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.hand_off);
         let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces(), self.merge_runs);
         let mut periods = self.skip_periods.then(Periods::new);
-        let mut events = 0u64;
+        let (mut events, mut budget) = (0u64, Budget::new(MAX_EVENTS, "events"));
+        check(plan)?;
         endpoints.begin(&mut network);
         loop {
             let (network_at, endpoints_at) = (network.events.next_at(), endpoints.next_at());
-            if network_at.min(endpoints_at) == Picos::MAX {
+            if network_at.min(endpoints_at) == Ticks::MAX {
                 break;
             }
             if network_at <= endpoints_at {
@@ -67,12 +72,27 @@ impl Engine for Packet {
                 }
             }
             events += 1;
-            if events.is_multiple_of(1 << 13) && !progress(endpoints.progress()) {
-                return Err(Error::new(Code::Interrupted, "interrupted"));
+            if events.is_multiple_of(1 << 13) {
+                let share = endpoints.progress();
+                budget.judge(events, share)?;
+                if !progress(share) {
+                    return Err(Error::new(Code::Interrupted, "interrupted"));
+                }
             }
         }
         endpoints.finish(network.now)?;
         Ok(events)
+    }
+}
+
+/// Refuses messages whose packets in transit could not be counted.
+fn check(plan: &Plan) -> Result<()> {
+    match plan.jobs.iter().find(|job| job.hops.len() > 1 && job.packets.count > u32::MAX.into()) {
+        Some(job) => {
+            let what = format!("a message of {} packets over several links; use smaller chunks", job.packets.count);
+            Err(Error::new(Code::TooLarge, what))
+        }
+        None => Ok(()),
     }
 }
 
@@ -93,7 +113,7 @@ struct Network<'a> {
     plan: &'a Plan<'a>,
     traffic: &'a mut Traffic,
     flows: Vec<Flow>,
-    now: Picos,
+    now: Ticks,
     /// The link whose service ends in the event being processed.
     turn: LinkId,
     events: Events,
@@ -111,7 +131,7 @@ impl Carrier for Network<'_> {
         self.interfaces[interface as usize].queue.len() < 2
     }
 
-    fn send(&mut self, transfer: TransferId, interface: u32, now: Picos) -> Picos {
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let plan = self.plan;
         let job = &plan.jobs[transfer as usize];
         let Some(&first) = plan.route(job).first() else {
@@ -149,7 +169,7 @@ impl Carrier for Network<'_> {
             self.ask(interface);
         }
         // One packet an issue slot; the last is visible one slot later.
-        now + (packets + 1) * plan.system.interface.issue_ps
+        now + (packets + 1) * plan.issue
     }
 }
 
@@ -229,9 +249,9 @@ impl<'a> Network<'a> {
 
     /// Accounts for the packets of a service of an interface up to packet `until`, which have left.
     fn account(&mut self, id: u32, link: LinkId, service: &Service, until: u64) {
-        let &Service { packet_ps, settled, .. } = service;
+        let &Service { packet_time, settled, .. } = service;
         let packets = until - settled;
-        self.traffic.transmitted_run(link, service.start + settled * packet_ps, packets, packet_ps, packet_ps);
+        self.traffic.transmitted_run(link, service.start + settled * packet_time, packets, packet_time, packet_time);
         let interface = &mut self.interfaces[id as usize];
         let number = match service.source {
             Source::Channel(_, channel) => interface.take_from(channel as usize),

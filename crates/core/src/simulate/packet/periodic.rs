@@ -4,12 +4,12 @@ use super::Network;
 use super::events::Event;
 use super::link::Request;
 use super::service::{Service, Source};
+use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
-use crate::units::Picos;
 
 impl Recurrent for Network<'_> {
-    fn write_state(&self, now: Picos, state: &mut Vec<u64>) {
+    fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         for link in &self.links {
             state.push(
                 (link.waiting.len() as u64) << 32
@@ -32,7 +32,7 @@ impl Recurrent for Network<'_> {
         }
     }
 
-    fn delay(&mut self, by: Picos) {
+    fn delay(&mut self, by: Ticks) {
         self.events.delay(by);
         self.links.iter_mut().filter_map(|link| link.service.as_mut()).for_each(|service| service.start += by);
     }
@@ -54,7 +54,7 @@ impl Request {
 }
 
 impl Service {
-    fn words(&self, now: Picos) -> [u64; 6] {
+    fn words(&self, now: Ticks) -> [u64; 6] {
         let source = match self.source {
             Source::Interface(id) => (id as u64) << 2,
             // Its interface waits for this link.
@@ -66,6 +66,6 @@ impl Service {
         let flags = u64::from(self.last) << 1 | u64::from(self.feeds.is_some());
         // It may start in the future.
         let start = now.wrapping_sub(self.start);
-        [source << 2 | flags, flow, start, self.spacing_ps, self.packets, self.settled]
+        [source << 2 | flags, flow, start, self.spacing, self.packets, self.settled]
     }
 }

@@ -11,7 +11,7 @@ use super::link::Request;
 use super::service::{Moment, Service, Source};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 
 /// A run that feeds a link.
 pub struct Feeder {
@@ -32,7 +32,7 @@ pub struct Coming {
 }
 
 /// After everything.
-const NEVER: Moment = (Picos::MAX, LinkId::MAX);
+const NEVER: Moment = (Ticks::MAX, LinkId::MAX);
 
 /// Most runs that feed one link, as many as nodes of meshes have neighbours: every event looks at all of them.
 const MAX_FEEDERS: usize = 4;
@@ -47,7 +47,7 @@ impl Network<'_> {
     /// the run can feed the next link.
     pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
         let feeds = |next: LinkId| {
-            self.plan.latency_ps[link as usize] == 0 && self.links[next as usize].feeders.len() < MAX_FEEDERS
+            self.plan.latency[link as usize] == 0 && self.links[next as usize].feeders.len() < MAX_FEEDERS
         };
         self.merge_runs && self.link_at(transfer, hop + 1).is_none_or(feeds)
     }
@@ -108,11 +108,11 @@ impl Network<'_> {
     pub fn follow(&mut self, link: LinkId) -> Option<Service> {
         let Coming { feeder, at, other } = self.coming(link)?;
         let (start, from) = at;
-        let &Service { transfer, hop, spacing_ps, .. } = self.run(from);
+        let &Service { transfer, hop, spacing, .. } = self.run(from);
         let until = if self.merges(transfer, hop + 1, link) { other } else { (start, from + 1) };
         let (packets, last) = self.take(link, feeder, until);
         let service = self.service(link, Source::Run(from), transfer, hop + 1, packets, last);
-        Some(Service { start, spacing_ps: spacing_ps.max(service.packet_ps), ..service })
+        Some(Service { start, spacing: spacing.max(service.packet_time), ..service })
     }
 
     /// Extends a run of packets that waited, and none behind them, by those that a run brings in
@@ -122,7 +122,7 @@ impl Network<'_> {
         let run = self.run(from);
         if at <= service.end_of(service.packets - 1)
             && (run.transfer, run.hop + 1) == (service.transfer, service.hop)
-            && run.spacing_ps <= service.packet_ps
+            && run.spacing <= service.packet_time
         {
             let (packets, last) = self.take(link, feeder, other);
             service.source = Source::Run(from);

@@ -2,11 +2,11 @@
 
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
-use crate::units::Picos;
+use crate::simulate::clock::Ticks;
 
 /// A place in the order in which links are asked for: the time, and the link that has just finished
 /// a packet then; other events come after all links.
-pub type Moment = (Picos, LinkId);
+pub type Moment = (Ticks, LinkId);
 
 /// Where the packets of a service come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,10 @@ pub struct Service {
     /// Whether the last packet is the last of its message.
     pub last: bool,
     /// When the first packet starts, which may be in the future.
-    pub start: Picos,
-    /// From the start of one packet to that of the next; at least `packet_ps`.
-    pub spacing_ps: Picos,
-    pub packet_ps: Picos,
+    pub start: Ticks,
+    /// From the start of one packet to that of the next; at least `packet_time`.
+    pub spacing: Ticks,
+    pub packet_time: Ticks,
     pub packets: u64,
     /// Packets known to have left: the first ones.
     pub settled: u64,
@@ -44,8 +44,8 @@ pub struct Service {
 
 impl Service {
     /// When packet `index` has left.
-    pub fn end_of(&self, index: u64) -> Picos {
-        self.start + index * self.spacing_ps + self.packet_ps
+    pub fn end_of(&self, index: u64) -> Ticks {
+        self.start + index * self.spacing + self.packet_time
     }
 
     /// Whether all packets have left `link` before a moment.
@@ -56,7 +56,7 @@ impl Service {
     /// Number of packets that have left `link`, on which this is, before a moment.
     pub fn left_before(&self, link: LinkId, (at, turn): Moment) -> u64 {
         let Some(since) = at.checked_sub(self.end_of(0)) else { return 0 };
-        let pending = since.is_multiple_of(self.spacing_ps) && link >= turn;
-        (since / self.spacing_ps + u64::from(!pending)).min(self.packets)
+        let pending = since.is_multiple_of(self.spacing) && link >= turn;
+        (since / self.spacing + u64::from(!pending)).min(self.packets)
     }
 }

@@ -1,9 +1,9 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
 use crate::schedule::TransferId;
+use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 use crate::simulate::result::ChunkRow;
-use crate::units::Picos;
 use std::collections::HashMap;
 
 /// Most rows of the chunk table.
@@ -12,14 +12,14 @@ const MAX_CHUNK_ROWS: u64 = 1 << 20;
 /// See the module.
 pub struct Deliveries {
     /// Last message of each rank.
-    pub finish_ps: Vec<Picos>,
+    pub finish: Vec<Ticks>,
     /// Start of every lane's rows in `complete`: a row a chunk, or only the first and the last
     /// chunk's when the table would be too large.
     lane_rows: Vec<usize>,
-    complete: Vec<Picos>,
+    complete: Vec<Ticks>,
     all_chunks: bool,
     /// Transfer, chunk and time of everything applied in a period that is being recorded.
-    record: Option<Vec<(TransferId, u64, Picos)>>,
+    record: Option<Vec<(TransferId, u64, Ticks)>>,
 }
 
 impl Deliveries {
@@ -37,7 +37,7 @@ impl Deliveries {
             })
             .collect();
         Deliveries {
-            finish_ps: vec![0; plan.fabric.ranks()],
+            finish: vec![0; plan.fabric.ranks()],
             lane_rows,
             complete: vec![0; rows],
             all_chunks,
@@ -46,12 +46,12 @@ impl Deliveries {
     }
 
     /// A message was received and added at `now`.
-    pub fn applied(&mut self, plan: &Plan, id: TransferId, chunk: u64, now: Picos) {
+    pub fn applied(&mut self, plan: &Plan, id: TransferId, chunk: u64, now: Ticks) {
         if let Some(record) = &mut self.record {
             record.push((id, chunk, now));
         }
         let job = &plan.jobs[id as usize];
-        let finish = &mut self.finish_ps[job.to as usize];
+        let finish = &mut self.finish[job.to as usize];
         *finish = now.max(*finish);
         for lane in job.lanes.clone() {
             let index = match (self.all_chunks, chunk) {
@@ -75,18 +75,18 @@ impl Deliveries {
         self.record = None;
     }
 
-    /// Adds what was recorded `periods` times, each `period_ps` later and as many chunks further as
+    /// Adds what was recorded `periods` times, each `period` later and as many chunks further as
     /// were recorded of the transfer. First and last chunks are never among what is repeated.
-    pub fn repeat(&mut self, plan: &Plan, periods: u64, period_ps: Picos) {
+    pub fn repeat(&mut self, plan: &Plan, periods: u64, period: Ticks) {
         let Some(record) = self.record.take() else { return };
         let mut chunks = vec![0; plan.jobs.len()];
         record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
         // Latest time in every row, by how many rows further it is repeated.
-        let mut latest: HashMap<(usize, usize), Picos> = HashMap::new();
+        let mut latest: HashMap<(usize, usize), Ticks> = HashMap::new();
         for (id, chunk, at) in record {
             let job = &plan.jobs[id as usize];
-            let finish = &mut self.finish_ps[job.to as usize];
-            *finish = (at + periods * period_ps).max(*finish);
+            let finish = &mut self.finish[job.to as usize];
+            *finish = (at + periods * period).max(*finish);
             for lane in job.lanes.clone().filter(|_| self.all_chunks) {
                 let entry = latest.entry((self.lane_rows[lane] + chunk as usize, chunks[id as usize])).or_default();
                 *entry = at.max(*entry);
@@ -94,7 +94,7 @@ impl Deliveries {
         }
         for ((row, step), at) in latest {
             for (i, entry) in (1..=periods).zip(self.complete[row..].iter_mut().step_by(step).skip(1)) {
-                *entry = (at + i * period_ps).max(*entry);
+                *entry = (at + i * period).max(*entry);
             }
         }
     }
@@ -109,7 +109,11 @@ impl Deliveries {
             let rows = if self.all_chunks { count } else { count.min(2) };
             for row in 0..rows {
                 let chunk = if self.all_chunks || row == 0 { row } else { count - 1 };
-                chunks.push(ChunkRow { lane: lane as u32, chunk, complete_ps: self.complete[start + row as usize] });
+                chunks.push(ChunkRow {
+                    lane: lane as u32,
+                    chunk,
+                    complete_ps: plan.clock.picos(self.complete[start + row as usize]),
+                });
             }
         }
         chunks

@@ -21,15 +21,16 @@ pub struct Recorder {
 impl Recorder {
     /// An empty record for a run of `plan`.
     pub fn new(plan: &Plan) -> Self {
-        Recorder { traffic: Traffic::new(plan.fabric.links.len()), deliveries: Deliveries::new(plan) }
+        Recorder { traffic: Traffic::new(plan.fabric.links.len(), plan.clock), deliveries: Deliveries::new(plan) }
     }
 
     /// The result tables.
     pub fn finish(self, plan: &Plan, fidelity: Fidelity, events: u64) -> SimulationResult {
-        let row = |&busy_ps| LinkRow { busy_ps, ..LinkRow::default() };
-        let mut links: Vec<LinkRow> = self.traffic.busy_ps.iter().map(row).collect();
-        let row = |&finish_ps| RankRow { finish_ps, ..RankRow::default() };
-        let mut ranks: Vec<RankRow> = self.deliveries.finish_ps.iter().map(row).collect();
+        let picos = |&ticks| plan.clock.picos(ticks);
+        let row = |busy| LinkRow { busy_ps: picos(busy), ..LinkRow::default() };
+        let mut links: Vec<LinkRow> = self.traffic.busy.iter().map(row).collect();
+        let row = |finish| RankRow { finish_ps: picos(finish), ..RankRow::default() };
+        let mut ranks: Vec<RankRow> = self.deliveries.finish.iter().map(row).collect();
         // What was carried follows from the plan, however it was timed.
         for job in &plan.jobs {
             for &link in plan.route(job) {
@@ -38,17 +39,17 @@ impl Recorder {
             }
             ranks[job.from as usize].sent_bytes += job.bytes * job.chunks;
             ranks[job.to as usize].received_bytes += job.bytes * job.chunks;
-            ranks[job.to as usize].reduce_ps += job.reduce_ps * job.chunks;
+            ranks[job.to as usize].reduce_ps += plan.clock.picos(job.reduce) * job.chunks;
         }
-        let time_ps = ranks.iter().map(|row| row.finish_ps).max().unwrap_or(0);
+        let time = self.deliveries.finish.iter().copied().max().unwrap_or(0);
         let chunks = self.deliveries.chunk_rows(plan);
-        let (window_ps, utilization) = self.traffic.utilization(time_ps);
+        let (window, utilization) = self.traffic.utilization(time);
         SimulationResult {
             fidelity,
-            time_ps,
+            time_ps: picos(&time),
             first_chunk_ps: chunks.iter().map(|row| row.complete_ps).min().unwrap_or(0),
             last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),
-            timeline: Timeline { window_ps, utilization },
+            timeline: Timeline { window_ps: picos(&window), utilization },
             packet_hops: links.iter().map(|row| row.packets).sum(),
             flit_hops: plan
                 .jobs

@@ -1,7 +1,7 @@
 //! When links were busy: totals, and utilization over time in windows that widen with the run.
 
 use crate::fabric::LinkId;
-use crate::units::Picos;
+use crate::simulate::clock::{Clock, Ticks};
 
 /// Windows of the timeline; their length doubles when a run outgrows them.
 const WINDOWS: usize = 512;
@@ -9,56 +9,56 @@ const WINDOWS: usize = 512;
 /// See the module.
 pub struct Traffic {
     /// Time each link was transmitting.
-    pub busy_ps: Vec<Picos>,
-    /// Windows are `1 << window_shift` picoseconds long.
+    pub busy: Vec<Ticks>,
+    /// Windows are `1 << window_shift` ticks long.
     window_shift: u32,
     /// Time of all links together in each window.
-    windows: Vec<Picos>,
+    windows: Vec<Ticks>,
     record: Option<Record>,
 }
 
 /// A period as it was recorded.
 struct Record {
-    /// [`Traffic::busy_ps`] at its start.
-    busy_ps: Vec<Picos>,
+    /// [`Traffic::busy`] at its start.
+    busy: Vec<Ticks>,
     /// Start and end of every transmission.
-    spans: Vec<(Picos, Picos)>,
+    spans: Vec<(Ticks, Ticks)>,
 }
 
 impl Traffic {
-    /// Nothing transmitted yet on `links` links.
-    pub fn new(links: usize) -> Self {
-        Traffic { busy_ps: vec![0; links], window_shift: 10, windows: vec![0; WINDOWS], record: None }
+    /// Nothing transmitted yet on `links` links; windows are a power of two of picoseconds.
+    pub fn new(links: usize, clock: Clock) -> Self {
+        Traffic { busy: vec![0; links], window_shift: 10 + clock.bits(), windows: vec![0; WINDOWS], record: None }
     }
 
     /// A link transmitted from `start` to `end`.
-    pub fn transmitted(&mut self, link: LinkId, start: Picos, end: Picos) {
+    pub fn transmitted(&mut self, link: LinkId, start: Ticks, end: Ticks) {
         self.transmitted_run(link, start, 1, end - start, end - start);
     }
 
-    /// A link transmitted packets of `packet_ps` each, the first from `start`, each `spacing_ps` after
+    /// A link transmitted packets of `packet_time` each, the first from `start`, each `spacing` after
     /// the one before.
-    pub fn transmitted_run(&mut self, link: LinkId, start: Picos, packets: u64, packet_ps: Picos, spacing_ps: Picos) {
+    pub fn transmitted_run(&mut self, link: LinkId, start: Ticks, packets: u64, packet_time: Ticks, spacing: Ticks) {
         let Some(gaps) = packets.checked_sub(1) else { return };
-        let total = packets * packet_ps;
-        let end = start + gaps * spacing_ps + packet_ps;
-        self.busy_ps[link as usize] += total;
+        let total = packets * packet_time;
+        let end = start + gaps * spacing + packet_time;
+        self.busy[link as usize] += total;
         if let Some(record) = &mut self.record {
-            if spacing_ps == packet_ps {
+            if spacing == packet_time {
                 record.spans.push((start, end));
             } else {
-                let starts = (0..packets).map(|i| start + i * spacing_ps);
-                record.spans.extend(starts.map(|start| (start, start + packet_ps)));
+                let starts = (0..packets).map(|i| start + i * spacing);
+                record.spans.extend(starts.map(|start| (start, start + packet_time)));
             }
         }
         self.reach(end);
         // Busy time before `at`, which is after the start.
-        let before = |at: Picos| {
-            if spacing_ps == packet_ps {
+        let before = |at: Ticks| {
+            if spacing == packet_time {
                 return at - start;
             }
-            let over = ((at - start) / spacing_ps).min(gaps);
-            over * packet_ps + (at - start - over * spacing_ps).min(packet_ps)
+            let over = ((at - start) / spacing).min(gaps);
+            over * packet_time + (at - start - over * spacing).min(packet_time)
         };
         let (mut window, mut done) = (start >> self.window_shift, 0);
         while done < total {
@@ -71,7 +71,7 @@ impl Traffic {
 
     /// Widens the windows until they reach to `end`.
     #[inline]
-    fn reach(&mut self, end: Picos) {
+    fn reach(&mut self, end: Ticks) {
         while end > (WINDOWS as u64) << self.window_shift {
             for i in 0..WINDOWS / 2 {
                 self.windows[i] = self.windows[2 * i] + self.windows[2 * i + 1];
@@ -83,7 +83,7 @@ impl Traffic {
 
     /// Records what is transmitted from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
-        self.record = Some(Record { busy_ps: self.busy_ps.clone(), spans: vec![] });
+        self.record = Some(Record { busy: self.busy.clone(), spans: vec![] });
     }
 
     /// The record is of no use.
@@ -91,64 +91,64 @@ impl Traffic {
         self.record = None;
     }
 
-    /// Adds what was recorded `periods` times, each `period_ps` later.
-    pub fn repeat(&mut self, periods: u64, period_ps: Picos) {
+    /// Adds what was recorded `periods` times, each `period` later.
+    pub fn repeat(&mut self, periods: u64, period: Ticks) {
         let Some(record) = self.record.take() else { return };
-        for (busy, before) in self.busy_ps.iter_mut().zip(&record.busy_ps) {
+        for (busy, before) in self.busy.iter_mut().zip(&record.busy) {
             *busy += periods * (*busy - before);
         }
-        let (starts, ends): (Vec<Picos>, Vec<Picos>) = record.spans.into_iter().unzip();
+        let (starts, ends): (Vec<Ticks>, Vec<Ticks>) = record.spans.into_iter().unzip();
         let (starts, ends) = (Ramp::new(starts), Ramp::new(ends));
         let Some(&end) = ends.times.last() else { return };
-        self.reach(end + periods * period_ps);
+        self.reach(end + periods * period);
         // Busy time of one repetition before `at`, and of all.
-        let one = |at: Picos| (starts.before(at) - ends.before(at)) as Picos;
-        let all = |at: Picos| -> Picos {
-            // Repetition `i` of `1..=periods` ends by `end + i * period_ps`: it is over, or cut, or not begun.
-            let over = (at.saturating_sub(end) / period_ps).min(periods);
-            let cut = (over + 1..=periods).map(|i| one(at.saturating_sub(i * period_ps)));
-            over * one(end) + cut.take_while(|&busy| busy > 0).sum::<Picos>()
+        let one = |at: Ticks| (starts.before(at) - ends.before(at)) as Ticks;
+        let all = |at: Ticks| -> Ticks {
+            // Repetition `i` of `1..=periods` ends by `end + i * period`: it is over, or cut, or not begun.
+            let over = (at.saturating_sub(end) / period).min(periods);
+            let cut = (over + 1..=periods).map(|i| one(at.saturating_sub(i * period)));
+            over * one(end) + cut.take_while(|&busy| busy > 0).sum::<Ticks>()
         };
         let mut done = 0;
         for (window, sum) in self.windows.iter_mut().enumerate() {
-            let until = all((window as Picos + 1) << self.window_shift);
+            let until = all((window as Ticks + 1) << self.window_shift);
             *sum += until - done;
             done = until;
         }
     }
 
-    /// Length of a window, and the share of link time in use in each until `time_ps`.
-    pub fn utilization(&self, time_ps: Picos) -> (Picos, Vec<f64>) {
-        let window_ps = 1u64 << self.window_shift;
-        let count = (time_ps.div_ceil(window_ps) as usize).min(WINDOWS);
-        let capacity = (window_ps as f64) * self.busy_ps.len().max(1) as f64;
+    /// Length of a window, and the share of link time in use in each until `time`.
+    pub fn utilization(&self, time: Ticks) -> (Ticks, Vec<f64>) {
+        let window_length = 1u64 << self.window_shift;
+        let count = (time.div_ceil(window_length) as usize).min(WINDOWS);
+        let capacity = (window_length as f64) * self.busy.len().max(1) as f64;
         // The last window may be cut short by the end of the run.
-        let share = |(i, &busy): (usize, &Picos)| {
-            let length = (time_ps - i as u64 * window_ps).min(window_ps);
-            busy as f64 / capacity * window_ps as f64 / length as f64
+        let share = |(i, &busy): (usize, &Ticks)| {
+            let length = (time - i as u64 * window_length).min(window_length);
+            busy as f64 / capacity * window_length as f64 / length as f64
         };
-        (window_ps, self.windows[..count].iter().enumerate().map(share).collect())
+        (window_length, self.windows[..count].iter().enumerate().map(share).collect())
     }
 }
 
 /// How long ago given times were, summed, as a function of time.
 struct Ramp {
-    times: Vec<Picos>,
+    times: Vec<Ticks>,
     /// Sum of the times before each.
     sums: Vec<u128>,
 }
 
 impl Ramp {
-    fn new(mut times: Vec<Picos>) -> Self {
+    fn new(mut times: Vec<Ticks>) -> Self {
         times.sort_unstable();
-        let before = |sum: &mut u128, &at: &Picos| Some(std::mem::replace(sum, *sum + at as u128));
+        let before = |sum: &mut u128, &at: &Ticks| Some(std::mem::replace(sum, *sum + at as u128));
         let mut sums: Vec<u128> = times.iter().scan(0, before).collect();
         sums.push(times.iter().map(|&at| at as u128).sum());
         Ramp { times, sums }
     }
 
     /// Sum of the times from those before `at` until `at`.
-    fn before(&self, at: Picos) -> u128 {
+    fn before(&self, at: Ticks) -> u128 {
         let count = self.times.partition_point(|&time| time < at);
         count as u128 * at as u128 - self.sums[count]
     }

@@ -1,0 +1,50 @@
+//! The clock of a run, finer than a picosecond where rates ask for it.
+//!
+//! At 900 GB/s a flit of 64 bytes takes 71.1 ps: in whole picoseconds the link would be 1.2 % too slow. So engines
+//! count in *ticks* of 2^-bits picoseconds, and results are rounded down to picoseconds. Where every link takes whole
+//! picoseconds for a flit, as on systems with a clock, a tick is a picosecond.
+
+use crate::fabric::Fabric;
+use crate::system::System;
+use crate::units::Picos;
+
+/// Time in ticks of a run's [`Clock`].
+pub type Ticks = u64;
+
+/// Finest ticks: the rate of a link that takes a picosecond a flit is met within 1 part in 2^16.
+const MAX_BITS: u32 = 16;
+/// Ticks that the whole run may take, with room for what the estimate of its length leaves out.
+const MAX_TICKS: u128 = 1 << 54;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clock {
+    bits: u32,
+}
+
+impl Clock {
+    /// The clock of a run that takes at most `longest` picoseconds. O(links).
+    pub fn new(fabric: &Fabric, system: &System, longest: u128) -> Clock {
+        let whole = |ticks: u64| ticks.is_multiple_of(1 << MAX_BITS);
+        if fabric.links.iter().all(|link| whole(system.flit_ticks(link, MAX_BITS))) {
+            return Clock::default();
+        }
+        let room = (MAX_TICKS / longest.max(1)).max(1);
+        Clock { bits: room.ilog2().min(MAX_BITS) }
+    }
+
+    /// Binary digits of a picosecond's fraction.
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// A time in ticks.
+    pub fn ticks(self, time: Picos) -> Ticks {
+        time << self.bits
+    }
+
+    /// Ticks in whole picoseconds, rounded down.
+    pub fn picos(self, ticks: Ticks) -> Picos {
+        ticks >> self.bits
+    }
+}
