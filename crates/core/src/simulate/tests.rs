@@ -148,7 +148,8 @@ fn sizes_past_the_budget_run_where_periods_are_skipped() {
     let schedule = |bytes| algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), bytes, "tto").unwrap();
     let time = |bytes| time_ps(&fabric, &schedule(bytes), &tto(), Fidelity::Packet);
     let (one, four) = (time(1 << 40), time(1 << 42));
-    assert!((four as f64 / one as f64 - 4.0).abs() < 1e-6, "{one} {four}");
+    // But for the start, microseconds.
+    assert!(4 * one - four < 100_000_000, "{one} {four}");
 }
 
 #[test]
