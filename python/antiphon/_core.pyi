@@ -508,6 +508,7 @@ class TrainingPlan:
         activation_bytes: bytes of one element of a layer's input or output.
         model_parallel: ranks that each layer is divided over.
         recompute: compute each layer's forward pass again in the backward pass.
+        blocking: a layer's weight gradient waits for the exchange of its input's gradient.
 
     Raises:
         AntiphonError: ``not-applicable`` naming the layer that the compute model cannot time,
@@ -525,6 +526,7 @@ class TrainingPlan:
         activation_bytes: SupportsIndex = 2,
         model_parallel: SupportsIndex = 1,
         recompute: bool = False,
+        blocking: bool = False,
     ) -> TrainingPlan: ...
     @property
     def exchanges(self) -> list[tuple[str, int]]:

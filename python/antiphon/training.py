@@ -241,6 +241,7 @@ def train(
     activation_bytes: int = 2,
     model_parallel: int = 1,
     recompute: bool = False,
+    blocking: bool = False,
     exchange: str | None = None,
     fidelity: str = "packet",
     chunks: int | None = None,
@@ -273,6 +274,8 @@ def train(
         activation_bytes: bytes of one element of a layer's input or output.
         model_parallel: ranks that every layer is divided over; more than one on rails only.
         recompute: the backward pass computes each layer's forward pass again.
+        blocking: a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim;
+            otherwise only the layer before does.
         exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
             default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
@@ -334,7 +337,7 @@ def train(
         raise AntiphonError(message, "not-applicable")
     batch = default_batch(compute) if batch is None else batch
     plan = TrainingPlan(
-        work, compute, batch, overlap, bucket, gradient_bytes, activation_bytes, model_parallel, recompute
+        work, compute, batch, overlap, bucket, gradient_bytes, activation_bytes, model_parallel, recompute, blocking
     )
     iteration = network.run(plan, work.name)
     excluded = network.excluded_ranks

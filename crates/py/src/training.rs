@@ -88,8 +88,8 @@ pub struct TrainingPlan {
 impl TrainingPlan {
     #[new]
     #[pyo3(signature = (workload, compute, batch, overlap = "none", bucket = "table", gradient_bytes = Int::from(4),
-                        activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false),
-           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False)")]
+                        activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false, blocking = false),
+           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False, blocking=False)")]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -102,6 +102,7 @@ impl TrainingPlan {
         activation_bytes: Int,
         model_parallel: Int,
         recompute: bool,
+        blocking: bool,
     ) -> PyResult<Self> {
         let mut workload = workload.0.clone();
         let processor = Processor::parse(compute).map_err(raise)?;
@@ -113,7 +114,7 @@ impl TrainingPlan {
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
         let overlap = Overlap::parse(overlap).map_err(raise)?;
-        let policy = Policy { overlap, bucket: Bucket::parse(bucket).map_err(raise)?, recompute };
+        let policy = Policy { overlap, bucket: Bucket::parse(bucket).map_err(raise)?, recompute, blocking };
         run(py, move || {
             if ranks > 1 {
                 workload = workload.divided(ranks)?;

@@ -44,7 +44,8 @@ class Model:
         return self.parallel > 1
 
     def run(self, series: Series, topology: str) -> TrainingPoint:
-        """An iteration; the exchanges of gradients come after the backward pass."""
+        """An iteration; the exchanges of gradients come after the backward pass, and those between layers hold up
+        all computation, as in ASTRA-sim."""
         options = (
             ("batch", self.batch),
             ("compute", self.compute),
@@ -52,6 +53,7 @@ class Model:
             ("activation_bytes", FP16_BYTES),
             ("model_parallel", self.parallel),
             ("recompute", self.recomputes),
+            ("blocking", True),
         )
         algorithm = series.scheduler if series.intra is None else f"{series.scheduler}:{series.intra}"
         return TrainingPoint(self.name, f"rails:{topology}", algorithm, options)
@@ -113,6 +115,7 @@ def _ideal(model: Model, topology: str) -> Iteration:
         activation_bytes=FP16_BYTES,
         model_parallel=model.parallel,
         recompute=model.recomputes,
+        blocking=True,
     )
     exchanges = plan.run([0.0] * len(plan.exchanges)).exchanges
     times = []

@@ -1,6 +1,6 @@
 //! Times a plan: chunks queue at the dimensions of one NPU that stands for all.
 
-use super::plan::{Plan, Stage};
+use super::plan::{Order, Plan, Stage, StageTable};
 use super::topology::Topology;
 use crate::system::Choice;
 use crate::units::Picos;
@@ -121,12 +121,16 @@ struct Server {
     at: Picos,
     /// When the next is done.
     due: Picos,
+    /// Time it needs for all chunks that were submitted, and time it has had nothing to serve: it is not done before
+    /// their sum.
+    needs: Picos,
 }
 
 impl Server {
     fn advance(&mut self, now: Picos) {
-        if !self.serving.is_empty() {
-            self.served += (now - self.at) * (UNIT / self.serving.len() as u64);
+        match self.serving.len() as u64 {
+            0 => self.needs += now - self.at,
+            sharing => self.served += (now - self.at) * (UNIT / sharing),
         }
         self.at = now;
     }
@@ -176,7 +180,7 @@ impl Engine {
         for server in &mut self.servers {
             server.waiting.clear();
             server.serving.clear();
-            (server.served, server.at, server.due) = (0, 0, 0);
+            (server.served, server.at, server.due, server.needs) = (0, 0, 0, 0);
         }
     }
 
@@ -184,7 +188,10 @@ impl Engine {
     /// Returns its number: they count from 0.
     pub fn submit(&mut self, now: Picos, stages: impl Iterator<Item = Stage>) -> u32 {
         let first = self.stages.len() as u32;
-        self.stages.extend(stages);
+        for stage in stages {
+            self.servers[usize::from(stage.dimension)].needs += stage.busy_ps;
+            self.stages.push(stage);
+        }
         let chunk = self.chunks.len() as u32;
         self.chunks.push(Chunk { next: first, first, end: self.stages.len() as u32 });
         self.events.push(Reverse((now, false, chunk)));
@@ -274,6 +281,27 @@ impl Engine {
             self.step(&mut served, |_| end = now);
         }
         end
+    }
+
+    /// Times orders whose stages are in `table`, unless they take longer than `most`: then it stops as soon as it is sure.
+    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[Order], stepped: &mut u64) -> Option<Picos> {
+        self.clear();
+        for order in orders {
+            self.submit(0, table.of(order));
+        }
+        let mut end = 0;
+        let late = |servers: &[Server]| servers.iter().any(|server| server.needs > most);
+        if late(&self.servers) {
+            *stepped += orders.len() as u64;
+            return None;
+        }
+        while let Some(now) = self.next() {
+            self.step(|_, _| *stepped += 1, |_| end = now);
+            if late(&self.servers) {
+                return None;
+            }
+        }
+        (end <= most).then_some(end)
     }
 }
 

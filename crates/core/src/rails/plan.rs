@@ -144,25 +144,32 @@ impl Plan {
             .map(move |&number| (number, basic))
             .chain(gather.iter().map(|&number| (number, Basic::Gather)));
         both.map(move |(number, basic)| {
-            let dimension = &topology.dimensions[usize::from(number)];
-            let parts_before = parts;
-            match basic {
-                // A plan that uses a dimension twice is wrong, but no reason to fail here.
-                Basic::Reduce => parts = parts.saturating_mul(dimension.size),
-                Basic::Gather => parts = (parts / dimension.size).max(1),
-                Basic::Exchange => {}
-            }
-            let largest = parts.min(parts_before);
-            Stage {
-                dimension: number,
-                basic,
-                parts: largest,
-                size: self.size(largest),
-                size_before: self.size(parts_before),
-                busy_ps: self.busy(dimension, basic, largest) as Picos,
-                latency_ps: dimension.latency_ps * if self.offloads(dimension) { 1 } else { dimension.steps() },
-            }
+            let (stage, after) = self.stage(topology, number, basic, parts);
+            parts = after;
+            stage
         })
+    }
+
+    /// One stage; what the chunk is divided into before it.
+    fn stage(&self, topology: &Topology, number: u8, basic: Basic, parts_before: u64) -> (Stage, u64) {
+        let dimension = &topology.dimensions[usize::from(number)];
+        let parts = match basic {
+            // A plan that uses a dimension twice is wrong, but no reason to fail here.
+            Basic::Reduce => parts_before.saturating_mul(dimension.size),
+            Basic::Gather => (parts_before / dimension.size).max(1),
+            Basic::Exchange => parts_before,
+        };
+        let largest = parts.min(parts_before);
+        let stage = Stage {
+            dimension: number,
+            basic,
+            parts: largest,
+            size: self.size(largest),
+            size_before: self.size(parts_before),
+            busy_ps: self.busy(dimension, basic, largest) as Picos,
+            latency_ps: dimension.latency_ps * if self.offloads(dimension) { 1 } else { dimension.steps() },
+        };
+        (stage, parts)
     }
 
     /// Size of a part of a chunk, in 1 / 4096 of a byte.
@@ -212,5 +219,54 @@ impl Plan {
             }
         }
         sent
+    }
+}
+
+/// Every stage that a chunk of a plan can have, by the dimensions that it is divided over besides.
+pub struct StageTable {
+    kind: Kind,
+    dimensions: usize,
+    /// By half, set of dimensions and dimension.
+    stages: [Vec<Stage>; 2],
+}
+
+impl StageTable {
+    /// All stages of the chunks of `plan`. O(2^dimensions * dimensions).
+    pub fn new(topology: &Topology, plan: &Plan) -> StageTable {
+        let dimensions = topology.dimensions.len();
+        let parts = |set: usize| -> u64 {
+            let members = topology.dimensions.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
+            members.map(|(_, dimension)| dimension.size).product()
+        };
+        let half = |basic: Basic| {
+            let sets = 0..1usize << dimensions;
+            let stage = |set: usize, number: usize| {
+                let before = match basic {
+                    Basic::Reduce => parts(set & !(1 << number)),
+                    Basic::Gather => parts(set | 1 << number),
+                    Basic::Exchange => 1,
+                };
+                plan.stage(topology, number as u8, basic, before).0
+            };
+            sets.flat_map(|set| (0..dimensions).map(move |number| (set, number))).map(|(set, number)| stage(set, number)).collect()
+        };
+        let first = if plan.kind == Kind::AllToAll { Basic::Exchange } else { Basic::Reduce };
+        StageTable { kind: plan.kind, dimensions, stages: [half(first), half(Basic::Gather)] }
+    }
+
+    /// Stages of one order, first to last, as [`Plan::stages`] gives them.
+    pub fn of<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Stage> + 'a {
+        let first = if self.kind == Kind::AllGather { &[] } else { order.first.as_slice() };
+        let gather = if matches!(self.kind, Kind::AllReduce | Kind::AllGather) { order.gather.as_slice() } else { &[] };
+        let (mut divided, mut left) = (0, (1usize << self.dimensions) - 1);
+        let first = first.iter().map(move |&number| {
+            let stage = self.stages[0][divided * self.dimensions + usize::from(number)];
+            divided |= 1 << number;
+            stage
+        });
+        first.chain(gather.iter().map(move |&number| {
+            left &= !(1 << number);
+            self.stages[1][left * self.dimensions + usize::from(number)]
+        }))
     }
 }

@@ -78,6 +78,9 @@ pub struct Policy {
     /// Whether the backward pass computes each layer's forward pass again, and exchanges its outputs
     /// again, since they were not kept.
     pub recompute: bool,
+    /// Whether a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim; otherwise
+    /// only the layer before does.
+    pub blocking: bool,
 }
 
 /// What is needed to know the sizes of exchanges.
@@ -222,8 +225,9 @@ impl Plan {
     /// then weight gradient), AllReduce of the gradients by policy, and `aggregation`, the time a rank
     /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
     /// pass is waited for by the next layer, or by its consumer; what it exchanges in the backward pass is
-    /// ready after its own input gradient, or its consumer's, and then waited for. Where the forward pass
-    /// waits for gradients, the iteration begins with the backward pass. O(layers).
+    /// ready after its own input gradient, and waited for by the layer before, while its own weight gradient goes
+    /// on; or after its consumer's, and waited for by itself. Where the forward pass waits for gradients, the
+    /// iteration begins with the backward pass. O(layers).
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
@@ -298,11 +302,15 @@ impl PlanBuilder<'_> {
                     self.awaits[producer].push(id);
                 }
             }
-            if let Some(exchange) = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none()) {
-                let id = self.exchange((index, index), Pass::InputGradient, exchange, done);
-                self.awaited.push(id);
+            let own = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none());
+            let own = own.map(|exchange| self.exchange((index, index), Pass::InputGradient, exchange, done));
+            if self.policy.blocking {
+                self.awaited.extend(own);
             }
             let done = self.compute(index, Pass::WeightGradient);
+            if !self.policy.blocking {
+                self.awaited.extend(own);
+            }
             match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
                 (0, Some(other)) => {
                     self.exchange((index, index), Pass::WeightGradient, other, done);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn iteration(costs: &[Cost], overlap: Overlap) -> (Iteration, crate::training::Iteration) {
-        let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false };
+        let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };
         let plan = Iteration::iteration(costs, policy, 0).unwrap();
         let topology = topology();
         let groups = Groups::all(&topology);
@@ -239,7 +239,7 @@ mod tests {
     fn chained_layers_hide_behind_chunks_in_order() {
         let costs = [layer(200_000_000, 20_000_000), layer(300_000_000, 30_000_000), layer(1, 100_000_000)];
         let run = |overlap| {
-            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false };
+            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };
             let plan = Iteration::iteration(&costs, policy, 0).unwrap();
             let (topology, queue) = (topology(), Queue::Fifo);
             let groups = Groups::all(&topology);
@@ -263,7 +263,7 @@ mod tests {
         for ranks in [3, 48, 4096] {
             assert_eq!(Groups::divided(&topology(), ranks).unwrap_err().code, Code::NotApplicable);
         }
-        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Layer, recompute: false };
+        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Layer, recompute: false, blocking: false };
         let plan = Iteration::iteration(&[layer(1, 1 << 30)], policy, 0).unwrap();
         let network = Rails::new(&topology(), &groups, &plan, 4, &Baseline, Queue::Fifo, false).unwrap();
         assert!(network.stages[0].iter().flatten().all(|stage| stage.dimension == 1));

@@ -176,7 +176,7 @@ mod tests {
 
     /// Every byte takes a picosecond.
     fn iteration(costs: &[Cost], overlap: Overlap, bucket: Bucket, aggregation: Picos) -> (Plan, Iteration) {
-        let policy = Policy { overlap, bucket, recompute: false };
+        let policy = Policy { overlap, bucket, recompute: false, blocking: false };
         timed(costs, policy, aggregation)
     }
 
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn chained_layers_start_as_their_gradients_arrive() {
         let costs = [layer([10, 5, 5], 40, None), layer([20, 10, 10], 0, None), layer([30, 15, 15], 120, None)];
-        let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false };
+        let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false, blocking: false };
         let plan = Plan::iteration(&costs, policy, 7).unwrap();
         assert_eq!((plan.exchanges[0].bytes, plan.parts.clone()), (160, vec![vec![40, 160]]));
         // Layer 0 has the first chunk, at 100; it and layer 1 compute until 130, the last chunk comes at 160.
@@ -263,7 +263,7 @@ mod tests {
             layer([1, 1, 1], 1, None),
         ];
         let bytes = |bucket| {
-            let policy = Policy { overlap: Overlap::Layerwise, bucket, recompute: false };
+            let policy = Policy { overlap: Overlap::Layerwise, bucket, recompute: false, blocking: false };
             let plan = Plan::iteration(&costs, policy, 0).unwrap();
             plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>()
         };
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(bytes(Bucket::Bytes(3)), [3, 4, 8]);
         assert_eq!(bytes(Bucket::Bytes(1000)), [15]);
         let torn = [layer([1; 3], 1, Some(1)), layer([1; 3], 1, None), layer([1; 3], 1, Some(1))];
-        let policy = Policy { overlap: Overlap::Layerwise, bucket: Bucket::Table, recompute: false };
+        let policy = Policy { overlap: Overlap::Layerwise, bucket: Bucket::Table, recompute: false, blocking: false };
         let error = Plan::iteration(&torn, policy, 0).unwrap_err();
         assert!(error.message.contains("bucket 1 do not adjoin"));
     }
@@ -291,10 +291,18 @@ mod tests {
         let mut costs = [layer([10, 10, 10], 0, None), layer([10, 10, 10], 0, None)];
         costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllToAll, bytes: 5 });
         costs[1].exchanges.0[1] = Some(Exchange { kind: Kind::AllToAll, bytes: 25 });
-        let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
-        // After layer 0's forward pass; after layer 1's input gradient, before its weight gradient.
-        assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
-        assert_eq!((run.1.time_ps, run.1.exposed_ps(), run.1.exposed_model_ps), (90, 30, 30));
+        // After layer 0's forward pass; after layer 1's input gradient, behind its weight gradient unless that waits too.
+        for (blocking, end, exposed) in [(false, 80, 20), (true, 90, 30)] {
+            let policy = Policy { overlap: Overlap::Layerwise, bucket: Bucket::Layer, recompute: false, blocking };
+            let run = timed(&costs, policy, 0);
+            assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
+            assert_eq!((run.1.time_ps, run.1.exposed_ps(), run.1.exposed_model_ps), (end, exposed, exposed));
+            let computed = run.0.operations.iter().zip(&run.1.spans);
+            let computed = computed.filter(|(operation, _)| matches!(operation.work, Work::Compute(_)));
+            let starts: Vec<Picos> = computed.map(|(_, span)| span.start_ps).collect();
+            // Forward; layer 1 backward; layer 0 backward.
+            assert_eq!(starts, [0, 15, 25, if blocking { 60 } else { 35 }, end - 20, end - 10]);
+        }
     }
 
     /// As DLRM's embeddings: needed by the third layer, beside which the second computes.
@@ -316,7 +324,7 @@ mod tests {
     fn recomputation_repeats_the_forward_pass_and_its_exchanges() {
         let mut costs = [layer([10, 1, 1], 0, None), layer([20, 1, 1], 0, None)];
         costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllReduce, bytes: 3 });
-        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Table, recompute: true };
+        let policy = Policy { overlap: Overlap::None, bucket: Bucket::Table, recompute: true, blocking: false };
         let (_, run) = timed(&costs, policy, 0);
         assert_eq!((run.forward_ps, run.backward_ps, run.exposed_model_ps, run.time_ps), (60, 4, 6, 70));
     }
@@ -357,7 +365,7 @@ mod tests {
             let complete: Vec<Picos> = times.iter().scan(0, |sum, time| { *sum += time; Some(*sum) }).collect();
             let (count, last) = (complete.len() as u64, complete[complete.len() - 1]);
             let chained = |queue: GradientQueue| {
-                let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false };
+                let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false, blocking: false };
                 let plan = Plan::iteration(&costs, policy, 0).unwrap();
                 let parts = plan.arrivals(&[Some(queue)]).unwrap();
                 run(&plan, &mut Serial::new(&plan, &[last], &parts))

@@ -167,6 +167,8 @@ pub struct Workload {
     pub name: String,
     /// Layers, at least one.
     pub layers: Vec<Layer>,
+    /// Whether the table says what is exchanged in either direction where layers are divided over ranks.
+    pub says_exchanges: bool,
 }
 
 impl Workload {
@@ -197,7 +199,8 @@ impl Workload {
     /// activations are whole on every rank).
     ///
     /// # Errors
-    /// [`Code::NotApplicable`] for layers other than totals.
+    /// [`Code::NotApplicable`] for layers other than totals, and where the table does not say what they exchange: that
+    /// depends on how each is divided (by rows: AllReduce; by columns: AllGather, or nothing).
     pub fn divided(&self, ranks: u64) -> Result<Workload> {
         let mut part = self.clone();
         for (index, layer) in part.layers.iter_mut().enumerate() {
@@ -206,6 +209,14 @@ impl Workload {
             };
             counts.macs = counts.macs.div_ceil(ranks);
             layer.params = layer.params.div_ceil(ranks);
+        }
+        if !self.says_exchanges {
+            let what = format!(
+                "{}: the table does not say what layers exchange when they are divided over ranks; add the columns \
+                 fwd_comm and ig_comm (all-reduce, all-gather, ..., or none)",
+                self.name
+            );
+            return Err(Error::new(Code::NotApplicable, what));
         }
         Ok(part)
     }

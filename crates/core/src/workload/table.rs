@@ -125,7 +125,8 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         };
         layers[index].consumer = Some((index + 1 + distance) as u32);
     }
-    Ok(Workload { name: name.into(), layers })
+    let says_exchanges = ["fwd_comm", "ig_comm"].iter().all(|wanted| columns.places.iter().any(|(_, name)| name == wanted));
+    Ok(Workload { name: name.into(), layers, says_exchanges })
 }
 
 fn bad<T>(what: impl AsRef<str>) -> Result<T> {
@@ -378,6 +379,12 @@ mod tests {
         assert_eq!(layer.demands[Pass::Forward], Some(Demand { kind: Kind::AllReduce, volume: Volume::Elements(9) }));
         assert_eq!((layer.demands[Pass::InputGradient], layer.consumer), (None, Some(2)));
         assert_eq!(workload.divided(4).unwrap().layers[0].params, 2);
+        for header in ["layer,params,macs,inel,outel", "layer,params,macs,inel,outel,fwd_comm"] {
+            let silent = Workload::from_csv("x", &format!("{header}\na,8,6,7,9,\n")).unwrap();
+            let refused = silent.divided(4).unwrap_err();
+            assert_eq!(refused.code, Code::NotApplicable);
+            assert!(refused.message.contains("add the columns fwd_comm and ig_comm"), "{refused}");
+        }
         let wrong = message(&format!("{header}a,8,6,7,9,,,b\n"));
         assert!(wrong.contains("line 2, column 'consumer': no later layer is called 'b'"), "{wrong}");
     }

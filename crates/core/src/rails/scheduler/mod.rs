@@ -2,10 +2,12 @@
 
 mod baseline;
 mod search;
+mod split;
 mod themis;
 
 pub use baseline::Baseline;
 pub use search::Search;
+pub use split::Split;
 pub use themis::Themis;
 
 use super::plan::Plan;

@@ -25,7 +25,8 @@ impl Scheduler for Themis {
         let fine = plan.bytes.leading_zeros() - MAX_BYTES.leading_zeros();
         let kind = if plan.kind == Kind::AllReduce { Kind::ReduceScatter } else { plan.kind };
         let one_way = Plan { kind, bytes: plan.bytes << fine, ..plan.clone() };
-        let baseline = Path::ascending(topology.dimensions.len());
+        let ascending = Path::ascending(topology.dimensions.len());
+        let baseline = if plan.kind == Kind::AllGather { ascending.reversed() } else { ascending };
         let delay = |dimension: &Dimension| (u128::from(dimension.latency_ps) * u128::from(dimension.steps())) << fine;
         let start = |dimension| if self.fixed_delay { delay(dimension) } else { 0 };
         let mut loads: Vec<u128> = topology.dimensions.iter().map(start).collect();
