@@ -63,26 +63,44 @@ pub struct Advice {
 /// Ratios within this of 1 are just enough.
 const TOLERANCE: f64 = 0.01;
 
+/// Share of a buffer that an NPU sends over the dimensions in `set` if they come first.
+fn sent_first(topology: &Topology, set: usize) -> f64 {
+    let members = topology.dimensions.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
+    1.0 - 1.0 / members.map(|(_, dimension)| dimension.size as f64).product::<f64>()
+}
+
+/// The split of a buffer over dimensions with `rates` that keeps the slowest of them busy for the least time, then
+/// those that are left: sets of dimensions that are busy equally long, and how long, from the longest on. Chunks use
+/// the dimensions of later sets before those of earlier ones. O(4^dimensions) at most.
+pub(super) fn levels(topology: &Topology, rates: &[f64]) -> Vec<(usize, f64)> {
+    let (mut left, mut levels) = ((1usize << rates.len()) - 1, Vec::new());
+    while left != 0 {
+        let needed = |set: usize| {
+            let together: f64 =
+                (0..rates.len()).filter(|number| set >> number & 1 == 1).map(|number| rates[number]).sum();
+            (sent_first(topology, left) - sent_first(topology, left & !set)) / together
+        };
+        let needs: Vec<(usize, f64)> =
+            (1..=left).filter(|set| set & !left == 0).map(|set| (set, needed(set))).collect();
+        // The largest set of those that need the longest time.
+        let time = needs.iter().map(|(_, time)| *time).fold(0.0, f64::max);
+        let longest = needs.iter().filter(|(_, needed)| *needed > time * (1.0 - 1e-9));
+        let set = longest.map(|(set, _)| *set).max_by_key(|set| set.count_ones()).unwrap_or(left);
+        levels.push((set, time));
+        left &= !set;
+    }
+    levels
+}
+
 /// Looks at the rates of `topology`. O(2^dimensions).
 pub fn advise(topology: &Topology) -> Advice {
     let dimensions = &topology.dimensions;
     let count = dimensions.len();
     let rate = |number: usize| dimensions[number].rate.0 as f64;
     let total: f64 = (0..count).map(rate).sum();
-    // Share of a buffer an NPU sends over the dimensions in `set` if they come first.
-    let first = |set: usize| {
-        let members = (0..count).filter(|number| set >> number & 1 == 1);
-        1.0 - 1.0 / members.map(|number| dimensions[number].size as f64).product::<f64>()
-    };
+    let rates: Vec<f64> = (0..count).map(rate).collect();
     let all = (1 << count) - 1;
-    let needed = |set: usize| {
-        let rates: f64 = (0..count).filter(|number| set >> number & 1 == 1).map(rate).sum();
-        (first(all) - first(all & !set)) / rates
-    };
-    // The largest set of those that need the longest time.
-    let time = (1..=all).map(needed).fold(0.0, f64::max);
-    let binding = (1..=all).filter(|&set| needed(set) > time * (1.0 - 1e-9)).max_by_key(|set| set.count_ones());
-    let binding = binding.unwrap_or(all);
+    let &(binding, time) = levels(topology, &rates).first().unwrap_or(&(all, 0.0));
     // What the fixed order sends over each dimension.
     let mut parts = 1.0;
     let fixed: Vec<f64> = dimensions
@@ -108,8 +126,8 @@ pub fn advise(topology: &Topology) -> Advice {
     }
     let sent: f64 = fixed.iter().sum();
     Advice {
-        utilization_bound: first(all) / total / time,
-        baseline_utilization: first(all) / total / slowest,
+        utilization_bound: sent_first(topology, all) / total / time,
+        baseline_utilization: sent_first(topology, all) / total / slowest,
         binding: (0..count).filter(|number| binding >> number & 1 == 1).collect(),
         pairs,
         balanced: fixed.iter().map(|&share| Rate((share / sent * total).round() as u64)).collect(),

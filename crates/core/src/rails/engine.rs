@@ -161,6 +161,8 @@ pub struct Engine {
     chunks: Vec<Chunk>,
     servers: Vec<Server>,
     events: BinaryHeap<Event>,
+    /// Stages that were served since the engine was made.
+    pub served: u64,
 }
 
 impl Engine {
@@ -169,7 +171,8 @@ impl Engine {
         let mut servers = Vec::new();
         servers.resize_with(dimensions, Server::default);
         let (stages, chunks, events) = (Vec::new(), Vec::new(), BinaryHeap::new());
-        Engine { queue, sharing: sharing.clamp(1, MAX_SHARING) as usize, stages, chunks, servers, events }
+        let sharing = sharing.clamp(1, MAX_SHARING) as usize;
+        Engine { queue, sharing, stages, chunks, servers, events, served: 0 }
     }
 
     /// Forgets all chunks; keeps the memory.
@@ -245,6 +248,7 @@ impl Engine {
             let moved_on = now + self.stages[chunk.next as usize].latency_ps;
             chunk.next += 1;
             self.events.push(Reverse((moved_on, false, span.chunk)));
+            self.served += 1;
             served(dimension, Span { finish_ps: now, ..span });
         }
     }
@@ -253,6 +257,9 @@ impl Engine {
     fn enter(&mut self, dimension: usize, now: Picos) {
         let server = &mut self.servers[dimension];
         let before = server.serving.len();
+        if server.due != now && (server.waiting.is_empty() || before == self.sharing) {
+            return;
+        }
         server.advance(now);
         while server.serving.len() < self.sharing
             && let Some(Reverse((_, ready, place))) = server.waiting.pop()
@@ -283,25 +290,18 @@ impl Engine {
         end
     }
 
-    /// Times orders whose stages are in `table`, unless they take longer than `most`: then it stops as soon as it is sure.
-    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[Order], stepped: &mut u64) -> Option<Picos> {
+    /// Times orders whose stages are in `table`; none if they take longer than `most`, which is mostly known early.
+    pub fn run_within(&mut self, most: Picos, table: &StageTable, orders: &[Order]) -> Option<Picos> {
         self.clear();
         for order in orders {
             self.submit(0, table.of(order));
         }
         let mut end = 0;
-        let late = |servers: &[Server]| servers.iter().any(|server| server.needs > most);
-        if late(&self.servers) {
-            *stepped += orders.len() as u64;
-            return None;
+        while self.servers.iter().all(|server| server.needs <= most) {
+            let Some(now) = self.next() else { return (end <= most).then_some(end) };
+            self.step(|_, _| (), |_| end = now);
         }
-        while let Some(now) = self.next() {
-            self.step(|_, _| *stepped += 1, |_| end = now);
-            if late(&self.servers) {
-                return None;
-            }
-        }
-        (end <= most).then_some(end)
+        None
     }
 }
 

@@ -66,6 +66,11 @@ impl Order {
     pub fn mirrored(path: Path) -> Order {
         Order { first: path, gather: path.reversed() }
     }
+
+    /// The AllGather stages, or those before.
+    pub fn half_mut(&mut self, gather: bool) -> &mut Path {
+        if gather { &mut self.gather } else { &mut self.first }
+    }
 }
 
 /// One chunk on one dimension.
@@ -150,7 +155,7 @@ impl Plan {
         })
     }
 
-    /// One stage; what the chunk is divided into before it.
+    /// One stage of a chunk that is divided into `parts_before`; and into how many it is afterwards.
     fn stage(&self, topology: &Topology, number: u8, basic: Basic, parts_before: u64) -> (Stage, u64) {
         let dimension = &topology.dimensions[usize::from(number)];
         let parts = match basic {
@@ -222,11 +227,11 @@ impl Plan {
     }
 }
 
-/// Every stage that a chunk of a plan can have, by the dimensions that it is divided over besides.
+/// Every stage that a chunk of a plan can have: there are few, by the other dimensions that it is divided over.
 pub struct StageTable {
     kind: Kind,
     dimensions: usize,
-    /// By half, set of dimensions and dimension.
+    /// By half, set of other dimensions and dimension.
     stages: [Vec<Stage>; 2],
 }
 
@@ -239,19 +244,24 @@ impl StageTable {
             members.map(|(_, dimension)| dimension.size).product()
         };
         let half = |basic: Basic| {
-            let sets = 0..1usize << dimensions;
-            let stage = |set: usize, number: usize| {
-                let before = match basic {
+            let places = (0..1usize << dimensions).flat_map(|set| (0..dimensions).map(move |number| (set, number)));
+            let stage = |(set, number): (usize, usize)| {
+                let parts_before = match basic {
                     Basic::Reduce => parts(set & !(1 << number)),
                     Basic::Gather => parts(set | 1 << number),
                     Basic::Exchange => 1,
                 };
-                plan.stage(topology, number as u8, basic, before).0
+                plan.stage(topology, number as u8, basic, parts_before).0
             };
-            sets.flat_map(|set| (0..dimensions).map(move |number| (set, number))).map(|(set, number)| stage(set, number)).collect()
+            places.map(stage).collect()
         };
         let first = if plan.kind == Kind::AllToAll { Basic::Exchange } else { Basic::Reduce };
         StageTable { kind: plan.kind, dimensions, stages: [half(first), half(Basic::Gather)] }
+    }
+
+    /// The stage of a whole chunk on a dimension.
+    pub fn whole(&self, dimension: usize) -> Stage {
+        self.stages[usize::from(self.kind == Kind::AllGather)][dimension]
     }
 
     /// Stages of one order, first to last, as [`Plan::stages`] gives them.

@@ -125,7 +125,8 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
         };
         layers[index].consumer = Some((index + 1 + distance) as u32);
     }
-    let says_exchanges = ["fwd_comm", "ig_comm"].iter().all(|wanted| columns.places.iter().any(|(_, name)| name == wanted));
+    let says_exchanges =
+        ["fwd_comm", "ig_comm"].iter().all(|wanted| columns.places.iter().any(|(_, name)| name == wanted));
     Ok(Workload { name: name.into(), layers, says_exchanges })
 }
 

@@ -7,7 +7,6 @@ mod themis;
 
 pub use baseline::Baseline;
 pub use search::Search;
-pub use split::Split;
 pub use themis::Themis;
 
 use super::plan::Plan;

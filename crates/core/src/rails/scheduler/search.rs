@@ -1,6 +1,7 @@
 //! A search for the orders of chunks, by timing them.
 
-use super::{Baseline, Scheduler, Split, Themis};
+use super::split::Split;
+use super::{Baseline, Scheduler, Themis};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::rails::engine::{Engine, Queue};
@@ -12,8 +13,11 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
 /// Stages that are timed in one search, by default: a fraction of a second.
-pub const STAGES: u64 = 1_400_000;
+pub const STAGES: u64 = 1_500_000;
 
+/// Starts from the best of all schedulers and of orders that follow the best split of bytes over the dimensions, and
+/// changes the orders of one or two chunks after another, AllGather apart from ReduceScatter, as long as the
+/// collective does not get slower. Deterministic; never slower than another scheduler with the same queue policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Search {
     /// Queue policy of the timings.
@@ -36,8 +40,12 @@ impl Default for Search {
 const CHUNKS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// More chunks are worth it if they save more than this share of the time.
 const WORTH: f64 = 0.005;
+/// A few chunks soon have no change left that helps: so many chunks are searched together from as many starts.
+const CHUNKS_OF_STARTS: usize = 16;
 
 impl Search {
+    /// Schedules `plan` and chooses the queue policy too, so that it never loses to another scheduler, with whatever
+    /// policy.
     pub fn best(&self, topology: &Topology, plan: &mut Plan) -> Queue {
         let queues: Vec<Queue> = Queue::ALL.iter().map(|(_, queue)| *queue).collect();
         self.find(topology, plan, &queues)
@@ -60,84 +68,116 @@ impl Search {
         Ok(enough.map_or(CHUNKS[0], |(chunks, _)| *chunks))
     }
 
+    /// Schedules `plan` for the best of some queue policies. O(stages * log chunks).
     fn find(&self, topology: &Topology, plan: &mut Plan, queues: &[Queue]) -> Queue {
-        let levels = std::env::var("LEVELS").ok().map_or(1, |x| x.parse().unwrap());
-        self.solve(topology, plan, queues, levels)
+        let table = StageTable::new(topology, plan);
+        let rounds = (CHUNKS_OF_STARTS / plan.orders.len()).max(1);
+        let mut changes = Changes::new(self.seed, plan, topology.dimensions.len());
+        let mut best: Option<Found> = None;
+        for mut found in self.starts(topology, plan, &table, queues, rounds) {
+            let mut engine = Engine::new(topology.dimensions.len(), found.queue, self.sharing);
+            let mut tries = 0;
+            // To begin a run costs about as much as to serve a stage of every chunk.
+            while topology.dimensions.len() > 1
+                && engine.served + tries * found.orders.len() as u64 <= self.stages / rounds as u64
+            {
+                let before = changes.apply(&mut found.orders);
+                tries += 1;
+                match engine.run_within(found.time, &table, &found.orders) {
+                    Some(time) => found.time = time,
+                    None => before.into_iter().for_each(|(chunk, order)| found.orders[chunk] = order),
+                }
+            }
+            if best.as_ref().is_none_or(|best| found.time < best.time) {
+                best = Some(found);
+            }
+        }
+        let Some(Found { queue, orders, .. }) = best else { return self.queue };
+        plan.orders = orders;
+        queue
     }
 
-    fn solve(&self, topology: &Topology, plan: &mut Plan, queues: &[Queue], levels: u64) -> Queue {
-        let dimensions = topology.dimensions.len();
-        let count = plan.orders.len();
-        let mut starts: Vec<(&str, Vec<Order>)> = Vec::new();
-        let schedulers: [(&str, &dyn Scheduler); 4] = [("base", &Baseline), ("themis", &Themis::default()), ("delay", &Themis { fixed_delay: true }), ("split", &Split)];
-        for (name, scheduler) in schedulers {
-            scheduler.schedule(topology, plan);
-            starts.push((name, plan.orders.clone()));
-        }
-        if levels > 1 && count > 4 {
-            let mut half = Plan { orders: vec![plan.orders[0]; count.div_ceil(2)], ..plan.clone() };
-            self.solve(topology, &mut half, queues, levels - 1);
-            starts.push(("half", half.orders.iter().cycle().take(count).copied().collect()));
-            starts.push(("twice", half.orders.iter().flat_map(|&order| [order; 2]).take(count).collect()));
-        }
-        let table = StageTable::new(topology, plan);
-        let mut stepped = 0;
-        let (mut best, mut queue, mut from) = (Picos::MAX, self.queue, "");
-        for (name, orders) in starts {
-            for &other in queues {
-                let mut engine = Engine::new(dimensions, other, self.sharing);
-                if let Some(time) = engine.run_within(best - 1, &table, &orders, &mut stepped) {
-                    (best, queue, from) = (time, other, name);
-                    plan.orders.clone_from(&orders);
+    /// The best of all schedulers and queue policies, at most `most` of them.
+    fn starts(
+        &self,
+        topology: &Topology,
+        plan: &Plan,
+        table: &StageTable,
+        queues: &[Queue],
+        most: usize,
+    ) -> Vec<Found> {
+        let mut starts: Vec<Found> = Vec::new();
+        let schedulers: [&dyn Scheduler; 4] = [&Baseline, &Themis::default(), &Themis { fixed_delay: true }, &Split];
+        for scheduler in schedulers {
+            let mut plan = plan.clone();
+            scheduler.schedule(topology, &mut plan);
+            for &queue in queues {
+                let last = starts.get(most - 1).map_or(Picos::MAX, |last| last.time - 1);
+                let mut engine = Engine::new(topology.dimensions.len(), queue, self.sharing);
+                if let Some(time) = engine.run_within(last, table, &plan.orders) {
+                    starts.truncate(most - 1);
+                    starts.push(Found { time, queue, orders: plan.orders.clone() });
+                    starts.sort_by_key(|found| found.time);
                 }
             }
         }
-        let verbose = std::env::var("V").is_ok();
-        if verbose { print!("{count} from {from} {} {best}", queue.name()); }
-        let mut engine = Engine::new(dimensions, queue, self.sharing);
-        let mut random = Pcg64Mcg::seed_from_u64(self.seed);
-        let mut below = |bound: usize| (random.next_u64() % bound as u64) as usize;
-        let mut stepped = 0;
-        let budget = self.stages / levels;
-        let mut tries = 0;
-        let k: f64 = std::env::var("DEV").ok().map_or(0.0, |x| x.parse().unwrap());
-        let mut record = plan.orders.clone();
-        let kinds: usize = std::env::var("MOVES").ok().map_or(6, |x| x.parse().unwrap());
-        while stepped < budget {
-            stepped += 8; tries += 1;
-            let (chunk, other) = (below(count), below(count));
-            let old = [(chunk, plan.orders[chunk]), (other, plan.orders[other])];
-            let (from, to) = (below(dimensions), below(dimensions));
-            let gather = below(2) == 0;
-            match below(kinds) {
-                0 => { let path = if gather { &mut plan.orders[chunk].gather } else { &mut plan.orders[chunk].first }; path.as_mut_slice().swap(from, to); }
-                1 => { let path = if gather { &mut plan.orders[chunk].gather } else { &mut plan.orders[chunk].first };
-                    let slice = path.as_mut_slice();
-                    if from < to { slice[from..=to].rotate_left(1) } else { slice[to..=from].rotate_right(1) } }
-                2 => plan.orders.swap(chunk, other),
-                3 => if gather { plan.orders[chunk].gather = plan.orders[other].gather } else { plan.orders[chunk].first = plan.orders[other].first },
-                4 => { let there = plan.orders[other]; let here = plan.orders[chunk];
-                     if gather { plan.orders[chunk].gather = there.gather; plan.orders[other].gather = here.gather } else { plan.orders[chunk].first = there.first; plan.orders[other].first = here.first } }
-                _ => { plan.orders[chunk].first.as_mut_slice().swap(from, to); plan.orders[other].gather.as_mut_slice().swap(dimensions - 1 - from, dimensions - 1 - to); }
-            }
-            if [chunk, other].iter().zip(&old).all(|(&c, old)| plan.orders[c] == old.1) { continue; }
-            let slack = (best as f64 * k / count as f64 * (1.0 - stepped as f64 / budget as f64).max(0.0).powi(std::env::var("POW").ok().map_or(1, |x| x.parse().unwrap()))) as u64;
-            match engine.run_within(best + slack, &table, &plan.orders, &mut stepped) {
-                Some(now) => if now <= best { best = now; record.clone_from(&plan.orders) },
-                None => { for (chunk, order) in old { plan.orders[chunk] = order; } }
-            }
-        }
-        plan.orders = record;
-        if verbose { println!(" -> {best} tries {tries}"); }
-        queue
+        starts
     }
 }
 
 impl Scheduler for Search {
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
-        if topology.dimensions.len() < 2 {
-            return; // one order
-        }
         self.find(topology, plan, &[self.queue]);
+    }
+}
+
+/// Orders that were timed.
+struct Found {
+    time: Picos,
+    queue: Queue,
+    orders: Vec<Order>,
+}
+
+/// Random changes of the orders of one or two chunks.
+struct Changes {
+    random: Pcg64Mcg,
+    kind: Kind,
+    dimensions: usize,
+}
+
+impl Changes {
+    fn new(seed: u64, plan: &Plan, dimensions: usize) -> Changes {
+        Changes { random: Pcg64Mcg::seed_from_u64(seed), kind: plan.kind, dimensions }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.random.next_u64() % bound as u64) as usize
+    }
+
+    /// Changes the orders of at most two chunks; returns which, and their orders before.
+    fn apply(&mut self, orders: &mut [Order]) -> [(usize, Order); 2] {
+        let (one, other) = (self.below(orders.len()), self.below(orders.len()));
+        let before = [(one, orders[one]), (other, orders[other])];
+        let (from, to) = (self.below(self.dimensions), self.below(self.dimensions));
+        let both = self.kind == Kind::AllReduce;
+        let gather = if both { self.below(2) == 0 } else { self.kind == Kind::AllGather };
+        let half = |order: &Order| if gather { order.gather } else { order.first };
+        match self.below(6) {
+            0 => orders[one].half_mut(gather).as_mut_slice().swap(from, to),
+            1 if from < to => orders[one].half_mut(gather).as_mut_slice()[from..=to].rotate_left(1),
+            1 => orders[one].half_mut(gather).as_mut_slice()[to..=from].rotate_right(1),
+            2 => orders.swap(one, other),
+            3 => *orders[one].half_mut(gather) = half(&orders[other]),
+            4 => {
+                *orders[one].half_mut(gather) = half(&before[1].1);
+                *orders[other].half_mut(gather) = half(&before[0].1);
+            }
+            _ => {
+                orders[one].half_mut(gather).as_mut_slice().swap(from, to);
+                let last = self.dimensions - 1;
+                orders[other].half_mut(gather != both).as_mut_slice().swap(last - from, last - to);
+            }
+        }
+        before
     }
 }

@@ -1,65 +1,50 @@
-//! Orders whose loads follow the best split.
+//! The best split of what is sent over the dimensions, followed chunk by chunk.
 
 use super::Scheduler;
 use crate::collective::Kind;
+use crate::rails::advise::levels;
 use crate::rails::plan::{Order, Path, Plan, StageTable};
-use crate::rails::topology::Topology;
+use crate::rails::topology::{Dimension, Topology};
+use std::cmp::Reverse;
 
-pub struct Split;
+/// Follows the split of bytes that keeps the dimensions busy for the least time ([`levels`]). Every chunk, in an
+/// AllReduce each half of it by itself, goes over the levels from the least busy one on, and in a level first over the
+/// dimensions that are behind their share. What is sent stays near the split, which is no whole number of chunks.
+pub(super) struct Split;
 
 impl Scheduler for Split {
     fn schedule(&self, topology: &Topology, plan: &mut Plan) {
-        let count = topology.dimensions.len();
-        // seconds per byte
-        let rates: Vec<f64> = topology.dimensions.iter().map(|d| d.rate.0 as f64).collect();
-        let first = |set: usize| {
-            let members = (0..count).filter(|number| set >> number & 1 == 1);
-            1.0 - 1.0 / members.map(|number| topology.dimensions[number].size as f64).product::<f64>()
+        let (table, count) = (StageTable::new(topology, plan), topology.dimensions.len());
+        // Of a chunk in a picosecond.
+        let rate = |(number, dimension): (usize, &Dimension)| {
+            (1.0 - 1.0 / dimension.size as f64) / table.whole(number).busy_ps.max(1) as f64
         };
-        let mut left = (1usize << count) - 1;
-        let mut level = vec![0; count];
-        let mut target = vec![0.0; count];
-        let mut number = 0;
-        while left != 0 {
-            let needed = |set: usize| (first(left) - first(left & !set)) / (0..count).filter(|n| set >> n & 1 == 1).map(|n| rates[n]).sum::<f64>();
-            let subsets = || (1..=left).filter(move |set| set & !left == 0);
-            let time = subsets().map(needed).fold(0.0, f64::max);
-            let set = subsets().filter(|&set| needed(set) > time * (1.0 - 1e-9)).max_by_key(|set| set.count_ones()).unwrap();
-            for n in (0..count).filter(|n| set >> n & 1 == 1) {
-                level[n] = number;
-                target[n] = time * plan.bytes as f64 / plan.orders.len() as f64 * 1e12;
+        let rates: Vec<f64> = topology.dimensions.iter().enumerate().map(rate).collect();
+        let (mut level, mut share) = (vec![0; count], vec![0.0; count]);
+        for (depth, (set, time)) in levels(topology, &rates).into_iter().enumerate() {
+            for number in (0..count).filter(|number| set >> number & 1 == 1) {
+                (level[number], share[number]) = (depth, time);
             }
-            number += 1;
-            left &= !set;
         }
-        let table = StageTable::new(topology, plan);
-        let mut excess = vec![0.0; count];
-        let norm = std::env::var("NORM").is_ok();
-        for index in 0..plan.orders.len() {
-            let mut take = |excess: &[f64]| {
+        let mut ahead = vec![0.0; count];
+        let halves = if plan.kind == Kind::AllReduce { 2 } else { 1 };
+        for order in &mut plan.orders {
+            for half in 0..halves {
                 let mut path = Path::ascending(count);
-                path.as_mut_slice().sort_by(|&a, &b| {
-                    let key = |n: u8| excess[usize::from(n)] / if norm { 1.0 } else { rates[usize::from(n)] };
-                    level[usize::from(b)].cmp(&level[usize::from(a)]).then(key(a).total_cmp(&key(b)))
-                });
-                path
-            };
-            let path = take(&excess);
-            plan.orders[index] = Order::mirrored(path);
-            let stages: Vec<_> = table.of(&plan.orders[index]).collect();
-            let halves = if plan.kind == Kind::AllReduce { 2 } else { 1 };
-            for stage in &stages[..count] {
-                excess[usize::from(stage.dimension)] += stage.busy_ps as f64;
-            }
-            excess.iter_mut().zip(&target).for_each(|(e, t)| *e -= t);
-            if halves == 2 {
-                let path = take(&excess);
-                plan.orders[index].gather = path.reversed();
-                let stages: Vec<_> = table.of(&plan.orders[index]).collect();
-                for stage in &stages[count..] {
-                    excess[usize::from(stage.dimension)] += stage.busy_ps as f64;
+                // The same time is more bytes where the rate is high.
+                let key = |number: u8| {
+                    (Reverse(level[usize::from(number)]), ahead[usize::from(number)] / rates[usize::from(number)])
+                };
+                path.as_mut_slice().sort_by(|&a, &b| key(a).partial_cmp(&key(b)).expect("numbers"));
+                if half == 0 {
+                    *order = Order::mirrored(path);
+                } else {
+                    order.gather = path.reversed();
                 }
-                excess.iter_mut().zip(&target).for_each(|(e, t)| *e -= t);
+                for stage in table.of(order).skip(half * count).take(count) {
+                    ahead[usize::from(stage.dimension)] += stage.busy_ps as f64;
+                }
+                ahead.iter_mut().zip(&share).for_each(|(ahead, share)| *ahead -= share);
             }
         }
     }
