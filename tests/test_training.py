@@ -366,7 +366,11 @@ def test_mistakes_on_rails(commands: Any) -> None:
     assert "did you mean '2D-SW_SW'" in refused("alexnet", "rails:2D-SW_S", "themis")
     assert "queue policy" in refused("alexnet", "rails:2D-SW_SW", "themis:x")
     assert "has no totals" in refused("alexnet", "rails:2D-SW_SW", "themis", "--model-parallel", "16")
-    assert "cannot be divided over 48 NPUs" in refused("transformer-1t", "rails:2D-SW_SW", "themis", "--model-parallel", "48")
-    assert "add the columns fwd_comm and ig_comm" in refused("gnmt", "rails:2D-SW_SW", "themis", "--model-parallel", "16")
+    assert "cannot be divided over 48 NPUs" in refused(
+        "transformer-1t", "rails:2D-SW_SW", "themis", "--model-parallel", "48"
+    )
+    assert "add the columns fwd_comm and ig_comm" in refused(
+        "gnmt", "rails:2D-SW_SW", "themis", "--model-parallel", "16"
+    )
     assert "stage by stage" in refused("alexnet", "rails:2D-SW_SW", "themis", "--fidelity", "flit")
     assert "use rails" in refused("gnmt", "mesh:4x4", "ring", "--model-parallel", "4")

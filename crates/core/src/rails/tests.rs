@@ -92,8 +92,8 @@ fn few_and_many_chunks() {
 #[test]
 fn the_search_reaches_99_percent() {
     let search = Search::default();
-    assert!(mean(&search, Queue::Tail) >= 99.0);
-    for (chunks, least) in [(4, 70.0), (8, 88.0), (16, 96.0)] {
+    assert!(mean(&search, Queue::Tail) >= 99.6);
+    for (chunks, least) in [(4, 75.0), (8, 92.0), (16, 98.0)] {
         let of = |(name, _): &(&str, &str)| utilization(name, &search, Queue::Tail, 100, chunks);
         let found = PRESETS[..6].iter().map(of).sum::<f64>() / 6.0;
         assert!(found >= least, "{chunks} chunks: {found}");
@@ -133,7 +133,7 @@ fn the_most_chunks_are_searched_in_seconds() {
     let mut plan = scheduled(&topology, &Baseline, 100_000_000, MAX_CHUNKS);
     let start = std::time::Instant::now();
     Search::default().best(&topology, &mut plan);
-    assert!(start.elapsed().as_secs() < 20);
+    assert!(start.elapsed().as_secs() < 60);
 }
 
 #[test]
