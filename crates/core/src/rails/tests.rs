@@ -1,8 +1,8 @@
 //! The published example, closed forms and figures (reference: Themis), and properties on random topologies.
 
 use super::advise::advise;
-use super::engine::{MAX_SHARING, Queue, run};
-use super::plan::{MAX_CHUNKS, Order, Plan};
+use super::engine::{Engine, MAX_SHARING, Queue, run};
+use super::plan::{MAX_CHUNKS, Order, Plan, StageTable};
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::topology::{PRESETS, Topology};
 use crate::collective::Kind;
@@ -214,6 +214,13 @@ proptest! {
                     prop_assert!(spans.iter().all(|span| span.ready_ps <= span.start_ps && span.start_ps <= span.finish_ps));
                 }
             }
+            // Stages from the table, and a limit on the time, change nothing.
+            let table = StageTable::new(&topology, &plan);
+            prop_assert!(plan.orders.iter().all(|order| table.of(order).eq(plan.stages(&topology, order))));
+            let mut engine = Engine::new(topology.dimensions.len(), Queue::Tail, sharing);
+            let time = engine.run(&topology, &plan, |_, _| ());
+            prop_assert_eq!(engine.run_within(time, &table, &plan.orders), Some(time));
+            prop_assert_eq!(engine.run_within(time - 1, &table, &plan.orders), None);
             let searched = scheduled_as(&topology, &plan);
             let (old, new) = (run(&topology, &plan, Queue::Tail, 1), run(&topology, &searched, Queue::Tail, 1));
             prop_assert!(new.time_ps <= old.time_ps);
