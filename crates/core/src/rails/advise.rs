@@ -71,7 +71,7 @@ fn sent_first(topology: &Topology, set: usize) -> f64 {
 
 /// The split of a buffer over dimensions with `rates` that keeps the slowest of them busy for the least time, then
 /// those that are left: sets of dimensions that are busy equally long, and how long, from the longest on. Chunks use
-/// the dimensions of later sets before those of earlier ones. O(4^dimensions) at most.
+/// the dimensions of later sets before those of earlier ones (Edmonds' polymatroid greedy). O(2^dimensions) a level.
 pub(super) fn levels(topology: &Topology, rates: &[f64]) -> Vec<(usize, f64)> {
     let (mut left, mut levels) = ((1usize << rates.len()) - 1, Vec::new());
     while left != 0 {
@@ -92,7 +92,7 @@ pub(super) fn levels(topology: &Topology, rates: &[f64]) -> Vec<(usize, f64)> {
     levels
 }
 
-/// Looks at the rates of `topology`. O(2^dimensions).
+/// Looks at the rates of `topology`. O(2^dimensions) a level.
 pub fn advise(topology: &Topology) -> Advice {
     let dimensions = &topology.dimensions;
     let count = dimensions.len();

@@ -113,7 +113,7 @@ impl Search {
             let mut plan = plan.clone();
             scheduler.schedule(topology, &mut plan);
             for &queue in queues {
-                let last = starts.get(most - 1).map_or(Picos::MAX, |last| last.time - 1);
+                let last = starts.get(most - 1).map_or(Picos::MAX, |last| last.time.saturating_sub(1));
                 let mut engine = Engine::new(topology.dimensions.len(), queue, self.sharing);
                 if let Some(time) = engine.run_within(last, table, &plan.orders) {
                     starts.truncate(most - 1);
