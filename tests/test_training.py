@@ -320,7 +320,8 @@ def test_divided_layers_exchange_activations() -> None:
     def run(**options: Any) -> antiphon.Training:
         return antiphon.train("transformer-1t", "rails:3D-SW_SW_SW_hetero", "themis", batch=16, **options)
 
-    whole, divided, again = run(), run(model_parallel=128), run(model_parallel=128, recompute=True)
+    blocking = {"model_parallel": 128, "blocking": True}
+    whole, divided, again = run(), run(**blocking), run(**blocking, recompute=True)
     assert whole.exposed_model_ns == 0
     assert divided.exposed_model_ns > 0
     assert divided.compute_ns < whole.compute_ns / 50
@@ -329,6 +330,11 @@ def test_divided_layers_exchange_activations() -> None:
     assert again.iteration.forward_ns == 2 * divided.iteration.forward_ns
     # Two AllReduces in each direction of 128 blocks; the forward ones again.
     assert again.exposed_model_ns == pytest.approx(1.5 * divided.exposed_model_ns, rel=0.01)
+    # Weight gradients hide those of input gradients.
+    hidden = run(model_parallel=128)
+    assert 0 < hidden.exposed_model_ns < divided.exposed_model_ns
+    assert hidden.compute_ns == divided.compute_ns
+    assert hidden.communication_ns == divided.communication_ns
 
 
 def test_embeddings_are_exchanged_behind_the_bottom_layers() -> None:
