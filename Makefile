@@ -21,7 +21,7 @@ ifeq ($(wildcard python/antiphon/_core*.so),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo test test-all bench tables oracle lint docs build wheel lock clean browser tools missing-extension
+.PHONY: help demo test test-all fuzz mutants bench tables oracle lint docs build wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,15 @@ test-all: lint browser ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --lib --tests -- --ignored
 	$(BIN)/python -m pytest -m "slow or not slow"
+
+FUZZ_SECONDS ?= 3600
+
+fuzz: ## random input and random schedules, each target for FUZZ_SECONDS (an hour)
+	ANTIPHON_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO_TEST) -p antiphon-core --test fuzz --test proven -- --nocapture
+
+mutants: ## change verify/ in every small way and see whether a test notices (needs cargo-mutants; hours)
+	@cargo mutants --version >/dev/null 2>&1 || { echo "cargo-mutants is missing: cargo install --locked cargo-mutants"; exit 1; }
+	cargo mutants -p antiphon-core -f 'crates/core/src/verify/*.rs' --cargo-arg=--release -o out -- --lib verify
 
 bench: build ## time the core (cargo bench) and whatever benches/ holds
 	cargo bench -p antiphon-core --locked

@@ -1,6 +1,9 @@
 //! Every algorithm on every kind of fabric: it applies, is proven, moves real numbers correctly
 //! and takes no less than the lower bound; or it refuses with its reason.
 
+#[path = "common/random_fabric.rs"]
+mod random_fabric;
+
 use antiphon_core::algorithm;
 use antiphon_core::bound::lower_bound;
 use antiphon_core::collective::{Collective, Kind};
@@ -12,6 +15,10 @@ use antiphon_core::system::System;
 use antiphon_core::units::Rate;
 use antiphon_core::verify::{check_by_execution, verify};
 use proptest::prelude::*;
+use random_fabric::random_fabric;
+
+/// Most flits times links of what is timed in flits too: milliseconds.
+const FLIT_HOPS: u64 = 40_000;
 
 /// Builds, proves, executes and times one schedule; `None` if the algorithm refuses.
 fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, spec: &str) -> Option<Schedule> {
@@ -30,11 +37,16 @@ fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, s
         check_by_execution(&schedule, seed).unwrap_or_else(|error| panic!("{name}, seed {seed:?}: {error}"));
     }
     let bound = lower_bound(fabric, system, collective, bytes).unwrap();
-    let packet = simulate(fabric, &schedule, system, Fidelity::Packet, &mut |_| true)
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
-    let alpha_beta = simulate(fabric, &schedule, system, Fidelity::AlphaBeta, &mut |_| true)
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
-    for result in [&packet, &alpha_beta] {
+    let time = |fidelity: Fidelity| {
+        simulate(fabric, &schedule, system, fidelity, &mut |_| true)
+            .unwrap_or_else(|error| panic!("{name}, {}: {error}", fidelity.name()))
+    };
+    let mut results = vec![time(Fidelity::AlphaBeta), time(Fidelity::Packet)];
+    let flit_hops = results[0].flit_hops;
+    if flit_hops <= FLIT_HOPS {
+        results.push(time(Fidelity::Flit));
+    }
+    for result in &results {
         // A schedule that excludes ranks solves a smaller problem than the one bounded.
         if schedule.excluded.is_empty() {
             assert!(result.time_ps >= bound.time_ps, "{name}: {:?} {} < {bound:?}", result.fidelity, result.time_ps);
@@ -45,12 +57,14 @@ fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, s
         let sent: u64 = result.ranks.iter().map(|row| row.sent_bytes).sum();
         let received: u64 = result.ranks.iter().map(|row| row.received_bytes).sum();
         assert_eq!(sent, received, "{name}");
+        // Ranks add one message at a time.
+        assert!(result.ranks.iter().all(|row| row.reduce_ps <= row.finish_ps), "{name}: {:?}", result.fidelity);
+        assert_eq!(result.flit_hops, flit_hops, "{name}");
         for (row, link) in result.links.iter().zip(&fabric.links) {
             let least = (row.packets as u128 * system.flit_ticks(link, 16) as u128) >> 16;
             assert!(row.busy_ps as u128 >= least && row.busy_ps <= result.time_ps, "{name}: {row:?}");
         }
     }
-    assert_eq!(packet.flit_hops, alpha_beta.flit_hops, "{name}");
     let json = schedule.to_json();
     assert_eq!(Schedule::from_json(&json, Some(fabric)).unwrap(), schedule, "{name}");
     Some(schedule)
@@ -110,7 +124,8 @@ fn which_algorithms_apply_where() {
         ),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
-        let applied = prove_all(&fabric, 100_000);
+        // Few enough bytes for all fidelities, flits too.
+        let applied = prove_all(&fabric, 20_000);
         // Whether a search finds a cycle on an irregular fabric is not part of the contract.
         let fixed = |names: &[&str]| -> Vec<String> {
             let irregular = fabric.shape == Shape::Graph;
@@ -219,35 +234,6 @@ fn the_schedule_does_not_grow_with_the_data() {
         };
         assert_eq!(size(1 << 20), size(1 << 50), "{name}");
     }
-}
-
-/// A random connected symmetric fabric of 2 to 9 ranks, with or without a switch.
-fn random_fabric() -> impl Strategy<Value = Fabric> {
-    (2usize..10, any::<bool>(), proptest::collection::vec((0usize..10, 0usize..10, 1u32..4), 0..14), any::<u64>())
-        .prop_map(|(ranks, switch, extra, seed)| {
-            let count = ranks + usize::from(switch);
-            let mut nodes: Vec<Node> = (0..ranks as u32).map(|r| Node::rank(r, vec![])).collect();
-            if switch {
-                nodes.push(Node::switch("switch", vec![]));
-            }
-            let mut links = Vec::new();
-            let mut join = |a: usize, b: usize, speed: u32| {
-                for (from, to) in [(a, b), (b, a)] {
-                    let mut link = Link::new(from as u32, to as u32, "x");
-                    link.speed_permille = speed;
-                    links.push(link);
-                }
-            };
-            for node in 1..count {
-                join((seed >> (node * 3)) as usize % node, node, 1000);
-            }
-            for (a, b, speed) in extra {
-                if a % count != b % count {
-                    join(a % count, b % count, speed * 500);
-                }
-            }
-            Fabric::new("random", Shape::Graph, nodes, links).unwrap()
-        })
 }
 
 proptest! {

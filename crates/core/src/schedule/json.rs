@@ -50,6 +50,8 @@ mod tests {
             ("\"chunks\":1", "\"chunks\":0", "has 0 chunks"),
             ("\"to\":1", "\"to\":2", "from rank 0 to rank 2"),
             ("\"ranks\":2", "\"ranks\":4294967295", "at most 4096"),
+            ("\"ranks\":2", "\"ranks\":2,\"excluded\":[1,0,1]", "rank 1 is excluded twice; list it once"),
+            ("\"ranks\":2", "\"ranks\":2,\"known_gaps\":[[1,0],[1,0]]", "gap (rank 1, lane 0) is there twice"),
         ] {
             let error = Schedule::from_json(&good.replacen(from, to, 1), None).unwrap_err();
             assert!(error.code == Code::BadFile && error.message.contains(why), "{error}");

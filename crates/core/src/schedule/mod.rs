@@ -301,6 +301,9 @@ impl Schedule {
         if let Some(rank) = self.excluded.iter().find(|&&rank| rank >= self.ranks) {
             return bad(format!("excluded rank {rank} does not exist"));
         }
+        if let Some(rank) = repeated(&self.excluded) {
+            return bad(format!("rank {rank} is excluded twice; list it once"));
+        }
         if self.collective.root >= self.ranks {
             return bad(format!(
                 "root {} does not exist; ranks are 0 to {}",
@@ -344,6 +347,9 @@ impl Schedule {
         {
             return bad(format!("known gap (rank {rank}, lane {lane}) does not exist"));
         }
+        if let Some((rank, lane)) = repeated(&self.known_gaps) {
+            return bad(format!("known gap (rank {rank}, lane {lane}) is there twice; list it once"));
+        }
         let (mut lane_transfers, mut total) = (0usize, 0u128);
         for (id, transfer) in self.transfers.iter().enumerate() {
             if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
@@ -381,6 +387,13 @@ impl Schedule {
         }
         Ok(())
     }
+}
+
+/// The least item that a list has twice.
+fn repeated<T: Copy + Ord>(list: &[T]) -> Option<T> {
+    let mut sorted = list.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 impl Lane {

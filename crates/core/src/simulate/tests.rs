@@ -153,6 +153,19 @@ fn sizes_past_the_budget_run_where_periods_are_skipped() {
 }
 
 #[test]
+fn ranks_add_one_message_at_a_time() {
+    let fabric = Fabric::parse("fc:8").unwrap();
+    let system = System { reduce_rate: Some(Rate::gb_per_s(10)), ..System::preset("generic").unwrap() };
+    let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, "direct").unwrap();
+    for fidelity in Fidelity::ALL {
+        let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
+        // Seven messages of 128 KiB at 10 GB/s.
+        let adding = 7 * (1 << 17) * 100;
+        assert!(result.ranks.iter().all(|row| row.reduce_ps == adding && row.finish_ps > adding), "{fidelity:?}");
+    }
+}
+
+#[test]
 fn tables_add_up() {
     let fabric = Fabric::parse("mesh:3").unwrap();
     let schedule = transfers(&fabric, 2 * 8192, &[(Op::Copy, 0, 1, 0), (Op::Reduce, 1, 2, 1)]);
@@ -262,10 +275,15 @@ fn fast_forward(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity:
 fn random_schedule(chunks: Range<u64>, packets: u64) -> impl Strategy<Value = (Fabric, Schedule)> {
     let fabric = prop_oneof![Just("mesh:2x3"), Just("ring:5"), Just("switch:4"), Just("bigraph:2x1")];
     let sends = proptest::collection::vec((0u32..4, 0u32..4, 0u32..5, 0usize..3, any::<bool>()), 1..24);
-    (fabric, sends, 0usize..3, chunks, 1u32..3, 1u32..5).prop_map(
-        move |(spec, sends, issue, chunks, stride, interfaces)| {
+    // Ranks on one node share its links.
+    let placement = proptest::option::weighted(0.3, proptest::collection::vec(0u32..4, 6));
+    (fabric, sends, 0usize..3, chunks, 1u32..3, 1u32..5, placement).prop_map(
+        move |(spec, sends, issue, chunks, stride, interfaces, placement)| {
             let fabric = Fabric::parse(spec).unwrap();
             let mut builder = Builder::new("random", &fabric, Collective::new(Kind::AllReduce), 300_000);
+            if let Some(nodes) = placement {
+                builder.schedule.placement = nodes[..fabric.ranks()].to_vec();
+            }
             builder.schedule.issue = [Issue::Links, Issue::Steps, Issue::StrictSteps][issue];
             builder.schedule.interfaces = Some(interfaces);
             for (i, packets) in [1, 7, packets].into_iter().enumerate() {

@@ -132,4 +132,26 @@ mod tests {
             &[&format!("rank {root} is the root, but excluded")],
         );
     }
+
+    #[test]
+    fn excluded_ranks_have_no_buffer_in_an_all_to_all() {
+        // Three ranks of which the last takes no part: it neither has nor wants anything.
+        let (_, mut direct) = direct_all_to_all(2, 64);
+        (direct.ranks, direct.excluded) = (3, vec![2]);
+        assert_has(
+            &broken(&direct, |s| {
+                let lane = s.lanes[0].clone();
+                s.lanes.push(crate::schedule::Lane { source: 2, ..lane });
+            }),
+            &["lane 4 (bytes 0..32): its source rank 2 is excluded"],
+        );
+    }
+
+    #[test]
+    fn empty_lanes_may_lie_anywhere() {
+        let (_, mut scatter) = ring_reduce_scatter(4, 64);
+        let lane = scatter.lanes[3].clone();
+        scatter.lanes.push(crate::schedule::Lane { offset: 2, bytes: 0, ..lane });
+        assert_eq!(check(&scatter), Ok(()));
+    }
 }

@@ -318,4 +318,71 @@ mod tests {
         let error = execute(&ring, &mut vec![vec![0u32; 16]; 2], Some(1)).unwrap_err();
         assert_has(&error.message, &["deadlock"]);
     }
+
+    #[test]
+    fn random_numbers_are_those_published() {
+        // Of the reference implementation (Vigna, splitmix64.c), seed 1234567.
+        let mut random = Random(1_234_567);
+        for expected in [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423] {
+            assert_eq!(random.next(), expected);
+        }
+        let mut drawn = [0; 5];
+        (0..1000).for_each(|_| drawn[random.below(5)] += 1);
+        assert!(drawn.iter().all(|count| (150..250).contains(count)), "{drawn:?}");
+    }
+
+    /// Numbers whose sum says in which order they were added.
+    #[derive(Clone, Copy)]
+    struct Digits(u64);
+
+    impl Add for Digits {
+        type Output = Digits;
+        fn add(self, other: Digits) -> Digits {
+            Digits(10 * self.0 + other.0)
+        }
+    }
+
+    /// On every machine; the orders are those of another program that draws the same numbers.
+    #[test]
+    fn the_same_seed_gives_the_same_execution() {
+        const ORDERS: [u64; 6] = [2_614_530, 2_534_601, 2_513_604, 2_514_306, 2_614_530, 2_015_346];
+        let (_, star) = star_reduce(7, 8);
+        let order = |seed| {
+            let mut data: Vec<Vec<Digits>> = (0..7).map(|rank| vec![Digits(rank)]).collect();
+            execute(&star, &mut data, seed).unwrap();
+            data[2][0].0
+        };
+        assert_eq!(order(None), 2_013_456);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|seed| order(Some(seed))), ORDERS);
+    }
+
+    /// Four ranks copy to a fifth at once: whichever is applied last stays, and each of them is at times.
+    #[test]
+    fn messages_are_applied_in_every_order() {
+        let (_, mut star) = star_reduce(5, 4);
+        star.transfers.iter_mut().for_each(|transfer| transfer.op = Op::Copy);
+        let mut last = [0; 5];
+        for seed in 0..400 {
+            let mut data: Vec<Vec<u32>> = (0..5).map(|rank| vec![rank]).collect();
+            execute(&star, &mut data, Some(seed)).unwrap();
+            last[data[2][0] as usize] += 1;
+        }
+        assert!(last[2] == 0 && [0, 1, 3, 4].iter().all(|&rank| (60..140).contains(&last[rank])), "{last:?}");
+    }
+
+    /// Two ranks exchange numbers: each sends what it has had, or what it has just received.
+    #[test]
+    fn messages_start_before_others_are_applied_or_after() {
+        let (_, mut pair) = ring_all_reduce(2, 8, 1);
+        pair.transfers.truncate(2);
+        pair.transfers.iter_mut().for_each(|t| (t.lane, t.lanes, t.op) = (0, 2, Op::Copy));
+        let mut seen = [0; 3];
+        for seed in 0..200 {
+            let mut data = vec![vec![0u32, 0], vec![1, 1]];
+            execute(&pair, &mut data, Some(seed)).unwrap();
+            let ends = [[1, 0], [0, 0], [1, 1]];
+            seen[ends.iter().position(|end| *end == [data[0][0], data[1][0]]).unwrap()] += 1;
+        }
+        assert!(seen.iter().all(|&count| count > 20), "{seen:?}");
+    }
 }

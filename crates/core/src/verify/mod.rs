@@ -101,6 +101,7 @@ fn participation(schedule: &Schedule) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::{Lane, Op};
     use fixtures::*;
 
     #[test]
@@ -127,5 +128,47 @@ mod tests {
     fn large_rings_are_proven() {
         let (fabric, schedule) = ring_all_reduce(256, 1 << 20, 1);
         assert_eq!(verify(&fabric, &schedule).unwrap().lanes, 256);
+    }
+
+    /// What moves no bytes can do no harm.
+    #[test]
+    fn transfers_of_empty_lanes_are_of_no_concern() {
+        let (fabric, mut ring) = ring_all_reduce(4, 64, 1);
+        ring.conflict_free = false;
+        let lane = ring.lanes[0].clone();
+        ring.lanes.push(Lane { offset: 30, bytes: 0, chunk_bytes: 0, ..lane });
+        // Counted twice, and written and read at once.
+        let wrong = [(0, Op::Reduce), (0, Op::Reduce), (2, Op::Copy), (3, Op::Copy)];
+        for (id, op) in wrong {
+            let mut transfer = ring.transfers[id].clone();
+            (transfer.lane, transfer.op, transfer.after) = (4, op, vec![]);
+            ring.transfers.push(transfer);
+        }
+        assert_eq!(verify(&fabric, &ring).unwrap().lanes, 5);
+        for seed in [None, Some(0), Some(1)] {
+            assert_eq!(check_by_execution(&ring, seed), Ok(()));
+            // Nor does it matter that it begins within an element.
+            let mut data = vec![vec![1u32; 16]; 4];
+            execute(&ring, &mut data, seed).unwrap();
+            assert_eq!(data, vec![vec![4; 16]; 4]);
+        }
+        ring.lanes[4].bytes = 4;
+        assert!(verify(&fabric, &ring).is_err());
+    }
+
+    /// A rank that takes no part keeps out of it: what it holds is neither used nor compared.
+    #[test]
+    fn an_all_to_all_without_its_last_rank() {
+        let fabric = ring_fabric(3);
+        let (_, mut direct) = direct_all_to_all(2, 64);
+        (direct.ranks, direct.excluded) = (3, vec![2]);
+        let mut router = crate::fabric::Router::new(&fabric);
+        direct.transfers.iter_mut().for_each(|t| t.route = router.route(t.from, t.to));
+        assert!(verify(&fabric, &direct).unwrap().complete);
+        assert_eq!(check_by_execution(&direct, Some(1)), Ok(()));
+        // Its lane may be neither added nor taken for one of the others'.
+        let mut more = direct.clone();
+        more.lanes.push(Lane { source: 2, ..direct.lanes[0].clone() });
+        assert_has(&verify(&fabric, &more).unwrap_err().message, &["its source rank 2 is excluded"]);
     }
 }

@@ -17,6 +17,7 @@ enum Mutation {
     MoveTo(Index, u32),
     MoveLane(Index, u32),
     DropDependency(Index, Index),
+    ReverseDependencies,
     SwapSteps(Index, Index),
     SwapPhases(Index, Index),
     SwapLaneRanks(Index, Index),
@@ -37,6 +38,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         (index(), 0u32..4).prop_map(|(i, rank)| Mutation::MoveTo(i, rank)),
         (index(), 0u32..4).prop_map(|(i, lane)| Mutation::MoveLane(i, lane)),
         (index(), index()).prop_map(|(i, j)| Mutation::DropDependency(i, j)),
+        Just(Mutation::ReverseDependencies),
         (index(), index()).prop_map(|(i, j)| Mutation::SwapSteps(i, j)),
         (index(), index()).prop_map(|(i, j)| Mutation::SwapPhases(i, j)),
         (index(), index()).prop_map(|(i, j)| Mutation::SwapLaneRanks(i, j)),
@@ -80,6 +82,7 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
                 after.remove(which.index(after.len()));
             }
         }
+        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.after.reverse()),
         Mutation::SwapSteps(one, other) => {
             let (one, other) = (one.index(count), other.index(count));
             (transfers[one].step, transfers[other].step) = (transfers[other].step, transfers[one].step);

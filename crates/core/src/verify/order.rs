@@ -155,4 +155,49 @@ mod tests {
         schedule.lanes[0].stride = 1000;
         assert_has(&check(&schedule, Watch::default()).unwrap_err().message, &["puts later"]);
     }
+
+    /// Chunk `k` is served at slot `step + k * stride`: with unlike strides the last chunks decide too.
+    #[test]
+    fn strides_may_differ_while_the_last_chunks_are_in_order() {
+        let (_, mut tree) = tree_all_reduce(4, 640, 4);
+        tree.lanes.push(tree.lanes[0].clone());
+        (tree.lanes[0].stride, tree.lanes[1].stride) = (3, 2);
+        // One at slots 0, 3, 6 and 9; the other, which needs it, at `step`, `step + 2`, and so on.
+        let in_order = |needed_id: u32, step: u32| {
+            let (needed, mut waiting) = (tree.transfers[0].clone(), tree.transfers[1].clone());
+            (waiting.lane, waiting.step, waiting.after) = (1, step, vec![needed_id]);
+            let transfers = if needed_id == 0 { vec![needed, waiting] } else { vec![waiting, needed] };
+            check(&Schedule { transfers, ..tree.clone() }, Watch::default()).is_ok()
+        };
+        for (needed_id, step, expected) in [(0, 2, false), (0, 3, true), (1, 3, false), (1, 4, true)] {
+            assert_eq!(in_order(needed_id, step), expected, "transfer {needed_id} is needed from slot {step} on");
+        }
+    }
+
+    #[test]
+    fn dependencies_may_be_in_any_order() {
+        let (_, mut star) = star_reduce(5, 64);
+        let mut last = star.transfers[0].clone();
+        (last.from, last.to, last.step) = (2, 0, 1);
+        for after in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
+            last.after = after.to_vec();
+            star.transfers.truncate(4);
+            star.transfers.push(last.clone());
+            assert_eq!(check(&star, Watch::default()), Ok(()));
+            // A cycle through any of them is found, whatever comes before it.
+            for first in 0..4 {
+                let mut cyclic = star.clone();
+                cyclic.transfers[first].after = vec![4];
+                cyclic.transfers[first].from = 0;
+                let error = check(&cyclic, Watch::default()).unwrap_err().message;
+                assert_has(&error, &["deadlock: transfer", &format!("4 -> {first}")]);
+            }
+        }
+        // Also one that the first transfer only leads to.
+        star.transfers[4].after = vec![3, 2, 1];
+        for (id, from) in [(0, 0), (1, 0)] {
+            (star.transfers[id].from, star.transfers[id].after) = (from, vec![4]);
+        }
+        assert_has(&check(&star, Watch::default()).unwrap_err().message, &["deadlock: transfer 4 -> 1 -> 4;"]);
+    }
 }

@@ -252,6 +252,7 @@ fn describe(schedule: &Schedule, lane: usize, list: &[TransferId], race: Pair) -
 mod tests {
     use super::super::fixtures::*;
     use super::*;
+    use crate::schedule::Transfer;
     use proptest::prelude::*;
 
     fn run(schedule: &Schedule) -> Result<()> {
@@ -286,6 +287,39 @@ mod tests {
         assert_eq!(run(&tree), Ok(()), "the barrier is enough");
         tree.phases[1].barrier = false;
         assert_has(&run(&tree).unwrap_err().message, &["race: rank 0 lane 0", "transfer 2 (", "transfer 3 ("]);
+    }
+
+    /// Through any dependency, not only the last: what a barrier puts before it comes before all that wait for it.
+    #[test]
+    fn barriers_are_inherited_whatever_the_order_of_dependencies() {
+        let (_, mut tree) = tree_all_reduce(4, 64, 1);
+        tree.phases = vec![tree.phases[0].clone(), tree.phases[1].clone(), tree.phases[0].clone()];
+        let template = tree.transfers[0].clone();
+        let sends = [
+            (3, 1, Op::Reduce, 0, vec![]),
+            (1, 2, Op::Reduce, 0, vec![0]),
+            // Behind the barrier, so after both.
+            (0, 1, Op::Copy, 1, vec![]),
+            (1, 2, Op::Copy, 2, vec![]),
+        ];
+        tree.transfers = (0..)
+            .zip(sends)
+            .map(|(step, (from, to, op, phase, after))| Transfer {
+                from,
+                to,
+                op,
+                phase,
+                step,
+                after,
+                ..template.clone()
+            })
+            .collect();
+        for after in [[0, 2], [2, 0]] {
+            tree.transfers[3].after = after.to_vec();
+            assert_eq!(run(&tree), Ok(()), "{after:?}");
+        }
+        tree.transfers[3].after = vec![0];
+        assert!(run(&tree).is_err());
     }
 
     #[test]
@@ -379,6 +413,7 @@ mod tests {
         fn agrees_with_the_definition(
             picks in prop::collection::vec((0u32..4, 1u32..4, any::<bool>(), any::<u16>(), 0u32..6), 1..14),
             serial in any::<bool>(),
+            descending in any::<bool>(),
             barriers in any::<[bool; 3]>(),
         ) {
             let (_, mut schedule) = tree_all_reduce(4, 64, 1);
@@ -397,6 +432,9 @@ mod tests {
                 (transfer.phase, transfer.step) = (phase, id as u32);
                 transfer.op = if reduce { Op::Reduce } else { Op::Copy };
                 transfer.after = (0..id as u32).filter(|&a| needs >> a & 1 == 1).collect();
+                if descending {
+                    transfer.after.reverse();
+                }
                 schedule.transfers.push(transfer);
                 if kind > 3 && !reduce {
                     repeats.push(id as u32);

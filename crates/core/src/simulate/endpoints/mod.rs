@@ -5,13 +5,14 @@
 //! - A message counts as received `hand_off` after it arrived; reductions of a rank run one at a
 //!   time.
 //!
-//! Engines that move packets or flits share this side; each is a [`Carrier`] of messages. Events
-//! of the ranks come after those of the network at the same time.
+//! All engines share this side; each is a [`Carrier`] of messages. Events of the ranks come after
+//! those of the network at the same time.
 
 mod periodic;
 mod receivers;
 mod senders;
 mod stalled;
+mod waits;
 
 use super::plan::Plan;
 use super::recorder::Deliveries;
@@ -22,6 +23,7 @@ use crate::system::Assignment;
 use senders::Queue;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use waits::Waits;
 
 /// A network as the ranks see it: interfaces that take whole messages.
 pub trait Carrier {
@@ -69,7 +71,7 @@ pub struct Endpoints<'a> {
     agenda: BinaryHeap<Reverse<(Ticks, Event)>>,
     queues: Vec<Queue>,
     interfaces: Vec<Interface>,
-    /// Queues of each rank.
+    /// Queues that each rank was the first to use.
     rank_queues: Vec<Vec<u32>>,
     /// Queue each transfer is sent from.
     transfer_queue: Vec<u32>,
@@ -77,6 +79,8 @@ pub struct Endpoints<'a> {
     started: Vec<u64>,
     applied: Vec<u64>,
     met: Vec<u32>,
+    /// Transfers that wait for data.
+    waits: Waits,
     reducer_free: Vec<Ticks>,
     /// Messages of each phase not yet applied, and the first phase still behind a barrier.
     phase_left: Vec<u64>,
@@ -89,10 +93,10 @@ pub struct Endpoints<'a> {
 }
 
 impl<'a> Endpoints<'a> {
-    /// The ranks of a plan before anything has started.
-    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries, hand_off: Ticks) -> Self {
+    /// The ranks of a plan before anything has started. `issue` is the schedule's, or [`Issue::Links`] where no
+    /// interfaces are modelled.
+    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries, hand_off: Ticks, issue: Issue) -> Self {
         let ranks = plan.fabric.ranks();
-        let by_link = plan.schedule.issue == Issue::Links;
         let mut endpoints = Endpoints {
             plan,
             deliveries,
@@ -105,13 +109,14 @@ impl<'a> Endpoints<'a> {
             started: vec![0; plan.jobs.len()],
             applied: vec![0; plan.jobs.len()],
             met: vec![0; plan.jobs.len()],
+            waits: Waits::new(plan.jobs.len()),
             reducer_free: vec![0; ranks],
             phase_left: plan.phase_messages.clone(),
             gate: 0,
             done: 0,
-            by_link,
-            strict: plan.schedule.issue == Issue::StrictSteps,
-            stop_and_wait: by_link && plan.schedule.pacing == Pacing::StopAndWait,
+            by_link: issue == Issue::Links,
+            strict: issue == Issue::StrictSteps,
+            stop_and_wait: plan.schedule.issue == Issue::Links && plan.schedule.pacing == Pacing::StopAndWait,
         };
         endpoints.add_queues();
         endpoints

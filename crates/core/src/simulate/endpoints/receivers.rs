@@ -33,8 +33,11 @@ impl Endpoints<'_> {
         if self.phase_left[job.phase as usize] == 0 {
             self.open_gate(now, carrier);
         }
-        for i in 0..self.rank_queues[job.to as usize].len() {
-            self.advance(self.rank_queues[job.to as usize][i], now, carrier);
+        let mut woken: Vec<u32> = self.waits.take(transfer).map(|id| self.transfer_queue[id as usize]).collect();
+        woken.sort_unstable();
+        woken.dedup();
+        for queue in woken {
+            self.advance(queue, now, carrier);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
-/// Transfers of one sender (a link or a rank) still to be started, in schedule order.
+/// Transfers of one sender (a node's link or a rank) still to be started, in schedule order.
 pub struct Queue {
     pub heap: BinaryHeap<Reverse<(u32, u64, TransferId)>>,
     /// Transfers of the current slot that have not started (step order only).
@@ -30,7 +30,7 @@ impl Endpoints<'_> {
         if !self.by_link {
             (0..plan.fabric.ranks() as u32).for_each(|rank| self.add_queue(rank, count));
         }
-        // With an interface for every link, a sender is a (rank, first link) pair.
+        // With an interface for every link, a sender is a first link, which ranks on one node share.
         let mut of_link = vec![u32::MAX; plan.fabric.links.len()];
         for (id, job) in plan.jobs.iter().enumerate() {
             let queue = match plan.route(job).first() {
@@ -190,14 +190,16 @@ impl Endpoints<'_> {
         Some(id)
     }
 
-    /// Whether the next chunk of a transfer may start, as far as data is concerned.
+    /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
     fn data_ready(&mut self, id: TransferId) -> bool {
         let job = &self.plan.jobs[id as usize];
         let chunk = self.started[id as usize];
         let met = &mut self.met[id as usize];
         let after = &self.plan.after[job.after.clone()];
-        while let Some(&other) = after.get(*met as usize) {
+        // The last is the likeliest to come last: then this looks once.
+        while let Some(&other) = after.iter().nth_back(*met as usize) {
             if self.applied[other as usize] <= chunk {
+                self.waits.add(id, other);
                 return false;
             }
             *met += 1;

@@ -40,7 +40,8 @@ impl Engine for Flit {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
         check(plan)?;
         let router = &plan.system.router;
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.clock.ticks(router.hand_off_ps));
+        let hand_off = plan.clock.ticks(router.hand_off_ps);
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, hand_off, plan.schedule.issue);
         let mut carrier = Interfaces::new(plan, &mut recorder.traffic, &endpoints)?;
         let mut periods = self.skip_periods.then(Periods::new);
         let period = carrier.period();
