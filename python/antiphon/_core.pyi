@@ -323,7 +323,7 @@ class ScheduleBuilder:
         """Rank ``from_`` sends a lane to rank ``to``, which adds it to its own.
 
         ``lanes`` adjacent lanes travel as one message; ``route`` is a list of links (default: a
-        shortest path).
+        shortest path, on which parallel links act as one channel unless some ``route`` names one of them).
         """
     def copy(
         self, from_: int, to: int, lane: int, step: int, *, lanes: int = 1, route: Sequence[int] | None = None

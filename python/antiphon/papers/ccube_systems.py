@@ -98,15 +98,20 @@ class Variant:
     def allreduce(self, size: int, rate: float = NVLINK_GB) -> Point:
         """An AllReduce of so many bytes, proven, on a DGX-1 with NVLinks of a rate in GB/s."""
         if self.overlap is None:
-            # Each of the channels is a ring of its own with its part of the data.
-            return dgx1("ring", math.ceil(size / CHANNELS), rate)
+            # Each of the channels is a ring of its own, of single NVLinks, with its part of the data; on a whole DGX-1
+            # a ring would take both NVLinks of a pair.
+            return _point(f"ring:{RANKS}", "ring", math.ceil(size / CHANNELS), rate)
         chunk = chunk_of(size, cost(RANKS, size, rate=rate).chunks)
         return dgx1(tree_spec(overlap=self.overlap, chunk=chunk), size, rate)
 
 
 def dgx1(algorithm: str, size: int, rate: float) -> Point:
     """A collective on a DGX-1; nothing but links and the latency of a step takes time."""
-    return Point(f"dgx1v@{rate:g}", algorithm, size, SYSTEM, fidelity="alpha-beta", tables=("chunks",))
+    return _point("dgx1v", algorithm, size, rate)
+
+
+def _point(fabric: str, algorithm: str, size: int, rate: float) -> Point:
+    return Point(f"{fabric}@{rate:g}", algorithm, size, SYSTEM, fidelity="alpha-beta", tables=("chunks",))
 
 
 def tree_spec(*, overlap: bool, chunk: int, trees: int = TREES, pacing: str = "stop-and-wait") -> str:

@@ -1,4 +1,4 @@
-//! Ring: reduce-scatter one way around, all-gather the other.
+//! Ring: reduce-scatter one way around, all-gather the other; the same way where links go one way.
 //!
 //! Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (JPDC 2009); on odd meshes as in
 //! the TTO artifact (reference: TTO sections 2.1, 2.2): the walk passes one rank twice, so its
@@ -27,8 +27,9 @@ impl Algorithm for Ring {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         request.expect_ring()?;
-        let Some(walk) = cycle::closed_walk(request.fabric) else {
-            return request.refuse("no Hamiltonian cycle through its ranks was found");
+        let (walk, both_ways) = match cycle::closed_walk(request.fabric, request.system) {
+            Ok(cycle) => (cycle.ranks, cycle.both_ways),
+            Err(why) => return request.refuse(why),
         };
         let slots = walk.len();
         let block = request.block_bytes(request.ranks());
@@ -48,9 +49,14 @@ impl Algorithm for Ring {
         if request.scatters() {
             builder.phase("reduce-scatter", false);
             for slot in 0..slots {
-                let mut backwards = around(slot);
-                backwards.reverse();
-                path::reduce_along(&mut builder, &backwards, slot as u32, 1, 0)?;
+                // To `slot`: backwards, or forwards where links go one way.
+                let mut towards = around(slot);
+                if both_ways {
+                    towards.reverse()
+                } else {
+                    towards.rotate_left(1)
+                }
+                path::reduce_along(&mut builder, &towards, slot as u32, 1, 0)?;
             }
         }
         if request.gathers() {

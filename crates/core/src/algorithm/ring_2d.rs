@@ -9,7 +9,7 @@ use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::GridKind;
-use crate::schedule::{Issue, Schedule};
+use crate::schedule::{Issue, Schedule, TransferId};
 
 /// See the module.
 pub struct Ring2d;
@@ -113,7 +113,8 @@ fn forget(schedule: &mut Schedule) {
     let moments: Vec<(u32, u32)> = schedule.transfers.iter().map(|t| (t.phase, t.step)).collect();
     for transfer in schedule.transfers.iter_mut().filter(|t| t.phase % 2 == 1) {
         let earlier = transfer.after.iter().copied().filter(|&id| moments[id as usize].0 < transfer.phase);
-        transfer.after = earlier.min_by_key(|&id| moments[id as usize]).into_iter().collect();
+        let first: Vec<TransferId> = earlier.min_by_key(|&id| moments[id as usize]).into_iter().collect();
+        schedule.known_race |= first.len() < transfer.after.len();
+        transfer.after = first;
     }
-    schedule.known_race = true;
 }

@@ -25,9 +25,14 @@ impl Algorithm for RingBi {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         request.expect_ring()?;
-        let Some(cycle) = cycle::hamiltonian(request.fabric) else {
-            let hint = if request.fabric.grid().is_some() { " (an odd mesh has none; use ring-bi-odd)" } else { "" };
-            return request.refuse(format!("no Hamiltonian cycle through its ranks was found{hint}"));
+        let cycle = match cycle::hamiltonian(request.fabric, request.system) {
+            Ok(cycle) if cycle.both_ways => cycle.ranks,
+            Ok(_) => return request.refuse("links of the Hamiltonian cycles that were found go one way"),
+            Err(why) => {
+                let odd_mesh = request.fabric.grid().is_some_and(|grid| grid.rows_columns().is_some());
+                let hint = if odd_mesh { "; use ring-bi-odd" } else { "" };
+                return request.refuse(format!("{why}{hint}"));
+            }
         };
         if cycle.len() < 3 {
             return request.refuse("a cycle needs at least 3 ranks to have two directions");

@@ -2,9 +2,10 @@
 
 use super::paths::Paths;
 use crate::collective::{Collective, Kind, shard};
-use crate::fabric::{Fabric, Link};
+use crate::fabric::{Fabric, Link, LinkId};
 use crate::system::System;
 use crate::units::{Bytes, Picos};
+use std::collections::HashMap;
 
 /// Time until the last flit of the smallest packet has crossed the quickest path between the farthest ranks.
 ///
@@ -24,7 +25,12 @@ pub(super) fn latency(fabric: &Fabric, system: &System, collective: Collective, 
     let reversed = receivers.len() < senders.len();
     let (starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
     // Rounded down, as nothing of a bound may be above the truth.
-    let flit_ps = |link: &Link| system.flit_ticks(link, 16) >> 16;
+    let together = |links: Vec<LinkId>| system.channel_ticks(links.iter().map(|&id| fabric.link(id)), 16) >> 16;
+    // Parallel links may act as one.
+    let parallel: HashMap<_, _> =
+        fabric.parallel_links().into_iter().map(|(ends, ids)| (ends, together(ids))).collect();
+    let alone = |link: &Link| system.flit_ticks(link, 16) >> 16;
+    let flit_ps = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
     let hop = |link: &Link| system.latency_of(link).saturating_add(flit_ps(link));
     let paths = Paths::new(fabric, reversed, hop);
     let farthest = |&start: &u32| {

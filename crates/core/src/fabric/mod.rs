@@ -14,6 +14,7 @@ pub mod switch;
 use crate::error::{Code, Error, Result};
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 pub use grid::{Grid, GridKind};
 pub use link::Link;
@@ -214,6 +215,23 @@ impl Fabric {
     /// The first link from `from` to `to`, if they are neighbours.
     pub fn link_between(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
         self.out_links(from).iter().copied().find(|&id| self.link(id).to == to)
+    }
+
+    /// Links of all pairs of nodes that several join in one direction, by their ends. O(links).
+    pub fn parallel_links(&self) -> HashMap<(NodeId, NodeId), Vec<LinkId>> {
+        let mut parallel: HashMap<_, Vec<LinkId>> = HashMap::new();
+        let mut first = vec![None; self.nodes.len()];
+        for (from, out) in (0..).zip(&self.out) {
+            for &id in out {
+                let to = self.link(id).to;
+                match first[to as usize] {
+                    None => first[to as usize] = Some(id),
+                    Some(first) => parallel.entry((from, to)).or_insert_with(|| vec![first]).push(id),
+                }
+            }
+            out.iter().for_each(|&id| first[self.link(id).to as usize] = None);
+        }
+        parallel
     }
 
     /// Whether some nodes are no ranks (switches, excluded ranks).

@@ -6,9 +6,10 @@ use super::{
 };
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, LinkId, Router};
+use crate::fabric::{Fabric, LinkId, NodeId, Router};
 use crate::units::Bytes;
 use crate::watch::Watch;
+use std::collections::HashMap;
 
 /// Adds transfers step by step. A transfer sees everything its sender received in earlier steps
 /// (and earlier phases) and nothing from its own step; the dependencies that follow from this are
@@ -17,10 +18,20 @@ pub struct Builder<'a> {
     fabric: &'a Fabric,
     router: Router<'a>,
     watch: Watch<'a>,
+    /// Parallel links, by their ends.
+    parallel: HashMap<(NodeId, NodeId), Parallel>,
     lane_transfers: usize,
     hops: usize,
     /// The schedule under construction; its attributes may be set directly.
     pub schedule: Schedule,
+}
+
+/// How transfers use some parallel links.
+struct Parallel {
+    first: LinkId,
+    /// Whether a route that was found uses them, and whether one that was given does.
+    found: bool,
+    given: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -29,6 +40,11 @@ impl<'a> Builder<'a> {
         Builder {
             fabric,
             watch: Watch::default(),
+            parallel: fabric
+                .parallel_links()
+                .into_iter()
+                .map(|(ends, links)| (ends, Parallel { first: links[0], found: false, given: false }))
+                .collect(),
             router: Router::new(fabric),
             lane_transfers: 0,
             hops: 0,
@@ -41,6 +57,7 @@ impl<'a> Builder<'a> {
                 ranks: fabric.ranks() as u32,
                 excluded: vec![],
                 placement: vec![],
+                bundled_links: vec![],
                 lanes: vec![],
                 phases: vec![],
                 transfers: vec![],
@@ -93,7 +110,8 @@ impl<'a> Builder<'a> {
         self.schedule.phases.push(Phase { name: name.into(), barrier });
     }
 
-    /// Adds a transfer of `lanes` adjacent lanes along a minimal route.
+    /// Adds a transfer of `lanes` adjacent lanes along a minimal route. Parallel links on it act as
+    /// one channel, unless another transfer is given one of them.
     ///
     /// # Errors
     /// [`Code::BadFile`] for ranks that do not exist, [`Code::TooLarge`] for schedules past
@@ -108,7 +126,8 @@ impl<'a> Builder<'a> {
         }
         let node = |rank| self.schedule.node_of(self.fabric, rank);
         let route = self.router.route(node(from), node(to));
-        self.send_via(op, from, to, lane, lanes, step, route)
+        self.parallel_on(&route, |parallel| parallel.found = true);
+        self.add(op, from, to, lane, lanes, step, route)
     }
 
     /// Adds a transfer along a given route.
@@ -117,6 +136,29 @@ impl<'a> Builder<'a> {
     /// As [`Builder::send`].
     #[allow(clippy::too_many_arguments)]
     pub fn send_via(
+        &mut self,
+        op: Op,
+        from: u32,
+        to: u32,
+        lane: LaneId,
+        lanes: u32,
+        step: u32,
+        route: Vec<LinkId>,
+    ) -> Result<()> {
+        self.parallel_on(&route, |parallel| parallel.given = true);
+        self.add(op, from, to, lane, lanes, step, route)
+    }
+
+    /// Notes parallel links on a route, whose links may not exist.
+    fn parallel_on(&mut self, route: &[LinkId], note: impl Fn(&mut Parallel)) {
+        if !self.parallel.is_empty() {
+            let links = route.iter().filter_map(|&id| self.fabric.links.get(id as usize));
+            links.for_each(|link| self.parallel.get_mut(&(link.from, link.to)).into_iter().for_each(&note));
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn add(
         &mut self,
         op: Op,
         from: u32,
@@ -153,6 +195,9 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// As [`Schedule::check`], and [`Code::TooLarge`] past [`MAX_DEPENDENCIES`].
     pub fn finish(mut self) -> Result<Schedule> {
+        let together = self.parallel.values().filter(|parallel| parallel.found && !parallel.given);
+        self.schedule.bundled_links = together.map(|parallel| parallel.first).collect();
+        self.schedule.bundled_links.sort_unstable();
         let schedule = &mut self.schedule;
         schedule.transfers.sort_by_key(|t| (t.phase, t.step));
         schedule.check(self.fabric)?;

@@ -10,10 +10,12 @@
 //! `step + k * stride`.
 
 mod builder;
+mod channels;
 mod json;
 mod stats;
 
 pub use builder::Builder;
+pub use channels::Channels;
 pub use stats::{PhaseSteps, Stats};
 
 use crate::collective::Collective;
@@ -163,6 +165,10 @@ pub struct Schedule {
     /// Node of every rank where that is not the fabric's own; empty otherwise.
     #[serde(default)]
     pub placement: Vec<NodeId>,
+    /// Links that act, each with all links of the same ends, as one channel of their summed rate;
+    /// all other links act by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bundled_links: Vec<LinkId>,
     /// Lanes.
     pub lanes: Vec<Lane>,
     /// Phases.
@@ -271,6 +277,9 @@ impl Schedule {
         }
         if self.placement.iter().any(|&node| node as usize >= fabric.nodes.len()) {
             return bad(format!("placement names a node that is none of {}", fabric.nodes.len()));
+        }
+        if let Some(link) = self.bundled_links.iter().find(|&&link| link as usize >= fabric.links.len()) {
+            return bad(format!("bundled_links names link {link} of {}", fabric.links.len()));
         }
         for (id, transfer) in self.transfers.iter().enumerate() {
             if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {

@@ -42,6 +42,7 @@ impl Schedule {
     pub fn stats(&self, fabric: &Fabric) -> Stats {
         let mut steps = vec![0; self.phases.len()];
         let mut rounds = vec![0u64; self.phases.len()];
+        let channels = self.channels(fabric);
         let mut link_bytes = vec![0; fabric.links.len()];
         let mut link_slots = 0u64;
         let mut depth: Vec<[u32; 2]> = vec![[0; 2]; self.transfers.len()];
@@ -54,10 +55,10 @@ impl Schedule {
             let round = if lane.chunks > 1 { lane.stride as u64 } else { last };
             rounds[phase] = round.max(rounds[phase]);
             let bytes = self.message_bytes(transfer).saturating_mul(lane.chunks);
-            for &link in &transfer.route {
-                link_bytes[link as usize] += bytes;
+            for first in transfer.route.iter().map(|&link| channels.first_of(link)) {
+                link_bytes[first as usize] += bytes;
+                link_slots += channels.links(first).len() as u64;
             }
-            link_slots += transfer.route.len() as u64;
             let mut own = transfer.after.iter().fold([0; 2], |most, &other| {
                 let other = depth[other as usize];
                 [most[0].max(other[0]), most[1].max(other[1])]
@@ -71,6 +72,8 @@ impl Schedule {
                 }
             }
         }
+        // Rates that only the system knows are alike.
+        channels.share(&mut link_bytes, |id| fabric.link(id).rate.map_or(1, |rate| rate.0));
         let slots = rounds.iter().map(|&round| round as f64).sum::<f64>() * fabric.links.len() as f64;
         let [reduce_heights, copy_heights] = heights;
         Stats {

@@ -4,15 +4,13 @@
 //! count in *ticks* of 2^-bits picoseconds, and results are rounded down to picoseconds. Where every link takes whole
 //! picoseconds for a flit, as on systems with a clock, a tick is a picosecond.
 
-use crate::fabric::Fabric;
-use crate::system::System;
 use crate::units::Picos;
 
 /// Time in ticks of a run's [`Clock`].
 pub type Ticks = u64;
 
 /// Finest ticks: the rate of a link that takes a picosecond a flit is met within 1 part in 2^16.
-const MAX_BITS: u32 = 16;
+pub const MAX_BITS: u32 = 16;
 /// Ticks that the whole run may take, with room for what the estimate of its length leaves out.
 const MAX_TICKS: u128 = 1 << 54;
 
@@ -23,10 +21,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of a run that takes at most `longest` picoseconds. O(links).
-    pub fn new(fabric: &Fabric, system: &System, longest: u128) -> Clock {
-        let whole = |ticks: u64| ticks.is_multiple_of(1 << MAX_BITS);
-        if fabric.links.iter().all(|link| whole(system.flit_ticks(link, MAX_BITS))) {
+    /// The clock of a run that takes at most `longest` picoseconds; `flits` are the times of a flit on all links,
+    /// in the finest ticks.
+    pub fn new(flits: &[Ticks], longest: u128) -> Clock {
+        if flits.iter().all(|ticks| ticks.is_multiple_of(1 << MAX_BITS)) {
             return Clock::default();
         }
         let room = (MAX_TICKS / longest.max(1)).max(1);

@@ -1,9 +1,9 @@
 //! What every fidelity needs to know about a schedule on a fabric, computed once.
 
-use super::clock::{Clock, Ticks};
+use super::clock::{Clock, MAX_BITS, Ticks};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId};
-use crate::schedule::{Op, Schedule, TransferId};
+use crate::schedule::{Channels, Op, Schedule, TransferId};
 use crate::system::{Packets, System};
 use crate::units::Bytes;
 
@@ -45,15 +45,17 @@ pub struct Plan<'a> {
     pub system: &'a System,
     /// Transfers.
     pub jobs: Vec<Job>,
-    /// Routes of all jobs.
+    /// Which links act together.
+    pub channels: Channels,
+    /// Routes of all jobs, as first links of channels.
     pub hops: Vec<LinkId>,
     /// Dependencies of all jobs.
     pub after: Vec<TransferId>,
     /// What all times below, and those of the jobs, are in.
     pub clock: Clock,
-    /// Time of one flit on every link.
+    /// Time of one flit on the channel of which a link is the first.
     pub flit: Vec<Ticks>,
-    /// Propagation latency of every link.
+    /// Propagation latency of that channel: the largest of its links.
     pub latency: Vec<Ticks>,
     /// From the arrival of a message to the start of what waited for it.
     pub hand_off: Ticks,
@@ -70,16 +72,20 @@ impl<'a> Plan<'a> {
     /// As [`Schedule::check`]; [`Code::TooLarge`] if the simulated time would not fit.
     pub fn new(fabric: &'a Fabric, schedule: &'a Schedule, system: &'a System) -> Result<Self> {
         schedule.check(fabric)?;
+        let channels = schedule.channels(fabric);
+        let latencies = |first| channels.links(first).iter().map(|&id| system.latency_of(fabric.link(id)));
+        let latency = (0..fabric.links.len() as LinkId).map(|first| latencies(first).max().unwrap_or(0)).collect();
         let mut plan = Plan {
             schedule,
             fabric,
             system,
             jobs: Vec::with_capacity(schedule.transfers.len()),
+            flit: flit_ticks(fabric, system, &channels, 0),
+            channels,
             hops: vec![],
             after: vec![],
             clock: Clock::default(),
-            flit: fabric.links.iter().map(|link| system.flit_time(link)).collect(),
-            latency: fabric.links.iter().map(|link| system.latency_of(link)).collect(),
+            latency,
             hand_off: system.hand_off_ps,
             issue: system.interface.issue_ps,
             phase_messages: vec![0; schedule.phases.len()],
@@ -89,18 +95,17 @@ impl<'a> Plan<'a> {
             let lane = &schedule.lanes[transfer.lane as usize];
             let bytes = schedule.message_bytes(transfer);
             let packets = system.packets(bytes);
-            let range = |list: &mut Vec<u32>, items: &[u32]| {
-                let start = list.len();
-                list.extend_from_slice(items);
-                start..list.len()
-            };
+            let after = plan.after.len()..plan.after.len() + transfer.after.len();
+            plan.after.extend_from_slice(&transfer.after);
+            let route = plan.hops.len()..plan.hops.len() + transfer.route.len();
+            plan.hops.extend(transfer.route.iter().map(|&link| plan.channels.first_of(link)));
             plan.phase_messages[transfer.phase as usize] += lane.chunks;
             let hops = transfer.route.len() as u128;
             let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
             // One message after the other, each store-and-forward.
             let packet = |l: &LinkId| (plan.flit[*l as usize] as u128).saturating_mul(packets.flits as u128);
-            let slowest = transfer.route.iter().map(packet).max().unwrap_or(0);
-            let latency = transfer.route.iter().map(|&l| plan.latency[l as usize] as u128).sum::<u128>();
+            let slowest = plan.hops[route.clone()].iter().map(packet).max().unwrap_or(0);
+            let latency = plan.hops[route.clone()].iter().map(|&l| plan.latency[l as usize] as u128).sum::<u128>();
             let message = (packets.count as u128)
                 .saturating_mul(slowest.saturating_mul(hops).saturating_add(system.interface.issue_ps as u128))
                 .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
@@ -117,8 +122,8 @@ impl<'a> Plan<'a> {
                 bytes,
                 reduce,
                 lanes: transfer.lane_range(),
-                hops: range(&mut plan.hops, &transfer.route),
-                after: range(&mut plan.after, &transfer.after),
+                hops: route,
+                after,
             });
         }
         if longest > u64::MAX as u128 / 2 {
@@ -127,19 +132,20 @@ impl<'a> Plan<'a> {
                 "the run would take more simulated time than 64-bit picoseconds hold",
             ));
         }
-        plan.set_clock(Clock::new(fabric, system, longest));
+        let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
+        plan.set_clock(Clock::new(&finest, longest));
         Ok(plan)
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
     fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
-        self.flit = self.fabric.links.iter().map(|link| self.system.flit_ticks(link, clock.bits())).collect();
+        self.flit = flit_ticks(self.fabric, self.system, &self.channels, clock.bits());
         let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue]);
         times.chain(self.jobs.iter_mut().map(|job| &mut job.reduce)).for_each(|time| *time = clock.ticks(*time));
     }
 
-    /// Route of a job.
+    /// Route of a job, as first links of channels.
     pub fn route(&self, job: &Job) -> &[LinkId] {
         &self.hops[job.hops.clone()]
     }
@@ -161,4 +167,10 @@ impl<'a> Plan<'a> {
         let slot = job.step + chunk * job.stride;
         format!("transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
     }
+}
+
+/// Time of one flit on the channel of which each link is the first.
+fn flit_ticks(fabric: &Fabric, system: &System, channels: &Channels, bits: u32) -> Vec<Ticks> {
+    let links = |first| channels.links(first).iter().map(|&id| fabric.link(id));
+    (0..fabric.links.len() as LinkId).map(|first| system.channel_ticks(links(first), bits)).collect()
 }

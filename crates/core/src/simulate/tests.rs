@@ -437,7 +437,7 @@ fn merged_runs_change_no_result_of_any_algorithm() {
 
 #[test]
 fn skipped_periods_change_no_result_of_any_algorithm() {
-    for spec in ["mesh:4x4", "mesh:3x3", "mesh:3x4,slow=0-1:0.5", "torus:4x4", "switch:4", "bigraph:2x2"] {
+    for spec in ["mesh:4x4", "mesh:3x3", "mesh:3x4,slow=0-1:0.5", "torus:4x4", "switch:4", "bigraph:2x2", "dgx1v"] {
         let fabric = Fabric::parse(spec).unwrap();
         for name in algorithm::ALL.map(|a| a.info().name) {
             let chunked = ["tto", "direct", "halving-doubling"].contains(&name);

@@ -204,8 +204,23 @@ impl System {
 
     /// Time one flit occupies a link in units of 2^-`bits` picoseconds, rounded up; whole clocks on a system with one.
     pub fn flit_ticks(&self, link: &Link, bits: u32) -> u64 {
+        self.ticks_at(self.rate_of(link), bits)
+    }
+
+    /// As [`System::flit_ticks`], for links that act as one channel of their summed rate; of the rates in whole clocks
+    /// on a system with one.
+    pub fn channel_ticks<'a>(&self, links: impl Iterator<Item = &'a Link>, bits: u32) -> u64 {
+        let flit = u128::from(self.packet.flit_bytes) * 1_000_000_000_000;
+        let rate = |link: &Link| match self.clock_ps {
+            Some(_) => flit.div_ceil(u128::from(self.flit_time(link)).max(1)) as u64,
+            None => self.rate_of(link).0,
+        };
+        self.ticks_at(Rate(links.map(rate).fold(0, u64::saturating_add)), bits)
+    }
+
+    fn ticks_at(&self, rate: Rate, bits: u32) -> u64 {
         let scaled = |picos: u128| u64::try_from(picos << bits).unwrap_or(u64::MAX);
-        let rate = u128::from(self.rate_of(link).0);
+        let rate = u128::from(rate.0.max(1));
         let picos = u128::from(self.packet.flit_bytes) * 1_000_000_000_000;
         match self.clock_ps.map(u128::from) {
             Some(clock) => scaled(picos.div_ceil(rate * clock) * clock),

@@ -30,13 +30,14 @@ impl Use {
 /// # Errors
 /// [`crate::error::Code::NotProven`], naming link, slot and both transfers.
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
+    let channels = schedule.channels(fabric);
     let mut uses = Vec::new();
     for (id, transfer) in schedule.transfers.iter().enumerate() {
         let lane = &schedule.lanes[transfer.lane as usize];
         let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
         let start = transfer.step as u64;
         uses.extend(transfer.route.iter().map(|&link| Use {
-            link,
+            link: channels.first_of(link),
             phase: transfer.phase,
             stride,
             residue: start % stride,

@@ -10,6 +10,8 @@ const WINDOWS: usize = 512;
 pub struct Traffic {
     /// Time each link was transmitting.
     pub busy: Vec<Ticks>,
+    /// Links of each channel, at its first link.
+    links: Vec<u64>,
     /// Windows are `1 << window_shift` ticks long.
     window_shift: u32,
     /// Time of all links together in each window.
@@ -21,14 +23,20 @@ pub struct Traffic {
 struct Record {
     /// [`Traffic::busy`] at its start.
     busy: Vec<Ticks>,
-    /// Start and end of every transmission.
-    spans: Vec<(Ticks, Ticks)>,
+    /// Start and end of every transmission, and on how many links.
+    spans: Vec<(Ticks, Ticks, u64)>,
 }
 
 impl Traffic {
-    /// Nothing transmitted yet on `links` links; windows are a power of two of picoseconds.
-    pub fn new(links: usize, clock: Clock) -> Self {
-        Traffic { busy: vec![0; links], window_shift: 10 + clock.bits(), windows: vec![0; WINDOWS], record: None }
+    /// Nothing transmitted yet; `links` are those of the channel of which each link is the first; windows are a power of two of picoseconds.
+    pub fn new(links: Vec<u64>, clock: Clock) -> Self {
+        Traffic {
+            busy: vec![0; links.len()],
+            links,
+            window_shift: 10 + clock.bits(),
+            windows: vec![0; WINDOWS],
+            record: None,
+        }
     }
 
     /// A link transmitted from `start` to `end`.
@@ -43,12 +51,13 @@ impl Traffic {
         let total = packets * packet_time;
         let end = start + gaps * spacing + packet_time;
         self.busy[link as usize] += total;
+        let links = self.links[link as usize];
         if let Some(record) = &mut self.record {
             if spacing == packet_time {
-                record.spans.push((start, end));
+                record.spans.push((start, end, links));
             } else {
                 let starts = (0..packets).map(|i| start + i * spacing);
-                record.spans.extend(starts.map(|start| (start, start + packet_time)));
+                record.spans.extend(starts.map(|start| (start, start + packet_time, links)));
             }
         }
         self.reach(end);
@@ -64,7 +73,7 @@ impl Traffic {
         while done < total {
             let until = (window + 1) << self.window_shift;
             let busy = if end <= until { total } else { before(until) };
-            self.windows[window as usize] += busy - done;
+            self.windows[window as usize] += links * (busy - done);
             (window, done) = (window + 1, busy);
         }
     }
@@ -97,9 +106,11 @@ impl Traffic {
         for (busy, before) in self.busy.iter_mut().zip(&record.busy) {
             *busy += periods * (*busy - before);
         }
-        let (starts, ends): (Vec<Ticks>, Vec<Ticks>) = record.spans.into_iter().unzip();
-        let (starts, ends) = (Ramp::new(starts), Ramp::new(ends));
-        let Some(&end) = ends.times.last() else { return };
+        let ramp = |time: fn(&(Ticks, Ticks, u64)) -> Ticks| {
+            Ramp::new(record.spans.iter().map(|span| (time(span), span.2)).collect())
+        };
+        let (starts, ends) = (ramp(|span| span.0), ramp(|span| span.1));
+        let Some(&(end, _)) = ends.times.last() else { return };
         self.reach(end + periods * period);
         // Busy time of one repetition before `at`, and of all.
         let one = |at: Ticks| (starts.before(at) - ends.before(at)) as Ticks;
@@ -131,25 +142,27 @@ impl Traffic {
     }
 }
 
-/// How long ago given times were, summed, as a function of time.
+/// How long ago given times were, summed with weights, as a function of time.
 struct Ramp {
-    times: Vec<Ticks>,
-    /// Sum of the times before each.
-    sums: Vec<u128>,
+    times: Vec<(Ticks, u64)>,
+    /// Sums of the weights and of the times before each.
+    sums: Vec<(u128, u128)>,
 }
 
 impl Ramp {
-    fn new(mut times: Vec<Ticks>) -> Self {
+    fn new(mut times: Vec<(Ticks, u64)>) -> Self {
         times.sort_unstable();
-        let before = |sum: &mut u128, &at: &Ticks| Some(std::mem::replace(sum, *sum + at as u128));
-        let mut sums: Vec<u128> = times.iter().scan(0, before).collect();
-        sums.push(times.iter().map(|&at| at as u128).sum());
+        let mut sums = vec![(0, 0)];
+        for &(at, weight) in &times {
+            let (weights, sum) = sums[sums.len() - 1];
+            sums.push((weights + weight as u128, sum + at as u128 * weight as u128));
+        }
         Ramp { times, sums }
     }
 
     /// Sum of the times from those before `at` until `at`.
     fn before(&self, at: Ticks) -> u128 {
-        let count = self.times.partition_point(|&time| time < at);
-        count as u128 * at as u128 - self.sums[count]
+        let (weights, sum) = self.sums[self.times.partition_point(|&(time, _)| time < at)];
+        weights * at as u128 - sum
     }
 }

@@ -1,19 +1,29 @@
 //! Hamiltonian cycles, and the closed walks that stand in for them on odd meshes.
 
+mod search;
+
 use crate::fabric::{Fabric, Grid, GridKind, NodeId, Shape};
+use crate::system::System;
 
-/// Neighbours looked at in the search for a Hamiltonian cycle on fabrics without structure.
-const SEARCH_LIMIT: usize = 1 << 24;
+/// A cycle through ranks over links, or through switches.
+pub struct Cycle {
+    /// From rank 0 on; a [closed walk](closed_walk) may pass some rank twice.
+    pub ranks: Vec<u32>,
+    /// Whether the way back is as short.
+    pub both_ways: bool,
+}
 
-/// A cycle through all ranks over links (or through switches), starting at rank 0, if one is
-/// known or found by a bounded search.
-pub fn hamiltonian(fabric: &Fabric) -> Option<Vec<u32>> {
+/// A cycle through all ranks, if one is known or found by a bounded search.
+///
+/// # Errors
+/// Why not, in one line.
+pub fn hamiltonian(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
     if fabric.ranks() == 2 || fabric.shape == Shape::Switch {
-        return Some((0..fabric.ranks() as u32).collect());
+        return Ok(Cycle { ranks: (0..fabric.ranks() as u32).collect(), both_ways: true });
     }
-    match fabric.grid() {
-        Some(grid) => grid_cycle(grid).or_else(|| (grid.kind != GridKind::Mesh).then(|| search(fabric)).flatten()),
-        None => search(fabric),
+    match fabric.grid().and_then(grid_cycle) {
+        Some(ranks) => Ok(Cycle { ranks, both_ways: true }),
+        None => search::search(fabric, system),
     }
 }
 
@@ -73,66 +83,6 @@ fn grid_cycle(grid: &Grid) -> Option<Vec<u32>> {
     None
 }
 
-/// Depth-first search that prefers neighbours with few ways out (Warnsdorff); bounded.
-fn search(fabric: &Fabric) -> Option<Vec<u32>> {
-    let adjacent = rank_neighbours(fabric);
-    let count = adjacent.len();
-    let mut used = vec![false; count];
-    // Unused neighbours of each rank (those that lead to it, where links go one way).
-    let mut ways_out: Vec<usize> = vec![0; count];
-    adjacent.iter().flatten().for_each(|&n| ways_out[n as usize] += 1);
-    let mut left = SEARCH_LIMIT;
-    let mut path = Vec::with_capacity(count);
-    let mut stack = vec![vec![0u32]];
-    while left > 0 {
-        match stack.last_mut()?.pop() {
-            Some(next) => {
-                path.push(next);
-                used[next as usize] = true;
-                let near = &adjacent[next as usize];
-                near.iter().for_each(|&n| ways_out[n as usize] -= 1);
-                left = left.saturating_sub(near.len());
-                if path.len() == count && near.contains(&0) {
-                    return Some(path);
-                }
-                let mut choices: Vec<u32> = near.iter().copied().filter(|&n| !used[n as usize]).collect();
-                choices.sort_unstable_by_key(|&n| std::cmp::Reverse((ways_out[n as usize], n)));
-                stack.push(choices);
-            }
-            None => {
-                stack.pop();
-                let last = path.pop()?;
-                used[last as usize] = false;
-                adjacent[last as usize].iter().for_each(|&n| ways_out[n as usize] += 1);
-            }
-        }
-    }
-    None
-}
-
-/// Ranks that each rank reaches over one link or through switches only, in link order.
-fn rank_neighbours(fabric: &Fabric) -> Vec<Vec<u32>> {
-    (0..fabric.ranks() as u32)
-        .map(|rank| {
-            let mut found = Vec::new();
-            let mut seen = vec![false; fabric.nodes.len()];
-            let mut stack = vec![fabric.node_of_rank(rank)];
-            seen[stack[0] as usize] = true;
-            while let Some(node) = stack.pop() {
-                for next in fabric.out_links(node).iter().map(|&link| fabric.link(link).to) {
-                    if !std::mem::replace(&mut seen[next as usize], true) {
-                        match fabric.nodes[next as usize].rank {
-                            Some(other) => found.push(other),
-                            None => stack.push(next),
-                        }
-                    }
-                }
-            }
-            found
-        })
-        .collect()
-}
-
 /// On an odd `rows` x `columns` mesh, both at least 3: a cycle through all nodes but the
 /// bottom-right corner (TTO paper, section IV-A, Fig. 2), as (row, column).
 pub fn without_corner(rows: usize, columns: usize) -> Vec<(usize, usize)> {
@@ -189,10 +139,14 @@ pub fn without_centre(side: usize) -> Vec<(usize, usize)> {
 /// A closed walk that visits every rank at least once and each link at most once: the
 /// Hamiltonian cycle, or on an odd mesh the cycle without one node plus a detour to it.
 /// Without centre on square meshes (reference: TTO section 2.2), without a corner on others.
-pub fn closed_walk(fabric: &Fabric) -> Option<Vec<u32>> {
-    if let Some(cycle) = hamiltonian(fabric) {
-        return Some(cycle);
-    }
+///
+/// # Errors
+/// As [`hamiltonian`].
+pub fn closed_walk(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
+    hamiltonian(fabric, system).or_else(|why| odd_walk(fabric).ok_or(why))
+}
+
+fn odd_walk(fabric: &Fabric) -> Option<Cycle> {
     let grid = fabric.grid()?;
     let (rows, columns) = grid.rows_columns()?;
     if rows < 3 || columns < 3 {
@@ -210,13 +164,17 @@ pub fn closed_walk(fabric: &Fabric) -> Option<Vec<u32>> {
     };
     let mut walk = vec![node(cycle[0]), node(left_out)];
     walk.extend(cycle.into_iter().map(node));
-    Some(walk)
+    Some(Cycle { ranks: walk, both_ways: true })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fabric::grid::grid;
+
+    fn system() -> System {
+        System::preset("generic").unwrap()
+    }
 
     fn assert_cycle(fabric: &Fabric, cycle: &[u32], length: usize) {
         let mut sorted = cycle.to_vec();
@@ -245,20 +203,8 @@ mod tests {
             (Flat, vec![6]),
         ] {
             let fabric = grid(&format!("{kind:?} {dims:?}"), kind, &dims).unwrap();
-            let cycle = hamiltonian(&fabric).unwrap_or_else(|| panic!("{}", fabric.name));
-            assert_cycle(&fabric, &cycle, fabric.ranks());
-        }
-        let line = grid("line", Mesh, &[5]).unwrap();
-        assert_eq!(hamiltonian(&line), None);
-        let odd = grid("odd", Mesh, &[3, 3]).unwrap();
-        assert_eq!(hamiltonian(&odd), None);
-    }
-
-    #[test]
-    fn dense_fabrics_are_searched_at_once() {
-        for (spec, ranks) in [("bigraph:64x32", 4096), ("fc:512,drop=0-1", 512), ("switch:2048,exclude=7", 2047)] {
-            let cycle = hamiltonian(&Fabric::parse(spec).unwrap()).unwrap();
-            assert_eq!(cycle.len(), ranks, "{spec}");
+            let cycle = hamiltonian(&fabric, &system()).unwrap_or_else(|why| panic!("{}: {why}", fabric.name));
+            assert_cycle(&fabric, &cycle.ranks, fabric.ranks());
         }
     }
 
@@ -279,8 +225,8 @@ mod tests {
                 assert!(!centre.contains(&(count as u32 / 2)));
                 assert_eq!(centre[0], count as u32 / 2 - 1);
             }
-            let walk = closed_walk(&fabric).unwrap();
-            assert_eq!(walk.len(), count + 2);
+            let walk = closed_walk(&fabric, &system()).unwrap_or_else(|why| panic!("{why}"));
+            assert_eq!(walk.ranks.len(), count + 2);
         }
         // The ring of the paper's 3x3 example (section IV-B), zero based.
         let ring: Vec<_> = without_corner(3, 3).iter().map(|&(r, c)| r * 3 + c).collect();
