@@ -31,12 +31,9 @@ const LONG_WARM_UP: u64 = 9_000;
 /// Mean latency from which a network counts as saturated, in units of the latency without load and
 /// in cycles (BookSim 2: 500 cycles).
 const SATURATED: (f64, f64) = (5.0, 500.0);
-/// A run ends when its sources are behind by so many cycles on average,
-const BEHIND: u64 = 2_000;
-/// or one of them by so many,
-const ONE_BEHIND: u64 = 10_000;
-/// and by so many packets.
-const BEHIND_PACKETS: f64 = 64.0;
+/// A run ends when its sources are behind by so many cycles and packets on average, or one of them by five
+/// times as many.
+const BEHIND: (u64, f64) = (2_000, 64.0);
 /// Cycles measured of a network that is known to be beyond saturation, unless they are given.
 const SATURATED_CYCLES: u64 = 2_000;
 
@@ -400,10 +397,10 @@ impl Sources<'_> {
 
     /// Whether sources are so far behind that they never catch up.
     fn is_behind(&self, now: u64) -> bool {
-        let packets = (BEHIND_PACKETS / self.packet_rate()) as u64;
-        let average = BEHIND.max(packets).max(2 * self.limit() as u64);
+        let packets = (BEHIND.1 / self.packet_rate()) as u64;
+        let average = BEHIND.0.max(packets).max(2 * self.limit() as u64);
         self.behind(now) > average * self.ranks as u64
-            || self.next.iter().any(|&next| now.saturating_sub(next) > 5 * average.max(ONE_BEHIND / 5))
+            || self.next.iter().any(|&next| now.saturating_sub(next) > 5 * average)
     }
 
     /// Latency at which the network counts as saturated.
