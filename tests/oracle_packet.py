@@ -68,7 +68,7 @@ class Simulator:
             self.queue_of.append(of_link[first] if self.by_link else transfer["from"])
         for id_, transfer in enumerate(self.transfers):
             todo = self.queues[self.queue_of[id_]]["todo"]
-            slots = range(transfer["step"], transfer["step"] + transfer["chunks"] * transfer["stride"], transfer["stride"])
+            slots = (transfer["step"] + chunk * transfer["stride"] for chunk in range(transfer["chunks"]))
             todo += [(transfer["phase"], slot, id_) for slot in slots]
         for queue in self.queues:
             queue["todo"].sort(reverse=True)
@@ -77,12 +77,14 @@ class Simulator:
 
     def reduce_time(self, bytes_: int) -> int:
         rate, clock = self.system["reduce_rate"], self.system["clock_ps"] or 1
-        return 0 if rate is None else -(-(-(-bytes_ * 10**12 // rate)) // clock) * clock
+        picoseconds = 0 if rate is None else -(-bytes_ * 10**12 // rate)
+        return -(-picoseconds // clock) * clock
 
     def add_queue(self, rank: int, interfaces: int) -> int:
         mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
         self.interfaces += [Interface(self.system["interface"]["virtual_channels"]) for _ in mine]
-        self.queues.append({"rank": rank, "todo": [], "slot": [], "out": 0, "mine": mine, "busy": dict.fromkeys(mine, 0)})
+        busy = dict.fromkeys(mine, 0)
+        self.queues.append({"rank": rank, "todo": [], "slot": [], "out": 0, "mine": mine, "busy": busy})
         return len(self.queues) - 1
 
     def push(self, at: int, kind: int, number: int, what: Any = None) -> None:

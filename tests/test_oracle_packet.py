@@ -18,7 +18,11 @@ SYSTEMS = {
     "tto": System("tto"),
     "generic": System("generic"),
     "tight": System("generic").with_(
-        link_latency_ns=0, interfaces=2, interface_depth_packets=2, interface_virtual_channels=2, reduce_rate_gb_per_s=16
+        link_latency_ns=0,
+        interfaces=2,
+        interface_depth_packets=2,
+        interface_virtual_channels=2,
+        reduce_rate_gb_per_s=16,
     ),
 }
 ISSUES = [("links", "pipelined"), ("links", "stop-and-wait"), ("steps", "pipelined"), ("strict-steps", "pipelined")]

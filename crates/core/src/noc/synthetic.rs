@@ -375,8 +375,9 @@ impl Sources<'_> {
                 return Ok(true);
             }
             let length = now - start;
-            let long = length >= 40 * BATCH_CYCLES || 2 * self.network.flit_hops > MAX_FLIT_HOPS;
-            if self.is_behind(now) || (long && length >= 2 * SATURATED_CYCLES) {
+            let settled = trend.is_clear() && length >= 40 * BATCH_CYCLES;
+            let much = 2 * self.network.flit_hops > MAX_FLIT_HOPS && length >= 2 * SATURATED_CYCLES;
+            if settled || much || length >= LONG_CYCLES || self.is_behind(now) {
                 return Ok(!trend.rises() && !self.is_behind(now));
             }
             // What happens from here on is in no figure.

@@ -116,7 +116,8 @@ impl RouterModel {
     /// allocates that often, and its delays keep their times, rounded up to such periods.
     pub fn with_ports_of(&self, clock_ps: Picos) -> RouterModel {
         // What a router can have is below 2^30 unless its clock takes longer than a microsecond.
-        let time = |cycles: u32| (cycles as u128 * self.clock_ps as u128).div_ceil(clock_ps as u128).min(1 << 30) as u32;
+        let time =
+            |cycles: u32| (cycles as u128 * self.clock_ps as u128).div_ceil(clock_ps as u128).min(1 << 30) as u32;
         let crossing = self.switch_allocation_cycles + self.traversal_cycles;
         RouterModel {
             clock_ps,
