@@ -240,8 +240,7 @@ impl Sources<'_> {
             self.waiting.push(Reverse((self.next[rank as usize], rank)));
         }
         let (mut now, overload) = self.warm_up()?;
-        // Rounding aside, a link cannot carry more than its rate.
-        let mut saturated = overload || self.experiment.rate > self.capacity * (1.0 + 1e-9);
+        let mut saturated = overload || self.is_beyond_capacity();
         let warm_up_cycles = now;
         self.measure = Measure::new(now);
         self.delivered = Measure::new(now);
@@ -250,7 +249,7 @@ impl Sources<'_> {
         let mut cycles = self.experiment.cycles.map_or(usual, batches);
         self.window = Window::default();
         let (window, trend) = loop {
-            let end = warm_up_cycles + cycles;
+            let end = now.max(warm_up_cycles + cycles);
             self.measure.extend(end);
             self.delivered.extend(end);
             let trend = self.watch(&mut now, end, end)?;
@@ -321,7 +320,7 @@ impl Sources<'_> {
             self.window = Window::default();
             self.advance(now, now + length, 0)?;
             now += length;
-            if self.experiment.rate > self.capacity || self.is_behind(now) {
+            if self.is_beyond_capacity() || self.is_behind(now) {
                 return Ok((now, true));
             }
             let mean = self.window.latency as f64 / self.window.packets.max(1) as f64;
@@ -383,6 +382,11 @@ impl Sources<'_> {
             // What happens from here on is in no figure.
             trend = self.watch(&mut now, start + 2 * length, start)?;
         }
+    }
+
+    /// Whether some link would have to carry more than it can, rounding aside.
+    fn is_beyond_capacity(&self) -> bool {
+        self.experiment.rate > self.capacity * (1.0 + 1e-9)
     }
 
     /// Packets a source creates in a cycle, on average.
