@@ -1,6 +1,6 @@
 """A packet simulator written from docs/simulation.md and docs/schedule.md alone, one event a packet and link.
 
-It shares nothing with the core and is the reference of ``test_oracle_packet.py``. Times are integer picoseconds.
+It shares nothing with the core and is the reference of ``test_oracle_packet.py``. Times are integers, in ticks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ class Interface:
 
 
 class Simulator:
-    """``links`` are (picoseconds a flit, latency) pairs; ``system`` is that of ``System.to_json``."""
+    """``links`` are (ticks a flit, latency) pairs; ``system`` is that of ``System.to_json``; a tick is 2^-bits ps."""
 
-    def __init__(self, schedule: dict[str, Any], links: list[tuple[int, int]], system: dict[str, Any]) -> None:
-        self.schedule, self.links, self.system = schedule, links, system
+    def __init__(
+        self, schedule: dict[str, Any], links: list[tuple[int, int]], system: dict[str, Any], bits: int = 0
+    ) -> None:
+        self.schedule, self.links, self.system, self.bits = schedule, links, system, bits
         self.transfers, packet = schedule["transfers"], system["packet"]
         for transfer in self.transfers:
             lanes = schedule["lanes"][transfer["lane"] : transfer["lane"] + transfer["lanes"]]
@@ -78,7 +80,7 @@ class Simulator:
     def reduce_time(self, bytes_: int) -> int:
         rate, clock = self.system["reduce_rate"], self.system["clock_ps"] or 1
         picoseconds = 0 if rate is None else -(-bytes_ * 10**12 // rate)
-        return -(-picoseconds // clock) * clock
+        return -(-picoseconds // clock) * clock << self.bits
 
     def add_queue(self, rank: int, interfaces: int) -> int:
         mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
@@ -145,7 +147,7 @@ class Simulator:
         at, route = self.now + self.links[link][1], self.transfers[transfer]["route"]
         if hop + 1 == len(route):
             if last:
-                self.push(at + self.system["hand_off_ps"], RECEIVED, transfer)
+                self.push(at + (self.system["hand_off_ps"] << self.bits), RECEIVED, transfer)
         elif at == self.now:
             self.request(route[hop + 1], ("packet", transfer, hop + 1, last))
         else:
@@ -221,7 +223,7 @@ class Simulator:
                 self.started[id_] += 1
                 self.send(id_, mine[0])
             return
-        depth, issue = self.system["interface"]["depth_packets"], self.system["interface"]["issue_ps"]
+        depth, issue = self.system["interface"]["depth_packets"], self.system["interface"]["issue_ps"] << self.bits
 
         def free() -> list[int]:
             return [i for i in mine if queue["busy"][i] <= self.now and self.interfaces[i].backlog <= depth]
