@@ -91,7 +91,7 @@ impl<R: Routing> Network<R> {
             };
             let next = &self.buffers[first + lane];
             let coming = self.channels[channel].is_carrying()
-                || self.credits[vc as usize] + next.flits() < self.model.depth_flits;
+                || self.credits[vc as usize] + next.flits() < self.depth_flits(vc as usize);
             match holder {
                 Some(holder) => others.push(holder),
                 None if self.credits[vc as usize] >= needed || coming || next.is_empty() => return Wait::Passing,

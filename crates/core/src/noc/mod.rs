@@ -5,6 +5,7 @@
 
 mod allocate;
 mod buffer;
+mod capacity;
 mod deadlock;
 mod measure;
 mod network;
@@ -16,6 +17,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod traffic;
+mod trend;
 mod wheel;
 
 pub use network::{Hop, Network, Packet, Routing, Run};

@@ -89,6 +89,8 @@ pub(super) struct Channel {
     pub(super) link: Option<LinkId>,
     pub(super) flit_ps: Picos,
     latency_ps: Picos,
+    /// Flits in the buffer of each of its virtual channels.
+    pub(super) depth_flits: u32,
     /// From a flit's departure from the buffer at the far end to the use of its credit here.
     pub(super) credit_cycles: u64,
     /// When the last flit given to it is through.
@@ -186,6 +188,11 @@ pub struct Network<R> {
 impl<R: Routing> Network<R> {
     /// An empty network on `fabric` with a terminal on each node of `terminals` (several may share
     /// one). `flit_ps` and `latency_ps` are those of every link; injection and ejection take one cycle.
+    /// No packet has more than `longest` flits.
+    ///
+    /// Where a link moves more than a flit a clock, all ports work at the time of its flit
+    /// ([`RouterModel::with_ports_of`], [`Self::clock_ps`]), and a buffer holds at least a packet and a
+    /// round trip of credits.
     ///
     /// # Errors
     /// As [`RouterModel::check`]; [`Code::TooLarge`] past 2^26 buffers.
@@ -195,6 +202,7 @@ impl<R: Routing> Network<R> {
         flit_ps: &[Picos],
         latency_ps: &[Picos],
         terminals: &[NodeId],
+        longest: u32,
         routing: R,
     ) -> Result<Self> {
         model.check()?;
@@ -204,7 +212,10 @@ impl<R: Routing> Network<R> {
             let what = format!("{ports} ports of {vcs} virtual channels are too many; use a smaller fabric or fewer");
             return Err(Error::new(Code::TooLarge, what));
         }
-        let clock = model.clock_ps;
+        let clock = flit_ps.iter().copied().min().unwrap_or(model.clock_ps).clamp(1, model.clock_ps);
+        // Ways to and from terminals keep their time too.
+        let (is_faster, wire_ps) = (clock < model.clock_ps, model.clock_ps - clock);
+        let model = &model.with_ports_of(clock);
         let routers = fabric.nodes.len();
         let (mut ins, mut outs) = (vec![vec![]; routers], vec![vec![]; routers]);
         // Ports in the order of links, then terminals; a number past the links is a terminal's.
@@ -236,15 +247,23 @@ impl<R: Routing> Network<R> {
         ins.iter().flatten().enumerate().for_each(|(port, &what)| port_of[what] = port as u32);
         let cycle = |ps: Picos| ps.div_ceil(clock).max(1);
         let credit = model.credit_cycles as u64;
-        let channel = |to, link, flit_ps, latency_ps, credit_cycles| Channel {
-            to,
-            link,
-            flit_ps,
-            latency_ps,
-            credit_cycles,
-            free_ps: 0,
-            flights: VecDeque::new(),
-            run_start_ps: 0,
+        let in_router = model.routing_cycles + model.vc_allocation_cycles + model.switch_allocation_cycles;
+        let channel = |to, link, flit_ps: Picos, latency_ps: Picos, credit_cycles: u64| {
+            let there = model.traversal_cycles as u64 + 1 + cycle(flit_ps.saturating_add(latency_ps));
+            let round_trip = (there + in_router as u64 + credit_cycles) as u128 * clock as u128;
+            let needed = (longest as u128).saturating_add(round_trip.div_ceil(flit_ps.max(1) as u128));
+            let needed = if is_faster { needed.min(u32::MAX as u128 / 2) as u32 } else { 0 };
+            Channel {
+                to,
+                link,
+                flit_ps,
+                latency_ps,
+                depth_flits: model.depth_flits.max(needed),
+                credit_cycles,
+                free_ps: 0,
+                flights: VecDeque::new(),
+                run_start_ps: 0,
+            }
         };
         let mut channels: Vec<Channel> = outs
             .iter()
@@ -255,13 +274,13 @@ impl<R: Routing> Network<R> {
                     let back = 1 + cycle(latency_ps[what]) + credit;
                     channel(to, Some(what as LinkId), flit_ps[what], latency_ps[what], back)
                 }
-                false => channel(End::Terminal, None, clock, 0, 2 + credit),
+                false => channel(End::Terminal, None, clock, wire_ps, 2 + credit),
             })
             .collect();
         // A terminal uses credits at once.
         channels.extend((0..terminals.len()).map(|t| {
             let to = End::Router { port: port_of[links + t] };
-            channel(to, None, clock, 0, 2)
+            channel(to, None, clock, 2 * wire_ps, 2)
         }));
         let mut feeder = vec![0; ports];
         for (id, channel) in channels.iter().enumerate() {
@@ -288,7 +307,7 @@ impl<R: Routing> Network<R> {
             in_base,
             out_base,
             feeder,
-            credits: vec![model.depth_flits; channels.len() * vcs],
+            credits: channels.iter().flat_map(|channel| vec![channel.depth_flits; vcs]).collect(),
             holder: vec![NONE; channels.len() * vcs],
             channels,
             channel_of_link,
@@ -332,6 +351,11 @@ impl<R: Routing> Network<R> {
             flit_hops: 0,
             in_flight: 0,
         })
+    }
+
+    /// Period of a cycle: the routers' clock, or the time of a flit on a link that is faster.
+    pub fn clock_ps(&self) -> Picos {
+        self.model.clock_ps
     }
 
     /// Queues packets at a terminal, to be injected from `cycle` on; `cycle` must not have been
@@ -420,9 +444,14 @@ impl<R: Routing> Network<R> {
 
     /// Whether every credit is back and every buffer empty.
     pub fn is_quiet(&self) -> bool {
-        self.credits.iter().all(|&credits| credits == self.model.depth_flits)
+        (0..self.credits.len()).all(|vc| self.credits[vc] == self.depth_flits(vc))
             && self.holder.iter().all(|&holder| holder == NONE)
             && self.buffers.iter().all(|buffer| buffer.is_empty())
+    }
+
+    /// Flits in the buffer of a virtual channel of a channel.
+    pub(super) fn depth_flits(&self, vc: usize) -> u32 {
+        self.channels[vc / self.vcs].depth_flits
     }
 
     /// Creation of the oldest packet in flight or queued. O(packets in flight + terminals).

@@ -27,8 +27,8 @@ impl<R: Routing> Network<R> {
         self.write_buffers(&mut writer);
         self.write_channels(&mut writer);
         self.write_terminals(&mut writer);
-        writer.list(&self.credits, self.model.depth_flits);
-        writer.list(&self.holder, NONE);
+        writer.list(&self.credits, |vc| self.depth_flits(vc));
+        writer.list(&self.holder, |_| NONE);
         for pointers in [
             &self.vc_next_input,
             &self.vc_next_output,
@@ -36,7 +36,7 @@ impl<R: Routing> Network<R> {
             &self.switch_next_output,
             &self.switch_next_vc,
         ] {
-            writer.list(pointers, 0);
+            writer.list(pointers, |_| 0);
         }
         let credit = |(cycle, event)| match event {
             Event::Credit(vc) => Some((cycle - now, vc as u64)),
@@ -178,8 +178,8 @@ impl Writer<'_> {
     }
 
     /// A list of numbers, but for those that are `idle`.
-    fn list(&mut self, numbers: &[u32], idle: u32) {
-        for (index, &number) in numbers.iter().enumerate().filter(|&(_, &number)| number != idle) {
+    fn list(&mut self, numbers: &[u32], idle: impl Fn(usize) -> u32) {
+        for (index, &number) in numbers.iter().enumerate().filter(|&(index, &number)| number != idle(index)) {
             self.pair(index as u32, number);
         }
         self.state.push(END);

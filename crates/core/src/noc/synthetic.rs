@@ -1,10 +1,12 @@
 //! The network under synthetic traffic: Bernoulli sources with unlimited queues, warm-up, steady
 //! state, confidence interval (Dally and Towles, chapter 23).
 
+use super::capacity::capacity;
 use super::measure::{BATCH_CYCLES, Measure};
 use super::network::{Network, Packet, Run};
 use super::route::{COIN_SHIFT, Kind, Routes};
 use super::traffic::{Pattern, Random, Waits};
+use super::trend::{SAMPLES, Trend};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::system::RouterModel;
@@ -29,6 +31,11 @@ const LONG_WARM_UP: u64 = 9_000;
 /// Mean latency from which a network counts as saturated, in units of the latency without load and
 /// in cycles (BookSim 2: 500 cycles).
 const SATURATED: (f64, f64) = (5.0, 500.0);
+/// A run ends when its sources are behind by so many cycles and packets on average, or one of them by five
+/// times as many.
+const BEHIND: (u64, f64) = (2_000, 64.0);
+/// Cycles measured of a network that is known to be beyond saturation, unless they are given.
+const SATURATED_CYCLES: u64 = 2_000;
 
 /// What to simulate.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,7 +175,8 @@ impl Experiment {
         let clock = self.router.clock_ps;
         let flit_ps = vec![self.link_cycles as u64 * clock; fabric.links.len()];
         let latency_ps = vec![self.latency_cycles as u64 * clock; fabric.links.len()];
-        let network = Network::new(fabric, &self.router, &flit_ps, &latency_ps, &nodes, routes)?;
+        let capacity = capacity(fabric, &nodes, &routes, &pattern, self.link_cycles);
+        let network = Network::new(fabric, &self.router, &flit_ps, &latency_ps, &nodes, self.packet_flits, routes)?;
         let mut sources = Sources {
             experiment: self,
             fabric,
@@ -179,6 +187,9 @@ impl Experiment {
             next: vec![0; ranks as usize],
             waiting: BinaryHeap::new(),
             network,
+            capacity,
+            outstanding: 0,
+            steps: 0,
             measure: Measure::new(u64::MAX),
             delivered: Measure::new(u64::MAX),
             window: Window::default(),
@@ -210,6 +221,11 @@ struct Sources<'a> {
     /// Idle sources by that cycle.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
     network: Network<Routes>,
+    /// See [`capacity`].
+    capacity: f64,
+    /// Packets created and not delivered.
+    outstanding: u64,
+    steps: u32,
     /// By the cycle of creation, and for networks beyond saturation by that of delivery.
     measure: Measure,
     delivered: Measure,
@@ -223,42 +239,40 @@ impl Sources<'_> {
             self.schedule(rank, 0);
             self.waiting.push(Reverse((self.next[rank as usize], rank)));
         }
-        let (mut now, mut saturated) = self.warm_up()?;
+        let (mut now, overload) = self.warm_up()?;
+        let mut saturated = overload || self.is_beyond_capacity();
         let warm_up_cycles = now;
         self.measure = Measure::new(now);
         self.delivered = Measure::new(now);
         let batches = |cycles: u64| cycles.div_ceil(BATCH_CYCLES).max(1) * BATCH_CYCLES;
-        let mut cycles = self.experiment.cycles.map_or(20 * BATCH_CYCLES, batches);
-        let behind = self.behind(now);
+        let usual = if saturated { SATURATED_CYCLES } else { 20 * BATCH_CYCLES };
+        let mut cycles = self.experiment.cycles.map_or(usual, batches);
         self.window = Window::default();
-        let window = loop {
-            let end = warm_up_cycles + cycles;
+        let (window, trend) = loop {
+            let end = now.max(warm_up_cycles + cycles);
             self.measure.extend(end);
             self.delivered.extend(end);
-            self.advance(now, end, end)?;
-            now = end;
-            let window = self.window;
-            let growth = self.behind(now).saturating_sub(behind) as f64 / (cycles * self.ranks as u64) as f64;
-            // Sources that fall behind by more than 2 % of the time never catch up.
-            saturated |= growth > 0.02;
-            if !saturated {
-                // Packets created in time are awaited, under unchanged load.
-                while !saturated && !self.all_delivered(end) {
-                    self.advance(now, now + BATCH_CYCLES, end)?;
-                    now += BATCH_CYCLES;
-                    saturated = now - end > (cycles + 100_000) * 4;
-                }
+            let trend = self.watch(&mut now, end, end)?;
+            cycles = now - warm_up_cycles;
+            let (end, window) = (now, self.window);
+            saturated |= self.is_behind(now);
+            // Packets created in time are awaited, under unchanged load.
+            while !saturated && !self.all_delivered(end) {
+                self.advance(now, now + BATCH_CYCLES, end)?;
+                now += BATCH_CYCLES;
+                saturated = self.is_behind(now) || now - end > (cycles + 100_000) * 4;
             }
             let (mean, ..) = self.measure.means(end);
             saturated |= mean > self.limit();
             let narrow = self.measure.half_width(end) <= PRECISION * mean;
             let long = 2 * self.network.flit_hops > MAX_FLIT_HOPS || 2 * cycles > LONG_CYCLES;
             if saturated || narrow || long || self.experiment.cycles.is_some() {
-                break window;
+                break (window, trend);
             }
             cycles *= 2;
         };
         let end = warm_up_cycles + cycles;
+        saturated = saturated || !self.keeps_up(trend, now, warm_up_cycles)?;
         // Some packets may be stuck while others still pass.
         if let Some(waits) = saturated.then(|| self.network.deadlock(self.fabric)).flatten() {
             return Err(stalled(self.experiment.rate, now, &waits));
@@ -295,8 +309,9 @@ impl Sources<'_> {
     /// one. Returns the cycle, and whether the network is saturated.
     fn warm_up(&mut self) -> Result<(u64, bool)> {
         if let Some(cycles) = self.experiment.warm_up_cycles {
-            self.advance(0, cycles, 0)?;
-            return Ok((cycles, false));
+            let mut now = 0;
+            self.watch(&mut now, cycles, 0)?;
+            return Ok((now, now < cycles));
         }
         let (mut now, mut length) = (0, 2_000);
         let mut before: Option<(f64, f64)> = None;
@@ -305,6 +320,9 @@ impl Sources<'_> {
             self.window = Window::default();
             self.advance(now, now + length, 0)?;
             now += length;
+            if self.is_beyond_capacity() || self.is_behind(now) {
+                return Ok((now, true));
+            }
             let mean = self.window.latency as f64 / self.window.packets.max(1) as f64;
             let rate = self.window.flits as f64 / length as f64;
             let near = |a: f64, b: f64| (a - b).abs() <= 0.02 * a.max(b);
@@ -319,6 +337,75 @@ impl Sources<'_> {
             before = Some((mean, rate));
             length = length * 3 / 2;
         }
+    }
+
+    /// Runs up to `until`, or to the end of a batch in which sources are too far behind, and samples how
+    /// many packets wait; the measurement ends at `end` for now.
+    fn watch(&mut self, now: &mut u64, until: u64, end: u64) -> Result<Trend> {
+        let start = *now;
+        let mut trend = Trend { waiting: vec![self.waiting_packets(start)], offered: 0.0 };
+        // The ends of samples and of batches.
+        let mut sample = 1;
+        while *now < until {
+            let next_sample = start + (until - start) * sample / SAMPLES;
+            let next_batch = start + ((*now - start) / BATCH_CYCLES + 1) * BATCH_CYCLES;
+            let next = next_sample.min(next_batch).min(until);
+            self.advance(*now, next, end)?;
+            *now = next;
+            while start + (until - start) * sample / SAMPLES <= next && sample <= SAMPLES {
+                trend.waiting.push(self.waiting_packets(next));
+                sample += 1;
+            }
+            if next == next_batch && self.is_behind(next) {
+                break;
+            }
+        }
+        trend.offered = (*now - start) as f64 * self.ranks as f64 * self.packet_rate();
+        Ok(trend)
+    }
+
+    /// Whether the network keeps up with its sources. Where the measurement, whose trend is given, cannot
+    /// tell, it is watched on for as long as it has been since `start`, again and again.
+    fn keeps_up(&mut self, mut trend: Trend, mut now: u64, start: u64) -> Result<bool> {
+        loop {
+            // Far below capacity a rise would show soon.
+            let far_below = self.capacity.is_finite() && self.experiment.rate <= self.capacity / 2.0;
+            if (far_below || trend.is_clear()) && !trend.rises() {
+                return Ok(true);
+            }
+            let length = now - start;
+            let settled = trend.is_clear() && length >= 40 * BATCH_CYCLES;
+            let much = 2 * self.network.flit_hops > MAX_FLIT_HOPS && length >= 2 * SATURATED_CYCLES;
+            if settled || much || length >= LONG_CYCLES || self.is_behind(now) {
+                return Ok(!trend.rises() && !self.is_behind(now));
+            }
+            // What happens from here on is in no figure.
+            trend = self.watch(&mut now, start + 2 * length, start)?;
+        }
+    }
+
+    /// Whether some link would have to carry more than it can, rounding aside.
+    fn is_beyond_capacity(&self) -> bool {
+        self.experiment.rate > self.capacity * (1.0 + 1e-9)
+    }
+
+    /// Packets a source creates in a cycle, on average.
+    fn packet_rate(&self) -> f64 {
+        self.experiment.rate / self.experiment.packet_flits as f64
+    }
+
+    /// Packets that wait at sources (of those that are not yet created, as many as are likely) or are in
+    /// flight.
+    fn waiting_packets(&self, now: u64) -> f64 {
+        self.outstanding as f64 + self.behind(now) as f64 * self.packet_rate()
+    }
+
+    /// Whether sources are so far behind that they never catch up.
+    fn is_behind(&self, now: u64) -> bool {
+        let packets = (BEHIND.1 / self.packet_rate()) as u64;
+        let average = BEHIND.0.max(packets).max(2 * self.limit() as u64);
+        self.behind(now) > average * self.ranks as u64
+            || self.next.iter().any(|&next| now.saturating_sub(next) > 5 * average)
     }
 
     /// Latency at which the network counts as saturated.
@@ -354,13 +441,13 @@ impl Sources<'_> {
         let destination = self.pattern.destination(rank, self.ranks, random);
         let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
         self.schedule(rank, created + 1);
+        self.outstanding += 1;
         let packet = Packet::new(destination, self.experiment.packet_flits, rank, coins, created);
         self.network.offer(rank, Run { packet, count: 1 }, cycle);
     }
 
     /// Runs the cycles from `from` up to `until`; the measurement ends at `end` for now.
     fn advance(&mut self, from: u64, until: u64, end: u64) -> Result<()> {
-        let mut steps = 0u32;
         let mut cycle = from;
         loop {
             let source = self.waiting.peek().map(|Reverse((cycle, _))| *cycle);
@@ -384,6 +471,9 @@ impl Sources<'_> {
                 self.create(rank, cycle);
             }
             self.network.advance(cycle);
+            // Nobody asks when links were busy.
+            self.network.transmissions.clear();
+            self.outstanding -= self.network.delivered.len() as u64;
             for i in 0..self.network.delivered.len() {
                 let p = self.network.delivered[i];
                 self.window.packets += 1;
@@ -403,8 +493,8 @@ impl Sources<'_> {
                     self.waiting.push(Reverse((next, rank)));
                 }
             }
-            steps += 1;
-            if steps.is_multiple_of(1 << 8) {
+            self.steps = self.steps.wrapping_add(1);
+            if self.steps.is_multiple_of(1 << 8) {
                 let share = self.share_done(cycle);
                 if !(self.progress)(share) {
                     return Err(Error::new(Code::Interrupted, "interrupted"));

@@ -49,7 +49,7 @@ fn send(
     let terminals = nodes(fabric);
     let routes = Routes::new(kind, fabric, &terminals, model.virtual_channels).unwrap();
     let all = |ps| vec![ps; fabric.links.len()];
-    let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, routes).unwrap();
+    let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, 9, routes).unwrap();
     let mut order: Vec<usize> = (0..list.len()).collect();
     order.sort_by_key(|&i| list[i].cycle);
     let (mut waiting, mut delivered) = (order.into_iter().peekable(), vec![]);
@@ -295,7 +295,7 @@ fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), li
     let all = |ps| vec![ps; fabric.links.len()];
     let network = || {
         let routes = Routes::new(Kind::of(fabric), fabric, &terminals, model.virtual_channels).ok()?;
-        let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, routes).unwrap();
+        let mut network = Network::new(fabric, model, &all(links.0), &all(links.1), &terminals, 9, routes).unwrap();
         for (send, tag) in list.iter().zip(0..) {
             let packet = Packet::new(send.to, send.flits, tag, 0, send.cycle);
             network.offer(send.from, Run { packet, count: 2 }, 0);
@@ -325,7 +325,7 @@ fn goes_on_alike(fabric: &Fabric, model: &RouterModel, links: (Picos, Picos), li
         let tags = |network: &Network<Routes>| network.delivered.iter().map(|p| p.tag).collect::<Vec<u32>>();
         assert_eq!(tags(&network), tags(&late));
         assert_eq!(network.departed, late.departed);
-        let shift = by * model.clock_ps;
+        let shift = by * network.clock_ps();
         let shifted = network.transmissions.iter().map(|&(link, start, end)| (link, start + shift, end + shift));
         assert!(shifted.eq(late.transmissions.iter().copied()));
     }
@@ -424,6 +424,45 @@ fn overload_is_told_and_interrupts_are_heard() {
     assert!(!measured.stable && measured.packets > 0 && measured.accepted_flits_per_node_cycle < 0.9);
     assert_eq!(measured.packet_latency_cycles.half_width, None);
     assert_eq!(Experiment::new(1.0).run(&mesh, &mut |_| false).unwrap_err().code, Code::Interrupted);
+}
+
+/// Accepted flits per node and cycle, and whether the network is stable.
+fn short_run(spec: &str, rate: f64, warm_up: u64, cycles: u64) -> (f64, bool) {
+    let (warm_up_cycles, cycles) = (Some(warm_up), Some(cycles));
+    let experiment = Experiment { warm_up_cycles, cycles, ..Experiment::new(rate) };
+    let measured = experiment.run(&Fabric::parse(spec).unwrap(), &mut |_| true).unwrap();
+    (measured.accepted_flits_per_node_cycle, measured.stable)
+}
+
+#[test]
+fn short_windows_do_not_hide_overload() {
+    // 8x8 is stable up to 0.43, and no router could carry 0.5 (16x16: 0.25).
+    for (spec, rate, warm_up, cycles, stable) in [
+        ("mesh:16x16", 0.27, 500, 500, false),
+        ("mesh:8x8", 0.53, 0, 500, false),
+        ("mesh:8x8", 0.46, 0, 500, false),
+        ("mesh:8x8", 0.46, 500, 500, false),
+        ("mesh:8x8", 0.40, 0, 500, true),
+        ("mesh:8x8", 0.40, 500, 500, true),
+        ("mesh:8x8", 0.1, 0, 500, true),
+        ("mesh:8x8", 0.001, 0, 500, true),
+        ("mesh:4x4", 0.3, 0, 1, true),
+    ] {
+        let (accepted, found) = short_run(spec, rate, warm_up, cycles);
+        assert_eq!(found, stable, "{spec} at {rate}, {warm_up} + {cycles} cycles: accepts {accepted}");
+    }
+}
+
+#[test]
+fn far_beyond_saturation_a_run_ends_early() {
+    let (warm_up_cycles, cycles) = (Some(1 << 30), Some(1 << 30));
+    let experiment = Experiment { warm_up_cycles, cycles, packet_flits: 4, ..Experiment::new(0.9) };
+    let measured = experiment.run(&Fabric::parse("mesh:4x4").unwrap(), &mut |_| true).unwrap();
+    assert!(!measured.stable && measured.cycles < 100_000, "{measured:?}");
+    // One source that starves among many that do not: it shares its way with all of a row's.
+    let hotspot = Experiment { traffic: "hotspot:rank=0,share=0.2".into(), cycles, ..Experiment::new(0.4) };
+    let measured = hotspot.run(&Fabric::parse("mesh:4x4").unwrap(), &mut |_| true).unwrap();
+    assert!(!measured.stable && measured.cycles < 100_000, "{measured:?}");
 }
 
 #[test]

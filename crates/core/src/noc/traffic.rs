@@ -110,6 +110,19 @@ impl Pattern {
         })
     }
 
+    /// Share of the packets of `source` that go to `destination`.
+    pub fn share(&self, source: u32, destination: u32, ranks: u32) -> f64 {
+        let uniform = 1.0 / ranks as f64;
+        match self {
+            Pattern::Uniform => uniform,
+            Pattern::Permutation(list) => f64::from(list[source as usize] == destination),
+            Pattern::Hotspot(rank, share) => {
+                let share = *share as f64 / 2f64.powi(64);
+                (1.0 - share) * uniform + if *rank == destination { share } else { 0.0 }
+            }
+        }
+    }
+
     /// Destination of the next packet of `source`.
     pub fn destination(&self, source: u32, ranks: u32, random: &mut Random) -> u32 {
         match self {

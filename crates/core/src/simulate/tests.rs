@@ -1,5 +1,6 @@
 //! Exact timestamps on tiny cases, and properties that hold on all.
 
+mod fast_links;
 mod runs;
 
 use super::flit::Flit;

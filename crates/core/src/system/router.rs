@@ -112,6 +112,23 @@ impl RouterModel {
         }
     }
 
+    /// The same router with ports that move a flit in `clock_ps`, at most its own clock's period: it
+    /// allocates that often, and its delays keep their times, rounded up to such periods.
+    pub fn with_ports_of(&self, clock_ps: Picos) -> RouterModel {
+        // What a router can have is below 2^30 unless its clock takes longer than a microsecond.
+        let time =
+            |cycles: u32| (cycles as u128 * self.clock_ps as u128).div_ceil(clock_ps as u128).min(1 << 30) as u32;
+        let crossing = self.switch_allocation_cycles + self.traversal_cycles;
+        RouterModel {
+            clock_ps,
+            routing_cycles: time(self.routing_cycles),
+            vc_allocation_cycles: time(self.vc_allocation_cycles),
+            traversal_cycles: time(crossing) - self.switch_allocation_cycles,
+            credit_cycles: time(self.credit_cycles),
+            ..self.clone()
+        }
+    }
+
     /// Refuses values no router can have.
     ///
     /// # Errors

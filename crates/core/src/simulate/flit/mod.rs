@@ -144,13 +144,14 @@ impl<'a> Interfaces<'a> {
         let router = &plan.system.router;
         // The network counts in ticks too.
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
-        let network = Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, routes)?;
+        let longest = plan.jobs.iter().map(|job| job.packets.flits).max().unwrap_or(0) as u32;
+        let network = Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, longest, routes)?;
         Ok(Interfaces { plan, traffic, network, destination, arrived: vec![0; plan.jobs.len()] })
     }
 
     /// Time between cycles of the routers.
     fn period(&self) -> Ticks {
-        self.plan.clock.ticks(self.plan.system.router.clock_ps)
+        self.network.clock_ps()
     }
 
     /// Processes a cycle of the network.

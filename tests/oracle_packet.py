@@ -1,0 +1,272 @@
+"""A packet simulator written from docs/simulation.md and docs/schedule.md alone, one event a packet and link.
+
+It shares nothing with the core and is the reference of ``test_oracle_packet.py``. Times are integers, in ticks.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from math import inf
+from typing import Any
+
+LINK, ARRIVAL, RECEIVED, APPLIED, WAKE = range(5)
+
+
+class Interface:
+    """Messages ``[transfer, packets left, first link]`` of one interface, and its virtual channels."""
+
+    def __init__(self, channels: int) -> None:
+        self.count = channels
+        self.messages: deque[list[Any]] = deque()
+        self.backlog = 0
+        self.channels: list[deque[list[Any]]] = []  # of messages, an entry a packet; none unless shared by links
+        self.next_channel = 0
+        self.asked: list[int] = []
+
+    def deal(self, message: list[Any], packets: int) -> None:
+        for _ in range(packets):
+            self.channels[self.next_channel].append(message)
+            self.next_channel = (self.next_channel + 1) % self.count
+
+
+class Simulator:
+    """``links`` are (ticks a flit, latency) pairs; ``system`` is that of ``System.to_json``; a tick is 2^-bits ps."""
+
+    def __init__(
+        self, schedule: dict[str, Any], links: list[tuple[int, int]], system: dict[str, Any], bits: int = 0
+    ) -> None:
+        self.schedule, self.links, self.system, self.bits = schedule, links, system, bits
+        self.transfers, packet = schedule["transfers"], system["packet"]
+        for transfer in self.transfers:
+            lanes = schedule["lanes"][transfer["lane"] : transfer["lane"] + transfer["lanes"]]
+            bytes_ = sum(lane["chunk_bytes"] for lane in lanes)
+            transfer["packets"] = count = max(1, -(-bytes_ // packet["payload_bytes"]))
+            payload = packet["payload_bytes"] if packet["fixed_size"] else -(-bytes_ // count)
+            transfer["flits"] = max(1, -(-payload // packet["flit_bytes"])) + packet["header_flits"]
+            transfer["reduce"] = self.reduce_time(bytes_) if transfer["op"] == "reduce" else 0
+            transfer["chunks"], transfer["stride"] = lanes[0]["chunks"], lanes[0]["stride"]
+        count = len(self.transfers)
+        self.started, self.applied, self.reducer = [0] * count, [0] * count, [0] * schedule["ranks"]
+        self.left = [0] * len(schedule["phases"])
+        for transfer in self.transfers:
+            self.left[transfer["phase"]] += transfer["chunks"]
+        self.waiting: list[deque[tuple[Any, ...]]] = [deque() for _ in links]
+        self.service: list[tuple[Any, ...] | None] = [None for _ in links]
+        self.by_link = schedule["issue"] == "links"
+        self.stop_and_wait = self.by_link and schedule["pacing"] == "stop-and-wait"
+        self.queues: list[dict[str, Any]] = []
+        self.interfaces: list[Interface] = []
+        self.queue_of: list[int] = []
+        own = min(system["interface"]["count"], schedule["interfaces"] or inf)
+        if not self.by_link:
+            for rank in range(schedule["ranks"]):
+                self.add_queue(rank, own)
+        of_link: dict[int, int] = {}
+        for transfer in self.transfers:
+            first = transfer["route"][0]
+            if self.by_link and first not in of_link:
+                of_link[first] = self.add_queue(transfer["from"], 1)
+            self.queue_of.append(of_link[first] if self.by_link else transfer["from"])
+        for id_, transfer in enumerate(self.transfers):
+            todo = self.queues[self.queue_of[id_]]["todo"]
+            slots = (transfer["step"] + chunk * transfer["stride"] for chunk in range(transfer["chunks"]))
+            todo += [(transfer["phase"], slot, id_) for slot in slots]
+        for queue in self.queues:
+            queue["todo"].sort(reverse=True)
+        self.gate, self.finish, self.created = 0, 0, 0
+        self.agenda: list[tuple[int, int, int, int, Any]] = []
+
+    def reduce_time(self, bytes_: int) -> int:
+        rate, clock = self.system["reduce_rate"], self.system["clock_ps"] or 1
+        picoseconds = 0 if rate is None else -(-bytes_ * 10**12 // rate)
+        return -(-picoseconds // clock) * clock << self.bits
+
+    def add_queue(self, rank: int, interfaces: int) -> int:
+        mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
+        self.interfaces += [Interface(self.system["interface"]["virtual_channels"]) for _ in mine]
+        busy = dict.fromkeys(mine, 0)
+        self.queues.append({"rank": rank, "todo": [], "slot": [], "out": 0, "mine": mine, "busy": busy})
+        return len(self.queues) - 1
+
+    def push(self, at: int, kind: int, number: int, what: Any = None) -> None:
+        self.created += 1
+        heapq.heappush(self.agenda, (at, kind, number, self.created, what))
+
+    def run(self) -> int:
+        self.now = 0
+        self.open_gate()
+        while self.agenda:
+            self.now, kind, number, _, what = heapq.heappop(self.agenda)
+            if kind == LINK:
+                self.link_done(number)
+            elif kind == ARRIVAL:
+                self.request(self.transfers[number]["route"][what[0]], ("packet", number, *what))
+            elif kind == RECEIVED:
+                self.received(number)
+            elif kind == APPLIED:
+                self.apply(number)
+            else:
+                self.advance(number)
+        assert not any(self.left), "stalled"
+        return self.finish
+
+    # --- Links and interfaces
+
+    def request(self, link: int, what: tuple[Any, ...]) -> None:
+        self.waiting[link].append(what)
+        if self.service[link] is None:
+            self.serve(link)
+
+    def serve(self, link: int) -> None:
+        if not self.waiting[link]:
+            return
+        what = self.waiting[link].popleft()
+        message = channel = None
+        if what[0] == "interface":
+            interface = self.interfaces[what[1]]
+            message = interface.messages[0]
+            if interface.channels:
+                order = [id(m) for m in interface.messages]
+                heads = [c for c in interface.channels if c and c[0][2] == link]
+                channel = min(heads, key=lambda c: order.index(id(c[0])))
+                message = channel[0]
+            what = ("packet", message[0], 0, message[1] == 1, what[1])
+        self.service[link] = (what, message, channel)
+        self.push(self.now + self.transfers[what[1]]["flits"] * self.links[link][0], LINK, link)
+
+    def link_done(self, link: int) -> None:
+        (_, transfer, hop, last, *source), message, channel = self.service[link]  # type: ignore[misc]
+        if message is not None:
+            interface = self.interfaces[source[0]]
+            interface.backlog -= 1
+            message[1] -= 1
+            if channel is not None:
+                channel.popleft()
+            self.ask_again(source[0], link)
+        at, route = self.now + self.links[link][1], self.transfers[transfer]["route"]
+        if hop + 1 == len(route):
+            if last:
+                self.push(at + (self.system["hand_off_ps"] << self.bits), RECEIVED, transfer)
+        elif at == self.now:
+            self.request(route[hop + 1], ("packet", transfer, hop + 1, last))
+        else:
+            self.push(at, ARRIVAL, transfer, (hop + 1, last))
+        self.service[link] = None
+        self.serve(link)
+        if message is not None:
+            self.advance(next(q for q, queue in enumerate(self.queues) if source[0] in queue["mine"]))
+
+    def ask(self, number: int) -> None:
+        interface = self.interfaces[number]
+        for channel in interface.channels:
+            if channel and channel[0][2] not in interface.asked:
+                interface.asked.append(channel[0][2])
+                self.request(channel[0][2], ("interface", number))
+
+    def ask_again(self, number: int, done: int) -> None:
+        interface = self.interfaces[number]
+        interface.asked = [link for link in interface.asked if link != done]
+        while interface.messages and interface.messages[0][1] == 0:
+            interface.messages.popleft()
+        left = [message for message in interface.messages if message[1] > 0]
+        if interface.channels and not interface.asked and len({message[2] for message in left}) <= 1:
+            interface.channels, interface.next_channel, interface.messages = [], 0, deque(left)
+        if interface.channels:
+            self.ask(number)
+        elif interface.messages:
+            self.request(interface.messages[0][2], ("interface", number))
+
+    def send(self, transfer: int, number: int) -> None:
+        interface, packets = self.interfaces[number], self.transfers[transfer]["packets"]
+        first = self.transfers[transfer]["route"][0]
+        idle = interface.backlog == 0
+        message = [transfer, packets, first]
+        interface.messages.append(message)
+        interface.backlog += packets
+        if idle:
+            self.request(first, ("interface", number))
+        elif interface.channels:
+            interface.deal(message, packets)
+            self.ask(number)
+        elif any(other[2] != first for other in interface.messages):
+            head = interface.messages[0]
+            service = self.service[head[2]]
+            sending = service is not None and service[1] is head
+            interface.channels, interface.asked = [deque() for _ in range(interface.count)], [head[2]]
+            for other in interface.messages:
+                interface.deal(other, other[1] - (1 if other is head and sending else 0))
+            self.ask(number)
+
+    # --- Ranks
+
+    def open_gate(self) -> None:
+        before, phases = self.gate, self.schedule["phases"]
+        while self.gate < len(phases) and not (phases[self.gate]["barrier"] and any(self.left[: self.gate])):
+            self.gate += 1
+        if self.gate != before:
+            for queue in range(len(self.queues)):
+                self.advance(queue)
+
+    def ready(self, id_: int) -> bool:
+        return all(self.applied[other] > self.started[id_] for other in self.transfers[id_]["after"])
+
+    def advance(self, number: int) -> None:
+        queue = self.queues[number]
+        mine, todo = queue["mine"], queue["todo"]
+        if self.by_link:
+            while todo and todo[-1][0] < self.gate and self.ready(todo[-1][2]):
+                if (self.stop_and_wait and queue["out"]) or len(self.interfaces[mine[0]].messages) >= 2:
+                    return
+                id_ = todo.pop()[2]
+                queue["out"] += 1
+                self.started[id_] += 1
+                self.send(id_, mine[0])
+            return
+        depth, issue = self.system["interface"]["depth_packets"], self.system["interface"]["issue_ps"] << self.bits
+
+        def free() -> list[int]:
+            return [i for i in mine if queue["busy"][i] <= self.now and self.interfaces[i].backlog <= depth]
+
+        while True:
+            if not queue["slot"]:
+                strict = self.schedule["issue"] == "strict-steps"
+                if (strict and len(free()) < len(mine)) or not todo or todo[-1][0] >= self.gate:
+                    return
+                slot = todo[-1][:2]
+                while todo and todo[-1][:2] == slot:
+                    queue["slot"].append(todo.pop()[2])
+            for id_ in list(queue["slot"]):
+                if not self.ready(id_):
+                    continue
+                if not free():
+                    return
+                interface = free()[0]
+                queue["slot"].remove(id_)
+                self.started[id_] += 1
+                self.send(id_, interface)
+                if issue:
+                    queue["busy"][interface] = self.now + (self.transfers[id_]["packets"] + 1) * issue
+                    self.push(queue["busy"][interface], WAKE, number)
+            if queue["slot"]:
+                return
+
+    def received(self, id_: int) -> None:
+        transfer, at = self.transfers[id_], self.now
+        if transfer["reduce"]:
+            at = self.reducer[transfer["to"]] = max(self.now, self.reducer[transfer["to"]]) + transfer["reduce"]
+        self.push(at, APPLIED, id_)
+        if self.stop_and_wait:
+            self.queues[self.queue_of[id_]]["out"] -= 1
+            self.advance(self.queue_of[id_])
+
+    def apply(self, id_: int) -> None:
+        transfer = self.transfers[id_]
+        self.applied[id_] += 1
+        self.finish = self.now
+        self.left[transfer["phase"]] -= 1
+        if self.left[transfer["phase"]] == 0:
+            self.open_gate()
+        for number, queue in enumerate(self.queues):
+            if queue["rank"] == transfer["to"]:
+                self.advance(number)

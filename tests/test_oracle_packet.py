@@ -1,0 +1,62 @@
+"""Packet fidelity against an independent simulator, to the picosecond, on small schedules of all kinds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle_packet import Simulator
+
+import antiphon
+from antiphon import Fabric, Schedule, System
+
+FABRICS = ["ring:4", "mesh:3x3", "mesh:2x3,slow=0-1:0.5", "switch:5", "torus:3x3", "bigraph:2x2", "mesh:2x3@900/5ns"]
+ALGORITHMS = ["ring", "direct", "multitree", "dbtree", "halving-doubling"]
+SYSTEMS = {
+    "tto": System("tto"),
+    "generic": System("generic"),
+    "tight": System("generic").with_(
+        link_latency_ns=0,
+        interfaces=2,
+        interface_depth_packets=2,
+        interface_virtual_channels=2,
+        reduce_rate_gb_per_s=16,
+    ),
+}
+ISSUES = [("links", "pipelined"), ("links", "stop-and-wait"), ("steps", "pipelined"), ("strict-steps", "pipelined")]
+
+
+def links_of(fabric: Fabric, system: dict[str, Any]) -> tuple[list[tuple[int, int]], int]:
+    """Ticks of a flit, and of the latency, of every link; and binary digits of a picosecond in them."""
+    table, clock = fabric.links, system["clock_ps"]
+    rates = [system["link_rate"] if np.isnan(rate) else round(rate * 10**9) for rate in table["rate_gb_per_s"]]
+    rates = [rate * round(speed * 1000) // 1000 for rate, speed in zip(rates, table["speed"], strict=True)]
+    latencies = [system["link_latency_ps"] if np.isnan(ns) else round(ns * 1000) for ns in table["latency_ns"]]
+    flit = system["packet"]["flit_bytes"] * 10**12
+    bits = 0 if clock or all(flit % rate == 0 for rate in rates) else 16
+    unit = clock or 1
+    times = [-(-(flit << bits) // (rate * unit)) * unit for rate in rates]
+    return [(time, latency << bits) for time, latency in zip(times, latencies, strict=True)], bits
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("spec", FABRICS)
+def test_times_are_those_of_an_independent_simulator(spec: str, system: str) -> None:
+    fabric, platform = Fabric(spec), SYSTEMS[system]
+    parameters = json.loads(platform.to_json())
+    (links, bits), compared = links_of(fabric, parameters), 0
+    for algorithm, (issue, pacing), size in itertools.product(ALGORITHMS, ISSUES, [5_000, 200_000]):
+        try:
+            built = antiphon.build(fabric, algorithm, bytes=size, system=platform)
+        except antiphon.AntiphonError:
+            continue
+        document = json.loads(built.to_json()) | {"issue": issue, "pacing": pacing}
+        schedule = Schedule.from_json(json.dumps(document), fabric)
+        result = antiphon.simulate(fabric, schedule, system=platform, fidelity="packet")
+        expected = Simulator(document, links, parameters, bits).run() >> bits
+        assert round(result.time_ns * 1000) == expected, (algorithm, issue, pacing, size)
+        compared += 1
+    assert compared >= 8
