@@ -154,7 +154,8 @@ impl Cuts {
         Cuts { sites, arcs, drains, excess }
     }
 
-    /// The partition of the sites with the least capacity over (parts - 1); `crossing` is the sum over all parts.
+    /// The partition of the sites with the least capacity over (parts - 1); `crossing` is the sum over all parts, and
+    /// `part_of` goes by the sites' numbers here.
     ///
     /// Exact: Newton's iteration on the value from the partition into single sites; each round finds the partition
     /// most below the value by Dilworth truncation (W. H. Cunningham, "Optimal attack and reinforcement of a network",
