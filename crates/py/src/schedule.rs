@@ -57,7 +57,7 @@ impl Schedule {
         operations::verify(py, fabric, self, None)
     }
 
-    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "(fabric, system='generic')")]
+    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
     fn lower_bound<'py>(
         &self,
         py: Python<'py>,
