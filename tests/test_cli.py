@@ -31,6 +31,7 @@ RUN_KEYS = {
     "fidelity": str,
     "time_ns": float,
     "lower_bound_ns": float,
+    "lower_bound_of": str,
     "efficiency": float,
     "algorithm_bandwidth_gb_per_s": float,
     "algorithm_bandwidth_gib_per_s": float,
@@ -57,8 +58,8 @@ def antiphon_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 def test_compare(commands: Any) -> None:
     comparison = commands.document("compare", "mesh:4x4", *SMALL)
     assert comparison["runs"]
-    times = [run["time_ns"] for run in comparison["runs"]]
-    assert times == sorted(times)
+    order = [(run["lower_bound_of"] != "all-ranks", run["time_ns"]) for run in comparison["runs"]]
+    assert order == sorted(order)
     for run in comparison["runs"]:
         assert {key: type(run[key]) for key in RUN_KEYS} == RUN_KEYS
         assert run["verified"]
@@ -68,6 +69,39 @@ def test_compare(commands: Any) -> None:
         assert refusal["algorithm"]
         assert refusal["reason"]
         assert "\n" not in refusal["reason"]
+
+
+def test_runs_without_some_ranks_come_last(commands: Any) -> None:
+    problem = ("mesh:2x2", "--bytes", "64MiB", "--system", "tto")
+    comparison = commands.document("compare", *problem, "--algorithms", "tto,ring,dbtree")
+    runs = comparison["runs"]
+    assert [run["algorithm"] for run in runs] == ["ring", "dbtree", "tto"]
+    assert runs[2]["time_ns"] < runs[1]["time_ns"], "apart, though faster"
+    assert [run["lower_bound_of"] for run in runs] == ["all-ranks", "all-ranks", "participants"]
+    assert [run["lower_bound_ns"] == comparison["lower_bound_ns"] for run in runs] == [True, True, False]
+    assert 0.9 < runs[2]["efficiency"] <= 1
+    assert runs[2] == {key: commands.document("simulate", *problem[:1], "tto", *problem[1:])[key] for key in runs[2]}
+    printed = commands.invoke("simulate", *problem[:1], "tto", *problem[1:]).stdout
+    assert "for the ranks that take part; reached to" in printed
+    assert "come after the others" in commands.invoke("compare", *problem, "--algorithms", "tto,ring").stdout
+
+
+def test_ranks_on_one_node_have_no_bound(commands: Any) -> None:
+    problem = ("simulate", "mesh:2x2", "dbtree:mapping=four-per-router", "--bytes", "33333", "--system", "ideal")
+    run = commands.document(*problem)
+    assert (run["lower_bound_of"], run["lower_bound_ns"], run["efficiency"]) == ("placement", 0, None)
+    assert "none: its ranks share a node" in commands.invoke(*problem).stdout
+    table = commands.invoke("compare", problem[1], "--algorithms", problem[2], *problem[3:]).stdout
+    assert " - │" in table
+
+
+def test_broken_links_do_not_lower_bounds(commands: Any) -> None:
+    """Of an all-to-all: the middle of 4x4 has three links left each way, that of 8x8 seven."""
+    problem = ("--system", "ideal", "--bytes", "64MiB", "--collective", "all-to-all")
+    for intact, broken, longer in (("mesh:4x4", "drop=5-6", 4 / 3), ("mesh:8x8", "drop=27-28", 8 / 7)):
+        bounds = [commands.document("bound", spec, *problem) for spec in (intact, f"{intact},{broken}")]
+        assert bounds[1]["lower_bound_ns"] == pytest.approx(longer * bounds[0]["lower_bound_ns"])
+        assert bounds[1]["bound"]["binding"] == "cut"
 
 
 def test_compare_prints_a_table(commands: Any) -> None:

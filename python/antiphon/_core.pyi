@@ -227,6 +227,9 @@ class Schedule:
         """Steps, tree heights and bytes per link."""
     def verify(self, fabric: Fabric) -> Proof:
         """See ``verify``."""
+    def lower_bound(self, fabric: Fabric, system: _System = "generic") -> Bound:
+        """How fast its collective could be among the ranks that it does not exclude, on the nodes where it
+        places them; excluded ranks may forward and add. All zero if these ranks share one node."""
     def execute(self, buffers: Sequence[_Buffer], seed: int | None = None) -> list[_Buffer]:
         """Runs the schedule on real data, in this process: the buffers that the ranks end with.
 
@@ -260,6 +263,10 @@ class Schedule:
     @property
     def excluded(self) -> list[int]:
         """Ranks that contribute nothing and need no result; they may still forward and add."""
+    @property
+    def bound_of(self) -> str:
+        """What ``lower_bound`` is about: ``all-ranks`` on the fabric's own nodes, ``placement`` (all ranks, on
+        other nodes) or ``participants`` (the ranks that are not excluded)."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -372,7 +379,7 @@ def lower_bound(
     system: _System = "generic",
     root: int = 0,
 ) -> Bound:
-    """How fast any schedule could be."""
+    """How fast any schedule for all ranks could be."""
 
 def simulate(
     fabric: Fabric,

@@ -28,10 +28,16 @@ Progress = Callable[[str, float], object]
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
 
+ALL_RANKS = "all-ranks"
+"""``Schedule.bound_of`` of a schedule that serves all ranks where the fabric has them."""
+
 
 @dataclass(frozen=True)
 class Run:
-    """One proven, bounded and timed schedule."""
+    """One proven, bounded and timed schedule.
+
+    ``bound`` is that of the ranks that take part, where the schedule has them; ``bound_of`` is as in ``Schedule``.
+    """
 
     fabric: str
     algorithm: str
@@ -42,6 +48,7 @@ class Run:
     ranks: int
     excluded_ranks: list[int]
     bound: Bound
+    bound_of: str
     stats: Stats
     result: SimulationResult
     rounded_rates: list[tuple[float, float]]
@@ -57,9 +64,9 @@ class Run:
         return max(self.result.time_ns, 1e-3)
 
     @property
-    def efficiency(self) -> float:
-        """Lower bound over time; 1 is optimal."""
-        return self.bound.time_ns / self.time_ns
+    def efficiency(self) -> float | None:
+        """Lower bound over time; 1 is optimal. None if the bound is 0: all ranks that take part share a node."""
+        return self.bound.time_ns / self.time_ns or None
 
     @property
     def algorithm_bandwidth_gb_per_s(self) -> float:
@@ -92,6 +99,7 @@ class Run:
             "known_gaps": result.proof.gaps,
             "time_ns": self.time_ns,
             "lower_bound_ns": bound.time_ns,
+            "lower_bound_of": self.bound_of,
             "efficiency": self.efficiency,
             "algorithm_bandwidth_gb_per_s": self.algorithm_bandwidth_gb_per_s,
             "algorithm_bandwidth_gib_per_s": self.algorithm_bandwidth_gb_per_s * 1e9 / 2**30,
@@ -120,7 +128,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs by time, best first (incomplete ones last), and the algorithms that were left out.
+    """Runs by time, best first, and the algorithms that were left out.
+
+    Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
+    them incomplete ones. ``bound`` is that of all ranks.
 
     ``ladder`` has the runs of every algorithm, one a fidelity, the most detailed first; it decides
     the order.
@@ -186,14 +197,16 @@ def run(
     bound: Bound | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> Run:
-    """Proves and times a schedule and sets it against the lower bound.
+    """Proves and times a schedule and sets it against its lower bound.
+
+    ``bound`` is that of all ranks, if it is known.
 
     Raises:
         AntiphonError: as ``simulate``.
     """
     system = System(system) if isinstance(system, str) else system
-    if bound is None:
-        bound = lower_bound(fabric, schedule.collective, schedule.bytes, system, schedule.root or 0)
+    if bound is None or schedule.bound_of != ALL_RANKS:
+        bound = schedule.lower_bound(fabric, system)
     return Run(
         fabric=fabric.name,
         algorithm=schedule.algorithm,
@@ -204,6 +217,7 @@ def run(
         ranks=fabric.ranks,
         excluded_ranks=schedule.excluded,
         bound=bound,
+        bound_of=schedule.bound_of,
         result=simulate(fabric, schedule, system, fidelity, progress),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
@@ -261,7 +275,14 @@ def compare(
             ladder.append(runs)
     rank = {name: place for place, name in enumerate(reversed(chosen))}
     # An algorithm that could not be timed in the greatest detail does not compete with those that were.
-    ladder.sort(key=lambda runs: (not runs[0].result.proof.complete, rank[runs[0].result.fidelity], runs[0].time_ns))
+    ladder.sort(
+        key=lambda runs: (
+            not runs[0].result.proof.complete,
+            runs[0].bound_of != ALL_RANKS,
+            rank[runs[0].result.fidelity],
+            runs[0].time_ns,
+        )
+    )
     return Comparison(fabric.name, collective, size, system, chosen, bound, ladder, refused)
 
 

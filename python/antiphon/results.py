@@ -64,7 +64,7 @@ class Bound:
         volume_ns: least total traffic over total link rate.
         cut_ns: the most loaded cut between two groups of ranks.
         latency_ns: distance of the farthest ranks.
-        strength_ns: AllReduce on symmetric fabrics without switches; None elsewhere.
+        strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
     """
 
     time_ns: float

@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import antiphon
+from antiphon.comparison import ALL_RANKS
 from antiphon.text import digits, format_bandwidth, format_time
 from antiphon.training import CHAINED
 
@@ -99,7 +100,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
     columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
         "Algorithm": lambda runs: runs[0].algorithm,
         "Time": lambda runs: format_time(runs[0].time_ns),
-        "Of bound": lambda runs: f"{runs[0].efficiency:.1%}",
+        "Of bound": lambda runs: _share(runs[0].efficiency),
         "Bandwidth": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
         "Bus bandwidth": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
         "Links busy": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
@@ -134,6 +135,11 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(table)
     bound = comparison.bound
     console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
+    if any(run.bound_of != ALL_RANKS for run in comparison.runs):
+        note = (
+            "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
+        )
+        console.print(note, soft_wrap=True)
     if comparison.runs:
         _print_rounding(console, comparison.runs[0])
     if comparison.refused:
@@ -173,7 +179,7 @@ def print_run(run: antiphon.Run) -> None:
         ("Collective", f"{run.collective} of {size} (system {run.system.name}, {result.fidelity})"),
         ("Proof", _proof_mark(run)),
         ("Time", format_time(run.time_ns)),
-        ("Lower bound", f"{format_time(run.bound.time_ns)} ({run.bound.binding}); reached to {run.efficiency:.1%}"),
+        ("Lower bound", _bound_of(run)),
         ("Algorithm bandwidth", format_bandwidth(run.algorithm_bandwidth_gb_per_s)),
         ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
         ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {result.links['utilization'].max():.1%}"),
@@ -378,14 +384,14 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
         title=title,
     )
     for choice in tuning.choices:
-        best, time_ns = choice.best, max(choice.best.time_ns, 1e-3)
+        best, time_ns = choice.best, choice.time_ns
         left_out = f" (without rank {', '.join(map(str, best.excluded_ranks))})" if best.excluded_ranks else ""
         second = choice.ranking[1] if len(choice.ranking) > 1 else None
         table.add_row(
             antiphon.format_bytes(choice.bytes),
             best.algorithm + left_out,
             format_time(time_ns),
-            f"{choice.bound.time_ns / time_ns:.1%}",
+            _share(choice.efficiency),
             format_bandwidth(choice.bytes / time_ns),
             second.algorithm if second else "",
             f"{second.time_ns / time_ns - 1:.1%}" if second else "",
@@ -482,6 +488,17 @@ def _size(count: int) -> str:
 
 def _signed_time(ns: float) -> str:
     return ("-" if ns < 0 else "+") + format_time(abs(ns))
+
+
+def _share(efficiency: float | None) -> str:
+    return "-" if efficiency is None else f"{efficiency:.1%}"
+
+
+def _bound_of(run: antiphon.Run) -> str:
+    if run.efficiency is None:
+        return "none: its ranks share a node"
+    whose = {"participants": " for the ranks that take part", "placement": " for its placement"}.get(run.bound_of, "")
+    return f"{format_time(run.bound.time_ns)} ({run.bound.binding}){whose}; reached to {_share(run.efficiency)}"
 
 
 def _proof_mark(run: antiphon.Run) -> str:

@@ -25,6 +25,10 @@ class Timed(Protocol):
         """Ranks that take no part."""
 
     @property
+    def bound_of(self) -> str:
+        """What its lower bound is about, as in ``Schedule.bound_of``."""
+
+    @property
     def chunks(self) -> Table | None:
         """When each chunk was complete, as in ``SimulationResult``; None if that is not known."""
 
@@ -40,6 +44,7 @@ class CollectiveTime:
     time_ns: float
     excluded_ranks: list[int]
     chunks: Table | None = None
+    bound_of: str = "all-ranks"
 
 
 def simulator(system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False) -> Timer:
@@ -54,7 +59,8 @@ def simulator(system: System, fidelity: str, progress: Progress | None = None, *
             title = f"{algorithm} on {fabric.name}"
             heartbeat = None if progress is None else lambda share: progress(title, share)
             result = simulate(fabric, schedule, system, fidelity, heartbeat)
-            known[key] = CollectiveTime(result.time_ns, schedule.excluded, result.chunks if keep_chunks else None)
+            chunks = result.chunks if keep_chunks else None
+            known[key] = CollectiveTime(result.time_ns, schedule.excluded, chunks, schedule.bound_of)
         return known[key]
 
     return time

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from antiphon._core import Fabric, System, format_bytes, lower_bound, parse_bytes
+from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
-from antiphon.comparison import REFUSALS, Refusal, known_names, split_specs
+from antiphon.comparison import ALL_RANKS, REFUSALS, Refusal, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound
 from antiphon.timing import Progress, Timer, simulator
@@ -30,6 +30,7 @@ class Candidate:
     algorithm: str
     time_ns: float
     excluded_ranks: list[int]
+    bound_of: str = ALL_RANKS
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Choice:
     Attributes:
         bytes: full buffer size.
         ranking: every algorithm with its best options, fastest first.
-        bound: no schedule is faster.
+        bound: no schedule does faster what the best does; ``best.bound_of`` says among which ranks.
     """
 
     bytes: int
@@ -51,17 +52,27 @@ class Choice:
         """The fastest."""
         return self.ranking[0]
 
+    @property
+    def time_ns(self) -> float:
+        """That of the fastest; at least a picosecond, the resolution."""
+        return max(self.best.time_ns, 1e-3)
+
+    @property
+    def efficiency(self) -> float | None:
+        """Lower bound over time; None if the bound is 0."""
+        return self.bound.time_ns / self.time_ns or None
+
     def to_dict(self) -> dict[str, Any]:
         """The choice as documented in docs/json.md."""
-        time_ns = max(self.best.time_ns, 1e-3)
         return {
             "bytes": self.bytes,
             "algorithm": self.best.algorithm,
             "excluded_ranks": self.best.excluded_ranks,
-            "time_ns": time_ns,
+            "time_ns": self.time_ns,
             "lower_bound_ns": self.bound.time_ns,
-            "efficiency": self.bound.time_ns / time_ns,
-            "algorithm_bandwidth_gb_per_s": self.bytes / time_ns,
+            "lower_bound_of": self.best.bound_of,
+            "efficiency": self.efficiency,
+            "algorithm_bandwidth_gb_per_s": self.bytes / self.time_ns,
             "ranking": [{"algorithm": other.algorithm, "time_ns": other.time_ns} for other in self.ranking],
         }
 
@@ -251,7 +262,13 @@ class _Search:
             for candidate in ranking
         ]
         ranking.sort(key=lambda candidate: candidate.time_ns)
-        return Choice(bytes, ranking, lower_bound(self.fabric, self.collective, bytes, self.system))
+        return Choice(bytes, ranking, self._bound(ranking[0], bytes))
+
+    def _bound(self, best: Candidate, bytes: int) -> Bound:
+        if best.bound_of == ALL_RANKS:
+            return lower_bound(self.fabric, self.collective, bytes, self.system)
+        schedule = build(self.fabric, best.algorithm, self.collective, bytes, self.system)
+        return schedule.lower_bound(self.fabric, self.system)
 
     def always_refused(self) -> list[Refusal]:
         """The algorithms that were left out at every size."""
@@ -309,7 +326,7 @@ class _Search:
             self._refuse(spec, f"leaves out rank {', '.join(map(str, timed.excluded_ranks))}", "not-applicable")
             return None
         self.timed.add(spec)
-        return Candidate(spec, timed.time_ns, timed.excluded_ranks)
+        return Candidate(spec, timed.time_ns, timed.excluded_ranks, timed.bound_of)
 
     def _refuse(self, spec: str, reason: str, code: str) -> None:
         if spec in self.specs:

@@ -108,6 +108,24 @@ def test_every_fabric_is_drawn(spec: str) -> None:
     assert best in page.text
 
 
+def test_the_headline_is_for_all_ranks() -> None:
+    """TTO is the fastest here, but leaves a rank out."""
+    fabric = antiphon.Fabric("mesh:2x2")
+
+    def verdict(algorithms: str) -> str:
+        html = render(fabric, antiphon.compare(fabric, bytes="64MiB", algorithms=algorithms, system="tto"))
+        found = re.search(r'<p class="verdict">(.*?)</p>', html, re.DOTALL)
+        assert found is not None
+        return found[1]
+
+    assert "<strong>ring</strong> is the fastest with all ranks" in verdict("tto,dbtree,ring")
+    assert "as fast as dbtree" in verdict("tto,dbtree,ring")
+    assert "<strong>tto</strong> (without rank 2) is timed" in verdict("tto")
+    placed = verdict("dbtree:mapping=four-per-router")
+    assert "(ranks on other nodes) is timed" in placed
+    assert "%" not in placed
+
+
 def test_odd_nodes_are_drawn() -> None:
     """Coordinates of very different scale, and names as long as they may be."""
     nodes = [{"name": letter * 128, "coords": [0, place]} for letter, place in zip("abc", (0, 1, 1e6), strict=True)]

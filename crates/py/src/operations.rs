@@ -41,7 +41,7 @@ impl SystemLike {
     }
 }
 
-fn generic() -> SystemLike {
+pub fn generic() -> SystemLike {
     SystemLike::Name("generic".into())
 }
 
@@ -106,6 +106,22 @@ pub fn lower_bound<'py>(
     let (fabric, system) = (&fabric.0, system.get()?);
     let collective = self::collective(collective, root, fabric)?;
     let bound = run(py, || bound::lower_bound(fabric, &system, collective, bytes.0))?;
+    bound_record(py, &bound)
+}
+
+/// The bound of what a schedule does.
+pub fn bound_of<'py>(
+    py: Python<'py>,
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: SystemLike,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
+    let bound = run(py, || bound::of_schedule(fabric, &system, schedule))?;
+    bound_record(py, &bound)
+}
+
+fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound) -> PyResult<Bound<'py, PyAny>> {
     record(
         "Bound",
         &fields!(py, {

@@ -3,6 +3,7 @@
 use crate::convert::{Table, fields, raise, record, run};
 use crate::fabric::Fabric;
 use crate::operations;
+use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::schedule;
 use antiphon_core::verify as verification;
@@ -56,6 +57,16 @@ impl Schedule {
         operations::verify(py, fabric, self, None)
     }
 
+    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    fn lower_bound<'py>(
+        &self,
+        py: Python<'py>,
+        fabric: &Fabric,
+        system: operations::SystemLike,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        operations::bound_of(py, fabric, self, system)
+    }
+
     #[pyo3(signature = (buffers, seed = None))]
     fn execute<'py>(&self, buffers: &Bound<'py, PyAny>, seed: Option<u64>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         if let Ok(arrays) = buffers.extract() {
@@ -107,6 +118,11 @@ impl Schedule {
     #[getter]
     fn excluded(&self) -> Vec<u32> {
         self.0.excluded.clone()
+    }
+
+    #[getter]
+    fn bound_of(&self) -> &'static str {
+        bound::subject(&self.0)
     }
 
     fn __repr__(&self) -> String {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon._core import Fabric, __version__, format_bytes
-from antiphon.comparison import Comparison, Run
+from antiphon.comparison import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
 from antiphon.reports.page import COLOURS, page_template, time_axis
 from antiphon.text import digits, format_bandwidth, format_time
@@ -51,15 +51,18 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     if not comparison.runs:
         raise AntiphonError("a report needs at least one run", "not-applicable")
     template = page_template(
-        "comparison.html", time=format_time, bandwidth=format_bandwidth, size=format_bytes, digits=digits
+        "comparison.html", time=format_time, bandwidth=format_bandwidth, size=format_bytes, digits=digits, share=_share
     )
     picture = _picture(fabric)
     ranking = comparison.ranking
+    best = ranking[0]
+    alike = [run for run in ranking if _note(run) == _note(best)]
     return template.render(
         comparison=comparison,
-        best=ranking[0],
+        best=best,
         ranking=ranking,
-        slower=next((run for run in ranking if run.time_ns >= SLOWER * ranking[0].time_ns), None),
+        apart=len(alike) < len(ranking),
+        slower=next((run for run in alike if run.time_ns >= SLOWER * best.time_ns), None),
         fabric=fabric,
         runs=[_entry(index, run, fabric) for index, run in enumerate(ranking)],
         bars=_bars(comparison),
@@ -80,12 +83,26 @@ def _entry(index: int, run: Run, fabric: Fabric) -> dict[str, Any]:
     busiest = int(links["busy_ns"].argmax())
     return {
         "run": run,
+        "note": _note(run),
         "colour": COLOURS[index % len(COLOURS)],
         "dash": DASHES[index // len(COLOURS) % len(DASHES)],
         "busiest": f"{names[links['from'][busiest]]} → {names[links['to'][busiest]]}",
         "busiest_utilization": float(links["utilization"][busiest]),
         "idle": int((links["bytes"] == 0).sum()),
     }
+
+
+def _note(run: Run) -> str:
+    """What the run does not do; nothing if it serves all ranks where the fabric has them."""
+    if not run.result.proof.complete:
+        return "incomplete"
+    if run.excluded_ranks:
+        return f"without rank {', '.join(map(str, run.excluded_ranks))}"
+    return "" if run.bound_of == ALL_RANKS else "ranks on other nodes"
+
+
+def _share(efficiency: float | None) -> str:
+    return "–" if efficiency is None else f"{digits(efficiency * 100)} %"
 
 
 def _cut(name: str) -> str:

@@ -2,15 +2,16 @@
 
 use crate::fabric::Fabric;
 use crate::system::System;
-use crate::units::{Bytes, Picos};
+use crate::units::Picos;
 
 /// Largest common denominator of rates kept exactly; together with [`MAX_EXACT_CAPACITY`] it keeps every product inside
 /// 128 bits.
 const MAX_EXACT_SCALE: u128 = 1 << 53;
 /// Largest capacity of one link kept exactly.
 const MAX_EXACT_CAPACITY: u128 = 1 << 40;
-/// Bits of precision of the fastest link where rates have to be rounded up.
-const ROUNDED_BITS: u32 = 32;
+/// Most bits of precision of the fastest link where rates have to be rounded up, and of all links together.
+const ROUNDED_BITS: u32 = 44;
+const ROUNDED_TOTAL_BITS: u32 = 60;
 
 /// Bytes that must cross some links, over the capacity of those links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub(super) struct Capacities {
 
 impl Capacities {
     /// Capacities of a fabric's links: exact if the rates have a common denominator of reasonable size, otherwise
-    /// rounded up (bounds stay valid) by less than one part in 2^31 of the fastest link. O(links).
+    /// rounded up (bounds stay valid) by less than one part in 2^38 of the fastest link. O(links).
     pub fn new(fabric: &Fabric, system: &System) -> Capacities {
         let rate_of = |link| {
             let (bytes, seconds) = system.payload_rate(link);
@@ -75,7 +76,7 @@ impl Capacities {
         let divisor = load.capacity * bytes;
         let time = match load.bytes.checked_mul(picos) {
             Some(product) => product / divisor,
-            // Only for links below a byte per second or so; rounds down further.
+            // Only for links below a kilobyte per second or so; rounds down further.
             None => (load.bytes / divisor).saturating_mul(picos),
         };
         Picos::try_from(time).unwrap_or(Picos::MAX)
@@ -104,7 +105,8 @@ fn rounded_up(rates: &[(u128, u128)]) -> Capacities {
     // floor(log2(rate)) is at least this for some link.
     let log2 = |x: u128| x.max(1).ilog2() as i64;
     let fastest = rates.iter().map(|&(bytes, picos)| log2(bytes) - log2(picos)).max();
-    let shift = (ROUNDED_BITS as i64 - fastest.unwrap_or(0)).clamp(0, 100) as u32;
+    let bits = ROUNDED_BITS.min(ROUNDED_TOTAL_BITS - rates.len().max(1).ilog2());
+    let shift = (i64::from(bits) - fastest.unwrap_or(0)).clamp(0, 100) as u32;
     let links = rates.iter().map(|&(bytes, picos)| (bytes << shift).div_ceil(picos).max(1));
     in_largest_unit(links.collect(), 1 << shift)
 }
@@ -118,12 +120,6 @@ fn in_largest_unit(mut links: Vec<u128>, picos: u128) -> Capacities {
 
 fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Sizes of the shards all ranks own, by rank, in bytes.
-pub(super) fn shards(ranks: usize, bytes: Bytes) -> Vec<u128> {
-    let length = |rank| crate::collective::shard(bytes, ranks, rank).1 as u128;
-    (0..ranks).map(length).collect()
 }
 
 #[cfg(test)]
@@ -171,7 +167,7 @@ mod tests {
             let (rate, seconds) = system.payload_rate(link);
             let exact = bytes * seconds * PICOS_PER_SECOND / rate;
             let time = capacities.time(Load { bytes, capacity }) as u128;
-            assert!(time <= exact && exact - time <= exact >> 31, "{time} {exact}");
+            assert!(time <= exact && exact - time <= exact >> 38, "{time} {exact}");
         }
     }
 

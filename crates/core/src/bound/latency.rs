@@ -1,26 +1,28 @@
 //! The latency bound: the smallest packet between the farthest ranks that must communicate.
 
 use super::paths::Paths;
-use crate::collective::{Collective, Kind, shard};
+use super::task::{Site, Task};
+use crate::collective::Kind;
 use crate::fabric::{Fabric, Link, LinkId};
 use crate::system::System;
-use crate::units::{Bytes, Picos};
+use crate::units::Picos;
 use std::collections::HashMap;
 
-/// Time until the last flit of the smallest packet has crossed the quickest path between the farthest ranks.
+/// Time until the last flit of the smallest packet has crossed the quickest path between the farthest ranks; zero if
+/// all are on one node.
 ///
 /// Every link of the path costs its latency and one flit; the remaining flits follow once, at the fastest link's pace
-/// (cut-through; store-and-forward only takes longer). O(ranks * links log nodes), less if links are alike.
-pub(super) fn latency(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> Picos {
-    let ranks = fabric.ranks() as u32;
-    let with_shard = || (0..ranks).filter(|&rank| shard(bytes, ranks as usize, rank as usize).1 > 0).collect();
-    let all = || (0..ranks).collect::<Vec<_>>();
-    let (senders, receivers) = match collective.kind {
+/// (cut-through; store-and-forward only takes longer). O(sites * links log nodes), less if links are alike.
+pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task) -> Picos {
+    let with_shard = || task.sites.iter().filter(|site| site.shards > 0).collect::<Vec<_>>();
+    let all = || task.sites.iter().collect::<Vec<_>>();
+    let root = || vec![&task.sites[task.root]];
+    let (senders, receivers) = match task.kind {
         Kind::AllReduce => (all(), all()),
         Kind::AllGather => (with_shard(), all()),
         Kind::ReduceScatter | Kind::AllToAll => (all(), with_shard()),
-        Kind::Broadcast => (vec![collective.root], all()),
-        Kind::Reduce => (all(), vec![collective.root]),
+        Kind::Broadcast => (root(), all()),
+        Kind::Reduce => (all(), root()),
     };
     let reversed = receivers.len() < senders.len();
     let (starts, ends) = if reversed { (receivers, senders) } else { (senders, receivers) };
@@ -33,11 +35,14 @@ pub(super) fn latency(fabric: &Fabric, system: &System, collective: Collective, 
     let flit_ps = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
     let hop = |link: &Link| system.latency_of(link).saturating_add(flit_ps(link));
     let paths = Paths::new(fabric, reversed, hop);
-    let farthest = |&start: &u32| {
-        let time = paths.from(fabric.node_of_rank(start));
-        ends.iter().map(|&end| time[fabric.node_of_rank(end) as usize]).max().unwrap_or(0)
+    let farthest = |start: &&Site| {
+        let time = paths.from(start.node);
+        ends.iter().map(|end| time[end.node as usize]).max().unwrap_or(0)
     };
     let head = starts.iter().map(farthest).max().unwrap_or(0);
+    if head == 0 {
+        return 0;
+    }
     let flit = fabric.links.iter().map(flit_ps).min().unwrap_or(0);
     let tail = flit.saturating_mul(system.packets(1).flits.saturating_sub(1));
     head.saturating_add(tail)

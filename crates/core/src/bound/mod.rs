@@ -1,14 +1,17 @@
 //! Lower bounds: how fast anything could be.
 //!
 //! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes, on
-//! switches that only forward. All are computed exactly, in integers, and rounded down to a picosecond.
+//! switches that only forward. All are computed in integers and rounded down to a picosecond. Cuts and strength are
+//! the exact optimum over all cuts and all partitions, except for AllToAll, whose worst cut is looked for.
 
+mod all_to_all;
 mod capacity;
 mod cut;
 mod latency;
 mod maxflow;
 mod paths;
 mod strength;
+mod task;
 mod volume;
 
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
@@ -16,10 +19,12 @@ pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmet
 use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
+use crate::schedule::Schedule;
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, Picos};
 use capacity::Capacities;
 use serde::Serialize;
+use task::Task;
 
 /// Lower bounds on the time of a collective; each holds for every schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,7 +35,7 @@ pub struct Bound {
     pub cut_ps: Picos,
     /// The smallest packet between the farthest ranks that must communicate.
     pub latency_ps: Picos,
-    /// AllReduce on symmetric fabrics without switches: bytes over rate times strength, exact for
+    /// AllReduce: bytes over rate times strength; on symmetric fabrics without switches no better bound exists for
     /// schedules that ship sums or copies.
     pub strength_ps: Option<Picos>,
     /// The largest of all.
@@ -55,22 +60,45 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, byt
         let message = format!("root {} is no rank; ranks are 0 to {}", collective.root, fabric.ranks() - 1);
         return Err(Error::new(Code::BadSpec, message));
     }
+    Ok(bound(fabric, system, &Task::new(fabric, collective, bytes)))
+}
+
+/// The lower bounds of what a schedule does: its collective among the ranks that it does not exclude, on the nodes
+/// where it places them. Excluded ranks may forward and add, for any schedule that is bounded. All are zero if these
+/// ranks share one node.
+///
+/// # Errors
+/// As [`Schedule::check`]; [`Code::BadFile`] if no rank takes part, or the root does not.
+pub fn of_schedule(fabric: &Fabric, system: &System, schedule: &Schedule) -> Result<Bound> {
+    Ok(bound(fabric, system, &Task::of_schedule(fabric, schedule)?))
+}
+
+/// What [`of_schedule`] bounds: `all-ranks` on the fabric's own nodes, as [`lower_bound`] does; `placement`, all ranks on
+/// other nodes; or `participants`, the ranks that the schedule does not exclude, wherever it has them.
+pub fn subject(schedule: &Schedule) -> &'static str {
+    match (schedule.excluded.is_empty(), schedule.placement.is_empty()) {
+        (true, true) => "all-ranks",
+        (true, false) => "placement",
+        (false, _) => "participants",
+    }
+}
+
+fn bound(fabric: &Fabric, system: &System, task: &Task) -> Bound {
     let capacities = Capacities::new(fabric, system);
-    let strength = match collective.kind {
-        Kind::AllReduce => strength::with_capacities(fabric, &capacities),
+    let strength_ps = match task.kind {
+        Kind::AllReduce => Some(capacities.time(strength::load(fabric, &capacities, task))),
         _ => None,
     };
-    let strength_ps = strength.map(|strength| capacities.time(strength.load(bytes)));
-    let cut_ps = capacities.time(cut::cut(fabric, &capacities, collective, bytes));
-    let volume_ps = capacities.time(volume::volume(fabric, &capacities, collective, bytes));
-    let latency_ps = latency::latency(fabric, system, collective, bytes);
+    let cut_ps = capacities.time(cut::cut(fabric, &capacities, task));
+    let volume_ps = capacities.time(volume::volume(fabric, &capacities, task));
+    let latency_ps = latency::latency(fabric, system, task);
     let mut largest = (strength_ps.unwrap_or(0), "strength");
     for next in [(cut_ps, "cut"), (volume_ps, "volume"), (latency_ps, "latency")] {
         if next.0 > largest.0 {
             largest = next;
         }
     }
-    Ok(Bound { volume_ps, cut_ps, latency_ps, strength_ps, time_ps: largest.0, binding: largest.1 })
+    Bound { volume_ps, cut_ps, latency_ps, strength_ps, time_ps: largest.0, binding: largest.1 }
 }
 
 #[cfg(test)]

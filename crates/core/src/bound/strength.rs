@@ -1,18 +1,23 @@
-//! The strength of a symmetric fabric: what AllReduce can reach on it.
+//! The strength of a fabric: what AllReduce can reach on it.
 //!
-//! Strength is the smallest, over all partitions of the nodes into two parts or more, of the capacity between parts
-//! over (parts - 1). An element must cross a partition of `k` parts `k - 1` times before any part can hold its sum and
-//! `k - 1` times after, and both directions of a link help, so D / strength bounds the time of AllReduce. A fractional
-//! packing of spanning trees reaches it (Tutte 1961, Nash-Williams 1961), so for schedules that ship sums or copies it
-//! is the optimum.
+//! Strength is the smallest, over all partitions of the sites into two parts or more, of the capacity between parts
+//! over (parts - 1). An element must leave parts of a partition into `k` parts `k - 1` times, in messages of their own,
+//! before any part can hold its sum, and must enter parts `k - 1` times after. What leaves a part crosses every node
+//! set that holds the part and no other site. So 2 (k - 1) D over the sum of the parts' least cuts bounds the time of
+//! AllReduce; the same holds for the least cuts of what enters. Without switches both sums are what all links between
+//! parts carry, in both directions; a fractional packing of spanning trees reaches the bound if the directions are
+//! alike (Tutte 1961, Nash-Williams 1961).
+//!
+//! A helper may add, so it is no switch but belongs to a part: here, to that of the nearest site.
 
 use super::capacity::{Capacities, Load};
 use super::maxflow::{FlowNetwork, UNLIMITED, spread};
+use super::task::Task;
 use crate::fabric::{Fabric, NodeId};
 use crate::system::System;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-/// The strength of a fabric, with the partition that attains it.
+/// The strength of a symmetric fabric without switches, with the partition that attains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strength {
     /// Capacity between parts, one direction of every link; on a uniform fabric the number of links. Otherwise in
@@ -24,58 +29,64 @@ pub struct Strength {
     pub part_of: Vec<u32>,
 }
 
-impl Strength {
-    /// Load of an AllReduce of `bytes` on the links between parts.
-    pub(super) fn load(&self, bytes: u64) -> Load {
-        Load { bytes: bytes as u128 * (self.parts - 1) as u128, capacity: self.crossing }
-    }
-}
-
 /// Neighbouring ranks and the capacity of all links between them, one direction.
 pub type Edge = (u32, u32, u128);
 
 /// The strength of a fabric; `None` unless [`symmetric_edges`] has its edges.
 pub fn strength(fabric: &Fabric, system: &System) -> Option<Strength> {
-    with_capacities(fabric, &Capacities::new(fabric, system))
-}
-
-/// [`strength`] with the capacities of the links known.
-pub(super) fn with_capacities(fabric: &Fabric, capacities: &Capacities) -> Option<Strength> {
-    Some(strength_of(fabric.ranks(), &edges(fabric, capacities)?))
+    Some(strength_of(fabric.ranks(), &symmetric_edges(fabric, system)?))
 }
 
 /// The strength of a connected graph of `nodes` nodes, at least 2.
-///
-/// Exact for any graph: Newton's iteration on the value from the partition into single nodes; each round finds the
-/// partition most below the value by Dilworth truncation (W. H. Cunningham, "Optimal attack and reinforcement of a
-/// network", J. ACM 1985), with one short maximum flow for every node.
 pub fn strength_of(nodes: usize, edges: &[Edge]) -> Strength {
     // Below, a node's number is its place in this order.
-    let mut place = vec![0; nodes];
-    for (at, node) in (0..).zip(spread(nodes as NodeId)) {
-        place[node as usize] = at;
-    }
+    let place = places(nodes);
     let placed = |&(a, b, capacity): &Edge| {
         let (a, b) = (place[a as usize], place[b as usize]);
         (a.max(b), a.min(b), capacity)
     };
-    let mut edges: Vec<Edge> = edges.iter().map(placed).collect();
-    edges.sort_unstable();
-    let mut best = evaluate(&edges, (0..nodes as u32).collect());
-    loop {
-        let found = evaluate(&edges, most_violated(nodes, &edges, &best));
-        if !found.load(1).exceeds(best.load(1)) {
-            let part_of = number(place.into_iter().map(|at| best.part_of[at as usize]).collect()).0;
-            return Strength { part_of, ..best };
-        }
-        best = found;
+    let mut arcs: Vec<Edge> = edges.iter().map(placed).collect();
+    arcs.sort_unstable();
+    let best = Cuts { sites: nodes, arcs, drains: vec![], excess: 0 }.weakest();
+    let part_of = number(place.into_iter().map(|at| best.part_of[at as usize]).collect()).0;
+    Strength { part_of, ..best }
+}
+
+/// Load of an AllReduce on the links between the parts of the weakest partition of its sites.
+pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load {
+    if task.sites.len() == 1 {
+        return Load::NONE;
     }
+    let load = |reversed: bool| {
+        let found = Cuts::new(fabric, capacities, task, reversed).weakest();
+        let load = Load { bytes: 2 * (found.parts - 1) as u128, capacity: found.crossing }.reduced();
+        Load { bytes: load.bytes * task.bytes as u128, ..load }
+    };
+    // Without switches all that enters a part leaves another.
+    let has_switches = task.sites.len() + task.helpers.len() < fabric.nodes.len();
+    if has_switches { load(false).max(load(true)) } else { load(false) }
+}
+
+/// The place of every node in [`spread`] order.
+fn places(nodes: usize) -> Vec<NodeId> {
+    let mut place = vec![0; nodes];
+    for (at, node) in (0..).zip(spread(nodes as NodeId)) {
+        place[node as usize] = at;
+    }
+    place
 }
 
 /// The edges of a fabric, parallel links merged, in a unit of their own (1 if all are alike); `None` if a node that is
 /// no rank has links, or two ranks are not joined equally fast both ways.
 pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
-    edges(fabric, &Capacities::new(fabric, system))
+    let mut joined: BTreeMap<(u32, u32), (u128, u128)> = BTreeMap::new();
+    for (link, capacity) in fabric.links.iter().zip(Capacities::new(fabric, system).links) {
+        let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
+        let both = joined.entry((from.min(to), from.max(to))).or_default();
+        *if from < to { &mut both.0 } else { &mut both.1 } += capacity;
+    }
+    let edge = |((low, high), (there, back))| (there == back).then_some((low, high, there));
+    joined.into_iter().map(edge).collect()
 }
 
 /// The capacities of the links that [`symmetric_edges`] merges into each edge: those of one direction, and of the other.
@@ -86,17 +97,6 @@ pub fn parallel_links(fabric: &Fabric, system: &System) -> Option<Vec<[Vec<u128>
         joined.entry((from.min(to), from.max(to))).or_default()[usize::from(from > to)].push(capacity);
     }
     Some(joined.into_values().collect())
-}
-
-fn edges(fabric: &Fabric, capacities: &Capacities) -> Option<Vec<Edge>> {
-    let mut joined: BTreeMap<(u32, u32), (u128, u128)> = BTreeMap::new();
-    for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
-        let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
-        let both = joined.entry((from.min(to), from.max(to))).or_default();
-        *if from < to { &mut both.0 } else { &mut both.1 } += capacity;
-    }
-    let edge = |((low, high), (there, back))| (there == back).then_some((low, high, there));
-    joined.into_iter().map(edge).collect()
 }
 
 /// Labels below the number of nodes, numbered by first appearance, and how many differ.
@@ -114,47 +114,143 @@ fn number(labels: Vec<u32>) -> (Vec<u32>, u32) {
     (labels.into_iter().map(renumber).collect(), parts)
 }
 
-/// A partition given by any labels below the number of nodes, with its parts counted and numbered.
-fn evaluate(edges: &[Edge], labels: Vec<u32>) -> Strength {
-    let (part_of, parts) = number(labels);
-    let apart = |edge: &&Edge| part_of[edge.0 as usize] != part_of[edge.1 as usize];
-    let crossing = edges.iter().filter(apart).map(|edge| edge.2).sum();
-    Strength { crossing, parts, part_of }
+/// The least capacity that leaves a set of sites, for every set, up to a term for each of its sites.
+///
+/// Moving such terms changes all partitions alike, so that links can be turned round: here no arc leads from a switch,
+/// or from a lower site, to a site. A set's capacity then does not depend on higher sites.
+#[derive(Debug)]
+struct Cuts {
+    sites: usize,
+    /// Arcs from sites to lower ones and to switches, and between switches. Switches are numbered after the sites.
+    arcs: Vec<Edge>,
+    /// What putting each switch into the set costs.
+    drains: Vec<u128>,
+    /// By how much this is too much, summed over all parts of any partition.
+    excess: u128,
 }
 
-/// A partition that minimises q * crossing - p * (parts - 1), where p / q is the strength of the `current` one.
-///
-/// Direct every edge to its lower node and let out(A) be what leaves A; the crossing capacity is the sum of out over
-/// all parts. So the task is to minimise a sum of f(A) = q * out(A) - p over partitions; f is submodular on sets that
-/// intersect, and the minimum equals the largest x(V) with x(A) <= f(A) for all A (Dilworth truncation). Greedily, node
-/// by node, x(v) is the smallest f(A) - x(A - v) over sets A of `v` and lower nodes; the sets that attain it are tight,
-/// tight sets that intersect have a tight union, and these unions are the partition.
-///
-/// The flow network carries all positive x at once: nodes with x > 0 supply x, nodes with x < 0 drain -x, and the
-/// inequalities say that this flow exists. For a new node, F = what it can ship on top; then x = F - p.
-fn most_violated(nodes: usize, edges: &[Edge], current: &Strength) -> Vec<u32> {
-    let (p, q) = (current.crossing, (current.parts - 1) as u128);
-    let sink = nodes as NodeId;
-    let mut arcs: Vec<_> = edges.iter().map(|&(high, low, capacity)| (high, low, q * capacity)).collect();
-    let drains = arcs.len();
-    arcs.extend((0..sink).map(|node| (node, sink, 0)));
-    let mut network = FlowNetwork::new(nodes + 1, &arcs);
-    let mut label: Vec<u32> = (0..sink).collect();
-    for node in 0..sink {
-        let shipped = network.augment(node, sink, UNLIMITED);
-        let mut joined = vec![false; node as usize + 1];
-        for other in (0..=node).filter(|&other| network.on_source_side(other)) {
-            joined[label[other as usize] as usize] = true;
-        }
-        for other in 0..=node as usize {
-            if joined[label[other] as usize] {
-                label[other] = node;
+impl Cuts {
+    /// Of what leaves sets of a task's sites, or enters them if `reversed`. O(links log links).
+    fn new(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bool) -> Cuts {
+        let sites = task.sites.len();
+        let (vertex_of, vertices) = vertices(fabric, task);
+        let mut joined: BTreeMap<(u32, u32), u128> = BTreeMap::new();
+        let (mut drains, mut excess) = (vec![0; vertices - sites], 0);
+        let is_site = |vertex: u32| (vertex as usize) < sites;
+        for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
+            let (from, to) = if reversed { (link.to, link.from) } else { (link.from, link.to) };
+            let (from, to) = (vertex_of[from as usize], vertex_of[to as usize]);
+            if from == to {
+                continue;
             }
+            let turned = is_site(to) && (from < to || !is_site(from));
+            if turned && !is_site(from) {
+                drains[from as usize - sites] += capacity;
+                excess += capacity;
+            }
+            *joined.entry(if turned { (to, from) } else { (from, to) }).or_default() += capacity;
         }
-        network.augment(sink, node, shipped.min(p));
-        if shipped < p {
-            network.set_capacity(drains + node as usize, p - shipped);
+        let arcs = joined.into_iter().map(|((from, to), capacity)| (from, to, capacity)).collect();
+        Cuts { sites, arcs, drains, excess }
+    }
+
+    /// The partition of the sites with the least capacity over (parts - 1); `crossing` is the sum over all parts, and
+    /// `part_of` goes by the sites' numbers here.
+    ///
+    /// Exact: Newton's iteration on the value from the partition into single sites; each round finds the partition
+    /// most below the value by Dilworth truncation (W. H. Cunningham, "Optimal attack and reinforcement of a network",
+    /// J. ACM 1985), with one short maximum flow for every site.
+    fn weakest(&self) -> Strength {
+        let singles = self.arcs.iter().filter(|arc| (arc.0 as usize) < self.sites).map(|arc| arc.2).sum::<u128>();
+        let parts = self.sites as u32;
+        let mut best = Strength { crossing: singles - self.excess, parts, part_of: (0..parts).collect() };
+        let load = |found: &Strength| Load { bytes: found.parts as u128 - 1, capacity: found.crossing };
+        loop {
+            let found = self.most_violated(&best);
+            if !load(&found).exceeds(load(&best)) {
+                return best;
+            }
+            best = found;
         }
     }
-    label
+
+    /// A partition that minimises q * crossing - p * (parts - 1), where p / q is the value of the `current` one.
+    ///
+    /// With c(A) the capacity of a set of sites A, the task is to minimise a sum of f(A) = q * c(A) - p over partitions;
+    /// f is submodular on sets that intersect, and the minimum equals the largest x(V) with x(A) <= f(A) for all A
+    /// (Dilworth truncation). Greedily, site by site, x(v) is the smallest f(A) - x(A - v) over sets A of `v` and lower
+    /// sites; the sets that attain it are tight, tight sets that intersect have a tight union, and these unions are the
+    /// partition.
+    ///
+    /// The flow network carries all positive x at once: sites with x > 0 supply x, sites with x < 0 drain -x, and the
+    /// inequalities say that this flow exists. For a new site, F = what it can ship on top; then x = F - p.
+    fn most_violated(&self, current: &Strength) -> Strength {
+        let (p, q) = (current.crossing, (current.parts - 1) as u128);
+        let sites = self.sites as NodeId;
+        let sink = sites + self.drains.len() as NodeId;
+        let mut arcs: Vec<_> =
+            (sites..sink).zip(&self.drains).map(|(switch, &drain)| (switch, sink, q * drain)).collect();
+        arcs.extend(self.arcs.iter().map(|&(from, to, capacity)| (from, to, q * capacity)));
+        let drains = arcs.len();
+        arcs.extend((0..sites).map(|site| (site, sink, 0)));
+        let mut network = FlowNetwork::new(sink as usize + 1, &arcs);
+        let mut label: Vec<u32> = (0..sites).collect();
+        let mut total = 0;
+        for site in 0..sites {
+            let shipped = network.augment(site, sink, UNLIMITED);
+            total += shipped;
+            let mut joined = vec![false; site as usize + 1];
+            for other in (0..=site).filter(|&other| network.on_source_side(other)) {
+                joined[label[other as usize] as usize] = true;
+            }
+            for other in 0..=site as usize {
+                if joined[label[other] as usize] {
+                    label[other] = site;
+                }
+            }
+            network.augment(sink, site, shipped.min(p));
+            if shipped < p {
+                network.set_capacity(drains + site as usize, p - shipped);
+            }
+        }
+        // All parts are tight: x(V), which is the shipped flow less p a site, is q * crossing less p a part.
+        let (part_of, parts) = number(label);
+        Strength { crossing: (total - p * (sites - parts) as u128) / q - self.excess, parts, part_of }
+    }
+}
+
+/// A number for every node, sites first in the order of [`places`], and how many there are. Helpers have that of the
+/// site from which the fewest links lead to or from them.
+fn vertices(fabric: &Fabric, task: &Task) -> (Vec<u32>, usize) {
+    const NONE: u32 = u32::MAX;
+    let mut vertex_of = vec![NONE; fabric.nodes.len()];
+    for (site, place) in task.sites.iter().zip(places(task.sites.len())) {
+        vertex_of[site.node as usize] = place;
+    }
+    let mut nearest = vertex_of.clone();
+    if !task.helpers.is_empty() {
+        let mut neighbours = vec![Vec::new(); fabric.nodes.len()];
+        for link in &fabric.links {
+            neighbours[link.from as usize].push(link.to);
+            neighbours[link.to as usize].push(link.from);
+        }
+        let mut queue: VecDeque<NodeId> = task.sites.iter().map(|site| site.node).collect();
+        while let Some(node) = queue.pop_front() {
+            for &next in &neighbours[node as usize] {
+                if nearest[next as usize] == NONE {
+                    nearest[next as usize] = nearest[node as usize];
+                    queue.push_back(next);
+                }
+            }
+        }
+    }
+    for &helper in &task.helpers {
+        vertex_of[helper as usize] = nearest[helper as usize];
+    }
+    let mut vertices = task.sites.len() as u32;
+    for vertex in vertex_of.iter_mut().filter(|vertex| **vertex == NONE) {
+        *vertex = vertices;
+        vertices += 1;
+    }
+    (vertex_of, vertices as usize)
 }
