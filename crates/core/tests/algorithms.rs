@@ -263,7 +263,7 @@ fn what_does_not_fit_memory_is_refused_at_once() {
     let system = System::preset("generic").unwrap();
     for (fabric, spec, what) in [
         ("ring:4096", "multitree", "transfers"),
-        ("ring:1024", "direct", "links on its routes"),
+        ("ring:1024", "direct", "dependencies"),
         ("fc:600", "direct", "dependencies"),
     ] {
         let fabric = Fabric::parse(fabric).unwrap();
