@@ -21,19 +21,6 @@ impl Budget {
         Budget { most, unit, next_look: FIRST_LOOK }
     }
 
-    /// Refuses work that is known before it begins and none of which will be skipped.
-    ///
-    /// # Errors
-    /// [`Code::TooLarge`] past the most.
-    pub fn expect(&self, work: u128) -> Result<()> {
-        if work <= self.most.into() {
-            return Ok(());
-        }
-        let Budget { most, unit, .. } = self;
-        let what = format!("the run would take {work} {unit} (at most {most}); use larger chunks or less data");
-        Err(Error::new(Code::TooLarge, what))
-    }
-
     /// Judges a run that has taken `work` for a `share` (0 to 1) of all.
     ///
     /// # Errors
@@ -70,6 +57,5 @@ mod tests {
         // Not looked at again before the work has doubled.
         assert!(budget.judge(FIRST_LOOK + 1, 0.0).is_ok());
         assert_eq!(budget.judge(2 * FIRST_LOOK, 0.4).unwrap_err().code, Code::TooLarge);
-        assert!(Budget::new(9, "events").expect(9).is_ok() && Budget::new(9, "events").expect(10).is_err());
     }
 }

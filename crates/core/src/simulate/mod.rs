@@ -77,7 +77,7 @@ pub fn simulate(
 ) -> Result<SimulationResult> {
     let plan = plan::Plan::new(fabric, schedule, system)?;
     let engine: &dyn Engine = match fidelity {
-        Fidelity::AlphaBeta => &alpha_beta::AlphaBeta,
+        Fidelity::AlphaBeta => &alpha_beta::AlphaBeta::default(),
         Fidelity::Packet => &packet::Packet::default(),
         Fidelity::Flit => &flit::Flit::default(),
     };

@@ -7,9 +7,11 @@
 //! often as it is certain to repeat (see [`Endpoints::periods_ahead`]).
 
 use super::endpoints::{Carrier, Endpoints};
+use super::plan::Plan;
 use super::recorder::Traffic;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
@@ -18,11 +20,41 @@ pub trait Recurrent: Carrier {
     /// Appends all that decides what happens next, with times relative to `now`.
     fn write_state(&self, now: Ticks, state: &mut Vec<u64>);
 
-    /// Makes everything happen later by `by`.
-    fn delay(&mut self, by: Ticks);
+    /// Makes everything happen later by `by`, and `chunks` further of each transfer.
+    fn delay(&mut self, by: Ticks, chunks: &[u64]);
+
+    /// For how many more periods, in each of which `moved` chunks of each transfer start, its own order stays.
+    fn periods_ahead(&self, _moved: &[u64]) -> u64 {
+        u64::MAX
+    }
 
     /// What it records.
     fn traffic(&mut self) -> &mut Traffic;
+}
+
+/// Place of a message in the order of service: phase, slot, transfer.
+pub type Turn = (u32, u64, TransferId);
+
+/// For how many more periods, in each of which `moved` chunks of each transfer are served, turns keep their order.
+pub fn order_ahead(turns: &[Turn], moved: &[u64], plan: &Plan) -> u64 {
+    let shift = |id: TransferId| moved[id as usize] * plan.jobs[id as usize].stride;
+    let mut moving = turns.iter().filter(|turn| moved[turn.2 as usize] > 0);
+    let Some(&(phase, mut last, id)) = moving.next() else { return u64::MAX };
+    let each = shift(id);
+    for &(other, slot, id) in moving {
+        if (other, shift(id)) != (phase, each) {
+            return 0;
+        }
+        last = last.max(slot);
+    }
+    let still = turns.iter().filter(|turn| moved[turn.2 as usize] == 0);
+    // What does not move must stay behind what does.
+    let behind = |&(other, slot, _): &Turn| match other.cmp(&phase) {
+        Ordering::Less => 0,
+        Ordering::Equal => (slot.saturating_sub(last + 1) / each).saturating_sub(1),
+        Ordering::Greater => u64::MAX,
+    };
+    still.map(behind).min().unwrap_or(u64::MAX)
 }
 
 /// Fewest chunks a transfer must have left to be worth watching.
@@ -133,12 +165,15 @@ impl Periods {
     /// Skips what is certain to repeat the trial, if it was a period.
     fn finish(&mut self, trial: Trial, now: Ticks, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
         let same = trial.state == self.state;
-        let periods = if same { endpoints.periods_ahead(&trial.started) } else { 0 };
+        let moved: Vec<u64> =
+            endpoints.started().iter().zip(&trial.started).map(|(now, before)| now - before).collect();
+        let periods = if same { endpoints.periods_ahead(&moved).min(network.periods_ahead(&moved)) } else { 0 };
         if periods > 0 {
             let period = now - trial.start;
-            endpoints.repeat(periods, period, &trial.started);
+            let chunks: Vec<u64> = moved.iter().map(|moved| periods * moved).collect();
+            endpoints.repeat(periods, period, &chunks);
             network.traffic().repeat(periods, period);
-            network.delay(periods * period);
+            network.delay(periods * period, &chunks);
             self.beat = self.watched.map_or(0, |id| endpoints.chunks_applied(id));
         } else {
             endpoints.discard_period();

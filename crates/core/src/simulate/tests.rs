@@ -3,6 +3,7 @@
 mod fast_links;
 mod runs;
 
+use super::alpha_beta::AlphaBeta;
 use super::flit::Flit;
 use super::packet::Packet;
 use super::plan::Plan;
@@ -206,15 +207,19 @@ fn a_stall_names_the_chain_of_waits() {
 
 #[test]
 fn runs_can_be_interrupted_and_report_progress() {
-    let fabric = Fabric::parse("mesh:4x4").unwrap();
-    // A long run each: many messages, and packets without a period.
-    for (fidelity, name) in [(Fidelity::AlphaBeta, "tto"), (Fidelity::Packet, "dbtree")] {
-        let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 28, name).unwrap();
+    // Two long runs without a period: many single messages, and packets that pile up.
+    for (spec, fidelity, name, kind) in [
+        ("mesh:16x16", Fidelity::AlphaBeta, "direct", Kind::AllToAll),
+        ("mesh:4x4", Fidelity::Packet, "dbtree", Kind::AllReduce),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &tto(), Collective::new(kind), 1 << 28, name).unwrap();
         let mut shares = vec![];
         let error = simulate(&fabric, &schedule, &tto(), fidelity, &mut |share| {
             shares.push(share);
             shares.len() < 3
         })
+        .map(|result| result.events)
         .unwrap_err();
         assert_eq!(error.code, Code::Interrupted);
         assert!(shares.windows(2).all(|pair| pair[0] < pair[1]) && shares.len() == 3, "{shares:?}");
@@ -222,7 +227,7 @@ fn runs_can_be_interrupted_and_report_progress() {
 }
 
 #[test]
-fn hopeless_runs_are_refused_before_they_start() {
+fn hopeless_runs_are_refused() {
     let fabric = Fabric::parse("mesh:8x8").unwrap();
     let build = |spec| algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 50, spec).unwrap();
     let direct = simulate(&fabric, &build("direct"), &tto(), Fidelity::Packet, &mut |_| true).unwrap_err();
@@ -253,8 +258,9 @@ fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [Simulati
 /// unless both fail in the same way.
 fn fast_forward(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> Option<[u64; 2]> {
     let run = |skip_periods| match fidelity {
+        Fidelity::AlphaBeta => result(fabric, schedule, system, &AlphaBeta { skip_periods }),
         Fidelity::Flit => result(fabric, schedule, system, &Flit { skip_periods }),
-        _ => result(fabric, schedule, system, &Packet { merge_runs: true, skip_periods }),
+        Fidelity::Packet => result(fabric, schedule, system, &Packet { merge_runs: true, skip_periods }),
     };
     let what = || format!("{} on {}, {} B, system {}", schedule.algorithm, fabric.name, schedule.bytes, system.name);
     match (run(true), run(false)) {
@@ -369,6 +375,7 @@ proptest! {
     #[test]
     fn skipped_periods_change_nothing((fabric, schedule) in random_schedule(1..200, 100)) {
         for system in ["tto", "generic"].map(|name| System::preset(name).unwrap()) {
+            fast_forward(&fabric, &schedule, &system, Fidelity::AlphaBeta);
             fast_forward(&fabric, &schedule, &system, Fidelity::Packet);
         }
     }
@@ -448,6 +455,7 @@ fn skipped_periods_change_no_result_of_any_algorithm() {
                     let system = System::preset(system).unwrap();
                     let collective = Collective::new(Kind::AllReduce);
                     if let Ok(schedule) = algorithm::build(&fabric, &system, collective, bytes, spec) {
+                        fast_forward(&fabric, &schedule, &system, Fidelity::AlphaBeta);
                         fast_forward(&fabric, &schedule, &system, Fidelity::Packet);
                     }
                 }
@@ -480,13 +488,17 @@ fn skipped_periods_change_no_flit_of_any_algorithm() {
 
 #[test]
 fn long_runs_are_periodic() {
-    use Fidelity::{Flit, Packet};
+    use Fidelity::{AlphaBeta, Flit, Packet};
     for (fabric, algorithm, fidelity, bytes, share) in [
         ("mesh:4x4", "tto", Packet, 1 << 28, 0.1),
         ("mesh:5x5", "tto:barrier=no", Packet, 1 << 28, 0.1),
         ("mesh:4x4", "direct", Packet, 1 << 28, 0.1),
         ("mesh:5x5", "direct", Packet, 1 << 28, 0.1),
         ("mesh:4x4", "halving-doubling", Packet, 1 << 28, 0.2),
+        ("mesh:4x4", "tto", AlphaBeta, 1 << 28, 0.1),
+        ("mesh:4x4", "direct", AlphaBeta, 1 << 28, 0.1),
+        ("mesh:4x4", "combs", AlphaBeta, 1 << 28, 0.2),
+        ("mesh:4x4", "halving-doubling", AlphaBeta, 1 << 28, 0.1),
         ("mesh:4x4", "tto", Flit, 1 << 26, 0.1),
         ("mesh:5x5", "tto:barrier=no", Flit, 1 << 26, 0.1),
     ] {

@@ -2,12 +2,10 @@
 
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use crate::simulate::period::Turn;
 use crate::simulate::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-/// Place of a message in the order of service: phase, slot, transfer.
-pub type Turn = (u32, u64, TransferId);
 
 /// A message in front of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,11 +28,11 @@ pub struct Link {
     /// When what it has served is through.
     pub free_at: Ticks,
     /// Transfers whose first chunk is to be served, in order.
-    first: VecDeque<TransferId>,
+    pub first: VecDeque<TransferId>,
     /// Next chunks of the others, by stride: what is served in order comes back in order.
-    next: Vec<(u64, VecDeque<Turn>)>,
+    pub next: Vec<(u64, VecDeque<Turn>)>,
     /// Messages that wait for their turn.
-    waiting: BinaryHeap<Reverse<Message>>,
+    pub waiting: BinaryHeap<Reverse<Message>>,
 }
 
 impl Link {

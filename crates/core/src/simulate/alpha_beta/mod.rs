@@ -7,9 +7,11 @@
 //! the messages under way.
 
 mod link;
+mod periodic;
 
 use super::budget::Budget;
 use super::endpoints::{Carrier, Endpoints};
+use super::period::Periods;
 use super::plan::Plan;
 use super::recorder::{Recorder, Traffic};
 use super::{Engine, Progress};
@@ -20,21 +22,30 @@ use link::{Link, Message};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Most messages of one run: minutes.
-const MAX_MESSAGES: u64 = 4_000_000_000;
+/// Most events of one run: minutes.
+const MAX_EVENTS: u64 = 8_000_000_000;
 
 /// See the module.
-pub struct AlphaBeta;
+pub struct AlphaBeta {
+    /// Whether whole periods are skipped; never changes a result.
+    pub skip_periods: bool,
+}
+
+impl Default for AlphaBeta {
+    fn default() -> Self {
+        AlphaBeta { skip_periods: true }
+    }
+}
 
 impl Engine for AlphaBeta {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        Budget::new(MAX_MESSAGES, "messages").expect(plan.messages().into())?;
         let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.hand_off, Issue::Links);
         let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces());
-        let (mut now, mut events) = (0, 0u64);
+        let mut periods = self.skip_periods.then(Periods::new);
+        let (mut now, mut events, mut budget) = (0, 0u64, Budget::new(MAX_EVENTS, "events"));
         endpoints.begin(&mut network);
+        network.tell(&mut endpoints);
         loop {
-            network.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
             let departure = network.departures.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at);
             now = match departure.min(endpoints.next_at()) {
                 Ticks::MAX => break,
@@ -43,12 +54,21 @@ impl Engine for AlphaBeta {
             if departure == now {
                 let interface = network.depart();
                 endpoints.departed(interface, now, &mut network);
+                network.tell(&mut endpoints);
             } else {
                 endpoints.step(&mut network);
+                network.tell(&mut endpoints);
+                if let Some(periods) = &mut periods {
+                    periods.look(now, events, &mut endpoints, &mut network);
+                }
             }
             events += 1;
-            if events.is_multiple_of(1 << 16) && !progress(endpoints.progress()) {
-                return Err(Error::new(Code::Interrupted, "interrupted"));
+            if events.is_multiple_of(1 << 13) {
+                let share = endpoints.progress();
+                budget.judge(events, share)?;
+                if !progress(share) {
+                    return Err(Error::new(Code::Interrupted, "interrupted"));
+                }
             }
         }
         endpoints.finish(now)?;
@@ -106,6 +126,11 @@ impl<'a> Network<'a> {
             moving: vec![],
             arrivals: vec![],
         }
+    }
+
+    /// Tells the ranks what was timed.
+    fn tell(&mut self, endpoints: &mut Endpoints) {
+        self.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
     }
 
     /// The interface that a message leaves next.

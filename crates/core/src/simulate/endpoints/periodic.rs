@@ -3,6 +3,7 @@
 use super::{Endpoints, Event};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use crate::simulate::period::{Turn, order_ahead};
 use std::cmp::Reverse;
 
 impl Endpoints<'_> {
@@ -65,56 +66,36 @@ impl Endpoints<'_> {
         state.push(self.gate as u64);
     }
 
-    /// How many more periods like that since `before` (chunks started of each transfer), at both
+    /// How many more periods like one in which `moved` chunks of each transfer started, at both
     /// ends of which the state was the same, are certain to follow: no transfer comes to its last
     /// chunk, no order in a queue changes and no dependency is met or missed that was not.
-    pub fn periods_ahead(&self, before: &[u64]) -> u64 {
-        let moved = |id: TransferId| self.started[id as usize] - before[id as usize];
+    pub fn periods_ahead(&self, moved: &[u64]) -> u64 {
         let mut periods = u64::MAX;
         for queue in &self.queues {
-            let entries = || queue.heap.iter().map(|&Reverse(entry)| entry);
-            let open = |&Reverse((phase, _, id)): &Reverse<(u32, u64, TransferId)>| (phase < self.gate).then_some(id);
+            let turns: Vec<Turn> = queue.heap.iter().map(|&Reverse(turn)| turn).collect();
+            periods = periods.min(order_ahead(&turns, moved, self.plan));
+            let open = |&Reverse((phase, _, id)): &Reverse<Turn>| (phase < self.gate).then_some(id);
             let head = queue.heap.peek().and_then(open);
-            let mut moving = entries().filter(|&(_, _, id)| moved(id) > 0);
-            if let Some((phase, slot, id)) = moving.next() {
-                let shift = |id| moved(id) * self.plan.jobs[id as usize].stride;
-                let each = shift(id);
-                let mut last = slot;
-                for (other_phase, slot, id) in moving {
-                    if (other_phase, shift(id)) != (phase, each) {
-                        return 0;
-                    }
-                    last = last.max(slot);
-                }
-                for (_, slot, _) in entries().filter(|&(p, _, id)| p <= phase && moved(id) == 0) {
-                    // It must stay behind those that move.
-                    periods = periods.min((slot.saturating_sub(last + 1) / each).saturating_sub(1));
-                }
-                if entries().any(|(p, _, _)| p < phase) {
-                    return 0;
-                }
-            }
-            for id in queue.slot.iter().copied().chain(head).filter(|&id| moved(id) == 0) {
-                periods = periods.min(self.data_ahead(id, before));
+            for id in queue.slot.iter().copied().chain(head).filter(|&id| moved[id as usize] == 0) {
+                periods = periods.min(self.data_ahead(id, moved));
             }
         }
-        for (id, job) in (0..).zip(&self.plan.jobs) {
-            if moved(id) > 0 {
-                periods = periods.min(job.chunks.saturating_sub(self.started[id as usize] + 2) / moved(id));
-                periods = periods.min(self.data_ahead(id, before));
+        for (id, (job, &each)) in (0..).zip(self.plan.jobs.iter().zip(moved)) {
+            if each > 0 {
+                periods = periods.min(job.chunks.saturating_sub(self.started[id as usize] + 2) / each);
+                periods = periods.min(self.data_ahead(id, moved));
             }
         }
         periods
     }
 
     /// The part of [`Endpoints::periods_ahead`] that dependencies of a transfer decide.
-    fn data_ahead(&self, id: TransferId, before: &[u64]) -> u64 {
+    fn data_ahead(&self, id: TransferId, moved: &[u64]) -> u64 {
         let job = &self.plan.jobs[id as usize];
-        let moved = |id: TransferId| self.started[id as usize] - before[id as usize];
-        let each = moved(id);
+        let each = moved[id as usize];
         let mut periods = u64::MAX;
         for &other in &self.plan.after[job.after.clone()] {
-            let other_each = moved(other);
+            let other_each = moved[other as usize];
             if other_each == each {
                 continue;
             }
@@ -141,10 +122,10 @@ impl Endpoints<'_> {
         self.deliveries.discard_period();
     }
 
-    /// Adds what was recorded `periods` times, each `period` later, and goes on from there.
-    pub fn repeat(&mut self, periods: u64, period: Ticks, before: &[u64]) {
+    /// Adds what was recorded `periods` times, each `period` later, and goes on from there, `chunks` further of each
+    /// transfer.
+    pub fn repeat(&mut self, periods: u64, period: Ticks, chunks: &[u64]) {
         self.deliveries.repeat(self.plan, periods, period);
-        let chunks: Vec<u64> = self.started.iter().zip(before).map(|(now, before)| periods * (now - before)).collect();
         for (id, job) in self.plan.jobs.iter().enumerate() {
             self.started[id] += chunks[id];
             self.applied[id] += chunks[id];

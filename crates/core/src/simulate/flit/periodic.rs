@@ -17,7 +17,7 @@ impl Recurrent for Interfaces<'_> {
         self.network.write_state(now / period, state);
     }
 
-    fn delay(&mut self, by: Ticks) {
+    fn delay(&mut self, by: Ticks, _chunks: &[u64]) {
         self.network.delay(by / self.period());
     }
 

@@ -32,7 +32,7 @@ impl Recurrent for Network<'_> {
         }
     }
 
-    fn delay(&mut self, by: Ticks) {
+    fn delay(&mut self, by: Ticks, _chunks: &[u64]) {
         self.events.delay(by);
         self.links.iter_mut().filter_map(|link| link.service.as_mut()).for_each(|service| service.start += by);
     }
