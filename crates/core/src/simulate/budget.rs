@@ -4,6 +4,7 @@
 //! share that is done.
 
 use crate::error::{Code, Error, Result};
+use crate::watch::Progress;
 
 /// Work before the first look: about a second, by which time most runs have found their period.
 const FIRST_LOOK: u64 = 1 << 26;
@@ -21,12 +22,14 @@ impl Budget {
         Budget { most, unit, next_look: FIRST_LOOK }
     }
 
-    /// Judges a run that has taken `work` for a `share` (0 to 1) of all.
+    /// Reports that a run has taken `work` for a `share` (0 to 1) of all, and judges it.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] if the whole run would take too much.
-    #[inline]
-    pub fn judge(&mut self, work: u64, share: f64) -> Result<()> {
+    /// [`Code::Interrupted`] if `progress` says so, [`Code::TooLarge`] if the whole run would take too much.
+    pub fn judge(&mut self, work: u64, share: f64, progress: &mut Progress) -> Result<()> {
+        if !progress(share) {
+            return Err(Error::new(Code::Interrupted, "interrupted"));
+        }
         if work < self.next_look {
             return Ok(());
         }
@@ -52,10 +55,11 @@ mod tests {
     #[test]
     fn judged_by_the_share_that_is_done() {
         let mut budget = Budget::new(4 * FIRST_LOOK, "events");
-        assert!(budget.judge(FIRST_LOOK - 1, 0.0).is_ok());
-        assert!(budget.judge(FIRST_LOOK, 0.25).is_ok());
+        let mut judge = |work, share| budget.judge(work, share, &mut |_| true);
+        assert!(judge(FIRST_LOOK - 1, 0.0).is_ok() && judge(FIRST_LOOK, 0.25).is_ok());
         // Not looked at again before the work has doubled.
-        assert!(budget.judge(FIRST_LOOK + 1, 0.0).is_ok());
-        assert_eq!(budget.judge(2 * FIRST_LOOK, 0.4).unwrap_err().code, Code::TooLarge);
+        assert!(judge(FIRST_LOOK + 1, 0.0).is_ok());
+        assert_eq!(judge(2 * FIRST_LOOK, 0.4).unwrap_err().code, Code::TooLarge);
+        assert_eq!(budget.judge(0, 0.0, &mut |_| false).unwrap_err().code, Code::Interrupted);
     }
 }

@@ -15,7 +15,7 @@ use super::period::Periods;
 use super::plan::Plan;
 use super::recorder::{Recorder, Traffic};
 use super::{Engine, Progress};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::schedule::{Issue, TransferId};
 use crate::simulate::clock::Ticks;
 use link::{Link, Message};
@@ -64,11 +64,7 @@ impl Engine for AlphaBeta {
             }
             events += 1;
             if events.is_multiple_of(1 << 13) {
-                let share = endpoints.progress();
-                budget.judge(events, share)?;
-                if !progress(share) {
-                    return Err(Error::new(Code::Interrupted, "interrupted"));
-                }
+                budget.judge(events, endpoints.progress(), progress)?;
             }
         }
         endpoints.finish(now)?;

@@ -66,11 +66,7 @@ impl Engine for Flit {
             }
             steps += 1;
             if steps.is_multiple_of(1 << 14) {
-                let share = endpoints.progress();
-                budget.judge(carrier.network.flit_hops, share)?;
-                if !progress(share) {
-                    return Err(Error::new(Code::Interrupted, "interrupted"));
-                }
+                budget.judge(carrier.network.flit_hops, endpoints.progress(), progress)?;
             }
         }
         let network = &mut carrier.network;

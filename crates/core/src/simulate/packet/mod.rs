@@ -73,11 +73,7 @@ impl Engine for Packet {
             }
             events += 1;
             if events.is_multiple_of(1 << 13) {
-                let share = endpoints.progress();
-                budget.judge(events, share)?;
-                if !progress(share) {
-                    return Err(Error::new(Code::Interrupted, "interrupted"));
-                }
+                budget.judge(events, endpoints.progress(), progress)?;
             }
         }
         endpoints.finish(network.now)?;
