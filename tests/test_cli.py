@@ -47,12 +47,29 @@ RUN_KEYS = {
     "first_chunk_ns": float,
     "last_chunk_ns": float,
     "bound": dict,
+    "rounded_rates": list,
 }
 
 
 def antiphon_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "antiphon", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_rates_that_a_clock_rounds_are_said(commands: Any) -> None:
+    simulate = ("simulate", "fc:2@900/5ns", "direct", *SMALL, "--system")
+    assert commands.document(*simulate, "tto")["rounded_rates"] == [{"rate_gb_per_s": 900, "effective_gb_per_s": 512}]
+    assert commands.document(*simulate, "generic")["rounded_rates"] == []
+    assert "links of 900 GB/s carry 512" in commands.invoke(*simulate, "tto").output
+
+
+def test_building_and_proving_are_reported() -> None:
+    fabric = antiphon.Fabric("mesh:4x4")
+    seen: list[str] = []
+    antiphon.compare(fabric, bytes="64KiB", algorithms="ring", progress=lambda name, share: seen.append(name))
+    assert (seen[0], seen[-1]) == ("ring (building)", "ring")
+    with pytest.raises(ZeroDivisionError):
+        antiphon.build(antiphon.Fabric("switch:512"), "ring", progress=lambda share: 1 / 0)
 
 
 def test_compare(commands: Any) -> None:

@@ -79,6 +79,15 @@ class Run:
         participants = self.ranks - len(self.excluded_ranks)
         return self.algorithm_bandwidth_gb_per_s * bus_factor(self.collective, participants)
 
+    @property
+    def rounding(self) -> str:
+        """What the clock of the system makes of the rates of links, in a sentence; empty if it changes none."""
+        if not self.rounded_rates:
+            return ""
+        rates = ", ".join(f"{rate:.6g} GB/s carry {effective:.4g}" for rate, effective in self.rounded_rates[:4])
+        more = "" if len(self.rounded_rates) <= 4 else ", ..."
+        return f"System {self.system.name} sends a flit in whole clock cycles: links of {rates}{more}."
+
     def to_dict(self) -> dict[str, Any]:
         """The run as documented in docs/json.md, without its tables."""
         result, bound = self.result, self.bound

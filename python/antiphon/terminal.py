@@ -150,12 +150,8 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
 
 
 def _print_rounding(console: Console, run: antiphon.Run) -> None:
-    """What a clock makes of the rates of links, if it changes any."""
-    if run.rounded_rates:
-        rates = ", ".join(f"{rate:.6g} GB/s carry {effective:.4g}" for rate, effective in run.rounded_rates[:4])
-        more = "" if len(run.rounded_rates) <= 4 else ", ..."
-        text = f"System {run.system.name} sends a flit in whole clock cycles: links of {rates}{more}."
-        console.print(text, style="dim", soft_wrap=True)
+    if run.rounding:
+        console.print(run.rounding, style="dim", soft_wrap=True)
 
 
 def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:

@@ -170,3 +170,10 @@ def test_needs_a_run() -> None:
     fabric = antiphon.Fabric("switch:4")
     with pytest.raises(antiphon.AntiphonError, match="at least one run"):
         render(fabric, antiphon.compare(fabric, algorithms=[]))
+
+
+def test_rates_that_a_clock_rounds_are_said() -> None:
+    fabric = antiphon.Fabric("fc:2@900/5ns")
+    for system, said in (("tto", True), ("generic", False)):
+        text = Page(render(fabric, antiphon.compare(fabric, bytes="1MiB", algorithms="direct", system=system))).text
+        assert ("links of 900 GB/s carry 512" in text) is said
