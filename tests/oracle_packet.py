@@ -1,6 +1,7 @@
-"""A packet simulator written from docs/simulation.md and docs/schedule.md alone, one event a packet and link.
+"""A packet simulator with the rules as docs/simulation.md states them, one event a packet and link.
 
-It shares nothing with the core and is the reference of ``test_oracle_packet.py``. Times are integers, in ticks.
+First written from the core, with which it shares no code; the reference of ``test_oracle_packet.py``. Times are
+integers, in ticks. Neither parallel links that act together nor ranks that share a node are in it.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ class Simulator:
         self.queue_of: list[int] = []
         own = min(system["interface"]["count"], schedule["interfaces"] or inf)
         if not self.by_link:
-            for rank in range(schedule["ranks"]):
-                self.add_queue(rank, own)
+            for _ in range(schedule["ranks"]):
+                self.add_queue(own)
         of_link: dict[int, int] = {}
         for transfer in self.transfers:
             first = transfer["route"][0]
             if self.by_link and first not in of_link:
-                of_link[first] = self.add_queue(transfer["from"], 1)
+                of_link[first] = self.add_queue(1)
             self.queue_of.append(of_link[first] if self.by_link else transfer["from"])
         for id_, transfer in enumerate(self.transfers):
             todo = self.queues[self.queue_of[id_]]["todo"]
@@ -82,11 +83,11 @@ class Simulator:
         picoseconds = 0 if rate is None else -(-bytes_ * 10**12 // rate)
         return -(-picoseconds // clock) * clock << self.bits
 
-    def add_queue(self, rank: int, interfaces: int) -> int:
+    def add_queue(self, interfaces: int) -> int:
         mine = range(len(self.interfaces), len(self.interfaces) + interfaces)
         self.interfaces += [Interface(self.system["interface"]["virtual_channels"]) for _ in mine]
         busy = dict.fromkeys(mine, 0)
-        self.queues.append({"rank": rank, "todo": [], "slot": [], "out": 0, "mine": mine, "busy": busy})
+        self.queues.append({"todo": [], "slot": [], "out": 0, "mine": mine, "busy": busy})
         return len(self.queues) - 1
 
     def push(self, at: int, kind: int, number: int, what: Any = None) -> None:
@@ -154,7 +155,7 @@ class Simulator:
             self.push(at, ARRIVAL, transfer, (hop + 1, last))
         self.service[link] = None
         self.serve(link)
-        if message is not None:
+        if message is not None and (last or interface.backlog == self.system["interface"]["depth_packets"]):
             self.advance(next(q for q, queue in enumerate(self.queues) if source[0] in queue["mine"]))
 
     def ask(self, number: int) -> None:
@@ -268,5 +269,6 @@ class Simulator:
         if self.left[transfer["phase"]] == 0:
             self.open_gate()
         for number, queue in enumerate(self.queues):
-            if queue["rank"] == transfer["to"]:
+            heads = [todo[2] for todo in queue["todo"][-1:]] if self.by_link else queue["slot"]
+            if any(id_ in self.transfers[head]["after"] for head in heads):
                 self.advance(number)
