@@ -499,8 +499,9 @@ def _bound_of(run: antiphon.Run) -> str:
 
 def _proof_mark(run: antiphon.Run) -> str:
     mark = "✓" if run.result.proof.complete else f"✗ {run.result.proof.gaps}"
-    excluded = f" without rank {', '.join(map(str, run.excluded_ranks))}" if run.excluded_ranks else ""
-    return mark + excluded
+    if run.excluded_ranks:
+        return f"{mark} without rank {', '.join(map(str, run.excluded_ranks))}"
+    return mark if run.bound_of == ALL_RANKS else f"{mark} ranks on other nodes"
 
 
 def right_aligned(header: str) -> Column:

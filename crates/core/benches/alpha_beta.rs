@@ -5,7 +5,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion};
 use std::time::Duration;
 
 fn alpha_beta(criterion: &mut Criterion) {
@@ -26,5 +26,8 @@ fn alpha_beta(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, alpha_beta);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    alpha_beta(&mut criterion);
+    criterion.final_summary();
+}

@@ -71,13 +71,12 @@ fn shares(count: usize) -> Vec<f64> {
     shares
 }
 
-/// The worst of 200 has 94.4 %, and 95.9 % with 13 times the stages.
 fn check(count: usize, least_mean: f64) {
     let shares = shares(count);
     let mean = shares.iter().sum::<f64>() / shares.len() as f64;
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
     println!("{} of {count} topologies: mean {mean:.2} %, least {least:.2} % of the bound", shares.len());
-    assert!(mean >= least_mean && least >= 94.0, "{mean} {least}");
+    assert!(mean >= least_mean && least >= 95.0, "{mean} {least}");
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
         if longest > u64::MAX as u128 / 2 {
             return Err(Error::new(
                 Code::TooLarge,
-                "the run would take more simulated time than 64-bit picoseconds hold",
+                "all messages one after the other would take more time than 64-bit picoseconds hold; use less data",
             ));
         }
         let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);

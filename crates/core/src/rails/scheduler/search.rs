@@ -4,7 +4,8 @@ use super::split::Split;
 use super::{Baseline, Scheduler, Themis};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::rails::engine::{Engine, Queue};
+use crate::rails::advise::advise;
+use crate::rails::engine::{Engine, Queue, run};
 use crate::rails::plan::{Order, Plan, StageTable};
 use crate::rails::topology::Topology;
 use crate::system::Choice;
@@ -40,6 +41,10 @@ impl Default for Search {
 const CHUNKS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// More chunks are worth it if they save more than this share of the time.
 const WORTH: f64 = 0.005;
+/// A search of many chunks takes this many times as long where it stays further from the bound of any scheduler than
+/// this share.
+const PATIENCE: u64 = 4;
+const NEAR: f64 = 0.97;
 /// A few chunks soon have no change left that helps: so many chunks are searched together from as many starts.
 const CHUNKS_OF_STARTS: usize = 16;
 
@@ -77,9 +82,12 @@ impl Search {
         for mut found in self.starts(topology, plan, &table, queues, rounds) {
             let mut engine = Engine::new(topology.dimensions.len(), found.queue, self.sharing);
             let mut tries = 0;
+            let near =
+                if rounds == 1 && plan.orders.len() <= 256 { self.near(topology, plan, &found) } else { Picos::MAX };
             // To begin a run costs about as much as to serve a stage of every chunk.
             while topology.dimensions.len() > 1
-                && engine.served + tries * found.orders.len() as u64 <= self.stages / rounds as u64
+                && engine.served + tries * found.orders.len() as u64
+                    <= self.stages / rounds as u64 * if found.time > near { PATIENCE } else { 1 }
             {
                 let before = changes.apply(&mut found.orders);
                 tries += 1;
@@ -95,6 +103,13 @@ impl Search {
         let Some(Found { queue, orders, .. }) = best else { return self.queue };
         plan.orders = orders;
         queue
+    }
+
+    /// The time at which orders are near the bound of any scheduler, from how far `found` is.
+    fn near(&self, topology: &Topology, plan: &Plan, found: &Found) -> Picos {
+        let plan = Plan { orders: found.orders.clone(), ..plan.clone() };
+        let reached = run(topology, &plan, found.queue, self.sharing).mean_utilization(topology);
+        (found.time as f64 * reached / advise(topology).utilization_bound / NEAR) as Picos
     }
 
     /// The best of all schedulers and queue policies, at most `most` of them.

@@ -81,9 +81,9 @@ impl Endpoints<'_> {
             }
         }
         for (id, (job, &each)) in (0..).zip(self.plan.jobs.iter().zip(moved)) {
-            if each > 0 {
-                periods = periods.min(job.chunks.saturating_sub(self.started[id as usize] + 2) / each);
-                periods = periods.min(self.data_ahead(id, moved));
+            let left = job.chunks.saturating_sub(self.started[id as usize] + 2);
+            if let Some(left) = left.checked_div(each) {
+                periods = periods.min(left).min(self.data_ahead(id, moved));
             }
         }
         periods
