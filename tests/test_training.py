@@ -24,6 +24,7 @@ TRAIN_KEYS = {
     "compute": str,
     "overlap": str,
     "bucket": str,
+    "blocking": bool,
     "batch": int,
     "global_batch": int,
     "dataset": int,

@@ -50,6 +50,7 @@ class Training(ByValue):
         compute: the compute model, with all its parameters.
         overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
+        blocking: whether weight gradients wait for the exchange of the layer's input gradient.
         batch: samples on each rank that trains, in one iteration.
         dataset: samples of an epoch.
         ranks: ranks of the fabric.
@@ -70,6 +71,7 @@ class Training(ByValue):
     compute: str
     overlap: str
     bucket: str
+    blocking: bool
     batch: int
     dataset: int
     ranks: int
@@ -159,6 +161,7 @@ class Training(ByValue):
             "compute": self.compute,
             "overlap": self.overlap,
             "bucket": self.bucket,
+            "blocking": self.blocking,
             "batch": self.batch,
             "global_batch": self.global_batch,
             "dataset": self.dataset,
@@ -350,6 +353,7 @@ def train(
         compute=compute,
         overlap=overlap,
         bucket=bucket,
+        blocking=blocking,
         batch=batch,
         dataset=dataset,
         ranks=network.ranks,
