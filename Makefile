@@ -14,7 +14,7 @@ BIN := .venv/bin
 # The same interpreter for every build of the extension, so that cargo does not rebuild it.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 # PyO3's test harness would need a shared libpython; the bindings are tested from Python.
-CARGO_TEST := cargo test --workspace --exclude antiphon-py --release --locked
+CARGO_TEST := cargo test --workspace --exclude antiphon-py --profile tests --locked
 
 RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv)
 ifeq ($(wildcard python/antiphon/_core*.so),)
