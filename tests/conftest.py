@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +99,22 @@ class Commands:
         assert parsed["schema"] == f"antiphon-{arguments[0]}/1"
         assert parsed["version"] == antiphon.__version__
         return dict(parsed)
+
+    def interrupt(self, *arguments: str | Path) -> None:
+        """Sends Ctrl-C to a command that runs long, and asserts that it ends soon and says so."""
+        # However slow the machine: not before everything is imported.
+        code = "import sys, antiphon.cli; print('ready', flush=True); antiphon.cli.main(sys.argv[1:])"
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1)
+        assert process.poll() is None, "the run was too short for this test"
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        assert process.communicate(timeout=30) == ("", "interrupted\n")
+        assert time.monotonic() - start < 5
+        assert process.returncode == 130
 
     def refused(self, *arguments: str | Path) -> str:
         """The one clear line with which a command ends that must fail with status 2."""
