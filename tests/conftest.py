@@ -105,7 +105,14 @@ class Commands:
         # However slow the machine: not before everything is imported.
         code = "import sys, antiphon.cli; print('ready', flush=True); antiphon.cli.main(sys.argv[1:])"
         command = [sys.executable, "-c", code, *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Shells make background jobs, and so their children, deaf to it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(1)
