@@ -80,8 +80,8 @@ fn ranks_that_are_left_out_may_add() {
     let lane = &mut builder.schedule.lanes[lane as usize];
     (lane.chunks, lane.chunk_bytes) = (1024, 64 << 10);
     for rank in 1..9 {
-        builder.send(Op::Reduce, rank, 0, 0, 1, 0).unwrap();
-        builder.send(Op::Copy, 0, rank, 0, 1, 1).unwrap();
+        builder.send(Op::Reduce, rank, 0, 0, 0).unwrap();
+        builder.send(Op::Copy, 0, rank, 0, 1).unwrap();
     }
     let schedule = builder.finish().unwrap();
     let bound = of_schedule(&fabric, &system, &schedule).unwrap();

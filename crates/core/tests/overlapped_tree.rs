@@ -36,7 +36,7 @@ fn time_ps(fabric: &Fabric, system: &System, bytes: u64, options: &str, fidelity
 
 /// (parent, child) of every edge of a tree.
 fn edges(schedule: &Schedule, tree: u32) -> BTreeSet<(u32, u32)> {
-    let down = schedule.transfers.iter().filter(|t| t.op == Op::Copy && t.lane == tree);
+    let down = schedule.transfers.iter().filter(|t| t.op == Op::Copy && t.payload.first() == tree);
     down.map(|t| (t.from, t.to)).collect()
 }
 
@@ -110,7 +110,7 @@ fn doubled_links_that_are_needed() {
     let mut uses: BTreeMap<(NodeId, NodeId), Vec<u32>> = BTreeMap::new();
     for transfer in &overlapped.transfers {
         for &link in &transfer.route {
-            uses.entry((whole.link(link).from, whole.link(link).to)).or_default().push(transfer.lane);
+            uses.entry((whole.link(link).from, whole.link(link).to)).or_default().push(transfer.payload.first());
         }
     }
     let both = |pairs: &[(NodeId, NodeId)]| -> Vec<(NodeId, NodeId)> {

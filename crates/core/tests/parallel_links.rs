@@ -61,11 +61,11 @@ fn two_halves(fabric: &Fabric, routes: [Option<u32>; 2]) -> Schedule {
     for (half, route) in routes.into_iter().enumerate() {
         let lane = builder.block((half as u64 * (1 << 19), 1 << 19), 0);
         match route {
-            Some(link) => builder.send_via(Op::Copy, 0, 1, lane, 1, half as u32, vec![link]).unwrap(),
-            None => builder.send(Op::Copy, 0, 1, lane, 1, half as u32).unwrap(),
+            Some(link) => builder.send_via(Op::Copy, 0, 1, lane, half as u32, vec![link]).unwrap(),
+            None => builder.send(Op::Copy, 0, 1, lane, half as u32).unwrap(),
         }
-        builder.send(Op::Copy, 1, 2, lane, 1, 2 + half as u32).unwrap();
-        builder.send(Op::Copy, 2, 3, lane, 1, 4 + half as u32).unwrap();
+        builder.send(Op::Copy, 1, 2, lane, 2 + half as u32).unwrap();
+        builder.send(Op::Copy, 2, 3, lane, 4 + half as u32).unwrap();
     }
     builder.finish().unwrap()
 }

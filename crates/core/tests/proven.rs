@@ -98,9 +98,9 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let node = |rank| nodes[rank as usize % nodes.len()].index(fabric.nodes.len()) as NodeId;
             schedule.placement = (0..schedule.ranks).map(node).collect();
         }
-        Mutation::Issue(issue) => schedule.issue = *issue,
-        Mutation::Pacing(pacing) => schedule.pacing = *pacing,
-        Mutation::Interfaces(count) => schedule.interfaces = *count,
+        Mutation::Issue(issue) => schedule.endpoint.issue = *issue,
+        Mutation::Pacing(pacing) => schedule.endpoint.pacing = *pacing,
+        Mutation::Interfaces(count) => schedule.endpoint.interfaces = *count,
         Mutation::Step(index, step) => transfers[index.index(count)].step = *step,
         Mutation::SwapSteps(one, other) => {
             let (one, other) = (one.index(count), other.index(count));
@@ -110,8 +110,11 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let gone = index.index(count) as u32;
             transfers.remove(gone as usize);
             for transfer in transfers {
-                transfer.after.retain(|&other| other != gone);
-                transfer.after.iter_mut().filter(|other| **other > gone).for_each(|other| *other -= 1);
+                for after in [&mut transfer.start_after, &mut transfer.apply_after] {
+                    after.retain(|other| other.transfer() != gone);
+                    let later = after.iter_mut().filter(|other| other.transfer() > gone);
+                    later.for_each(|other| *other = other.of(other.transfer() - 1));
+                }
             }
         }
         Mutation::Duplicate(index, step) => {
@@ -122,25 +125,25 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
         Mutation::Detour(index, way) => {
             let id = index.index(count);
             let [from, to] = [transfers[id].from, transfers[id].to].map(|rank| schedule.node_of(fabric, rank));
-            schedule.transfers[id].route = detour(fabric, from, to, way);
+            schedule.transfers[id].route = detour(fabric, from, to, way).into();
         }
         Mutation::DropDependency(index, which) => {
-            let after = &mut transfers[index.index(count)].after;
+            let after = &mut transfers[index.index(count)].start_after;
             if !after.is_empty() {
                 after.remove(which.index(after.len()));
             }
         }
-        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.after.reverse()),
+        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),
         Mutation::Exclude(index) => schedule.excluded.push(index.index(schedule.ranks as usize) as u32),
         Mutation::FlipBarrier(index) => {
             let at = index.index(schedule.phases.len());
             schedule.phases[at].barrier ^= true;
         }
-        Mutation::ForbidUnorderedReductions => schedule.serial_reductions = false,
+        Mutation::ForbidUnorderedReductions => schedule.endpoint.serial_reductions = false,
         Mutation::Rebuild => {
             let mut builder = Builder::new("test", fabric, schedule.collective, schedule.bytes);
             builder.schedule = schedule.clone();
-            builder.schedule.transfers.iter_mut().for_each(|transfer| transfer.after.clear());
+            builder.schedule.transfers.iter_mut().for_each(|transfer| transfer.start_after.clear());
             if let Ok(rebuilt) = builder.finish() {
                 *schedule = rebuilt;
             }
@@ -177,7 +180,7 @@ fn mend_routes(fabric: &Fabric, schedule: &mut Schedule) {
             (Some(link.from) == at).then_some(link.to)
         };
         if transfer.route.iter().fold(Some(from), step) != Some(to) {
-            schedule.transfers[id].route = router.route(from, to);
+            schedule.transfers[id].route = router.route(from, to).into();
         }
     }
 }
@@ -280,7 +283,7 @@ fn ranks_share_a_node_and_its_links() {
             let fabric = Fabric::parse(spec).unwrap();
             let collective = Collective::new(Kind::AllReduce);
             let mut schedule = algorithm::build(&fabric, &generic, collective, 10_000, algorithm).unwrap();
-            (schedule.issue, schedule.conflict_free) = (issue, false);
+            (schedule.endpoint.issue, schedule.conflict_free) = (issue, false);
             if !placement.is_empty() {
                 schedule.placement = placement.to_vec();
             }

@@ -86,8 +86,8 @@ impl Algorithm for DbTree {
         let n = if crowded { request.ranks() & !1 } else { request.ranks() };
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
-        schedule.issue = Issue::StrictSteps;
-        schedule.interfaces = Some(1);
+        schedule.endpoint.issue = Issue::StrictSteps;
+        schedule.endpoint.interfaces = Some(1);
         if crowded {
             schedule.excluded = (n..request.ranks()).collect();
             schedule.placement = (0..request.ranks()).map(|v| v / 4).collect();
@@ -105,13 +105,13 @@ impl Algorithm for DbTree {
         builder.phase("reduce-scatter", false);
         for (tree, v) in edges() {
             if let Some(parent) = trees[tree][v as usize] {
-                builder.send(Op::Reduce, v, parent, tree as u32, 1, steps[tree][v as usize])?;
+                builder.send(Op::Reduce, v, parent, tree as u32, steps[tree][v as usize])?;
             }
         }
         builder.phase("all-gather", false);
         for (tree, v) in edges() {
             if let Some(parent) = trees[tree][v as usize] {
-                builder.send(Op::Copy, parent, v, tree as u32, 1, last - steps[tree][v as usize])?;
+                builder.send(Op::Copy, parent, v, tree as u32, last - steps[tree][v as usize])?;
             }
         }
         builder.finish()

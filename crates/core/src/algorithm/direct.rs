@@ -40,9 +40,9 @@ impl Algorithm for Direct {
                 builder.phase(request.collective.kind.name(), false);
                 for other in (1..n).map(|k| (root + k) % n) {
                     match request.collective.kind {
-                        Kind::Broadcast => builder.send(Op::Copy, root, other, lane, 1, 0)?,
-                        _ => builder.send(Op::Reduce, other, root, lane, 1, 0)?,
-                    }
+                        Kind::Broadcast => builder.send(Op::Copy, root, other, lane, 0)?,
+                        _ => builder.send(Op::Reduce, other, root, lane, 0)?,
+                    };
                 }
             }
             Kind::AllToAll => {
@@ -58,7 +58,7 @@ impl Algorithm for Direct {
                         let entry = &mut builder.schedule.lanes[lane as usize];
                         (entry.source, entry.owner) = (source, owner);
                         if source != owner {
-                            builder.send(Op::Copy, source, owner, lane, 1, (owner + n - source) % n - 1)?;
+                            builder.send(Op::Copy, source, owner, lane, (owner + n - source) % n - 1)?;
                         }
                     }
                 }
@@ -73,14 +73,14 @@ impl Algorithm for Direct {
                 // With many ranks a period outlasts the run, and small messages only cost time.
                 let chunk = if n <= 128 { 8 << 10 } else { 64 << 10 };
                 request.shard_lanes(&mut builder, 0..n, chunk, stride.max(1))?;
-                builder.schedule.issue = Issue::StrictSteps;
+                builder.schedule.endpoint.issue = Issue::StrictSteps;
                 builder.phase(request.collective.kind.name(), false);
                 let pairs = || (1..n).flat_map(|k| (0..n).map(move |rank| (k, rank, (rank + k) % n)));
                 for (k, rank, other) in pairs().filter(|_| request.scatters()) {
-                    builder.send(Op::Reduce, rank, other, other, 1, k - 1)?;
+                    builder.send(Op::Reduce, rank, other, other, k - 1)?;
                 }
                 for (k, rank, other) in pairs().filter(|_| request.gathers()) {
-                    builder.send(Op::Copy, rank, other, rank, 1, stride - half + k - 1)?;
+                    builder.send(Op::Copy, rank, other, rank, stride - half + k - 1)?;
                 }
             }
         }

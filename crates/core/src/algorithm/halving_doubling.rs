@@ -67,7 +67,7 @@ impl Algorithm for HalvingDoubling {
         let rank: Vec<u32> = side.map_or((0..n).collect(), hdrm);
         let bits = n.trailing_zeros();
         let mut builder = request.builder();
-        builder.schedule.pacing = Pacing::StopAndWait;
+        builder.schedule.endpoint.pacing = Pacing::StopAndWait;
         builder.schedule.conflict_free = side.is_some();
         // Lane `l` belongs to the position with the reversed bits, so that the blocks exchanged
         // with near partners adjoin.
@@ -85,7 +85,7 @@ impl Algorithm for HalvingDoubling {
             for (step, i) in (0..bits).flat_map(|step| (0..n).map(move |i| (step, i))) {
                 let partner = i ^ (1 << step);
                 let (lane, lanes) = span(partner, step + 1);
-                builder.send(Op::Reduce, rank[i as usize], rank[partner as usize], lane, lanes, step)?;
+                builder.send(Op::Reduce, rank[i as usize], rank[partner as usize], lane..lane + lanes, step)?;
             }
         }
         if request.gathers() {
@@ -96,8 +96,7 @@ impl Algorithm for HalvingDoubling {
                     Op::Copy,
                     rank[i as usize],
                     rank[(i ^ (1 << bit)) as usize],
-                    lane,
-                    lanes,
+                    lane..lane + lanes,
                     stride - bits + step,
                 )?;
             }

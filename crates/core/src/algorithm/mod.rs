@@ -1,5 +1,6 @@
 //! Collective algorithms, one per file, behind one trait.
 
+mod bruck;
 mod combs;
 mod cycle;
 mod dbtree;
@@ -54,7 +55,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 12] = [
+pub const ALL: [&dyn Algorithm; 13] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -67,6 +68,7 @@ pub const ALL: [&dyn Algorithm; 12] = [
     &overlapped_tree::OverlappedTree,
     &halving_doubling::HalvingDoubling,
     &direct::Direct,
+    &bruck::Bruck,
 ];
 
 /// What a schedule is wanted for.

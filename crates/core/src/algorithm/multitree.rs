@@ -217,7 +217,7 @@ impl Algorithm for MultiTree {
             };
             builder.lane(lane);
         } else {
-            builder.schedule.issue = Issue::StrictSteps;
+            builder.schedule.endpoint.issue = Issue::StrictSteps;
             builder.schedule.conflict_free = true;
             for &root in &roots {
                 builder.shard_block(root, request.shard(root), request.block_bytes(request.ranks()));
@@ -226,14 +226,14 @@ impl Algorithm for MultiTree {
         if kind.reduces() {
             builder.phase(if kind == Kind::Reduce { "reduce" } else { "reduce-scatter" }, false);
             for edge in &edges {
-                let route = edge.route.iter().rev().map(|&link| twins[link as usize]).collect();
-                builder.send_via(Op::Reduce, edge.child, edge.parent, edge.tree, 1, steps - 1 - edge.step, route)?;
+                let route: Vec<LinkId> = edge.route.iter().rev().map(|&link| twins[link as usize]).collect();
+                builder.send_via(Op::Reduce, edge.child, edge.parent, edge.tree, steps - 1 - edge.step, route)?;
             }
         }
         if request.gathers() || kind == Kind::Broadcast {
             builder.phase(if kind == Kind::Broadcast { "broadcast" } else { "all-gather" }, false);
             for edge in edges {
-                builder.send_via(Op::Copy, edge.parent, edge.child, edge.tree, 1, edge.step, edge.route)?;
+                builder.send_via(Op::Copy, edge.parent, edge.child, edge.tree, edge.step, edge.route)?;
             }
         }
         builder.finish()

@@ -16,7 +16,7 @@ pub fn reduce_along(builder: &mut Builder, path: &[u32], lane: LaneId, lanes: u3
     for (i, hop) in path.windows(2).enumerate() {
         seen[hop[0] as usize] = true;
         let op = if seen[hop[1] as usize] { Op::Copy } else { Op::Reduce };
-        builder.send(op, hop[0], hop[1], lane, lanes, first_step + i as u32)?;
+        builder.send(op, hop[0], hop[1], lane..lane + lanes, first_step + i as u32)?;
     }
     Ok(())
 }
@@ -24,7 +24,7 @@ pub fn reduce_along(builder: &mut Builder, path: &[u32], lane: LaneId, lanes: u3
 /// Copies `lanes` adjacent lanes along `path`, one hop a step from `first_step`.
 pub fn copy_along(builder: &mut Builder, path: &[u32], lane: LaneId, lanes: u32, first_step: u32) -> Result<()> {
     for (i, hop) in path.windows(2).enumerate() {
-        builder.send(Op::Copy, hop[0], hop[1], lane, lanes, first_step + i as u32)?;
+        builder.send(Op::Copy, hop[0], hop[1], lane..lane + lanes, first_step + i as u32)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 use super::{Algorithm, Info, Request, cycle, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::schedule::{Issue, Schedule};
+use crate::schedule::{Builder, Dependency, Event, Issue, Schedule, TransferId};
 
 /// See the module.
 pub struct Ring;
@@ -15,7 +15,10 @@ pub struct Ring;
 const INFO: Info = Info {
     name: "ring",
     summary: "unidirectional ring, one shard a step; a closed walk on odd meshes",
-    options: &[],
+    options: &[(
+        "buffers",
+        "most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before (default: all)",
+    )],
     source: "Patarasuk and Yuan, JPDC 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };
@@ -27,6 +30,8 @@ impl Algorithm for Ring {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         request.expect_ring()?;
+        let buffers = request.options.get("buffers").map(|_| request.options.count("buffers", 1, request.ranks()));
+        let buffers = buffers.transpose()?;
         let (walk, both_ways) = match cycle::closed_walk(request.fabric, request.system) {
             Ok(cycle) => (cycle.ranks, cycle.both_ways),
             Err(why) => return request.refuse(why),
@@ -34,7 +39,7 @@ impl Algorithm for Ring {
         let slots = walk.len();
         let block = request.block_bytes(request.ranks());
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::Links;
+        builder.schedule.endpoint.issue = Issue::Links;
         builder.schedule.conflict_free = !request.fabric.has_switches();
         for (slot, &rank) in walk.iter().enumerate() {
             let mut region = request.shard(rank);
@@ -65,6 +70,22 @@ impl Algorithm for Ring {
                 path::copy_along(&mut builder, &around(slot), slot as u32, 1, 0)?;
             }
         }
+        if let Some(buffers) = buffers {
+            wait_for_buffers(&mut builder, buffers);
+        }
         builder.finish()
+    }
+}
+
+/// Makes every message of a rank wait until the one `buffers` before it was sent.
+fn wait_for_buffers(builder: &mut Builder, buffers: u32) {
+    let mut order: Vec<TransferId> = builder.schedule.order();
+    order.sort_by_key(|&id| builder.schedule.transfers[id as usize].from);
+    for pair in order.windows(buffers as usize + 1) {
+        let (first, last) = (pair[0], pair[buffers as usize]);
+        let from = |id: TransferId| builder.schedule.transfers[id as usize].from;
+        if from(first) == from(last) {
+            builder.start_after(last, Dependency::new(first, Event::Sent));
+        }
     }
 }

@@ -3,13 +3,14 @@
 //! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
 //! store-and-forward step each (reference: TTO section 2.6). The artifact starts the second
 //! dimension of either phase when one part has arrived (`dependencies=published`): a data race. By
-//! default a barrier stands between the two.
+//! default a barrier stands between the two; without (`held`) sums of the second dimension wait at
+//! their receivers until these have the complete parts of the first.
 
 use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::GridKind;
-use crate::schedule::{Issue, Schedule, TransferId};
+use crate::schedule::{Dependencies, Dependency, Issue, Schedule};
 
 /// See the module.
 pub struct Ring2d;
@@ -19,7 +20,7 @@ const INFO: Info = Info {
     summary: "rings along both dimensions at once, half the data each way",
     options: &[(
         "dependencies",
-        "complete (default) or published (the artifact's partial ones: a data race, for reproduction)",
+        "complete (default, with a barrier on meshes), held (without) or published (the artifact's partial ones: a data race, for reproduction)",
     )],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -47,12 +48,14 @@ impl Algorithm for Ring2d {
         let Some((grid, (rows, columns))) = request.fabric.grid().and_then(|g| Some((g, g.rows_columns()?))) else {
             return request.refuse("it needs an intact two-dimensional grid");
         };
-        let published = request.options.choice("dependencies", &["complete", "published"])? == "published";
+        let dependencies = request.options.choice("dependencies", &["complete", "held", "published"])?;
+        let (published, held) = (dependencies == "published", dependencies == "held");
         let wraps = grid.kind != GridKind::Mesh;
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
-        builder.schedule.issue = if published { Issue::Steps } else { Issue::Links };
+        builder.schedule.endpoint.issue = if published { Issue::Steps } else { Issue::Links };
         builder.schedule.conflict_free = true;
+        builder.hold_sums = held;
         // Extents of the first and second dimension of each half, and the rank at a position.
         let extents = [(columns, rows), (rows, columns)];
         let rank = |which: usize, first: u32, second: u32| {
@@ -71,7 +74,7 @@ impl Algorithm for Ring2d {
         let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
             // On a line the owner of a part relays it before it gets it back complete, so the second
             // dimension must not add to it earlier.
-            builder.phase(name, !published && !wraps && reduce && !along_first);
+            builder.phase(name, !published && !held && !wraps && reduce && !along_first);
             for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                     // Along the first dimension `second` is the line, along the second `first` is.
@@ -112,9 +115,10 @@ impl Algorithm for Ring2d {
 fn forget(schedule: &mut Schedule) {
     let moments: Vec<(u32, u32)> = schedule.transfers.iter().map(|t| (t.phase, t.step)).collect();
     for transfer in schedule.transfers.iter_mut().filter(|t| t.phase % 2 == 1) {
-        let earlier = transfer.after.iter().copied().filter(|&id| moments[id as usize].0 < transfer.phase);
-        let first: Vec<TransferId> = earlier.min_by_key(|&id| moments[id as usize]).into_iter().collect();
-        schedule.known_race |= first.len() < transfer.after.len();
-        transfer.after = first;
+        let moment = |other: &Dependency| moments[other.transfer() as usize];
+        let earlier = transfer.start_after.iter().copied().filter(|other| moment(other).0 < transfer.phase);
+        let first: Dependencies = earlier.min_by_key(moment).into_iter().collect();
+        schedule.known_race |= first.len() < transfer.start_after.len();
+        transfer.start_after = first;
     }
 }

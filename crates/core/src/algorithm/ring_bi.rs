@@ -40,7 +40,7 @@ impl Algorithm for RingBi {
         let slots = cycle.len();
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
-        builder.schedule.issue = Issue::Links;
+        builder.schedule.endpoint.issue = Issue::Links;
         builder.schedule.conflict_free = !request.fabric.has_switches();
         for direction in 0..2 {
             for &rank in &cycle {

@@ -54,7 +54,7 @@ impl Algorithm for RingBiOdd {
         };
         let slots = ring.len();
         let mut builder = request.builder();
-        builder.schedule.issue = match request.options.choice("interfaces", &["per-link", "shared"])? {
+        builder.schedule.endpoint.issue = match request.options.choice("interfaces", &["per-link", "shared"])? {
             "shared" => Issue::StrictSteps,
             _ => Issue::Links,
         };
@@ -83,7 +83,7 @@ impl Algorithm for RingBiOdd {
             let lane = (direction * slots + slot) as u32;
             // The excluded rank's part arrives one step before the merging rank sends it on.
             let joins = slots as u32 - 1 - hops_to_merge(direction, slot);
-            builder.send(Op::Reduce, excluded, merge[direction], lane, 1, joins)?;
+            builder.send(Op::Reduce, excluded, merge[direction], lane, joins)?;
             path::reduce_along(&mut builder, &inwards, lane, 1, 1)?;
         }
         builder.phase("all-gather", false);
@@ -94,7 +94,7 @@ impl Algorithm for RingBiOdd {
             if centre && leaves == slots as u32 - 1 {
                 builder.schedule.known_gaps.push((excluded, lane));
             } else {
-                builder.send(Op::Copy, merge[direction], excluded, lane, 1, leaves)?;
+                builder.send(Op::Copy, merge[direction], excluded, lane, leaves)?;
             }
         }
         builder.finish()

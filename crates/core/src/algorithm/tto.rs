@@ -98,7 +98,7 @@ impl Algorithm for Tto {
         let chunks = request.bytes.div_ceil(chunk);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
-        (schedule.issue, schedule.pacing) = (Issue::Links, Pacing::StopAndWait);
+        (schedule.endpoint.issue, schedule.endpoint.pacing) = (Issue::Links, Pacing::StopAndWait);
         (schedule.conflict_free, schedule.excluded) = (true, vec![excluded]);
         for tree in 0..3 {
             let (offset, bytes) = shard(request.bytes, 3, tree);
@@ -117,11 +117,11 @@ impl Algorithm for Tto {
         };
         builder.phase("reduce-scatter", false);
         for (lane, child, parent, depth) in edges() {
-            builder.send(Op::Reduce, child, parent, lane, 1, height - depth)?;
+            builder.send(Op::Reduce, child, parent, lane, height - depth)?;
         }
         builder.phase("all-gather", barrier);
         for (lane, child, parent, depth) in edges() {
-            builder.send(Op::Copy, parent, child, lane, 1, depth - 1)?;
+            builder.send(Op::Copy, parent, child, lane, depth - 1)?;
         }
         builder.finish()
     }

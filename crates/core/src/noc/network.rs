@@ -173,8 +173,8 @@ pub struct Network<R> {
     pub(super) due_terminals: Vec<u32>,
     /// Packets that arrived in this cycle.
     pub delivered: Vec<Packet>,
-    /// Terminals from which a packet's last flit left in this cycle.
-    pub departed: Vec<u32>,
+    /// Terminals from which a packet's last flit left in this cycle, and its tag.
+    pub departed: Vec<(u32, u32)>,
     /// Uninterrupted transmissions on links that ended: link, start and end.
     pub transmissions: Vec<(LinkId, Picos, Picos)>,
     /// Events processed.

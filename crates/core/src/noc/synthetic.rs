@@ -485,7 +485,7 @@ impl Sources<'_> {
                 self.delivered.deliver(cycle, latency, network, routers, end);
             }
             for i in 0..self.network.departed.len() {
-                let rank = self.network.departed[i];
+                let (rank, _) = self.network.departed[i];
                 let next = self.next[rank as usize];
                 if next <= cycle {
                     self.create(rank, cycle + 1);

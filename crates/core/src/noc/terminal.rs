@@ -50,7 +50,7 @@ impl<R: Routing> Network<R> {
         if left == 1 {
             self.holder[at] = NONE;
             state.backlog -= 1;
-            self.departed.push(terminal);
+            self.departed.push((terminal, self.packets[id as usize].tag));
         }
         if state.current.is_some() || !state.queue.is_empty() {
             self.wake_terminal(terminal, self.now + 1);

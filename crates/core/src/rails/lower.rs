@@ -224,11 +224,12 @@ impl<'a> Lowering<'a> {
                 let route = self.expansion.route(number, from, to, message.direction);
                 for (lane, lanes) in (0..self.slices).flat_map(carried) {
                     let id = self.builder.schedule.transfers.len();
-                    self.builder.send_via(op, from, to, lane, lanes, self.step, route.clone())?;
+                    self.builder.send_via(op, from, to, lane..lane + lanes, self.step, route.clone())?;
                     self.received[chunk][to as usize].push(id as TransferId);
                     // What follows on the link waits too.
                     if self.used[route[0] as usize].replace(moment.turn) != Some(moment.turn) {
-                        self.builder.schedule.transfers[id].after.clone_from(&self.before[chunk][from as usize]);
+                        self.builder.schedule.transfers[id].start_after =
+                            self.before[chunk][from as usize].iter().map(|&id| id.into()).collect();
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! Builds schedules: transfers are added with a step, routes and dependencies are derived.
 
 use super::{
-    Issue, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Pacing, Phase, Schedule,
-    Transfer, TransferId,
+    Dependencies, Dependency, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload,
+    Phase, Recommendation, Route, Schedule, Transfer, TransferId,
 };
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
@@ -22,6 +22,11 @@ pub struct Builder<'a> {
     parallel: HashMap<(NodeId, NodeId), Parallel>,
     lane_transfers: usize,
     hops: usize,
+    /// Whether transfers wait for what is not derived.
+    waits: bool,
+    /// Whether sums wait at their receivers for what was stored there before: needed where data pass by a rank that
+    /// has not yet added its own.
+    pub hold_sums: bool,
     /// The schedule under construction; its attributes may be set directly.
     pub schedule: Schedule,
 }
@@ -48,6 +53,8 @@ impl<'a> Builder<'a> {
             router: Router::new(fabric),
             lane_transfers: 0,
             hops: 0,
+            waits: false,
+            hold_sums: false,
             schedule: Schedule {
                 schema: Schedule::SCHEMA.into(),
                 algorithm: algorithm.into(),
@@ -61,10 +68,7 @@ impl<'a> Builder<'a> {
                 lanes: vec![],
                 phases: vec![],
                 transfers: vec![],
-                issue: Issue::Links,
-                pacing: Pacing::Pipelined,
-                interfaces: None,
-                serial_reductions: true,
+                endpoint: Recommendation::default(),
                 conflict_free: false,
                 known_gaps: vec![],
                 known_race: false,
@@ -110,13 +114,13 @@ impl<'a> Builder<'a> {
         self.schedule.phases.push(Phase { name: name.into(), barrier });
     }
 
-    /// Adds a transfer of `lanes` adjacent lanes along a minimal route. Parallel links on it act as
+    /// Adds a transfer along a minimal route, and returns its number until [`Builder::finish`] sorts them. Parallel links on it act as
     /// one channel, unless another transfer is given one of them.
     ///
     /// # Errors
     /// [`Code::BadFile`] for ranks that do not exist, [`Code::TooLarge`] for schedules past
     /// [`MAX_TRANSFERS`], [`MAX_LANE_TRANSFERS`] or [`MAX_HOPS`].
-    pub fn send(&mut self, op: Op, from: u32, to: u32, lane: LaneId, lanes: u32, step: u32) -> Result<()> {
+    pub fn send(&mut self, op: Op, from: u32, to: u32, payload: impl Into<Payload>, step: u32) -> Result<TransferId> {
         let ranks = self.schedule.ranks;
         if from >= ranks || to >= ranks {
             return Err(Error::new(
@@ -127,26 +131,25 @@ impl<'a> Builder<'a> {
         let node = |rank| self.schedule.node_of(self.fabric, rank);
         let route = self.router.route(node(from), node(to));
         self.parallel_on(&route, |parallel| parallel.found = true);
-        self.add(op, from, to, lane, lanes, step, route)
+        self.add(op, from, to, payload.into(), step, route.into())
     }
 
     /// Adds a transfer along a given route.
     ///
     /// # Errors
     /// As [`Builder::send`].
-    #[allow(clippy::too_many_arguments)]
     pub fn send_via(
         &mut self,
         op: Op,
         from: u32,
         to: u32,
-        lane: LaneId,
-        lanes: u32,
+        payload: impl Into<Payload>,
         step: u32,
-        route: Vec<LinkId>,
-    ) -> Result<()> {
+        route: impl Into<Route>,
+    ) -> Result<TransferId> {
+        let route = route.into();
         self.parallel_on(&route, |parallel| parallel.given = true);
-        self.add(op, from, to, lane, lanes, step, route)
+        self.add(op, from, to, payload.into(), step, route)
     }
 
     /// Notes parallel links on a route, whose links may not exist.
@@ -157,21 +160,11 @@ impl<'a> Builder<'a> {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn add(
-        &mut self,
-        op: Op,
-        from: u32,
-        to: u32,
-        lane: LaneId,
-        lanes: u32,
-        step: u32,
-        route: Vec<LinkId>,
-    ) -> Result<()> {
+    fn add(&mut self, op: Op, from: u32, to: u32, payload: Payload, step: u32, route: Route) -> Result<TransferId> {
         if self.schedule.phases.is_empty() {
             self.phase("main", false);
         }
-        self.lane_transfers += lanes as usize;
+        self.lane_transfers += payload.iter().map(|range| range.len()).sum::<usize>();
         self.hops += route.len();
         for (what, count, most) in [
             ("transfers", self.schedule.transfers.len() + 1, MAX_TRANSFERS),
@@ -184,8 +177,46 @@ impl<'a> Builder<'a> {
         }
         self.watch.at(self.schedule.transfers.len(), MAX_TRANSFERS)?;
         let phase = self.schedule.phases.len() as u32 - 1;
-        self.schedule.transfers.push(Transfer { from, to, op, lane, lanes, phase, step, route, after: vec![] });
-        Ok(())
+        self.schedule.transfers.push(Transfer {
+            from,
+            to,
+            op,
+            payload,
+            phase,
+            step,
+            route,
+            start_after: Dependencies::new(),
+            apply_after: Dependencies::new(),
+        });
+        Ok(self.schedule.transfers.len() as TransferId - 1)
+    }
+
+    /// Makes a transfer wait at its sender, beyond the data it carries.
+    pub fn start_after(&mut self, transfer: TransferId, dependency: Dependency) {
+        self.schedule.transfers[transfer as usize].start_after.push(dependency);
+        self.waits = true;
+    }
+
+    /// Makes a transfer wait at its receiver.
+    pub fn apply_after(&mut self, transfer: TransferId, dependency: Dependency) {
+        self.schedule.transfers[transfer as usize].apply_after.push(dependency);
+        self.waits = true;
+    }
+
+    /// Brings transfers into schedule order.
+    fn sort(&mut self) {
+        let transfers = &mut self.schedule.transfers;
+        if self.waits {
+            let mut order: Vec<usize> = (0..transfers.len()).collect();
+            order.sort_by_key(|&id| (transfers[id].phase, transfers[id].step));
+            let mut place = vec![0; transfers.len()];
+            (0..).zip(&order).for_each(|(to, &id)| place[id] = to);
+            for transfer in transfers.iter_mut() {
+                let waits = transfer.start_after.iter_mut().chain(&mut transfer.apply_after);
+                waits.for_each(|other| *other = other.of(place[other.transfer() as usize]));
+            }
+        }
+        transfers.sort_by_key(|t| (t.phase, t.step));
     }
 
     /// Sorts transfers into schedule order, derives dependencies and checks ranges.
@@ -198,12 +229,16 @@ impl<'a> Builder<'a> {
         let together = self.parallel.values().filter(|parallel| parallel.found && !parallel.given);
         self.schedule.bundled_links = together.map(|parallel| parallel.first).collect();
         self.schedule.bundled_links.sort_unstable();
+        self.schedule.check(self.fabric)?;
+        self.sort();
         let schedule = &mut self.schedule;
-        schedule.transfers.sort_by_key(|t| (t.phase, t.step));
-        schedule.check(self.fabric)?;
         let by_lane = schedule.transfers_by_lane();
         // Writes each rank has received of the current lane since it was last overwritten.
-        let mut writes: Vec<Vec<TransferId>> = vec![Vec::new(); schedule.ranks as usize];
+        let mut writes: Vec<Vec<Dependency>> = vec![Vec::new(); schedule.ranks as usize];
+        let stores: Vec<bool> = match self.hold_sums {
+            true => schedule.transfers.iter().map(|transfer| transfer.op == Op::Copy).collect(),
+            false => vec![],
+        };
         let mut dependencies = 0;
         // The last visit at which a transfer was found to be waited for already.
         let mut known_at = vec![0; schedule.transfers.len()];
@@ -219,28 +254,36 @@ impl<'a> Builder<'a> {
             for group in groups {
                 for &id in group {
                     let transfer = &mut schedule.transfers[id as usize];
-                    let known = transfer.after.len();
+                    let known = transfer.start_after.len();
                     let writes = &writes[transfer.from as usize];
                     if known == 0 {
-                        transfer.after.extend_from_slice(writes);
+                        transfer.start_after.extend_from_slice(writes);
                     } else {
                         // Another lane of the same transfer may have the same writes.
                         visit += 1;
-                        transfer.after.iter().for_each(|&other| known_at[other as usize] = visit);
-                        transfer.after.extend(writes.iter().filter(|&&write| known_at[write as usize] != visit));
+                        let plain = transfer.start_after.iter().filter(|other| other.is_plain());
+                        plain.for_each(|other| known_at[other.transfer() as usize] = visit);
+                        let new = |write: &&Dependency| known_at[write.transfer() as usize] != visit;
+                        transfer.start_after.extend(writes.iter().filter(new).copied());
                     }
-                    dependencies += transfer.after.len() - known;
+                    dependencies += transfer.start_after.len() - known;
                     if dependencies > MAX_DEPENDENCIES {
                         return Err(too_many("dependencies", MAX_DEPENDENCIES));
                     }
                 }
                 for &id in group {
-                    let transfer = &schedule.transfers[id as usize];
+                    let transfer = &mut schedule.transfers[id as usize];
                     let received = &mut writes[transfer.to as usize];
-                    if transfer.op == Op::Copy {
-                        received.clear();
+                    match received.first().copied().filter(|_| self.hold_sums) {
+                        _ if transfer.op == Op::Copy => received.clear(),
+                        Some(stored)
+                            if stores[stored.transfer() as usize] && !transfer.apply_after.contains(&stored) =>
+                        {
+                            transfer.apply_after.push(stored);
+                        }
+                        _ => {}
                     }
-                    received.push(id);
+                    received.push(id.into());
                 }
             }
             writes.iter_mut().for_each(Vec::clear);

@@ -1,8 +1,11 @@
 //! JSON form of a schedule. The schema is documented in `docs/schedule.md`.
 
 use super::Schedule;
+use super::version_1::{self, Schedule1};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// Longest accepted JSON text.
 const MAX_JSON_BYTES: usize = 1 << 30;
@@ -13,7 +16,8 @@ impl Schedule {
         serde_json::to_string(self).expect("a schedule has only string keys")
     }
 
-    /// A schedule from JSON, checked for ranges, on `fabric` if there is one (not verified).
+    /// A schedule from JSON of this version or the one before, checked for ranges, on `fabric` if there is one (not
+    /// verified).
     ///
     /// # Errors
     /// [`Code::BadFile`] with line and column, or as [`Schedule::check`].
@@ -21,8 +25,15 @@ impl Schedule {
         if text.len() > MAX_JSON_BYTES {
             return Err(Error::new(Code::TooLarge, "schedule: JSON text is larger than 1 GiB"));
         }
-        let schedule: Schedule =
-            serde_json::from_str(text).map_err(|e| Error::new(Code::BadFile, format!("schedule: {e}")))?;
+        #[derive(Deserialize)]
+        struct Version {
+            schema: String,
+        }
+        let schedule = match read::<Version>(text)?.schema.as_str() {
+            version_1::SCHEMA => Schedule::try_from(read::<Schedule1>(text)?)
+                .map_err(|what| Error::new(Code::BadFile, format!("schedule: {what}")))?,
+            _ => read(text)?,
+        };
         match fabric {
             Some(fabric) => schedule.check(fabric)?,
             None => schedule.check_alone()?,
@@ -31,22 +42,39 @@ impl Schedule {
     }
 }
 
+fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| Error::new(Code::BadFile, format!("schedule: {e}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::{Issue, Pacing};
 
     #[test]
     fn ranges_are_checked_without_a_fabric_too() {
-        let good = r#"{"schema":"antiphon-schedule/1","algorithm":"t","fabric":"f","collective":{"kind":"broadcast"},
+        let good = r#"{"schema":"antiphon-schedule/2","algorithm":"t","fabric":"f","collective":{"kind":"broadcast"},
             "bytes":8,"ranks":2,"lanes":[{"offset":0,"bytes":8,"chunks":1,"chunk_bytes":8,"stride":1}],
-            "phases":[{"name":"p"}],"transfers":[{"from":0,"to":1,"op":"copy","lane":0,"step":0,"route":[7]}],
-            "issue":"links","pacing":"pipelined","serial_reductions":true}"#;
+            "phases":[{"name":"p"}],"transfers":[{"from":0,"to":1,"op":"copy","payload":[0],"step":0,"route":[7]}]}"#;
         assert!(Schedule::from_json(good, None).is_ok());
         let pair = Fabric::parse("ring:2").unwrap();
         assert!(Schedule::from_json(good, Some(&pair)).unwrap_err().message.contains("uses link 7 of 2"));
         for (from, to, why) in [
-            ("\"step\":0", "\"lanes\":4294967295,\"step\":0", "carries lanes 0..4294967295 of 1"),
-            ("\"step\":0", "\"after\":[9],\"step\":0", "waits for transfer 9"),
+            ("[0]", "[[0,4294967295]]", "carries lane 4294967294 of 1"),
+            ("[0]", "[]", "carries no lanes"),
+            ("[0]", "[[0,0]]", "carries lanes that do not ascend"),
+            ("[0]", "[0,0]", "carries lanes that do not ascend"),
+            ("\"step\":0", "\"start_after\":[9],\"step\":0", "waits for transfer 9"),
+            ("\"step\":0", "\"apply_after\":[{\"transfer\":9,\"event\":\"sent\"}],\"step\":0", "waits for transfer 9"),
+            (
+                "\"step\":0",
+                "\"start_after\":[{\"transfer\":0,\"lag\":256}],\"step\":0",
+                "a lag of 256 chunks; at most 255",
+            ),
+            ("\"ranks\":2", "\"ranks\":2,\"endpoint\":{\"interfaces\":0}", "interfaces is 0"),
+            ("\"ranks\":2", "\"ranks\":2,\"issue\":\"links\"", "unknown field `issue`"),
+            ("schedule/2", "schedule/3", "schema is 'antiphon-schedule/3', expected 'antiphon-schedule/2'"),
+            ("schedule/2", "schedule/1", "unknown field `payload`"),
             ("\"chunks\":1", "\"chunks\":0", "has 0 chunks"),
             ("\"to\":1", "\"to\":2", "from rank 0 to rank 2"),
             ("\"ranks\":2", "\"ranks\":4294967295", "at most 4096"),
@@ -59,14 +87,40 @@ mod tests {
     }
 
     #[test]
+    fn version_1_is_read() {
+        let old = |transfer: &str| {
+            let text = format!(
+                r#"{{"schema":"antiphon-schedule/1","algorithm":"t","fabric":"f","collective":{{"kind":"broadcast"}},
+                "bytes":8,"ranks":2,"lanes":[{{"offset":0,"bytes":8,"chunks":1,"chunk_bytes":8,"stride":1}}],
+                "phases":[{{"name":"p"}}],"issue":"steps","pacing":"stop-and-wait","interfaces":3,"serial_reductions":false,
+                "transfers":[{{"from":0,"to":1,"op":"copy","lane":0,"step":0,"route":[0]}},{transfer}]}}"#
+            );
+            Schedule::from_json(&text, None)
+        };
+        let read = old(r#"{"from":1,"to":0,"op":"copy","lane":0,"lanes":1,"step":1,"route":[1],"after":[0]}"#).unwrap();
+        assert_eq!((read.schema.as_str(), &read.transfers[1].payload[..]), (Schedule::SCHEMA, &[0..1][..]));
+        assert_eq!(read.transfers[1].start_after[..], [0.into()]);
+        assert_eq!((read.endpoint.issue, read.endpoint.pacing), (Issue::Steps, Pacing::StopAndWait));
+        assert_eq!((read.endpoint.interfaces, read.endpoint.serial_reductions), (Some(3), false));
+        assert_eq!(Schedule::from_json(&read.to_json(), None), Ok(read));
+        for (wrong, why) in [
+            (r#""lanes":4294967295,"route":[]"#, "carries lane 4294967294 of 1"),
+            (r#""route":[],"after":[4294967295]"#, "waits for transfer 4294967295, which does not exist"),
+            (r#""route":[],"start_after":[0]"#, "unknown field `start_after`"),
+        ] {
+            let error = old(&format!(r#"{{"from":1,"to":0,"op":"copy","lane":0,"step":1,{wrong}}}"#)).unwrap_err();
+            assert!(error.code == Code::BadFile && error.message.contains(why), "{error}");
+        }
+    }
+
+    #[test]
     fn totals_stay_in_range() {
-        let transfer = r#"{"from":0,"to":1,"op":"copy","lane":0,"step":4294967295,"route":[0]}"#;
+        let transfer = r#"{"from":0,"to":1,"op":"copy","payload":[0],"step":4294967295,"route":[0]}"#;
         let text = |transfers: usize| {
             format!(
-                r#"{{"schema":"antiphon-schedule/1","algorithm":"t","fabric":"f","collective":{{"kind":"broadcast"}},
+                r#"{{"schema":"antiphon-schedule/2","algorithm":"t","fabric":"f","collective":{{"kind":"broadcast"}},
                 "bytes":8,"ranks":2,"lanes":[{{"offset":0,"bytes":8,"chunks":1024,"chunk_bytes":1125899906842624,
-                "stride":4294967295}}],"phases":[{{"name":"p"}}],"transfers":[{}],"issue":"links",
-                "pacing":"pipelined","serial_reductions":true}}"#,
+                "stride":4294967295}}],"phases":[{{"name":"p"}}],"transfers":[{}]}}"#,
                 vec![transfer; transfers].join(",")
             )
         };

@@ -49,7 +49,7 @@ impl Schedule {
         let mut heights = [vec![0; self.lanes.len()], vec![0; self.lanes.len()]];
         for id in self.order() {
             let transfer = &self.transfers[id as usize];
-            let (lane, phase) = (&self.lanes[transfer.lane as usize], transfer.phase as usize);
+            let (lane, phase) = (&self.lanes[transfer.payload.first() as usize], transfer.phase as usize);
             let last = self.slot(transfer, lane.chunks - 1) + 1;
             steps[phase] = last.max(steps[phase]);
             let round = if lane.chunks > 1 { lane.stride as u64 } else { last };
@@ -59,14 +59,14 @@ impl Schedule {
                 link_bytes[first as usize] += bytes;
                 link_slots += channels.links(first).len() as u64;
             }
-            let mut own = transfer.after.iter().fold([0; 2], |most, &other| {
-                let other = depth[other as usize];
+            let mut own = transfer.start_after.iter().fold([0; 2], |most, other| {
+                let other = depth[other.transfer() as usize];
                 [most[0].max(other[0]), most[1].max(other[1])]
             });
             let kind = usize::from(transfer.op == Op::Copy);
             own[kind] += 1;
             depth[id as usize] = own;
-            for lane in transfer.lane_range() {
+            for lane in transfer.lanes() {
                 for (most, height) in heights.iter_mut().zip(own) {
                     most[lane] = height.max(most[lane]);
                 }

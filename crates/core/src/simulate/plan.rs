@@ -3,9 +3,10 @@
 use super::clock::{Clock, MAX_BITS, Ticks};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId};
-use crate::schedule::{Channels, Op, Schedule, TransferId};
+use crate::schedule::{Channels, Dependency, LaneId, Op, Schedule, TransferId};
 use crate::system::{Packets, System};
 use crate::units::Bytes;
+use std::ops::Range;
 
 /// A transfer with all sizes and times resolved.
 pub struct Job {
@@ -27,12 +28,14 @@ pub struct Job {
     pub bytes: Bytes,
     /// Time the receiver takes to add one message; 0 for copies.
     pub reduce: Ticks,
-    /// First lane and number of lanes.
-    pub lanes: std::ops::Range<usize>,
+    /// Range of [`Plan::payload`].
+    pub payload: Range<usize>,
     /// Range of [`Plan::hops`].
-    pub hops: std::ops::Range<usize>,
-    /// Range of [`Plan::after`].
-    pub after: std::ops::Range<usize>,
+    pub hops: Range<usize>,
+    /// Range of [`Plan::after`]: what it waits for at the sender.
+    pub start_after: Range<usize>,
+    /// Range of [`Plan::after`]: what it waits for at the receiver.
+    pub apply_after: Range<usize>,
 }
 
 /// A schedule resolved on a fabric and a system.
@@ -50,7 +53,9 @@ pub struct Plan<'a> {
     /// Routes of all jobs, as first links of channels.
     pub hops: Vec<LinkId>,
     /// Dependencies of all jobs.
-    pub after: Vec<TransferId>,
+    pub after: Vec<Dependency>,
+    /// Lanes of all jobs.
+    pub payload: Vec<Range<LaneId>>,
     /// What all times below, and those of the jobs, are in.
     pub clock: Clock,
     /// Time of one flit on the channel of which a link is the first.
@@ -84,6 +89,7 @@ impl<'a> Plan<'a> {
             channels,
             hops: vec![],
             after: vec![],
+            payload: vec![],
             clock: Clock::default(),
             latency,
             hand_off: system.hand_off_ps,
@@ -92,11 +98,15 @@ impl<'a> Plan<'a> {
         };
         let mut longest = 0u128;
         for transfer in &schedule.transfers {
-            let lane = &schedule.lanes[transfer.lane as usize];
+            let lane = &schedule.lanes[transfer.payload.first() as usize];
             let bytes = schedule.message_bytes(transfer);
             let packets = system.packets(bytes);
-            let after = plan.after.len()..plan.after.len() + transfer.after.len();
-            plan.after.extend_from_slice(&transfer.after);
+            let starts = plan.after.len();
+            plan.after.extend_from_slice(&transfer.start_after);
+            let applies = plan.after.len();
+            plan.after.extend_from_slice(&transfer.apply_after);
+            let payload = plan.payload.len()..plan.payload.len() + transfer.payload.len();
+            plan.payload.extend_from_slice(&transfer.payload);
             let route = plan.hops.len()..plan.hops.len() + transfer.route.len();
             plan.hops.extend(transfer.route.iter().map(|&link| plan.channels.first_of(link)));
             plan.phase_messages[transfer.phase as usize] += lane.chunks;
@@ -121,9 +131,10 @@ impl<'a> Plan<'a> {
                 packets,
                 bytes,
                 reduce,
-                lanes: transfer.lane_range(),
+                payload,
                 hops: route,
-                after,
+                start_after: starts..applies,
+                apply_after: applies..plan.after.len(),
             });
         }
         if longest > u64::MAX as u128 / 2 {
@@ -148,6 +159,21 @@ impl<'a> Plan<'a> {
     /// Route of a job, as first links of channels.
     pub fn route(&self, job: &Job) -> &[LinkId] {
         &self.hops[job.hops.clone()]
+    }
+
+    /// The lanes a job carries.
+    pub fn lanes(&self, job: &Job) -> impl Iterator<Item = usize> + use<'_> {
+        self.payload[job.payload.clone()].iter().flat_map(|range| range.start as usize..range.end as usize)
+    }
+
+    /// What a job waits for at the sender.
+    pub fn start_after(&self, job: &Job) -> &[Dependency] {
+        &self.after[job.start_after.clone()]
+    }
+
+    /// What a job waits for at the receiver.
+    pub fn apply_after(&self, job: &Job) -> &[Dependency] {
+        &self.after[job.apply_after.clone()]
     }
 
     /// Messages in the whole run.

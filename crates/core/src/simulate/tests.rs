@@ -11,14 +11,73 @@ use super::recorder::Recorder;
 use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
-use crate::schedule::{Builder, Issue, Lane, Op, Pacing, Schedule};
+use crate::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};
 use crate::system::{Allocator, Assignment, NetworkInterface, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
+use proptest::sample::Index;
 use std::ops::Range;
 
 fn tto() -> System {
     System::preset("tto").unwrap()
+}
+
+/// Times to the picosecond of what waits for more than data: when each rank of three in a line is done.
+#[test]
+fn exact_times_of_waits() {
+    let line = Fabric::parse("mesh:3").unwrap();
+    let done =
+        |list: &[(Op, u32, u32, u32)], start: &[(usize, Dependency)], apply: &[(usize, Dependency)], fidelity| {
+            let mut schedule = transfers(&line, 8192, list);
+            start.iter().for_each(|&(id, other)| schedule.transfers[id].start_after.push(other));
+            apply.iter().for_each(|&(id, other)| schedule.transfers[id].apply_after.push(other));
+            let result = simulate(&line, &schedule, &tto(), fidelity, &mut |_| true).unwrap();
+            [0, 1, 2].map(|rank: usize| result.ranks[rank].finish_ps / 1000)
+        };
+    let sent = |id| Dependency::new(id, Event::Sent);
+    // A packet takes 357 ns, the hand-off 12, an addition one.
+    let apart = [(Op::Copy, 1, 2, 0), (Op::Copy, 1, 0, 1)];
+    let sums = [(Op::Copy, 1, 2, 0), (Op::Copy, 1, 2, 1), (Op::Reduce, 2, 1, 2), (Op::Reduce, 0, 1, 3)];
+    for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
+        assert_eq!(done(&apart, &[], &[], fidelity), [369, 0, 369]);
+        assert_eq!(done(&apart, &[(1, sent(0))], &[], fidelity), [357 + 369, 0, 369]);
+        assert_eq!(done(&sums, &[], &[], fidelity), [0, 371, 2 * 357 + 12]);
+        // The sum from the right waits until both messages to it are sent; the one from the left does not.
+        assert_eq!(done(&sums, &[], &[(2, sent(1))], fidelity), [0, 2 * 357 + 1, 2 * 357 + 12]);
+        assert_eq!(done(&sums, &[], &[(3, 2.into()), (2, sent(1))], fidelity), [0, 2 * 357 + 2, 2 * 357 + 12]);
+        // Of the same chunk there is none before the first.
+        assert_eq!(done(&apart, &[(1, sent(0).lagging(1))], &[], fidelity), [369, 0, 369]);
+    }
+    // A flit leaves in the cycle after the interface was told, and enters its link three cycles later.
+    let behind = done(&apart, &[(1, sent(0))], &[], Fidelity::Flit);
+    assert!((700..760).contains(&behind[0]) && behind[2] == 369, "{behind:?}");
+}
+
+/// Chunks there, each answered; a chunk waits for the one before to be sent, or for answers to chunks before.
+#[test]
+fn exact_times_of_lags() {
+    let pair = Fabric::parse("ring:2").unwrap();
+    let mut builder = Builder::new("test", &pair, Collective::new(Kind::Broadcast), 5 * 8192);
+    builder.lane(Lane { offset: 0, bytes: 5 * 8192, chunks: 5, chunk_bytes: 8192, stride: 1, source: 0, owner: 0 });
+    let there = builder.send(Op::Copy, 0, 1, 0, 0).unwrap();
+    let back = builder.send(Op::Copy, 1, 0, 0, 0).unwrap();
+    builder.start_after(back, there.into());
+    let one_by_one = Dependency::new(there, Event::Sent).lagging(1);
+    let free_buffer = |buffers| Dependency::from(back).lagging(buffers);
+    builder.start_after(there, one_by_one);
+    let mut schedule = builder.finish().unwrap();
+    for (after, expected) in [
+        (one_by_one, 5 * 357 + 12 + 369),
+        (free_buffer(1), 5 * 2 * 369),
+        // The fifth starts when the third is answered, which started when the first was.
+        (free_buffer(2), 3 * 2 * 369),
+        (free_buffer(3), 5 * 357 + 12 + 369),
+    ] {
+        schedule.transfers[there as usize].start_after = [after].into_iter().collect();
+        for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
+            assert_eq!(time_ps(&pair, &schedule, &tto(), fidelity), expected * 1000, "{after:?}, {fidelity:?}");
+        }
+    }
 }
 
 /// A schedule of the given (op, from, to, step) transfers of one lane.
@@ -26,7 +85,7 @@ fn transfers(fabric: &Fabric, bytes: u64, list: &[(Op, u32, u32, u32)]) -> Sched
     let mut builder = Builder::new("test", fabric, Collective::new(Kind::Broadcast), bytes);
     builder.block((0, bytes), bytes);
     for &(op, from, to, step) in list {
-        builder.send(op, from, to, 0, 1, step).unwrap();
+        builder.send(op, from, to, 0, step).unwrap();
     }
     builder.finish().unwrap()
 }
@@ -193,7 +252,7 @@ fn a_stall_names_the_chain_of_waits() {
     let fabric = Fabric::parse("ring:3").unwrap();
     let mut schedule = transfers(&fabric, 64, &[(Op::Copy, 0, 1, 0), (Op::Copy, 1, 2, 0), (Op::Copy, 2, 0, 0)]);
     for (id, other) in [(0, 2), (1, 0), (2, 1)] {
-        schedule.transfers[id].after = vec![other];
+        schedule.transfers[id].start_after = [other.into()].into_iter().collect();
     }
     for fidelity in Fidelity::ALL {
         let error = simulate(&fabric, &schedule, &tto(), fidelity, &mut |_| true).unwrap_err();
@@ -277,6 +336,40 @@ fn fast_forward(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity:
     }
 }
 
+/// What a random wait is made from: who waits, for which of those it can wait for, for what, how many chunks behind,
+/// and whether at its receiver.
+type Wait = (Index, Index, bool, u32, bool);
+
+/// Adds waits for events of chunks served before; all lanes have as many chunks and one stride.
+fn add_waits(schedule: &mut Schedule, waits: &[Wait]) {
+    for &(waiting, other, sent, lag, at_receiver) in waits {
+        if schedule.transfers.is_empty() {
+            return;
+        }
+        let id = waiting.index(schedule.transfers.len());
+        let transfer = &schedule.transfers[id];
+        let stride = schedule.lanes[0].stride;
+        let before = |&(place, other): &(usize, &Transfer)| {
+            let end = if sent { other.from } else { other.to };
+            let rank = if at_receiver { transfer.to } else { transfer.from };
+            end == rank && (other.phase, other.step, place) < (transfer.phase, transfer.step + lag * stride, id)
+        };
+        let able: Vec<usize> = schedule.transfers.iter().enumerate().filter(before).map(|(id, _)| id).collect();
+        if !able.is_empty() {
+            let event = if sent { Event::Sent } else { Event::Applied };
+            let dependency = Dependency::new(*other.get(&able) as u32, event).lagging(lag);
+            let transfer = &mut schedule.transfers[id];
+            let after = if at_receiver { &mut transfer.apply_after } else { &mut transfer.start_after };
+            after.push(dependency);
+        }
+    }
+}
+
+fn waits() -> impl Strategy<Value = Vec<Wait>> {
+    let wait = (any::<Index>(), any::<Index>(), any::<bool>(), 0u32..4, any::<bool>());
+    prop_oneof![Just(vec![]), proptest::collection::vec(wait, 1..12)]
+}
+
 /// Random sends that need not compute anything, issued in any way, in some number of `chunks` of at
 /// most `packets` packets.
 fn random_schedule(chunks: Range<u64>, packets: u64) -> impl Strategy<Value = (Fabric, Schedule)> {
@@ -284,15 +377,15 @@ fn random_schedule(chunks: Range<u64>, packets: u64) -> impl Strategy<Value = (F
     let sends = proptest::collection::vec((0u32..4, 0u32..4, 0u32..5, 0usize..3, any::<bool>()), 1..24);
     // Ranks on one node share its links.
     let placement = proptest::option::weighted(0.3, proptest::collection::vec(0u32..4, 6));
-    (fabric, sends, 0usize..3, chunks, 1u32..3, 1u32..5, placement).prop_map(
-        move |(spec, sends, issue, chunks, stride, interfaces, placement)| {
+    (fabric, sends, 0usize..3, chunks, 1u32..3, 1u32..5, placement, waits()).prop_map(
+        move |(spec, sends, issue, chunks, stride, interfaces, placement, waits)| {
             let fabric = Fabric::parse(spec).unwrap();
             let mut builder = Builder::new("random", &fabric, Collective::new(Kind::AllReduce), 300_000);
             if let Some(nodes) = placement {
                 builder.schedule.placement = nodes[..fabric.ranks()].to_vec();
             }
-            builder.schedule.issue = [Issue::Links, Issue::Steps, Issue::StrictSteps][issue];
-            builder.schedule.interfaces = Some(interfaces);
+            builder.schedule.endpoint.issue = [Issue::Links, Issue::Steps, Issue::StrictSteps][issue];
+            builder.schedule.endpoint.interfaces = Some(interfaces);
             for (i, packets) in [1, 7, packets].into_iter().enumerate() {
                 let (offset, bytes) = (i as u64 * 100, 99);
                 builder.lane(Lane { offset, bytes, chunks, chunk_bytes: packets * 8192, stride, source: 0, owner: 0 });
@@ -300,10 +393,11 @@ fn random_schedule(chunks: Range<u64>, packets: u64) -> impl Strategy<Value = (F
             for (from, to, step, lane, reduce) in sends {
                 if from != to {
                     let op = if reduce { Op::Reduce } else { Op::Copy };
-                    builder.send(op, from, to, lane as u32, 1, step).unwrap();
+                    builder.send(op, from, to, lane as u32, step).unwrap();
                 }
             }
-            let schedule = builder.finish().unwrap();
+            let mut schedule = builder.finish().unwrap();
+            add_waits(&mut schedule, &waits);
             (fabric, schedule)
         },
     )
@@ -412,7 +506,7 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                 let [alpha_beta, packet] =
                     [Fidelity::AlphaBeta, Fidelity::Packet].map(|f| time_ps(&fabric, &schedule, &tto(), f) as f64);
                 let single = schedule.transfers.iter().all(|t| t.route.len() == 1);
-                let agree = single && schedule.issue == Issue::Links;
+                let agree = single && schedule.endpoint.issue == Issue::Links;
                 // Where links or interfaces are shared, alpha-beta does not see the queues.
                 let range = if agree { 0.999..=1.001 } else { 0.7..=1.01 };
                 assert!(range.contains(&(alpha_beta / packet)), "{name} on {spec}: {alpha_beta} and {packet}");

@@ -33,7 +33,7 @@ pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     let channels = schedule.channels(fabric);
     let mut uses = Vec::new();
     for (id, transfer) in schedule.transfers.iter().enumerate() {
-        let lane = &schedule.lanes[transfer.lane as usize];
+        let lane = &schedule.lanes[transfer.payload.first() as usize];
         let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
         let start = transfer.step as u64;
         uses.extend(transfer.route.iter().map(|&link| Use {

@@ -240,7 +240,7 @@ mod tests {
         let (_, ring) = ring_all_reduce(4, 64, 1);
         // The first transfer of the all-gather brings the sum to a rank that has added before.
         let id = ring.transfers.iter().position(|t| t.op == Op::Copy).unwrap();
-        let (from, to, lane) = (ring.transfers[id].from, ring.transfers[id].to, ring.transfers[id].lane);
+        let (from, to, lane) = (ring.transfers[id].from, ring.transfers[id].to, ring.transfers[id].payload.first());
         assert_has(
             &broken(&ring, |s| s.transfers[id].op = Op::Reduce),
             &[
@@ -289,7 +289,7 @@ mod tests {
         assert_has(&broken(&gather, |s| s.lanes[2].source = 1), &["rank 2 lane 2", "does not have"]);
         let (_, direct) = direct_all_to_all(3, 60);
         let id = direct.lanes.iter().position(|l| (l.source, l.owner) == (1, 2)).unwrap();
-        let id = direct.transfers.iter().position(|t| t.lane == id as u32).unwrap();
+        let id = direct.transfers.iter().position(|t| t.payload.first() == id as u32).unwrap();
         assert_has(
             &broken(&direct, |s| drop(s.transfers.remove(id))),
             &["rank 2 ends without the data of rank 1", "never written"],

@@ -145,11 +145,11 @@ mod tests {
     #[test]
     fn races_show() {
         let (_, mut ring) = ring_all_reduce(4, 64, 1);
-        ring.transfers.iter_mut().for_each(|t| t.after.clear());
+        ring.transfers.iter_mut().for_each(|t| t.start_after.clear());
         assert_eq!(check_by_execution(&ring, None), Ok(()));
         assert!((0..9).any(|seed| check_by_execution(&ring, Some(seed)).is_err()));
         let (_, mut star) = star_reduce(8, 64);
-        star.serial_reductions = false;
+        star.endpoint.serial_reductions = false;
         assert!((0..9).any(|seed| check_by_execution(&star, Some(seed)).is_err()));
     }
 

@@ -3,9 +3,10 @@
 use super::order;
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
-use crate::schedule::{LaneId, Op, Schedule, Transfer, TransferId};
+use crate::schedule::{Dependency, Event, LaneId, Op, Schedule, Transfer, TransferId};
 use crate::units::Bytes;
 use crate::watch::Watch;
+use std::collections::HashMap;
 use std::ops::{Add, Range};
 
 /// Most messages an execution keeps track of.
@@ -21,7 +22,8 @@ const MAX_FLYING: usize = 64;
 ///
 /// Without a seed, messages go one by one in schedule order. With one, they go in a random order
 /// that respects only dependencies and barriers, read at their start and are applied at any later
-/// moment; only if reductions are not serial do they also read what they add to at their start.
+/// moment; only if reductions are not serial do they also read what they add to at their start. Messages
+/// that others wait for to be sent read at any moment until then.
 ///
 /// # Errors
 /// [`Code::BadSize`] if a buffer has another length or a chunk does not consist of whole elements,
@@ -82,7 +84,7 @@ pub(super) fn elements(schedule: &Schedule, lane: usize, bytes: Range<Bytes>, si
 }
 
 /// One chunk of a transfer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Message {
     transfer: TransferId,
     chunk: u64,
@@ -102,7 +104,7 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     fn ranges(&self, message: Message) -> Vec<Range<usize>> {
         let (schedule, size) = (self.schedule, size_of::<T>() as u64);
         let range = |lane| elements(schedule, lane, schedule.chunk_range(lane as LaneId, message.chunk), size);
-        self.transfer(message).lane_range().map(range).collect()
+        self.transfer(message).lanes().map(range).collect()
     }
 
     fn read(&self, rank: u32, message: Message) -> Vec<T> {
@@ -136,90 +138,144 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     fn shuffled(&mut self, mut random: Random) {
         let mut progress = Progress::new(self.schedule);
         let mut flying: Vec<(Message, Op, Vec<T>)> = Vec::new();
+        // Started, but not read; read, but held at their receivers.
+        let mut unsent: Vec<Message> = Vec::new();
+        let mut held: HashMap<Message, (Op, Vec<T>)> = HashMap::new();
         // Some runs start as much as they can before anything is applied, some hardly anything.
         let eagerness = 1 + random.below(15);
         loop {
-            let may_start = !progress.ready.is_empty() && flying.len() < MAX_FLYING;
-            if may_start && (flying.is_empty() || random.below(16) < eagerness) {
+            let may_start = !progress.ready.is_empty() && flying.len() + unsent.len() < MAX_FLYING;
+            let mut read = None;
+            if !unsent.is_empty() && (flying.is_empty() && !may_start || random.below(16) < 4) {
+                read = Some(unsent.swap_remove(random.below(unsent.len())));
+            } else if may_start && (flying.is_empty() || random.below(16) < eagerness) {
                 let message = progress.ready.swap_remove(random.below(progress.ready.len()));
+                match progress.awaits_sending(message.transfer) {
+                    true => unsent.push(message),
+                    false => read = Some(message),
+                }
+            } else if !flying.is_empty() {
+                let (message, op, payload) = flying.swap_remove(random.below(flying.len()));
+                self.write(message, op, &payload);
+                progress.happened(message, Event::Applied);
+                progress.applied(message);
+            } else if unsent.is_empty() {
+                return;
+            }
+            if let Some(message) = read {
                 let transfer = self.transfer(message);
                 let (mut op, mut payload) = (transfer.op, self.read(transfer.from, message));
-                if op == Op::Reduce && !self.schedule.serial_reductions {
+                if op == Op::Reduce && !self.schedule.endpoint.serial_reductions {
                     let own = self.read(transfer.to, message);
                     payload.iter_mut().zip(own).for_each(|(value, own)| *value = own + *value);
                     op = Op::Copy;
                 }
+                held.insert(message, (op, payload));
+                progress.happened(message, Event::Sent);
+                progress.arrived(message);
+            }
+            for message in progress.released.drain(..) {
+                let (op, payload) = held.remove(&message).expect("it was held");
                 flying.push((message, op, payload));
-            } else if !flying.is_empty() {
-                let (message, op, payload) = flying.swap_remove(random.below(flying.len()));
-                self.write(message, op, &payload);
-                progress.applied(message);
-            } else {
-                return;
             }
         }
     }
 }
 
-/// Which messages may start.
+/// What may become of messages next.
 struct Progress<'a> {
     schedule: &'a Schedule,
-    /// Index of the first message of every transfer, and what each message still waits for.
+    /// Index of the first message of every transfer; what each message still waits for to start, and to be applied
+    /// (one of which is its arrival).
     first: Vec<usize>,
-    waits: Vec<u32>,
-    /// Transfers that depend on transfer `i`: `dependents[starts[i]..starts[i + 1]]`.
-    starts: Vec<usize>,
-    dependents: Vec<TransferId>,
+    starts: Vec<u32>,
+    applies: Vec<u32>,
+    /// Who waits for transfer `i`, and for what: `dependents[range[i]..range[i + 1]]`.
+    range: Vec<usize>,
+    dependents: Vec<Dependent>,
     /// Messages left in every phase; all phases below `open` are complete.
     left: Vec<u64>,
     open: usize,
     /// Messages that only wait for the barrier of their phase, by phase.
     gated: Vec<Vec<Message>>,
     ready: Vec<Message>,
+    /// Messages that have arrived and may be applied.
+    released: Vec<Message>,
+}
+
+/// A transfer that waits for another.
+#[derive(Clone, Copy)]
+struct Dependent {
+    transfer: TransferId,
+    /// For what of the other.
+    what: Dependency,
+    /// Whether at its receiver.
+    to_apply: bool,
 }
 
 impl<'a> Progress<'a> {
     fn new(schedule: &'a Schedule) -> Self {
         let transfers = &schedule.transfers;
-        let mut starts = vec![0; transfers.len() + 1];
-        for &other in transfers.iter().flat_map(|t| &t.after) {
-            starts[other as usize + 1] += 1;
+        let mut range = vec![0; transfers.len() + 1];
+        for other in transfers.iter().flat_map(Transfer::dependencies) {
+            range[other.transfer() as usize + 1] += 1;
         }
-        for i in 1..starts.len() {
-            starts[i] += starts[i - 1];
+        for i in 1..range.len() {
+            range[i] += range[i - 1];
         }
-        let mut next = starts.clone();
-        let mut dependents = vec![0; starts[transfers.len()]];
+        let mut next = range.clone();
+        let nobody = Dependent { transfer: 0, what: 0.into(), to_apply: false };
+        let mut dependents = vec![nobody; range[transfers.len()]];
         for (id, transfer) in transfers.iter().enumerate() {
-            for &other in &transfer.after {
-                dependents[next[other as usize]] = id as TransferId;
-                next[other as usize] += 1;
+            let starts = transfer.start_after.iter().map(|&what| (what, false));
+            for (what, to_apply) in starts.chain(transfer.apply_after.iter().map(|&what| (what, true))) {
+                let place = &mut next[what.transfer() as usize];
+                dependents[*place] = Dependent { transfer: id as TransferId, what, to_apply };
+                *place += 1;
             }
         }
         let mut progress = Progress {
             schedule,
             first: Vec::with_capacity(transfers.len()),
-            waits: vec![],
-            starts,
+            starts: vec![],
+            applies: vec![],
+            range,
             dependents,
             left: vec![0; schedule.phases.len()],
             open: 0,
             gated: vec![Vec::new(); schedule.phases.len()],
             ready: vec![],
+            released: vec![],
         };
         for transfer in transfers {
             let chunks = schedule.chunks(transfer);
-            progress.first.push(progress.waits.len());
-            progress.waits.extend((0..chunks).map(|_| transfer.after.len() as u32));
+            progress.first.push(progress.starts.len());
+            let count =
+                |after: &[Dependency], chunk: u64| after.iter().filter(|o| o.lag() as u64 <= chunk).count() as u32;
+            progress.starts.extend((0..chunks).map(|chunk| count(&transfer.start_after, chunk)));
+            progress.applies.extend((0..chunks).map(|chunk| 1 + count(&transfer.apply_after, chunk)));
             progress.left[transfer.phase as usize] += chunks;
         }
-        for (id, transfer) in transfers.iter().enumerate().filter(|(_, t)| t.after.is_empty()) {
+        for (id, transfer) in (0..).zip(transfers) {
             for chunk in 0..schedule.chunks(transfer) {
-                progress.release(Message { transfer: id as TransferId, chunk });
+                let message = Message { transfer: id, chunk };
+                if progress.starts[progress.index(message)] == 0 {
+                    progress.release(message);
+                }
             }
         }
         progress.open_phases();
         progress
+    }
+
+    fn index(&self, message: Message) -> usize {
+        self.first[message.transfer as usize] + message.chunk as usize
+    }
+
+    /// Whether some transfer waits for this one to be sent.
+    fn awaits_sending(&self, id: TransferId) -> bool {
+        let range = self.range[id as usize]..self.range[id as usize + 1];
+        self.dependents[range].iter().any(|dependent| dependent.what.event() == Event::Sent)
     }
 
     fn release(&mut self, message: Message) {
@@ -231,17 +287,39 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn applied(&mut self, message: Message) {
+    /// A message has come to an event, for which others may have waited.
+    fn happened(&mut self, message: Message, event: Event) {
         let id = message.transfer as usize;
-        for at in self.starts[id]..self.starts[id + 1] {
-            let dependent = Message { transfer: self.dependents[at], ..message };
-            let waits = &mut self.waits[self.first[dependent.transfer as usize] + message.chunk as usize];
-            *waits -= 1;
-            if *waits == 0 {
-                self.release(dependent);
+        for at in self.range[id]..self.range[id + 1] {
+            let Dependent { transfer, what, to_apply } = self.dependents[at];
+            let waiting = Message { transfer, chunk: message.chunk + what.lag() as u64 };
+            let chunks = self.schedule.chunks(&self.schedule.transfers[transfer as usize]);
+            if what.event() != event || waiting.chunk >= chunks {
+                continue;
+            }
+            if to_apply {
+                self.arrived(waiting);
+            } else {
+                let index = self.index(waiting);
+                self.starts[index] -= 1;
+                if self.starts[index] == 0 {
+                    self.release(waiting);
+                }
             }
         }
-        self.left[self.schedule.transfers[id].phase as usize] -= 1;
+    }
+
+    /// One less of what a message waits for at its receiver.
+    fn arrived(&mut self, message: Message) {
+        let index = self.index(message);
+        self.applies[index] -= 1;
+        if self.applies[index] == 0 {
+            self.released.push(message);
+        }
+    }
+
+    fn applied(&mut self, message: Message) {
+        self.left[self.schedule.transfers[message.transfer as usize].phase as usize] -= 1;
         self.open_phases();
     }
 
@@ -314,7 +392,7 @@ mod tests {
     #[test]
     fn deadlocks_are_refused() {
         let (_, mut ring) = ring_all_reduce(2, 64, 1);
-        ring.transfers[0].after = vec![2];
+        ring.transfers[0].start_after = [2.into()].into_iter().collect();
         let error = execute(&ring, &mut vec![vec![0u32; 16]; 2], Some(1)).unwrap_err();
         assert_has(&error.message, &["deadlock"]);
     }
@@ -375,7 +453,7 @@ mod tests {
     fn messages_start_before_others_are_applied_or_after() {
         let (_, mut pair) = ring_all_reduce(2, 8, 1);
         pair.transfers.truncate(2);
-        pair.transfers.iter_mut().for_each(|t| (t.lane, t.lanes, t.op) = (0, 2, Op::Copy));
+        pair.transfers.iter_mut().for_each(|t| (t.payload, t.op) = ((0..2).into(), Op::Copy));
         let mut seen = [0; 3];
         for seed in 0..200 {
             let mut data = vec![vec![0u32, 0], vec![1, 1]];

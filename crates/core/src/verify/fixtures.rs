@@ -2,7 +2,8 @@
 
 use crate::collective::{Collective, Kind, shard};
 use crate::fabric::{Fabric, GridKind, grid::grid};
-use crate::schedule::{Builder, Lane, Op, Schedule};
+use crate::schedule::{Builder, Dependencies, Dependency, Event, Lane, Op, Schedule, TransferId};
+use crate::system::System;
 
 pub type Case = (Fabric, Schedule);
 
@@ -11,6 +12,11 @@ pub fn assert_has(message: &str, parts: &[&str]) {
     for part in parts {
         assert!(message.contains(part), "'{part}' is not in: {message}");
     }
+}
+
+/// Dependencies on transfers whose same chunk was applied.
+pub fn after<const N: usize>(ids: [TransferId; N]) -> Dependencies {
+    ids.into_iter().map(Into::into).collect()
 }
 
 pub fn ring_fabric(ranks: u32) -> Fabric {
@@ -58,7 +64,7 @@ fn ring_phase(builder: &mut Builder, name: &str, op: Op) {
     let first = if op == Op::Reduce { 1 } else { 0 };
     for (lane, hop) in (0..n).flat_map(|lane| (0..n - 1).map(move |hop| (lane, hop))) {
         let at = (lane + first + hop) % n;
-        builder.send(op, at, (at + 1) % n, lane, 1, hop).unwrap();
+        builder.send(op, at, (at + 1) % n, lane, hop).unwrap();
     }
 }
 
@@ -98,11 +104,11 @@ pub fn tree_all_reduce(ranks: u32, bytes: u64, chunks: u64) -> Case {
     whole(&mut builder, chunks, 1);
     builder.phase("reduce", false);
     for child in (1..ranks).rev() {
-        builder.send(Op::Reduce, child, child - 1, 0, 1, ranks - 1 - child).unwrap();
+        builder.send(Op::Reduce, child, child - 1, 0, ranks - 1 - child).unwrap();
     }
     builder.phase("broadcast", true);
     for child in 1..ranks {
-        builder.send(Op::Copy, child - 1, child, 0, 1, child - 1).unwrap();
+        builder.send(Op::Copy, child - 1, child, 0, child - 1).unwrap();
     }
     builder.schedule.conflict_free = true;
     let schedule = builder.finish().unwrap();
@@ -119,7 +125,7 @@ pub fn tree_broadcast(ranks: u32, bytes: u64, chunks: u64) -> Case {
     for hop in 0..ranks {
         for (from, to) in [(1 + hop, 2 + hop), (1 + ranks * 2 - hop, ranks * 2 - hop)] {
             if reached < ranks {
-                builder.send(Op::Copy, from % ranks, to % ranks, 0, 1, hop).unwrap();
+                builder.send(Op::Copy, from % ranks, to % ranks, 0, hop).unwrap();
                 reached += 1;
             }
         }
@@ -134,7 +140,7 @@ pub fn star_reduce(ranks: u32, bytes: u64) -> Case {
     let mut builder = builder(&fabric, Kind::Reduce, 2, bytes);
     whole(&mut builder, 1, 1);
     for other in (0..ranks).filter(|&other| other != 2) {
-        builder.send(Op::Reduce, other, 2, 0, 1, 0).unwrap();
+        builder.send(Op::Reduce, other, 2, 0, 0).unwrap();
     }
     let schedule = builder.finish().unwrap();
     (fabric, schedule)
@@ -148,11 +154,11 @@ pub fn direct_all_reduce(ranks: u32, bytes: u64) -> Case {
     builder.phase("reduce-scatter", false);
     let pairs = || (1..ranks).flat_map(|k| (0..ranks).map(move |rank| (k, rank, (rank + k) % ranks)));
     for (k, rank, other) in pairs() {
-        builder.send(Op::Reduce, rank, other, other, 1, k - 1).unwrap();
+        builder.send(Op::Reduce, rank, other, other, k - 1).unwrap();
     }
     builder.phase("all-gather", false);
     for (k, rank, other) in pairs() {
-        builder.send(Op::Copy, rank, other, rank, 1, k - 1).unwrap();
+        builder.send(Op::Copy, rank, other, rank, k - 1).unwrap();
     }
     let schedule = builder.finish().unwrap();
     (fabric, schedule)
@@ -165,13 +171,13 @@ pub fn halving_doubling(bytes: u64) -> Case {
     shards(&mut builder, 1);
     builder.phase("reduce-scatter", false);
     for rank in 0..4u32 {
-        builder.send(Op::Reduce, rank, rank ^ 2, (rank ^ 2) & 2, 2, 0).unwrap();
-        builder.send(Op::Reduce, rank, rank ^ 1, rank ^ 1, 1, 1).unwrap();
+        builder.send(Op::Reduce, rank, rank ^ 2, ((rank ^ 2) & 2)..((rank ^ 2) & 2) + 2, 0).unwrap();
+        builder.send(Op::Reduce, rank, rank ^ 1, rank ^ 1, 1).unwrap();
     }
     builder.phase("all-gather", false);
     for rank in 0..4u32 {
-        builder.send(Op::Copy, rank, rank ^ 1, rank, 1, 0).unwrap();
-        builder.send(Op::Copy, rank, rank ^ 2, rank & 2, 2, 1).unwrap();
+        builder.send(Op::Copy, rank, rank ^ 1, rank, 0).unwrap();
+        builder.send(Op::Copy, rank, rank ^ 2, (rank & 2)..(rank & 2) + 2, 1).unwrap();
     }
     let schedule = builder.finish().unwrap();
     (fabric, schedule)
@@ -185,7 +191,7 @@ pub fn direct_all_to_all(ranks: u32, bytes: u64) -> Case {
         let entry = &mut builder.schedule.lanes[lane as usize];
         (entry.source, entry.owner) = (source, owner);
         if source != owner {
-            builder.send(Op::Copy, source, owner, lane, 1, (owner + ranks - source) % ranks - 1).unwrap();
+            builder.send(Op::Copy, source, owner, lane, (owner + ranks - source) % ranks - 1).unwrap();
         }
     }
     let schedule = builder.finish().unwrap();
@@ -193,8 +199,30 @@ pub fn direct_all_to_all(ranks: u32, bytes: u64) -> Case {
 }
 
 /// One of everything, with sizes that do and do not divide.
+/// What an algorithm builds.
+pub fn built(spec: &str, kind: Kind, bytes: u64, algorithm: &str) -> Case {
+    let fabric = Fabric::parse(spec).unwrap();
+    let system = System::preset("generic").unwrap();
+    let schedule = crate::algorithm::build(&fabric, &system, Collective::new(kind), bytes, algorithm).unwrap();
+    (fabric, schedule)
+}
+
+/// A ring in chunks with two buffers a message: a chunk waits until the one two before was sent.
+pub fn double_buffered_ring(ranks: u32, bytes: u64, chunks: u64) -> Case {
+    let (fabric, mut schedule) = ring_all_reduce(ranks, bytes, chunks);
+    for (id, transfer) in (0..).zip(&mut schedule.transfers) {
+        transfer.start_after.push(Dependency::new(id, Event::Sent).lagging(2));
+    }
+    (fabric, schedule)
+}
+
 pub fn all() -> Vec<Case> {
     vec![
+        built("fc:8", Kind::AllGather, 100, "bruck"),
+        built("fc:5", Kind::AllToAll, 60, "bruck"),
+        built("ring:4", Kind::AllReduce, 64, "ring:buffers=1"),
+        built("mesh:2x3", Kind::AllReduce, 96, "ring-2d:dependencies=held"),
+        double_buffered_ring(3, 3 * 4 * 24, 6),
         ring_all_reduce(2, 64, 1),
         ring_all_reduce(3, 50, 1),
         ring_all_reduce(4, 4 * 4 * 24, 3),

@@ -141,7 +141,8 @@ mod tests {
         let wrong = [(0, Op::Reduce), (0, Op::Reduce), (2, Op::Copy), (3, Op::Copy)];
         for (id, op) in wrong {
             let mut transfer = ring.transfers[id].clone();
-            (transfer.lane, transfer.op, transfer.after) = (4, op, vec![]);
+            (transfer.payload, transfer.op) = (4.into(), op);
+            transfer.start_after.clear();
             ring.transfers.push(transfer);
         }
         assert_eq!(verify(&fabric, &ring).unwrap().lanes, 5);
@@ -163,7 +164,7 @@ mod tests {
         let (_, mut direct) = direct_all_to_all(2, 64);
         (direct.ranks, direct.excluded) = (3, vec![2]);
         let mut router = crate::fabric::Router::new(&fabric);
-        direct.transfers.iter_mut().for_each(|t| t.route = router.route(t.from, t.to));
+        direct.transfers.iter_mut().for_each(|t| t.route = router.route(t.from, t.to).into());
         assert!(verify(&fabric, &direct).unwrap().complete);
         assert_eq!(check_by_execution(&direct, Some(1)), Ok(()));
         // Its lane may be neither added nor taken for one of the others'.

@@ -3,7 +3,7 @@
 use super::fixtures::*;
 use super::{check_by_execution, verify};
 use crate::fabric::{Fabric, Router};
-use crate::schedule::{Builder, Op, Schedule};
+use crate::schedule::{Builder, Dependency, Event, Op, Schedule};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -18,6 +18,12 @@ enum Mutation {
     MoveLane(Index, u32),
     DropDependency(Index, Index),
     ReverseDependencies,
+    DropHold(Index, Index),
+    /// A dependency waits for another event, or another chunk.
+    Event(Index, Index),
+    Lag(Index, Index, u32),
+    /// A wait at the sender becomes one at the receiver.
+    Hold(Index, Index),
     SwapSteps(Index, Index),
     SwapPhases(Index, Index),
     SwapLaneRanks(Index, Index),
@@ -39,6 +45,10 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         (index(), 0u32..4).prop_map(|(i, lane)| Mutation::MoveLane(i, lane)),
         (index(), index()).prop_map(|(i, j)| Mutation::DropDependency(i, j)),
         Just(Mutation::ReverseDependencies),
+        (index(), index()).prop_map(|(i, j)| Mutation::DropHold(i, j)),
+        (index(), index()).prop_map(|(i, j)| Mutation::Event(i, j)),
+        (index(), index(), 0u32..4).prop_map(|(i, j, lag)| Mutation::Lag(i, j, lag)),
+        (index(), index()).prop_map(|(i, j)| Mutation::Hold(i, j)),
         (index(), index()).prop_map(|(i, j)| Mutation::SwapSteps(i, j)),
         (index(), index()).prop_map(|(i, j)| Mutation::SwapPhases(i, j)),
         (index(), index()).prop_map(|(i, j)| Mutation::SwapLaneRanks(i, j)),
@@ -60,8 +70,11 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let gone = index.index(count) as u32;
             transfers.remove(gone as usize);
             for transfer in transfers {
-                transfer.after.retain(|&other| other != gone);
-                transfer.after.iter_mut().filter(|other| **other > gone).for_each(|other| *other -= 1);
+                for after in [&mut transfer.start_after, &mut transfer.apply_after] {
+                    after.retain(|other| other.transfer() != gone);
+                    let later = after.iter_mut().filter(|other| other.transfer() > gone);
+                    later.for_each(|other| *other = other.of(other.transfer() - 1));
+                }
             }
         }
         Mutation::Duplicate(index, step) => {
@@ -75,14 +88,48 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
         }
         Mutation::MoveFrom(index, rank) => transfers[index.index(count)].from = *rank,
         Mutation::MoveTo(index, rank) => transfers[index.index(count)].to = *rank,
-        Mutation::MoveLane(index, lane) => transfers[index.index(count)].lane = *lane,
+        Mutation::MoveLane(index, lane) => transfers[index.index(count)].payload = (*lane).into(),
         Mutation::DropDependency(index, which) => {
-            let after = &mut transfers[index.index(count)].after;
+            let after = &mut transfers[index.index(count)].start_after;
             if !after.is_empty() {
                 after.remove(which.index(after.len()));
             }
         }
-        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.after.reverse()),
+        Mutation::DropHold(index, which) => {
+            // Of those that have any.
+            let mut held: Vec<_> = transfers.iter_mut().filter(|transfer| !transfer.apply_after.is_empty()).collect();
+            if !held.is_empty() {
+                let at = index.index(held.len());
+                let after = &mut held[at].apply_after;
+                after.remove(which.index(after.len()));
+            }
+        }
+        Mutation::Event(index, which) => {
+            let transfer = &mut transfers[index.index(count)];
+            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
+            if !all.is_empty() {
+                let at = which.index(all.len());
+                let event = if all[at].event() == Event::Sent { Event::Applied } else { Event::Sent };
+                *all[at] = Dependency::new(all[at].transfer(), event).lagging(all[at].lag());
+            }
+        }
+        Mutation::Lag(index, which, lag) => {
+            let transfer = &mut transfers[index.index(count)];
+            let mut all: Vec<_> = transfer.start_after.iter_mut().chain(&mut transfer.apply_after).collect();
+            if !all.is_empty() {
+                let at = which.index(all.len());
+                *all[at] = all[at].lagging(*lag);
+            }
+        }
+        Mutation::Hold(index, which) => {
+            let transfer = &mut transfers[index.index(count)];
+            if !transfer.start_after.is_empty() {
+                let at = which.index(transfer.start_after.len());
+                let dependency = transfer.start_after.remove(at);
+                transfer.apply_after.push(dependency);
+            }
+        }
+        Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),
         Mutation::SwapSteps(one, other) => {
             let (one, other) = (one.index(count), other.index(count));
             (transfers[one].step, transfers[other].step) = (transfers[other].step, transfers[one].step);
@@ -102,11 +149,11 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let at = index.index(schedule.phases.len());
             schedule.phases[at].barrier ^= true;
         }
-        Mutation::ForbidUnorderedReductions => schedule.serial_reductions = false,
+        Mutation::ForbidUnorderedReductions => schedule.endpoint.serial_reductions = false,
         Mutation::Rebuild => {
             let mut builder = Builder::new("test", fabric, schedule.collective, schedule.bytes);
             builder.schedule = schedule.clone();
-            builder.schedule.transfers.iter_mut().for_each(|t| t.after.clear());
+            builder.schedule.transfers.iter_mut().for_each(|t| t.start_after.clear());
             if let Ok(rebuilt) = builder.finish() {
                 *schedule = rebuilt;
             }
@@ -119,7 +166,7 @@ fn mend_routes(fabric: &Fabric, schedule: &mut Schedule) {
     let mut router = Router::new(fabric);
     for transfer in &mut schedule.transfers {
         if transfer.from < schedule.ranks && transfer.to < schedule.ranks {
-            transfer.route = router.route(fabric.node_of_rank(transfer.from), fabric.node_of_rank(transfer.to));
+            transfer.route = router.route(fabric.node_of_rank(transfer.from), fabric.node_of_rank(transfer.to)).into();
         }
     }
 }

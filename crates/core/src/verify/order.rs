@@ -2,15 +2,16 @@
 //!
 //! Every link (or rank) serves its messages in the order (phase, slot, index). If every message
 //! depends only on messages earlier in that order, the earliest message that is not yet delivered
-//! can always move: what it waits for is delivered, and it is next on every link it needs.
+//! can always move: what it waits for, at its sender or at its receiver, is delivered, and it is next on
+//! every link it needs. A message held at its receiver keeps no link and no reduction from others.
 
 use super::text;
 use crate::error::Result;
-use crate::schedule::{Schedule, Transfer, TransferId};
+use crate::schedule::{Event, Schedule, Transfer, TransferId};
 use crate::watch::Watch;
 
-/// Checks that every dependency ends at the sender that waits for it, repeats for as many chunks,
-/// and is served strictly earlier. O(dependencies).
+/// Checks that every dependency is on something that happens at the rank that waits, repeats for as many
+/// chunks, and is served strictly earlier. O(dependencies).
 ///
 /// # Errors
 /// [`crate::error::Code::NotProven`]: a cycle of dependencies, or the first dependency that is
@@ -20,19 +21,24 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     for (id, transfer) in schedule.transfers.iter().enumerate() {
         watch.at(id, schedule.transfers.len())?;
         let id = id as TransferId;
-        for &other in &transfer.after {
+        let starts = transfer.start_after.iter().map(|&other| (other, transfer.from, "waits"));
+        let applies = transfer.apply_after.iter().map(|&other| (other, transfer.to, "waits at its receiver"));
+        for (dependency, rank, waits) in starts.chain(applies) {
+            let other = dependency.transfer();
             let needed = &schedule.transfers[other as usize];
             let fail = |why: String| {
                 let (waiting, other) = (text::transfer(schedule, id), text::transfer(schedule, other));
-                text::not_proven(format!("{waiting} waits for {other}, {why}"))
+                text::not_proven(format!("{waiting} {waits} for {other}, {why}"))
             };
-            if needed.to != transfer.from {
-                return fail(format!("which does not end at rank {}", transfer.from));
+            match dependency.event() {
+                Event::Applied if needed.to != rank => return fail(format!("which does not end at rank {rank}")),
+                Event::Sent if needed.from != rank => return fail(format!("which is not sent by rank {rank}")),
+                _ => {}
             }
             if schedule.chunks(needed) != schedule.chunks(transfer) {
                 return fail("which has another number of chunks".into());
             }
-            if late.is_none() && !served_before(schedule, (needed, other), (transfer, id)) {
+            if late.is_none() && !served_before(schedule, (needed, other), (transfer, id), dependency.lag()) {
                 late = Some(fail("which the order of service puts later".into()));
             }
         }
@@ -56,19 +62,19 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     }
 }
 
-/// Whether every chunk of `a` is served before the same chunk of `b`. Slots grow linearly with the
+/// Whether chunk `k - lag` of `a` is always served before chunk `k` of `b`. Slots grow linearly with the
 /// chunk, so the first and the last one decide.
-fn served_before(schedule: &Schedule, a: (&Transfer, TransferId), b: (&Transfer, TransferId)) -> bool {
+fn served_before(schedule: &Schedule, a: (&Transfer, TransferId), b: (&Transfer, TransferId), lag: u32) -> bool {
     let moment = |(transfer, id): (&Transfer, TransferId), chunk: u64| {
-        let stride = schedule.lanes[transfer.lane as usize].stride;
+        let stride = schedule.lanes[transfer.payload.first() as usize].stride;
         let slot = transfer.step as u128 + chunk as u128 * stride as u128;
         (transfer.phase, slot, id)
     };
-    let last = schedule.chunks(b.0) - 1;
-    moment(a, 0) < moment(b, 0) && moment(a, last) < moment(b, last)
+    let (lag, last) = (lag as u64, schedule.chunks(b.0) - 1);
+    lag > last || (moment(a, 0) < moment(b, lag) && moment(a, last - lag) < moment(b, last))
 }
 
-/// A cycle of dependencies, first transfer repeated at the end.
+/// A cycle of dependencies within a chunk, first transfer repeated at the end.
 fn cycle(schedule: &Schedule) -> Option<Vec<TransferId>> {
     const NEW: u8 = 0;
     const OPEN: u8 = 1;
@@ -82,12 +88,17 @@ fn cycle(schedule: &Schedule) -> Option<Vec<TransferId>> {
             path.push((start, 0));
         }
         while let Some((id, followed)) = path.last_mut() {
-            let Some(&next) = schedule.transfers[*id as usize].after.get(*followed) else {
+            let mut dependencies = schedule.transfers[*id as usize].dependencies();
+            let Some(next) = dependencies.nth(*followed) else {
                 state[*id as usize] = DONE;
                 path.pop();
                 continue;
             };
             *followed += 1;
+            if next.lag() > 0 {
+                continue;
+            }
+            let next = next.transfer();
             match state[next as usize] {
                 NEW => {
                     state[next as usize] = OPEN;
@@ -112,8 +123,8 @@ mod tests {
     #[test]
     fn cycles_are_shown() {
         let (_, mut schedule) = ring_all_reduce(2, 64, 1);
-        assert_eq!(schedule.transfers[2].after, [0]);
-        schedule.transfers[0].after = vec![2];
+        assert_eq!(schedule.transfers[2].start_after, after([0]));
+        schedule.transfers[0].start_after = after([2]);
         let error = check(&schedule, Watch::default()).unwrap_err().message;
         assert_has(&error, &["deadlock: transfer 0 -> 2 -> 0;", "from transfer 0 (rank 1 to 0"]);
     }
@@ -121,7 +132,7 @@ mod tests {
     #[test]
     fn late_dependencies_are_named() {
         let (_, mut schedule) = ring_all_reduce(4, 64, 1);
-        let id = schedule.transfers.iter().position(|t| t.after == [0]).unwrap();
+        let id = schedule.transfers.iter().position(|t| t.start_after == after([0])).unwrap();
         schedule.transfers[0].step = 9;
         let error = check(&schedule, Watch::default()).unwrap_err().message;
         assert_has(
@@ -135,7 +146,7 @@ mod tests {
         let (_, mut schedule) = ring_all_reduce(4, 64, 1);
         let from = schedule.transfers[9].from;
         let elsewhere = schedule.transfers.iter().position(|t| t.to != from).unwrap() as u32;
-        schedule.transfers[9].after.push(elsewhere);
+        schedule.transfers[9].start_after.push(elsewhere.into());
         let error = check(&schedule, Watch::default()).unwrap_err().message;
         assert_has(&error, &["transfer 9 (", &format!("does not end at rank {from}")]);
     }
@@ -146,8 +157,8 @@ mod tests {
         assert_eq!(check(&schedule, Watch::default()), Ok(()));
         let other = schedule.lanes[0].clone();
         schedule.lanes.push(other);
-        let id = schedule.transfers.iter().rposition(|t| !t.after.is_empty()).unwrap();
-        schedule.transfers[id].lane = 1;
+        let id = schedule.transfers.iter().rposition(|t| !t.start_after.is_empty()).unwrap();
+        schedule.transfers[id].payload = 1.into();
         schedule.lanes[1].chunks = 3;
         assert_has(&check(&schedule, Watch::default()).unwrap_err().message, &["another number of chunks"]);
         schedule.lanes[1].chunks = 4;
@@ -165,7 +176,7 @@ mod tests {
         // One at slots 0, 3, 6 and 9; the other, which needs it, at `step`, `step + 2`, and so on.
         let in_order = |needed_id: u32, step: u32| {
             let (needed, mut waiting) = (tree.transfers[0].clone(), tree.transfers[1].clone());
-            (waiting.lane, waiting.step, waiting.after) = (1, step, vec![needed_id]);
+            (waiting.payload, waiting.step, waiting.start_after) = (1.into(), step, after([needed_id]));
             let transfers = if needed_id == 0 { vec![needed, waiting] } else { vec![waiting, needed] };
             check(&Schedule { transfers, ..tree.clone() }, Watch::default()).is_ok()
         };
@@ -179,24 +190,24 @@ mod tests {
         let (_, mut star) = star_reduce(5, 64);
         let mut last = star.transfers[0].clone();
         (last.from, last.to, last.step) = (2, 0, 1);
-        for after in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
-            last.after = after.to_vec();
+        for needed in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
+            last.start_after = after(needed);
             star.transfers.truncate(4);
             star.transfers.push(last.clone());
             assert_eq!(check(&star, Watch::default()), Ok(()));
             // A cycle through any of them is found, whatever comes before it.
             for first in 0..4 {
                 let mut cyclic = star.clone();
-                cyclic.transfers[first].after = vec![4];
+                cyclic.transfers[first].start_after = after([4]);
                 cyclic.transfers[first].from = 0;
                 let error = check(&cyclic, Watch::default()).unwrap_err().message;
                 assert_has(&error, &["deadlock: transfer", &format!("4 -> {first}")]);
             }
         }
         // Also one that the first transfer only leads to.
-        star.transfers[4].after = vec![3, 2, 1];
+        star.transfers[4].start_after = after([3, 2, 1]);
         for (id, from) in [(0, 0), (1, 0)] {
-            (star.transfers[id].from, star.transfers[id].after) = (from, vec![4]);
+            (star.transfers[id].from, star.transfers[id].start_after) = (from, after([4]));
         }
         assert_has(&check(&star, Watch::default()).unwrap_err().message, &["deadlock: transfer 4 -> 1 -> 4;"]);
     }

@@ -1,19 +1,24 @@
 //! No race: every execution moves the same data as schedule order.
 //!
-//! A transfer reads (sender, lane) and writes (receiver, lane) from its start until it is applied.
-//! `a` comes before `b` if `a` is applied before `b` starts, for certain: through a barrier or
-//! through dependencies. Two accesses to one place, one of them a write, must be ordered so; only
-//! reductions into one place need not be, where ranks do them one at a time. A copy that brings a rank
-//! what it has already changes nothing; it counts as a read of what it brings again.
+//! A transfer reads (sender, lane) from its start until it is sent, and writes (receiver, lane) from when it
+//! need no longer wait there until it is applied. Two accesses to one place, one of them a write, must
+//! be ordered: the first is certain to end before the second begins, through a barrier or through
+//! dependencies; only reductions into one place need not be, where ranks do them one at a time. A copy
+//! that brings a rank what it has already changes nothing; it counts as a read of what it brings again.
+//! Chunks of a lane are apart, so that a dependency on an earlier chunk orders nothing here.
 //!
 //! Order is transitive, so it is enough to compare each access with its nearest conflicting
 //! predecessors: accesses to a place fall into alternating groups of writes and of reads, and each
 //! is compared with the whole group before its own. Most pairs turn out to be joined by a barrier
 //! or by a single dependency; only the others need the transitive closure.
+//!
+//! A transfer is one *point* of that order: what comes before the point comes before the transfer starts,
+//! and it comes before others when it has been applied. Where something tells sending from applying (a
+//! dependency on it having been sent, or at its receiver) it is two: its sending, then its applying.
 
 use super::text;
 use crate::error::Result;
-use crate::schedule::{Op, Schedule, TransferId};
+use crate::schedule::{Dependency, Event, Op, Schedule, TransferId};
 use crate::watch::Watch;
 
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
@@ -34,7 +39,7 @@ pub fn check(
     repeats: &[Vec<TransferId>],
     watch: Watch,
 ) -> Result<()> {
-    let gates = gates(schedule);
+    let (gates, split, mut points) = (gates(schedule), split(schedule), Points::default());
     let mut places = Places::new(schedule);
     let mut closure = Closure::new(schedule);
     for (lane, list) in by_lane.iter().enumerate() {
@@ -42,28 +47,74 @@ pub fn check(
         if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
             continue;
         }
-        places.follow(list, &repeats[lane], &gates);
-        if let Some(race) = closure.an_unordered(list, &mut places.open) {
-            return text::not_proven(describe(schedule, lane, list, race));
+        points.load(list, &split);
+        places.follow(list, &points, &repeats[lane], &gates);
+        if let Some(race) = closure.an_unordered(list, &points, &mut places.open) {
+            return text::not_proven(describe(schedule, lane, list, &points, race));
         }
     }
     Ok(())
 }
 
-/// For every transfer, a phase such that all transfers of earlier phases are applied before it
-/// starts: its own if that has a barrier, or what it inherits from its dependencies.
-fn gates(schedule: &Schedule) -> Vec<u32> {
-    let mut gates = vec![0; schedule.transfers.len()];
+/// For every transfer, phases such that all transfers of earlier phases are applied before it starts, and
+/// before it is added or stored: its own if that has a barrier, or what it inherits from its dependencies.
+fn gates(schedule: &Schedule) -> Vec<[u32; 2]> {
+    let mut gates = vec![[0; 2]; schedule.transfers.len()];
     for id in schedule.order() {
         let transfer = &schedule.transfers[id as usize];
+        let inherited = |own: u32, after: &[Dependency]| {
+            let of_chunk = after.iter().filter(|other| other.lag() == 0);
+            let gate =
+                |other: &Dependency| gates[other.transfer() as usize][usize::from(other.event() == Event::Applied)];
+            of_chunk.map(gate).fold(own, u32::max)
+        };
         let own = if schedule.phases[transfer.phase as usize].barrier { transfer.phase } else { 0 };
-        let inherited = transfer.after.iter().map(|&other| gates[other as usize]).max();
-        gates[id as usize] = own.max(inherited.unwrap_or(0));
+        let start = inherited(own, &transfer.start_after);
+        gates[id as usize] = [start, inherited(start, &transfer.apply_after)];
     }
     gates
 }
 
-/// A pair of accesses to one place that must be ordered: positions in the lane's list.
+/// For every transfer whether it is two points; empty if none is.
+fn split(schedule: &Schedule) -> Vec<bool> {
+    let mut split = vec![];
+    for (id, transfer) in schedule.transfers.iter().enumerate() {
+        let own = transfer.apply_after.iter().map(|_| id);
+        let sent = transfer.dependencies().filter(|other| other.event() == Event::Sent);
+        for id in own.chain(sent.map(|other| other.transfer() as usize)) {
+            split.resize(schedule.transfers.len(), false);
+            split[id] = true;
+        }
+    }
+    split
+}
+
+/// Points of a lane's transfers, in schedule order.
+#[derive(Default)]
+struct Points {
+    /// Position in the lane's list, by point.
+    position: Vec<u32>,
+    /// Points of the transfer at a position: of its sending, and of its applying.
+    of: Vec<[u32; 2]>,
+}
+
+impl Points {
+    fn load(&mut self, list: &[TransferId], split: &[bool]) {
+        self.position.clear();
+        self.of.clear();
+        for (position, &id) in list.iter().enumerate() {
+            let sending = self.position.len() as u32;
+            self.position.push(position as u32);
+            if split.get(id as usize).is_some_and(|&split| split) {
+                self.position.push(position as u32);
+            }
+            self.of.push([sending, self.position.len() as u32 - 1]);
+        }
+    }
+}
+
+/// A pair of accesses to one place that must be ordered: the point at which the first ends, and that at which
+/// the second begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Pair {
     first: u32,
@@ -71,7 +122,7 @@ struct Pair {
     rank: u32,
 }
 
-/// Accesses to one rank's copy of a lane, as positions in the lane's list.
+/// Accesses to one rank's copy of a lane, as the points at which they end.
 #[derive(Default)]
 struct Place {
     /// The group before `writes`.
@@ -86,7 +137,7 @@ struct Place {
 struct Places<'a> {
     schedule: &'a Schedule,
     places: Vec<Place>,
-    /// Last transfer that depends directly on each transfer.
+    /// Last transfer that depends directly on each transfer having been applied.
     needed_by: Vec<TransferId>,
     open: Vec<Pair>,
 }
@@ -103,7 +154,7 @@ impl<'a> Places<'a> {
 
     /// Follows one lane and leaves in `open` the pairs that are still to be shown ordered. `repeats`
     /// is a part of `list`, in the same order.
-    fn follow(&mut self, list: &[TransferId], repeats: &[TransferId], gates: &[u32]) {
+    fn follow(&mut self, list: &[TransferId], points: &Points, repeats: &[TransferId], gates: &[[u32; 2]]) {
         let transfers = &self.schedule.transfers;
         let (needed_by, open) = (&mut self.needed_by, &mut self.open);
         open.clear();
@@ -116,31 +167,31 @@ impl<'a> Places<'a> {
                 place.reads.clear();
             }
         }
-        for (second, &id) in list.iter().enumerate() {
-            let second = second as u32;
+        let id_of = |&point: &u32| list[points.position[point as usize] as usize];
+        for (&id, &[sending, applying]) in list.iter().zip(&points.of) {
             let transfer = &transfers[id as usize];
-            for &other in &transfer.after {
-                needed_by[other as usize] = id;
+            for other in transfer.start_after.iter().filter(|other| other.is_plain()) {
+                needed_by[other.transfer() as usize] = id;
             }
             // Groups are in schedule order, so what a barrier orders is a prefix.
-            let mut compare = |group: &[u32], rank: u32| {
-                let phase = |&first: &u32| transfers[list[first as usize] as usize].phase;
-                let behind = group.partition_point(|first| phase(first) < gates[id as usize]);
-                let pairs = group[behind..].iter().filter(|&&first| needed_by[list[first as usize] as usize] != id);
+            let mut compare = |group: &[u32], second: u32, gate: u32, rank: u32| {
+                let behind = group.partition_point(|first| transfers[id_of(first) as usize].phase < gate);
+                let pairs = group[behind..].iter().filter(|&first| needed_by[id_of(first) as usize] != id);
                 open.extend(pairs.map(|&first| Pair { first, second, rank }));
             };
+            let [start_gate, apply_gate] = gates[id as usize];
             let place = &mut self.places[transfer.from as usize];
-            compare(&place.writes, transfer.from);
-            place.reads.push(second);
+            compare(&place.writes, sending, start_gate, transfer.from);
+            place.reads.push(sending);
             let place = &mut self.places[transfer.to as usize];
             if repeats.next_if_eq(&&id).is_some() {
-                compare(&place.writes, transfer.to);
-                place.reads.push(second);
+                compare(&place.writes, applying, apply_gate, transfer.to);
+                place.reads.push(applying);
                 continue;
             }
-            let commutes = |&first: &u32| transfers[list[first as usize] as usize].op == Op::Reduce;
+            let commutes = |first: &u32| transfers[id_of(first) as usize].op == Op::Reduce;
             let joins = transfer.op == Op::Reduce
-                && self.schedule.serial_reductions
+                && self.schedule.endpoint.serial_reductions
                 && place.reads.is_empty()
                 && place.writes.first().is_some_and(commutes);
             if !joins {
@@ -149,8 +200,8 @@ impl<'a> Places<'a> {
                 place.writes.clear();
                 place.reads.clear();
             }
-            compare(&place.before, transfer.to);
-            place.writes.push(second);
+            compare(&place.before, applying, apply_gate, transfer.to);
+            place.writes.push(applying);
         }
     }
 }
@@ -160,10 +211,10 @@ struct Closure<'a> {
     schedule: &'a Schedule,
     /// Position of each transfer in the list of the lane that last had it.
     position: Vec<u32>,
-    /// Dependencies of the transfer at each position, as positions: `needs[starts[i]..starts[i + 1]]`.
+    /// What comes right before each point, as points: `needs[starts[i]..starts[i + 1]]`.
     starts: Vec<usize>,
     needs: Vec<u32>,
-    /// Row `i`: which columns of the block come before the transfer at position `i`.
+    /// Row `i`: which columns of the block come before point `i`.
     rows: Vec<[u64; BLOCK_WORDS]>,
 }
 
@@ -173,11 +224,11 @@ impl<'a> Closure<'a> {
     }
 
     /// A pair whose first member does not come before its second, if there is one. Sorts `pairs`.
-    fn an_unordered(&mut self, list: &[TransferId], pairs: &mut [Pair]) -> Option<Pair> {
+    fn an_unordered(&mut self, list: &[TransferId], points: &Points, pairs: &mut [Pair]) -> Option<Pair> {
         if pairs.is_empty() {
             return None;
         }
-        self.load(list);
+        self.load(list, points);
         pairs.sort_unstable();
         let columns = BLOCK_WORDS * 64;
         for pairs in pairs.chunk_by(|a, b| a.first as usize / columns == b.first as usize / columns) {
@@ -196,23 +247,36 @@ impl<'a> Closure<'a> {
         None
     }
 
-    fn load(&mut self, list: &[TransferId]) {
+    fn load(&mut self, list: &[TransferId], points: &Points) {
         for (at, &id) in list.iter().enumerate() {
             self.position[id as usize] = at as u32;
         }
         self.starts.clear();
         self.needs.clear();
-        for &id in list {
+        for (&id, &[sending, applying]) in list.iter().zip(&points.of) {
+            let transfer = &self.schedule.transfers[id as usize];
             self.starts.push(self.needs.len());
-            let after = self.schedule.transfers[id as usize].after.iter();
-            let positions = after.map(|&other| (self.position[other as usize], other));
-            let own = positions.filter(|&(at, other)| list.get(at as usize) == Some(&other));
-            self.needs.extend(own.map(|(at, _)| at));
+            self.need(list, points, &transfer.start_after);
+            if applying != sending {
+                self.starts.push(self.needs.len());
+                self.needs.push(sending);
+                self.need(list, points, &transfer.apply_after);
+            }
         }
         self.starts.push(self.needs.len());
     }
 
-    /// Fills the rows of positions `base..=end` for the columns from `base`.
+    /// Appends the points of dependencies in this lane.
+    fn need(&mut self, list: &[TransferId], points: &Points, after: &[Dependency]) {
+        for other in after.iter().filter(|other| other.lag() == 0) {
+            let at = self.position[other.transfer() as usize];
+            if list.get(at as usize) == Some(&other.transfer()) {
+                self.needs.push(points.of[at as usize][usize::from(other.event() == Event::Applied)]);
+            }
+        }
+    }
+
+    /// Fills the rows of points `base..=end` for the columns from `base`.
     fn fill(&mut self, base: usize, end: usize) {
         self.rows.clear();
         for at in base..=end {
@@ -233,8 +297,8 @@ impl<'a> Closure<'a> {
     }
 }
 
-fn describe(schedule: &Schedule, lane: usize, list: &[TransferId], race: Pair) -> String {
-    let (first, second) = (list[race.first as usize], list[race.second as usize]);
+fn describe(schedule: &Schedule, lane: usize, list: &[TransferId], points: &Points, race: Pair) -> String {
+    let [first, second] = [race.first, race.second].map(|point| list[points.position[point as usize] as usize]);
     let does = |id: TransferId| match schedule.transfers[id as usize].from == race.rank {
         true => format!("{} reads it", text::transfer(schedule, id)),
         false => format!("{} writes it", text::transfer(schedule, id)),
@@ -264,9 +328,9 @@ mod tests {
     fn a_dropped_dependency_is_a_race() {
         let (_, mut ring) = ring_all_reduce(4, 64, 1);
         assert_eq!(run(&ring), Ok(()));
-        let id = ring.transfers.iter().position(|t| !t.after.is_empty()).unwrap();
-        let (writer, from) = (ring.transfers[id].after[0], ring.transfers[id].from);
-        ring.transfers[id].after.clear();
+        let id = ring.transfers.iter().position(|t| !t.start_after.is_empty()).unwrap();
+        let (writer, from) = (ring.transfers[id].start_after[0].transfer(), ring.transfers[id].from);
+        ring.transfers[id].start_after.clear();
         assert_has(
             &run(&ring).unwrap_err().message,
             &[
@@ -283,7 +347,7 @@ mod tests {
     fn barriers_order_phases_that_follow_them() {
         let (_, mut tree) = tree_all_reduce(4, 64, 1);
         let copies: Vec<usize> = (3..6).collect();
-        tree.transfers[copies[0]].after.clear();
+        tree.transfers[copies[0]].start_after.clear();
         assert_eq!(run(&tree), Ok(()), "the barrier is enough");
         tree.phases[1].barrier = false;
         assert_has(&run(&tree).unwrap_err().message, &["race: rank 0 lane 0", "transfer 2 (", "transfer 3 ("]);
@@ -310,15 +374,15 @@ mod tests {
                 op,
                 phase,
                 step,
-                after,
+                start_after: after.into_iter().map(Into::into).collect(),
                 ..template.clone()
             })
             .collect();
-        for after in [[0, 2], [2, 0]] {
-            tree.transfers[3].after = after.to_vec();
-            assert_eq!(run(&tree), Ok(()), "{after:?}");
+        for needed in [[0, 2], [2, 0]] {
+            tree.transfers[3].start_after = after(needed);
+            assert_eq!(run(&tree), Ok(()), "{needed:?}");
         }
-        tree.transfers[3].after = vec![0];
+        tree.transfers[3].start_after = after([0]);
         assert!(run(&tree).is_err());
     }
 
@@ -326,7 +390,7 @@ mod tests {
     fn only_serial_reductions_may_be_unordered() {
         let (_, mut star) = star_reduce(4, 64);
         assert_eq!(run(&star), Ok(()));
-        star.serial_reductions = false;
+        star.endpoint.serial_reductions = false;
         assert_has(&run(&star).unwrap_err().message, &["race: rank 2 lane 0", "transfer 0 (", "transfer 1 ("]);
     }
 
@@ -335,7 +399,7 @@ mod tests {
         // Recursive doubling in place: both ranks send and receive the same lane at once.
         let (_, mut ring) = ring_all_reduce(2, 64, 1);
         ring.transfers.truncate(2);
-        ring.transfers.iter_mut().for_each(|t| (t.lane, t.lanes) = (0, 2));
+        ring.transfers.iter_mut().for_each(|t| t.payload = (0..2).into());
         assert_has(&run(&ring).unwrap_err().message, &["reads it", "writes it"]);
     }
 
@@ -345,8 +409,8 @@ mod tests {
         let (fabric, mut line) = tree_broadcast(4, 64, 1);
         let there = line.transfers.iter().position(|t| (t.from, t.to) == (1, 2)).unwrap();
         let mut back = line.transfers[there].clone();
-        (back.from, back.to, back.step, back.after) = (2, 1, 1, vec![there as u32]);
-        back.route = vec![fabric.link_between(2, 1).unwrap()];
+        (back.from, back.to, back.step, back.start_after) = (2, 1, 1, after([there as u32]));
+        back.route = vec![fabric.link_between(2, 1).unwrap()].into();
         line.transfers.push(back);
         assert_has(&run(&line).unwrap_err().message, &["race: rank 1 lane 0"]);
         assert!(super::super::verify(&fabric, &line).is_ok());
@@ -364,10 +428,11 @@ mod tests {
             for transfer in &turn {
                 let mut transfer = transfer.clone();
                 transfer.phase += 2 * round;
-                transfer.after.iter_mut().for_each(|other| *other += round * turn.len() as u32);
+                let ahead = round * turn.len() as u32;
+                transfer.start_after.iter_mut().for_each(|other| *other = other.of(other.transfer() + ahead));
                 // The far end starts its turn when the last one has reached it.
                 if transfer.from == 1999 {
-                    transfer.after.push(last);
+                    transfer.start_after.push(last.into());
                 }
                 line.transfers.push(transfer);
             }
@@ -378,32 +443,50 @@ mod tests {
         assert_eq!(run(&line), Ok(()));
     }
 
-    /// The definition: all pairs, whole closure.
+    /// The definition: all pairs of accesses, and all that must come before what, event by event.
     fn races_by_definition(schedule: &Schedule, repeats: &[u32]) -> bool {
+        // A transfer starts, is sent, need no longer wait at its receiver, is applied.
+        const START: usize = 0;
+        const SENT: usize = 1;
+        const RELEASED: usize = 2;
+        const APPLIED: usize = 3;
         let n = schedule.transfers.len();
-        // Row `b`: what comes before `b`.
-        let mut before = vec![vec![false; n]; n];
-        let order = schedule.order();
-        for (at, &b) in order.iter().enumerate() {
-            let later = &schedule.transfers[b as usize];
-            for &a in &order[..at] {
-                let earlier = &schedule.transfers[a as usize];
-                let barrier = schedule.phases[later.phase as usize].barrier && earlier.phase < later.phase;
-                if barrier || later.after.contains(&a) {
-                    let inherited = before[a as usize].clone();
-                    before[b as usize].iter_mut().zip(inherited).for_each(|(own, more)| *own |= more);
-                    before[b as usize][a as usize] = true;
+        let mut before = vec![vec![false; 4 * n]; 4 * n];
+        for (id, transfer) in schedule.transfers.iter().enumerate() {
+            (0..3).for_each(|event| before[4 * id + event][4 * id + event + 1] = true);
+            let starts = transfer.start_after.iter().map(|other| (other, START));
+            for (other, event) in starts.chain(transfer.apply_after.iter().map(|other| (other, RELEASED))) {
+                let reached = if other.event() == Event::Sent { SENT } else { APPLIED };
+                before[4 * other.transfer() as usize + reached][4 * id + event] |= other.lag() == 0;
+            }
+            for (earlier, other) in schedule.transfers.iter().enumerate() {
+                let barrier = schedule.phases[transfer.phase as usize].barrier && other.phase < transfer.phase;
+                before[4 * earlier + APPLIED][4 * id + START] |= barrier;
+            }
+        }
+        for k in 0..4 * n {
+            for i in (0..4 * n).filter(|&i| i != k) {
+                if before[i][k] {
+                    let [from, to] = before.get_disjoint_mut([k, i]).unwrap();
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to |= *from);
                 }
             }
         }
-        (0..n).any(|a| {
-            (0..n).any(|b| {
-                let (x, y) = (&schedule.transfers[a], &schedule.transfers[b]);
-                let [x_writes, y_writes] = [a, b].map(|id| !repeats.contains(&(id as u32)));
-                let commute = x.op == Op::Reduce && y.op == Op::Reduce && schedule.serial_reductions;
-                let meet = x.to == y.to && (x_writes || y_writes) && !commute;
-                let conflict = a != b && (meet || (x.from == y.to && y_writes));
-                conflict && !before[a][b] && !before[b][a]
+        // Rank, begin, end, whether it writes, and whether it adds.
+        let accesses: Vec<_> = (0..n)
+            .flat_map(|id| {
+                let transfer = &schedule.transfers[id];
+                let writes = !repeats.contains(&(id as u32));
+                let read = (id, transfer.from, 4 * id + START, 4 * id + SENT, false, false);
+                let adds = writes && transfer.op == Op::Reduce;
+                [read, (id, transfer.to, 4 * id + RELEASED, 4 * id + APPLIED, writes, adds)]
+            })
+            .collect();
+        accesses.iter().enumerate().any(|(at, x)| {
+            accesses[at + 1..].iter().any(|y| {
+                let commute = x.5 && y.5 && schedule.endpoint.serial_reductions;
+                let conflict = x.0 != y.0 && x.1 == y.1 && (x.4 || y.4) && !commute;
+                conflict && !before[x.3][y.2] && !before[y.3][x.2]
             })
         })
     }
@@ -415,9 +498,10 @@ mod tests {
             serial in any::<bool>(),
             descending in any::<bool>(),
             barriers in any::<[bool; 3]>(),
+            waits in prop::collection::vec((any::<prop::sample::Index>(), 0u32..14, any::<[bool; 3]>()), 0..8),
         ) {
             let (_, mut schedule) = tree_all_reduce(4, 64, 1);
-            schedule.serial_reductions = serial;
+            schedule.endpoint.serial_reductions = serial;
             schedule.phases.extend_from_within(0..1);
             for (phase, barrier) in schedule.phases.iter_mut().zip(barriers) {
                 phase.barrier = barrier;
@@ -431,13 +515,23 @@ mod tests {
                 (transfer.from, transfer.to) = (from, (from + hop) % 4);
                 (transfer.phase, transfer.step) = (phase, id as u32);
                 transfer.op = if reduce { Op::Reduce } else { Op::Copy };
-                transfer.after = (0..id as u32).filter(|&a| needs >> a & 1 == 1).collect();
+                transfer.start_after = (0..id as u32).filter(|&a| needs >> a & 1 == 1).map(Into::into).collect();
                 if descending {
-                    transfer.after.reverse();
+                    transfer.start_after.reverse();
                 }
                 schedule.transfers.push(transfer);
                 if kind > 3 && !reduce {
                     repeats.push(id as u32);
+                }
+            }
+            for (waiting, other, [sent, at_receiver, late]) in waits {
+                let id = waiting.index(schedule.transfers.len());
+                if (other as usize) < id {
+                    let event = if sent { Event::Sent } else { Event::Applied };
+                    let dependency = Dependency::new(other, event).lagging(u32::from(late));
+                    let transfer = &mut schedule.transfers[id];
+                    let after = if at_receiver { &mut transfer.apply_after } else { &mut transfer.start_after };
+                    after.push(dependency);
                 }
             }
             let raced = check(&schedule, &schedule.transfers_by_lane(), std::slice::from_ref(&repeats), Watch::default()).is_err();

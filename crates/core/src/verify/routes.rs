@@ -52,7 +52,7 @@ mod tests {
         let (from, to) = (good.transfers[5].from, good.transfers[5].to);
         let with = |route: Vec<u32>| {
             let mut schedule = good.clone();
-            schedule.transfers[5].route = route;
+            schedule.transfers[5].route = route.into();
             check(&fabric, &schedule).unwrap_err().message
         };
         let back = (from + 3) % 4;

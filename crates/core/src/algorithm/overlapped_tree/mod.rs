@@ -145,7 +145,7 @@ impl Plan {
     fn schedule(&self, request: &Request, overlap: bool, streams: bool) -> Result<Schedule> {
         let mut builder = request.builder();
         builder.schedule.conflict_free = true;
-        builder.schedule.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
+        builder.schedule.endpoint.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
         let stride = self.table.stride;
         for tree in 0..self.trees.len() {
             let (offset, bytes) = shard(request.bytes, self.trees.len(), tree);
@@ -162,13 +162,13 @@ impl Plan {
         };
         builder.phase(if overlap { "reduce and broadcast" } else { "reduce" }, false);
         for (lane, edge, steps) in edges() {
-            builder.send_via(Op::Reduce, edge.child, edge.parent, lane, 1, steps.0, edge.up.clone())?;
+            builder.send_via(Op::Reduce, edge.child, edge.parent, lane, steps.0, edge.up.clone())?;
         }
         if !overlap {
             builder.phase("broadcast", true);
         }
         for (lane, edge, steps) in edges() {
-            builder.send_via(Op::Copy, edge.parent, edge.child, lane, 1, steps.1, edge.down.clone())?;
+            builder.send_via(Op::Copy, edge.parent, edge.child, lane, steps.1, edge.down.clone())?;
         }
         builder.finish()
     }

@@ -134,7 +134,7 @@ pub(super) fn stream(request: &Request, tables: impl IntoIterator<Item = Table>)
     }
     let (Table { trees, steps, period, .. }, rounds) = choice::best(request, tables, given);
     let mut builder = request.builder();
-    (builder.schedule.issue, builder.schedule.pacing) = (Issue::Links, Pacing::Pipelined);
+    (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
     builder.phase("reduce and broadcast", false);
     for (index, (tree, steps)) in trees.iter().zip(&steps).enumerate() {
         let (offset, bytes) = shard(request.bytes, trees.len(), index);
@@ -145,8 +145,8 @@ pub(super) fn stream(request: &Request, tables: impl IntoIterator<Item = Table>)
         for (rank, parent) in (0..).zip(&tree.parents) {
             let Some(Parent { rank: parent, up, down }) = *parent else { continue };
             let (reduce, copy) = steps[rank as usize];
-            builder.send_via(Op::Reduce, rank, parent, lane, 1, reduce, vec![up])?;
-            builder.send_via(Op::Copy, parent, rank, lane, 1, copy, vec![down])?;
+            builder.send_via(Op::Reduce, rank, parent, lane, reduce, vec![up])?;
+            builder.send_via(Op::Copy, parent, rank, lane, copy, vec![down])?;
         }
     }
     builder.finish()

@@ -76,15 +76,16 @@ struct Network<'a> {
     plan: &'a Plan<'a>,
     traffic: &'a mut Traffic,
     links: Vec<Link>,
-    /// Chunks sent of every transfer.
-    sent: Vec<u64>,
+    /// Chunks taken of every transfer.
+    taken: Vec<u64>,
     /// Messages in every interface.
     queued: Vec<u32>,
     /// When messages will have left their interfaces.
     departures: BinaryHeap<Reverse<(Ticks, u32)>>,
     /// Messages on their way, between calls none.
     moving: Vec<Message>,
-    /// Messages timed to the end of their routes, the ranks not told yet.
+    /// Messages timed to the end of their first link, and to the end of their routes; the ranks not told yet.
+    sent: Vec<(TransferId, Ticks)>,
     arrivals: Vec<(TransferId, Ticks)>,
 }
 
@@ -99,7 +100,7 @@ impl Carrier for Network<'_> {
 
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
-        let chunk = &mut self.sent[transfer as usize];
+        let chunk = &mut self.taken[transfer as usize];
         let turn = (job.phase, job.step + *chunk * job.stride, transfer);
         *chunk += 1;
         if !job.hops.is_empty() {
@@ -116,16 +117,18 @@ impl<'a> Network<'a> {
             plan,
             traffic,
             links: Link::all(plan),
-            sent: vec![0; plan.jobs.len()],
+            taken: vec![0; plan.jobs.len()],
             queued: vec![0; interfaces],
             departures: BinaryHeap::new(),
             moving: vec![],
+            sent: vec![],
             arrivals: vec![],
         }
     }
 
     /// Tells the ranks what was timed.
     fn tell(&mut self, endpoints: &mut Endpoints) {
+        self.sent.drain(..).for_each(|(transfer, at)| endpoints.sent(transfer, at));
         self.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
     }
 
@@ -173,6 +176,7 @@ impl<'a> Network<'a> {
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
         if message.hop == 0 {
             self.departures.push(Reverse((end, message.interface)));
+            self.sent.push((id, end));
         }
         // The next link starts when the first flit is there.
         Message { hop: message.hop + 1, head: start + latency + flit, tail: tail + latency, ..message }

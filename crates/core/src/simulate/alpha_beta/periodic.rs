@@ -11,7 +11,7 @@ impl Network<'_> {
     /// A turn without the chunk that its transfer is at: how many chunks it is behind.
     fn behind(&self, (_, slot, id): Turn) -> u64 {
         let job = &self.plan.jobs[id as usize];
-        (id as u64) << 32 | (self.sent[id as usize] - (slot - job.step) / job.stride.max(1))
+        (id as u64) << 32 | (self.taken[id as usize] - (slot - job.step) / job.stride.max(1))
     }
 }
 
@@ -52,7 +52,7 @@ impl Recurrent for Network<'_> {
         }
         self.departures =
             self.departures.drain().map(|Reverse((at, interface))| Reverse((at + by, interface))).collect();
-        self.sent.iter_mut().zip(chunks).for_each(|(sent, chunks)| *sent += chunks);
+        self.taken.iter_mut().zip(chunks).for_each(|(taken, chunks)| *taken += chunks);
     }
 
     fn periods_ahead(&self, moved: &[u64]) -> u64 {

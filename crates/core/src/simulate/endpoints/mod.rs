@@ -2,12 +2,14 @@
 //!
 //! - [`Issue::Links`]: one interface for every outgoing link, messages in schedule order.
 //!   [`Issue::Steps`]: a rank goes through its slots; a send takes a free interface (see [`Assignment`]).
-//! - A message counts as received `hand_off` after it arrived; reductions of a rank run one at a
-//!   time.
+//! - A message counts as received `hand_off` after it arrived; then it waits for what it is to be
+//!   applied after. Reductions of a rank run one at a time.
+//! - A message is sent when its last packet has left the sender.
 //!
 //! All engines share this side; each is a [`Carrier`] of messages. Events of the ranks come after
 //! those of the network at the same time.
 
+mod holds;
 mod periodic;
 mod receivers;
 mod senders;
@@ -16,10 +18,12 @@ mod waits;
 
 use super::plan::Plan;
 use super::recorder::Deliveries;
-use crate::schedule::{Issue, Pacing, TransferId};
+use crate::schedule::Event::Sent;
+use crate::schedule::{Dependency, Issue, Pacing, TransferId};
 use crate::simulate::clock::Ticks;
 #[cfg(doc)]
 use crate::system::Assignment;
+use holds::Holds;
 use senders::Queue;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,8 +39,8 @@ pub trait Carrier {
     fn has_room(&self, interface: u32) -> bool;
 
     /// Takes a message, also one whose route is empty; returns until when its packets are being
-    /// handed to the interface. [`Endpoints::departed`] and [`Endpoints::arrived`] are to be told
-    /// what becomes of it.
+    /// handed to the interface. [`Endpoints::departed`], [`Endpoints::sent`] and [`Endpoints::arrived`]
+    /// are to be told what becomes of it.
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks;
 }
 
@@ -57,6 +61,8 @@ enum Event {
     Received { transfer: TransferId },
     /// Its data was added (or stored).
     Applied { transfer: TransferId },
+    /// The last packet of a message has left, and somebody may wait for that.
+    Sent { transfer: TransferId },
     /// Something a sender may have waited for happened.
     Wake { queue: u32 },
 }
@@ -79,8 +85,12 @@ pub struct Endpoints<'a> {
     started: Vec<u64>,
     applied: Vec<u64>,
     met: Vec<u32>,
-    /// Transfers that wait for data.
+    /// Transfers that wait at their senders.
     waits: Waits,
+    /// Where some wait for messages to be sent: chunks sent.
+    sent: Option<Vec<u64>>,
+    /// Where some wait at their receivers.
+    holds: Option<Holds>,
     reducer_free: Vec<Ticks>,
     /// Messages of each phase not yet applied, and the first phase still behind a barrier.
     phase_left: Vec<u64>,
@@ -110,13 +120,16 @@ impl<'a> Endpoints<'a> {
             applied: vec![0; plan.jobs.len()],
             met: vec![0; plan.jobs.len()],
             waits: Waits::new(plan.jobs.len()),
+            sent: plan.after.iter().any(|dependency| dependency.event() == Sent).then(|| vec![0; plan.jobs.len()]),
+            holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(|| Holds::new(plan.jobs.len())),
             reducer_free: vec![0; ranks],
             phase_left: plan.phase_messages.clone(),
             gate: 0,
             done: 0,
             by_link: issue == Issue::Links,
             strict: issue == Issue::StrictSteps,
-            stop_and_wait: plan.schedule.issue == Issue::Links && plan.schedule.pacing == Pacing::StopAndWait,
+            stop_and_wait: plan.schedule.endpoint.issue == Issue::Links
+                && plan.schedule.endpoint.pacing == Pacing::StopAndWait,
         };
         endpoints.add_queues();
         endpoints
@@ -153,6 +166,7 @@ impl<'a> Endpoints<'a> {
         match event {
             Event::Received { transfer } => self.received(transfer, now, carrier),
             Event::Applied { transfer } => self.apply(transfer, now, carrier),
+            Event::Sent { transfer } => self.was_sent(transfer, now, carrier),
             Event::Wake { queue } => self.advance(queue, now, carrier),
         }
     }
@@ -165,6 +179,23 @@ impl<'a> Endpoints<'a> {
     /// The last packet of a message reached the node of its receiver, or will at `at`.
     pub fn arrived(&mut self, transfer: TransferId, at: Ticks) {
         self.push(at + self.hand_off, Event::Received { transfer });
+    }
+
+    /// The last packet of a message left its sender, or will at `at`.
+    pub fn sent(&mut self, transfer: TransferId, at: Ticks) {
+        if self.sent.is_some() {
+            self.push(at, Event::Sent { transfer });
+        }
+    }
+
+    /// Chunks of which a dependency's transfer has come to its event, and those it need not have.
+    #[inline]
+    fn reached(&self, dependency: Dependency) -> u64 {
+        let counts = match (&self.sent, dependency.event()) {
+            (Some(sent), Sent) => sent,
+            _ => &self.applied,
+        };
+        counts[dependency.transfer() as usize] + dependency.lag() as u64
     }
 
     fn push(&mut self, at: Ticks, event: Event) {

@@ -46,6 +46,7 @@ impl Endpoints<'_> {
                 Event::Received { transfer } => (0, transfer),
                 Event::Applied { transfer } => (1, transfer),
                 Event::Wake { queue } => (2, queue),
+                Event::Sent { transfer } => (3, transfer),
             };
             state.extend([at - now, kind << 32 | id as u64]);
         }
@@ -61,6 +62,8 @@ impl Endpoints<'_> {
             let under_way = self.started[id] - self.applied[id];
             if under_way > 0 || self.met[id] > 0 {
                 state.extend([id as u64, under_way, self.met[id] as u64]);
+                state.extend(self.sent.iter().map(|sent| self.started[id] - sent[id]));
+                state.extend(self.holds.iter().map(|holds| holds.received[id] - holds.released[id]));
             }
         }
         state.push(self.gate as u64);
@@ -93,19 +96,22 @@ impl Endpoints<'_> {
     fn data_ahead(&self, id: TransferId, moved: &[u64]) -> u64 {
         let job = &self.plan.jobs[id as usize];
         let each = moved[id as usize];
+        let starts = self.plan.start_after(job).iter().map(|&dependency| (dependency, self.started[id as usize]));
+        let released = self.holds.as_ref().map_or(0, |holds| holds.released[id as usize]);
+        let applies = self.plan.apply_after(job).iter().map(|&dependency| (dependency, released));
         let mut periods = u64::MAX;
-        for &other in &self.plan.after[job.after.clone()] {
-            let other_each = moved[other as usize];
+        for (dependency, chunk) in starts.chain(applies) {
+            let other_each = moved[dependency.transfer() as usize];
             if other_each == each {
                 continue;
             }
             // Chunks by which it was ahead, at least, during the period: it was never waited for.
-            let ahead = (self.applied[other as usize] - other_each).saturating_sub(self.started[id as usize]);
+            let ahead = (self.reached(dependency) - other_each).saturating_sub(chunk);
             if ahead == 0 {
                 return 0;
             }
             if other_each < each {
-                let ahead = self.applied[other as usize] - self.started[id as usize];
+                let ahead = self.reached(dependency) - chunk;
                 periods = periods.min((ahead - 1).saturating_sub(each) / (each - other_each));
             }
         }
@@ -131,6 +137,10 @@ impl Endpoints<'_> {
             self.applied[id] += chunks[id];
             self.done += chunks[id];
             self.phase_left[job.phase as usize] -= chunks[id];
+        }
+        let holds = self.holds.iter_mut().flat_map(|holds| [&mut holds.received, &mut holds.released]);
+        for counts in self.sent.iter_mut().chain(holds) {
+            counts.iter_mut().zip(chunks).for_each(|(count, chunks)| *count += chunks);
         }
         let by = periods * period;
         self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);

@@ -5,8 +5,18 @@ use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 
 impl Endpoints<'_> {
-    /// A message was handed over: its reduction takes its turn.
+    /// A message was handed over.
     pub fn received(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+        self.hold(transfer, now);
+        if self.stop_and_wait {
+            let queue = self.transfer_queue[transfer as usize];
+            self.queues[queue as usize].outstanding -= 1;
+            self.advance(queue, now, carrier);
+        }
+    }
+
+    /// A message may be added or stored: its reduction takes its turn.
+    pub fn reduce(&mut self, transfer: TransferId, now: Ticks) {
         let job = &self.plan.jobs[transfer as usize];
         let mut at = now;
         if job.reduce > 0 {
@@ -15,11 +25,6 @@ impl Endpoints<'_> {
             at = *free;
         }
         self.push(at, Event::Applied { transfer });
-        if self.stop_and_wait {
-            let queue = self.transfer_queue[transfer as usize];
-            self.queues[queue as usize].outstanding -= 1;
-            self.advance(queue, now, carrier);
-        }
     }
 
     /// A message was added or stored.
@@ -33,11 +38,6 @@ impl Endpoints<'_> {
         if self.phase_left[job.phase as usize] == 0 {
             self.open_gate(now, carrier);
         }
-        let mut woken: Vec<u32> = self.waits.take(transfer).map(|id| self.transfer_queue[id as usize]).collect();
-        woken.sort_unstable();
-        woken.dedup();
-        for queue in woken {
-            self.advance(queue, now, carrier);
-        }
+        self.wake(transfer, now, carrier);
     }
 }

@@ -26,7 +26,7 @@ impl Endpoints<'_> {
     /// Makes a queue for every sender and gives it its transfers.
     pub fn add_queues(&mut self) {
         let plan = self.plan;
-        let count = plan.system.interface.count.min(plan.schedule.interfaces.unwrap_or(u32::MAX)).max(1);
+        let count = plan.system.interface.count.min(plan.schedule.endpoint.interfaces.unwrap_or(u32::MAX)).max(1);
         if !self.by_link {
             (0..plan.fabric.ranks() as u32).for_each(|rank| self.add_queue(rank, count));
         }
@@ -194,15 +194,14 @@ impl Endpoints<'_> {
     fn data_ready(&mut self, id: TransferId) -> bool {
         let job = &self.plan.jobs[id as usize];
         let chunk = self.started[id as usize];
-        let met = &mut self.met[id as usize];
-        let after = &self.plan.after[job.after.clone()];
+        let after = self.plan.start_after(job);
         // The last is the likeliest to come last: then this looks once.
-        while let Some(&other) = after.iter().nth_back(*met as usize) {
-            if self.applied[other as usize] <= chunk {
-                self.waits.add(id, other);
+        while let Some(&dependency) = after.iter().nth_back(self.met[id as usize] as usize) {
+            if self.reached(dependency) <= chunk {
+                self.waits.add(id, dependency.transfer());
                 return false;
             }
-            *met += 1;
+            self.met[id as usize] += 1;
         }
         true
     }
@@ -211,6 +210,9 @@ impl Endpoints<'_> {
     fn start(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
         self.started[id as usize] += 1;
         self.met[id as usize] = 0;
+        if self.plan.jobs[id as usize].hops.is_empty() {
+            self.sent(id, now);
+        }
         carrier.send(id, interface, now)
     }
 }

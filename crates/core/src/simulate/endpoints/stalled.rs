@@ -25,27 +25,33 @@ impl Endpoints<'_> {
         Err(Error::new(Code::Stalled, what))
     }
 
-    /// From a sender that cannot start, along what it waits for.
+    /// From a sender that cannot start, or a message that is held, along what it waits for.
     fn waits(&self) -> Vec<String> {
         let mut chain = Vec::new();
         let mut visited = Vec::new();
-        let mut next = (0..self.queues.len()).find_map(|queue| self.head(queue));
+        let held = (0..self.plan.jobs.len() as TransferId).find(|&id| self.held(id).is_some());
+        let mut next = (0..self.queues.len()).find_map(|queue| self.head(queue)).or(held);
         while let Some(id) = next.filter(|id| !visited.contains(id) && visited.len() < 12) {
             visited.push(id);
-            chain.push(self.plan.describe(id, self.started[id as usize]));
             let job = &self.plan.jobs[id as usize];
-            let missing = self.plan.after[job.after.clone()]
-                .iter()
-                .copied()
-                .find(|&other| self.applied[other as usize] <= self.started[id as usize]);
-            next = match missing {
-                Some(other) if self.started[other as usize] > self.started[id as usize] => None,
-                Some(other) => {
-                    let first = self.head(self.transfer_queue[other as usize] as usize);
-                    if first == Some(id) { Some(other) } else { first }
-                }
-                None => None,
+            let (chunk, after, what) = match self.held(id) {
+                Some(chunk) => (chunk, self.plan.apply_after(job), ", held at its receiver,"),
+                None => (self.started[id as usize], self.plan.start_after(job), ""),
             };
+            chain.push(self.plan.describe(id, chunk) + what);
+            let missing = after.iter().copied().find(|&dependency| self.reached(dependency) <= chunk);
+            next = missing.and_then(|missing| {
+                let other = missing.transfer();
+                if self.held(other).is_some() {
+                    return Some(other);
+                }
+                // It is on its way.
+                if self.started[other as usize] + missing.lag() as u64 > chunk {
+                    return None;
+                }
+                let first = self.head(self.transfer_queue[other as usize] as usize);
+                if first == Some(id) { Some(other) } else { first }
+            });
         }
         if let Some(id) = next {
             chain.push(format!("transfer {id} again"));
@@ -54,6 +60,13 @@ impl Endpoints<'_> {
             chain.push("no rank has anything to send".into());
         }
         chain
+    }
+
+    /// The chunk of a transfer that is held at its receiver, if one is.
+    fn held(&self, id: TransferId) -> Option<u64> {
+        let holds = self.holds.as_ref()?;
+        let released = holds.released[id as usize];
+        (released < holds.received[id as usize]).then_some(released)
     }
 
     /// The first transfer a queue has not started.

@@ -41,7 +41,7 @@ impl Engine for Flit {
         check(plan)?;
         let router = &plan.system.router;
         let hand_off = plan.clock.ticks(router.hand_off_ps);
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, hand_off, plan.schedule.issue);
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, hand_off, plan.schedule.endpoint.issue);
         let mut carrier = Interfaces::new(plan, &mut recorder.traffic, &endpoints)?;
         let mut periods = self.skip_periods.then(Periods::new);
         let period = carrier.period();
@@ -106,7 +106,9 @@ struct Interfaces<'a> {
     network: Network<SourceRoutes<'a>>,
     /// Terminal at which each transfer arrives.
     destination: Vec<u32>,
-    /// Packets that have arrived of the message that each transfer is receiving.
+    /// Packets that have left of the message that each transfer is sending, and that have arrived of the one that it is
+    /// receiving.
+    left: Vec<u64>,
     arrived: Vec<u64>,
 }
 
@@ -119,7 +121,7 @@ impl<'a> Interfaces<'a> {
         }
         // An interface for every outgoing link comes with one for every incoming link; shared
         // interfaces receive from the links in turn.
-        let by_link = plan.schedule.issue == Issue::Links;
+        let by_link = plan.schedule.endpoint.issue == Issue::Links;
         let mut of_link: HashMap<(u32, Option<LinkId>), u32> = HashMap::new();
         let mut received = vec![0usize; plan.fabric.ranks()];
         let mut destination = Vec::with_capacity(plan.jobs.len());
@@ -142,7 +144,14 @@ impl<'a> Interfaces<'a> {
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
         let longest = plan.jobs.iter().map(|job| job.packets.flits).max().unwrap_or(0) as u32;
         let network = Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, longest, routes)?;
-        Ok(Interfaces { plan, traffic, network, destination, arrived: vec![0; plan.jobs.len()] })
+        Ok(Interfaces {
+            plan,
+            traffic,
+            network,
+            destination,
+            left: vec![0; plan.jobs.len()],
+            arrived: vec![0; plan.jobs.len()],
+        })
     }
 
     /// Time between cycles of the routers.
@@ -164,7 +173,13 @@ impl<'a> Interfaces<'a> {
             }
         }
         for i in 0..self.network.departed.len() {
-            let terminal = self.network.departed[i];
+            let (terminal, transfer) = self.network.departed[i];
+            let left = &mut self.left[transfer as usize];
+            *left += 1;
+            if *left == self.plan.jobs[transfer as usize].packets.count {
+                *left = 0;
+                endpoints.sent(transfer, now);
+            }
             endpoints.departed(terminal, now, self);
         }
     }

@@ -14,6 +14,10 @@ impl Recurrent for Interfaces<'_> {
             state.extend([id as u64, arrived]);
         }
         state.push(u64::MAX);
+        for (id, &left) in self.left.iter().enumerate().filter(|&(_, &left)| left > 0) {
+            state.extend([id as u64, left]);
+        }
+        state.push(u64::MAX);
         self.network.write_state(now / period, state);
     }
 

@@ -193,6 +193,9 @@ impl Network<'_> {
             // Most packets change nothing for their sender.
             let freed = !was_free && self.interfaces[id as usize].backlog <= depth;
             sender = (last || freed).then_some(id);
+            if last && packets > 0 {
+                endpoints.sent(transfer, self.now);
+            }
         } else {
             self.traffic.transmitted_run(link, service.start, packets, service.packet_time, service.spacing);
         }

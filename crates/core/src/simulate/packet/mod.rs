@@ -51,7 +51,7 @@ impl Default for Packet {
 
 impl Engine for Packet {
     fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.hand_off, plan.schedule.issue);
+        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.hand_off, plan.schedule.endpoint.issue);
         let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces(), self.merge_runs);
         let mut periods = self.skip_periods.then(Periods::new);
         let (mut events, mut budget) = (0u64, Budget::new(MAX_EVENTS, "events"));

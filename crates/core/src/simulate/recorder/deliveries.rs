@@ -53,7 +53,7 @@ impl Deliveries {
         let job = &plan.jobs[id as usize];
         let finish = &mut self.finish[job.to as usize];
         *finish = now.max(*finish);
-        for lane in job.lanes.clone() {
+        for lane in plan.lanes(job) {
             let index = match (self.all_chunks, chunk) {
                 (true, _) => chunk as usize,
                 (false, 0) => 0,
@@ -87,7 +87,7 @@ impl Deliveries {
             let job = &plan.jobs[id as usize];
             let finish = &mut self.finish[job.to as usize];
             *finish = (at + periods * period).max(*finish);
-            for lane in job.lanes.clone().filter(|_| self.all_chunks) {
+            for lane in plan.lanes(job).filter(|_| self.all_chunks) {
                 let entry = latest.entry((self.lane_rows[lane] + chunk as usize, chunks[id as usize])).or_default();
                 *entry = at.max(*entry);
             }
@@ -102,7 +102,7 @@ impl Deliveries {
     /// The chunk table: lanes that were moved at all.
     pub fn chunk_rows(&self, plan: &Plan) -> Vec<ChunkRow> {
         let mut moved = vec![false; plan.schedule.lanes.len()];
-        plan.jobs.iter().for_each(|job| moved[job.lanes.clone()].fill(true));
+        plan.jobs.iter().flat_map(|job| plan.lanes(job)).for_each(|lane| moved[lane] = true);
         let mut chunks = Vec::new();
         for (lane, &start) in self.lane_rows.iter().enumerate().filter(|(lane, _)| moved[*lane]) {
             let count = plan.schedule.lanes[lane].chunks;

@@ -30,25 +30,29 @@ fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
     let sends = prop::collection::vec(send, 1..40);
     let issue = prop::sample::select(&[Issue::Links, Issue::Steps, Issue::StrictSteps][..]);
     let schedule = (sends, issue, 1u64..6, 1u32..3, 1u32..4, any::<bool>());
-    (fabric, system, schedule).prop_map(|(fabric, system, (sends, issue, chunks, stride, interfaces, wait))| {
-        let mut builder = Builder::new("random", &fabric, Collective::new(Kind::AllReduce), 300_000);
-        builder.schedule.issue = issue;
-        builder.schedule.pacing = if wait { Pacing::StopAndWait } else { builder.schedule.pacing };
-        builder.schedule.interfaces = Some(interfaces);
-        for (i, packets) in [1, 3, 60, 700].into_iter().enumerate() {
-            let (offset, bytes) = (i as u64 * 100, 99);
-            builder.lane(Lane { offset, bytes, chunks, chunk_bytes: packets * 8192, stride, source: 0, owner: 0 });
-        }
-        let ranks = fabric.ranks() as u32;
-        for (from, to, step, lane, reduce) in sends {
-            let op = if reduce { Op::Reduce } else { Op::Copy };
-            if from % ranks != to % ranks {
-                builder.send(op, from % ranks, to % ranks, lane, 1, step).unwrap();
+    (fabric, system, schedule, waits()).prop_map(
+        |(fabric, system, (sends, issue, chunks, stride, interfaces, wait), waits)| {
+            let mut builder = Builder::new("random", &fabric, Collective::new(Kind::AllReduce), 300_000);
+            builder.schedule.endpoint.issue = issue;
+            builder.schedule.endpoint.pacing =
+                if wait { Pacing::StopAndWait } else { builder.schedule.endpoint.pacing };
+            builder.schedule.endpoint.interfaces = Some(interfaces);
+            for (i, packets) in [1, 3, 60, 700].into_iter().enumerate() {
+                let (offset, bytes) = (i as u64 * 100, 99);
+                builder.lane(Lane { offset, bytes, chunks, chunk_bytes: packets * 8192, stride, source: 0, owner: 0 });
             }
-        }
-        let schedule = builder.finish().unwrap();
-        (fabric, system, schedule)
-    })
+            let ranks = fabric.ranks() as u32;
+            for (from, to, step, lane, reduce) in sends {
+                let op = if reduce { Op::Reduce } else { Op::Copy };
+                if from % ranks != to % ranks {
+                    builder.send(op, from % ranks, to % ranks, lane, step).unwrap();
+                }
+            }
+            let mut schedule = builder.finish().unwrap();
+            add_waits(&mut schedule, &waits);
+            (fabric, system, schedule)
+        },
+    )
 }
 
 proptest! {

@@ -1,0 +1,75 @@
+//! Messages that wait at their receivers.
+
+use super::waits::Waits;
+use super::{Carrier, Endpoints};
+use crate::schedule::TransferId;
+use crate::simulate::clock::Ticks;
+
+/// See the module.
+pub struct Holds {
+    /// Chunks of every transfer that were received, and those of them no longer held.
+    pub received: Vec<u64>,
+    pub released: Vec<u64>,
+    /// Transfers with messages that are held.
+    pub waits: Waits,
+}
+
+impl Holds {
+    /// Nothing received of so many transfers.
+    pub fn new(transfers: usize) -> Self {
+        Holds { received: vec![0; transfers], released: vec![0; transfers], waits: Waits::new(transfers) }
+    }
+}
+
+impl Endpoints<'_> {
+    /// Reduces or stores a message that was received, unless it is to wait.
+    pub fn hold(&mut self, transfer: TransferId, now: Ticks) {
+        match &mut self.holds {
+            Some(holds) => holds.received[transfer as usize] += 1,
+            None => return self.reduce(transfer, now),
+        }
+        self.release(transfer, now);
+    }
+
+    /// Reduces or stores all held messages of a transfer that need no longer wait, in order.
+    fn release(&mut self, transfer: TransferId, now: Ticks) {
+        loop {
+            let Some(holds) = &self.holds else { return };
+            let chunk = holds.released[transfer as usize];
+            if chunk == holds.received[transfer as usize] {
+                return;
+            }
+            let after = self.plan.apply_after(&self.plan.jobs[transfer as usize]);
+            let missing = after.iter().find(|&&dependency| self.reached(dependency) <= chunk).copied();
+            let Some(holds) = &mut self.holds else { return };
+            if let Some(missing) = missing {
+                holds.waits.add(transfer, missing.transfer());
+                return;
+            }
+            holds.released[transfer as usize] += 1;
+            self.reduce(transfer, now);
+        }
+    }
+
+    /// A message was sent: nothing else may wait for it but what names it.
+    pub fn was_sent(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+        if let Some(sent) = &mut self.sent {
+            sent[transfer as usize] += 1;
+        }
+        self.wake(transfer, now, carrier);
+    }
+
+    /// Something became of a message: starts and releases what waited for it.
+    pub fn wake(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+        if let Some(holds) = &mut self.holds {
+            let held: Vec<TransferId> = holds.waits.take(transfer).collect();
+            held.into_iter().for_each(|held| self.release(held, now));
+        }
+        let mut woken: Vec<u32> = self.waits.take(transfer).map(|id| self.transfer_queue[id as usize]).collect();
+        woken.sort_unstable();
+        woken.dedup();
+        for queue in woken {
+            self.advance(queue, now, carrier);
+        }
+    }
+}
