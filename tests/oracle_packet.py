@@ -40,7 +40,10 @@ class Simulator:
         self.schedule, self.links, self.system, self.bits = schedule, links, system, bits
         self.transfers, packet = schedule["transfers"], system["packet"]
         for transfer in self.transfers:
-            lanes = schedule["lanes"][transfer["lane"] : transfer["lane"] + transfer["lanes"]]
+            # Lanes are written as numbers and as [first, count].
+            ranges = [(item, 1) if isinstance(item, int) else item for item in transfer["payload"]]
+            lanes = [schedule["lanes"][first + i] for first, count in ranges for i in range(count)]
+            transfer.setdefault("start_after", [])
             bytes_ = sum(lane["chunk_bytes"] for lane in lanes)
             transfer["packets"] = count = max(1, -(-bytes_ // packet["payload_bytes"]))
             payload = packet["payload_bytes"] if packet["fixed_size"] else -(-bytes_ // count)
@@ -54,12 +57,12 @@ class Simulator:
             self.left[transfer["phase"]] += transfer["chunks"]
         self.waiting: list[deque[tuple[Any, ...]]] = [deque() for _ in links]
         self.service: list[tuple[Any, ...] | None] = [None for _ in links]
-        self.by_link = schedule["issue"] == "links"
-        self.stop_and_wait = self.by_link and schedule["pacing"] == "stop-and-wait"
+        self.by_link = schedule["endpoint"]["issue"] == "links"
+        self.stop_and_wait = self.by_link and schedule["endpoint"]["pacing"] == "stop-and-wait"
         self.queues: list[dict[str, Any]] = []
         self.interfaces: list[Interface] = []
         self.queue_of: list[int] = []
-        own = min(system["interface"]["count"], schedule["interfaces"] or inf)
+        own = min(system["interface"]["count"], schedule["endpoint"]["interfaces"] or inf)
         if not self.by_link:
             for _ in range(schedule["ranks"]):
                 self.add_queue(own)
@@ -210,7 +213,7 @@ class Simulator:
                 self.advance(queue)
 
     def ready(self, id_: int) -> bool:
-        return all(self.applied[other] > self.started[id_] for other in self.transfers[id_]["after"])
+        return all(self.applied[other] > self.started[id_] for other in self.transfers[id_]["start_after"])
 
     def advance(self, number: int) -> None:
         queue = self.queues[number]
@@ -231,7 +234,7 @@ class Simulator:
 
         while True:
             if not queue["slot"]:
-                strict = self.schedule["issue"] == "strict-steps"
+                strict = self.schedule["endpoint"]["issue"] == "strict-steps"
                 if (strict and len(free()) < len(mine)) or not todo or todo[-1][0] >= self.gate:
                     return
                 slot = todo[-1][:2]
@@ -270,5 +273,5 @@ class Simulator:
             self.open_gate()
         for number, queue in enumerate(self.queues):
             heads = [todo[2] for todo in queue["todo"][-1:]] if self.by_link else queue["slot"]
-            if any(id_ in self.transfers[head]["after"] for head in heads):
+            if any(id_ in self.transfers[head]["start_after"] for head in heads):
                 self.advance(number)

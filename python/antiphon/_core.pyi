@@ -223,6 +223,26 @@ class Schedule:
         """
     def to_json(self) -> str:
         """The schedule as JSON."""
+    @property
+    def lanes(self) -> dict[str, Any]:
+        """A row for every lane: ``offset``, ``bytes``, ``chunks``, ``chunk_bytes``, ``stride``, ``source``, ``owner``.
+
+        Like all tables here a dictionary of numpy arrays, from which ``pandas.DataFrame`` makes a frame.
+        """
+    @property
+    def transfers(self) -> dict[str, Any]:
+        """A row for every transfer: ``from``, ``to``, ``reduces``, ``lanes`` (how many), ``chunks``,
+        ``message_bytes`` (of a chunk, on the wire), ``phase``, ``step``, ``hops``."""
+    @property
+    def payloads(self) -> dict[str, Any]:
+        """A row for every lane that a transfer carries: ``transfer``, ``lane``."""
+    @property
+    def routes(self) -> dict[str, Any]:
+        """A row for every link on a transfer's route: ``transfer``, ``hop``, ``link``."""
+    @property
+    def dependencies(self) -> dict[str, Any]:
+        """A row for everything that a transfer waits for: ``transfer``, ``after`` (another transfer), ``sent``
+        (its sending, else its applying), ``lag`` (chunks before), ``at_receiver`` (who waits)."""
     def stats(self, fabric: Fabric) -> Stats:
         """Steps, tree heights and bytes per link."""
     def verify(self, fabric: Fabric) -> Proof:
@@ -230,7 +250,14 @@ class Schedule:
     def lower_bound(self, fabric: Fabric, system: _System = "generic") -> Bound:
         """How fast its collective could be among the ranks that it does not exclude, on the nodes where it
         places them; excluded ranks may forward and add. All zero if these ranks share one node."""
-    def execute(self, buffers: Sequence[_Buffer], seed: int | None = None) -> list[_Buffer]:
+    def program(self) -> dict[str, Any]:
+        """What every rank sends to each peer and receives from it, in order: a row for every transfer at either end.
+
+        Columns: ``rank``; ``stream``, its number among those of the rank; ``peer``; ``action`` (``send``; ``reduce`` or
+        ``copy`` what was received); ``transfer``, ``phase``, ``step``; ``after_barrier``, whether all earlier phases must
+        be complete everywhere; ``waits``, how many rows of ``dependencies`` it has.
+        """
+    def execute(self, buffers: Sequence[_Buffer], seed: int | None = None, *, threads: bool = False) -> list[_Buffer]:
         """Runs the schedule on real data, in this process: the buffers that the ranks end with.
 
         Args:
@@ -238,6 +265,8 @@ class Schedule:
                 or float64; for an all-to-all, ``ranks`` times as long, one part per source.
             seed: without one, messages go in schedule order; with one, in a random order that
                 respects only dependencies and barriers.
+            threads: run the program of every rank, a thread for each peer and direction, at most 1024; their order is up
+                to the machine, and ``seed`` only chooses when some pause.
 
         Raises:
             AntiphonError: ``bad-spec`` or ``bad-size`` for wrong buffers, ``too-large``.
@@ -325,17 +354,46 @@ class ScheduleBuilder:
             owner: rank that ends with the lane (reduce-scatter, all-to-all).
         """
     def reduce(
-        self, from_: int, to: int, lane: int, step: int, *, lanes: int = 1, route: Sequence[int] | None = None
-    ) -> None:
-        """Rank ``from_`` sends a lane to rank ``to``, which adds it to its own.
+        self,
+        from_: int,
+        to: int,
+        lane: int | Sequence[int],
+        step: int,
+        *,
+        lanes: int = 1,
+        route: Sequence[int] | None = None,
+    ) -> int:
+        """Rank ``from_`` sends a lane to rank ``to``, which adds it to its own; returns the transfer's number here.
 
-        ``lanes`` adjacent lanes travel as one message; ``route`` is a list of links (default: a
-        shortest path, on which parallel links act as one channel unless some ``route`` names one of them).
+        ``lane`` may be a list of lanes, which travel as one message, or the first of ``lanes`` adjacent ones;
+        ``route`` is a list of links (default: a shortest path, on which parallel links act as one channel unless some
+        ``route`` names one of them).
         """
     def copy(
-        self, from_: int, to: int, lane: int, step: int, *, lanes: int = 1, route: Sequence[int] | None = None
-    ) -> None:
-        """As ``reduce``, but the receiver replaces its own data."""
+        self,
+        from_: int,
+        to: int,
+        lane: int | Sequence[int],
+        step: int,
+        *,
+        lanes: int = 1,
+        route: Sequence[int] | None = None,
+    ) -> int:
+        """As ``reduce``, but the receiver replaces its own."""
+    def start_after(self, transfer: int, other: int, event: str = "applied", lag: int = 0) -> None:
+        """Makes a transfer wait at its sender, beyond the data it carries.
+
+        Args:
+            transfer: what ``reduce`` or ``copy`` returned.
+            other: the transfer that it waits for.
+            event: ``applied`` (added or stored at its receiver) or ``sent`` (has left its sender).
+            lag: chunk ``k`` waits for chunk ``k - lag`` of the other, at most 255.
+
+        Raises:
+            AntiphonError: ``bad-spec`` for transfers that were not added, and other events and lags.
+        """
+    def apply_after(self, transfer: int, other: int, event: str = "applied", lag: int = 0) -> None:
+        """As ``start_after``, at the receiver, before what has arrived is added or stored."""
     def finish(self) -> Schedule:
         """The schedule, checked for ranges but not verified.
 

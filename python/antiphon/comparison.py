@@ -36,10 +36,12 @@ ALL_RANKS = "all-ranks"
 class Run:
     """One proven, bounded and timed schedule.
 
+    ``group`` has the ranks of the whole fabric that take part, None if all do.
     ``bound`` is that of the ranks that take part, where the schedule has them; ``bound_of`` is as in ``Schedule``.
     """
 
     fabric: str
+    group: list[int] | None
     algorithm: str
     collective: str
     root: int | None
@@ -93,6 +95,7 @@ class Run:
         result, bound = self.result, self.bound
         return {
             "fabric": self.fabric,
+            "group": self.group,
             "algorithm": self.algorithm,
             "collective": self.collective,
             "root": self.root,
@@ -147,6 +150,7 @@ class Comparison:
     """
 
     fabric: str
+    group: list[int] | None
     collective: str
     bytes: int
     system: System
@@ -174,6 +178,7 @@ class Comparison:
         """The comparison as documented in docs/json.md."""
         return {
             "fabric": self.fabric,
+            "group": self.group,
             "collective": self.collective,
             "bytes": self.bytes,
             "system": self.system.name,
@@ -218,6 +223,7 @@ def run(
         bound = schedule.lower_bound(fabric, system)
     return Run(
         fabric=fabric.name,
+        group=fabric.members,
         algorithm=schedule.algorithm,
         collective=schedule.collective,
         root=schedule.root,
@@ -292,7 +298,7 @@ def compare(
             runs[0].time_ns,
         )
     )
-    return Comparison(fabric.name, collective, size, system, chosen, bound, ladder, refused)
+    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused)
 
 
 def split_fidelities(given: str | Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ pub mod collective;
 pub mod compute;
 pub mod cost;
 pub mod error;
+pub mod execute;
 pub mod fabric;
 pub mod noc;
 pub mod options;

@@ -8,12 +8,14 @@ use antiphon_core::algorithm;
 use antiphon_core::bound::{lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
+use std::collections::BTreeSet;
+use antiphon_core::execute::{check_by_execution, check_by_threads};
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::units::Rate;
-use antiphon_core::verify::{check_by_execution, verify};
+use antiphon_core::verify::verify;
 use proptest::prelude::*;
 use random_fabric::random_fabric;
 
@@ -35,6 +37,11 @@ fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, s
     assert!(proof.complete, "{name}: {}", proof.gaps);
     for seed in [None, Some(1), Some(2)] {
         check_by_execution(&schedule, seed).unwrap_or_else(|error| panic!("{name}, seed {seed:?}: {error}"));
+    }
+    // A thread for every stream: few, since they take turns on a few cores.
+    let streams = 2 * schedule.transfers.iter().map(|t| (t.from, t.to)).collect::<BTreeSet<_>>().len();
+    if streams <= 64 && schedule.messages() < 2000 {
+        check_by_threads(&schedule, bytes).unwrap_or_else(|error| panic!("{name}, threads: {error}"));
     }
     let bound = of_schedule(fabric, system, &schedule).unwrap();
     let time = |fidelity: Fidelity| {

@@ -258,7 +258,7 @@ proptest! {
         let options = format!("trees={trees},overlap={overlap},mapping={mapping},chunk={chunk}");
         let schedule = build(&fabric, &system("generic"), bytes, &options);
         prop_assert_eq!(schedule.lanes.len(), trees as usize);
-        antiphon_core::verify::check_by_execution(&schedule, Some(bytes)).unwrap();
+        antiphon_core::execute::check_by_execution(&schedule, Some(bytes)).unwrap();
     }
 }
 

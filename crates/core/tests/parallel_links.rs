@@ -63,7 +63,7 @@ fn two_halves(fabric: &Fabric, routes: [Option<u32>; 2]) -> Schedule {
         match route {
             Some(link) => builder.send_via(Op::Copy, 0, 1, lane, half as u32, vec![link]).unwrap(),
             None => builder.send(Op::Copy, 0, 1, lane, half as u32).unwrap(),
-        }
+        };
         builder.send(Op::Copy, 1, 2, lane, 2 + half as u32).unwrap();
         builder.send(Op::Copy, 2, 3, lane, 4 + half as u32).unwrap();
     }

@@ -9,11 +9,12 @@ mod random_fabric;
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
+use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, NodeId, Router};
-use antiphon_core::schedule::{Builder, Issue, Lane, Pacing, Schedule};
+use antiphon_core::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
-use antiphon_core::verify::{check_by_execution, verify};
+use antiphon_core::verify::verify;
 use fuzz::fuzz;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -42,6 +43,8 @@ enum Mutation {
     Detour(Index, Vec<Index>),
     DropDependency(Index, Index),
     ReverseDependencies,
+    /// A message waits for another, at its sender or receiver, if that is possible in the order of service.
+    Wait(Index, Index, Event, u32, bool),
     Exclude(Index),
     FlipBarrier(Index),
     ForbidUnorderedReductions,
@@ -65,6 +68,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         2 => (index(), prop::collection::vec(index(), 1..8)).prop_map(|(i, way)| Mutation::Detour(i, way)),
         1 => (index(), index()).prop_map(|(i, j)| Mutation::DropDependency(i, j)),
         1 => Just(Mutation::ReverseDependencies),
+        4 => (index(), index(), select(&[Event::Sent, Event::Applied][..]), 0u32..4, any::<bool>())
+            .prop_map(|(i, j, event, lag, receiver)| Mutation::Wait(i, j, event, lag, receiver)),
         1 => index().prop_map(Mutation::Exclude),
         1 => index().prop_map(Mutation::FlipBarrier),
         1 => Just(Mutation::ForbidUnorderedReductions),
@@ -131,6 +136,18 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let after = &mut transfers[index.index(count)].start_after;
             if !after.is_empty() {
                 after.remove(which.index(after.len()));
+            }
+        }
+        Mutation::Wait(index, other, event, lag, at_receiver) => {
+            let id = index.index(count);
+            let rank = if *at_receiver { transfers[id].to } else { transfers[id].from };
+            let there = |t: &Transfer| if *event == Event::Sent { t.from == rank } else { t.to == rank };
+            let able: Vec<u32> = (0..).zip(transfers.iter()).filter(|(_, t)| there(t)).map(|(id, _)| id).collect();
+            if !able.is_empty() {
+                let dependency = Dependency::new(*other.get(&able), *event).lagging(*lag);
+                let transfer = &mut transfers[id];
+                let after = if *at_receiver { &mut transfer.apply_after } else { &mut transfer.start_after };
+                after.push(dependency);
             }
         }
         Mutation::ReverseDependencies => transfers.iter_mut().for_each(|transfer| transfer.start_after.reverse()),

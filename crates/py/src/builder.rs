@@ -1,14 +1,14 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::convert::{Size, run};
+use crate::convert::{Size, raise, run};
 use crate::fabric::Fabric;
 use crate::operations::collective;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Collective;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric;
-use antiphon_core::schedule::{Builder, Lane, LaneId, Op};
-use antiphon_core::units::Bytes;
+use antiphon_core::schedule::{Builder, Dependency, Event, Lane, LaneId, MAX_TRANSFERS, Op, Payload, TransferId};
+use antiphon_core::units::{Bytes, clip};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -23,11 +23,13 @@ pub struct ScheduleBuilder {
     conflict_free: bool,
     lanes: Vec<Lane>,
     calls: Vec<Call>,
+    transfers: TransferId,
 }
 
 enum Call {
     Phase { name: String, barrier: bool },
-    Send { op: Op, from: u32, to: u32, lane: LaneId, lanes: u32, step: u32, route: Option<Vec<u32>> },
+    Send { op: Op, from: u32, to: u32, payload: Payload, step: u32, route: Option<Vec<u32>> },
+    Wait { transfer: TransferId, dependency: Dependency, at_receiver: bool },
 }
 
 #[pymethods]
@@ -52,6 +54,7 @@ impl ScheduleBuilder {
             conflict_free,
             lanes: vec![],
             calls: vec![],
+            transfers: 0,
         })
     }
 
@@ -78,13 +81,39 @@ impl ScheduleBuilder {
     }
 
     #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
-    fn reduce(&mut self, from_: u32, to: u32, lane: LaneId, step: u32, lanes: u32, route: Option<Vec<u32>>) {
-        self.calls.push(Call::Send { op: Op::Reduce, from: from_, to, lane, lanes, step, route });
+    fn reduce(
+        &mut self,
+        from_: u32,
+        to: u32,
+        lane: Lanes,
+        step: u32,
+        lanes: u32,
+        route: Option<Vec<u32>>,
+    ) -> PyResult<TransferId> {
+        self.send(Op::Reduce, [from_, to], lane.payload(lanes)?, step, route)
     }
 
     #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
-    fn copy(&mut self, from_: u32, to: u32, lane: LaneId, step: u32, lanes: u32, route: Option<Vec<u32>>) {
-        self.calls.push(Call::Send { op: Op::Copy, from: from_, to, lane, lanes, step, route });
+    fn copy(
+        &mut self,
+        from_: u32,
+        to: u32,
+        lane: Lanes,
+        step: u32,
+        lanes: u32,
+        route: Option<Vec<u32>>,
+    ) -> PyResult<TransferId> {
+        self.send(Op::Copy, [from_, to], lane.payload(lanes)?, step, route)
+    }
+
+    #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
+    fn start_after(&mut self, transfer: TransferId, other: TransferId, event: &str, lag: u32) -> PyResult<()> {
+        self.wait(transfer, other, event, lag, false)
+    }
+
+    #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
+    fn apply_after(&mut self, transfer: TransferId, other: TransferId, event: &str, lag: u32) -> PyResult<()> {
+        self.wait(transfer, other, event, lag, true)
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<Schedule> {
@@ -96,7 +125,71 @@ impl ScheduleBuilder {
     }
 }
 
+/// What a transfer carries: a lane, the first of several, or a list.
+#[derive(FromPyObject)]
+enum Lanes {
+    One(LaneId),
+    List(Vec<LaneId>),
+}
+
+impl Lanes {
+    fn payload(self, count: u32) -> PyResult<Payload> {
+        let wrong = |what: &str| Err(raise(Error::new(Code::BadSpec, what)));
+        match self {
+            Lanes::One(first) => match first.checked_add(count) {
+                Some(end) => Ok((first..end).into()),
+                None => wrong("there are no so many lanes"),
+            },
+            Lanes::List(_) if count != 1 => wrong("lanes is for a single first lane; a list names all of them"),
+            Lanes::List(lanes) if lanes.contains(&LaneId::MAX) => wrong("there are no so many lanes"),
+            Lanes::List(lanes) => Ok(Payload::of(lanes.into_iter().map(|lane| lane..lane + 1))),
+        }
+    }
+}
+
 impl ScheduleBuilder {
+    fn send(
+        &mut self,
+        op: Op,
+        [from, to]: [u32; 2],
+        payload: Payload,
+        step: u32,
+        route: Option<Vec<u32>>,
+    ) -> PyResult<TransferId> {
+        if self.transfers as usize == MAX_TRANSFERS {
+            let what = format!("more than {MAX_TRANSFERS} transfers; use fewer ranks, or chunks instead of transfers");
+            return Err(raise(Error::new(Code::TooLarge, what)));
+        }
+        self.calls.push(Call::Send { op, from, to, payload, step, route });
+        self.transfers += 1;
+        Ok(self.transfers - 1)
+    }
+
+    fn wait(
+        &mut self,
+        transfer: TransferId,
+        other: TransferId,
+        event: &str,
+        lag: u32,
+        at_receiver: bool,
+    ) -> PyResult<()> {
+        let wrong = |what: String| Err(raise(Error::new(Code::BadSpec, what)));
+        let event = match event {
+            "applied" => Event::Applied,
+            "sent" => Event::Sent,
+            _ => return wrong(format!("no event '{}'; known: applied, sent", clip(event))),
+        };
+        if let Some(unknown) = [transfer, other].into_iter().find(|&id| id >= self.transfers) {
+            return wrong(format!("there is no transfer {unknown} yet; {} were added", self.transfers));
+        }
+        if lag > Dependency::MAX_LAG {
+            return wrong(format!("a lag of {lag} chunks; at most {} are supported", Dependency::MAX_LAG));
+        }
+        let dependency = Dependency::new(other, event).lagging(lag);
+        self.calls.push(Call::Wait { transfer, dependency, at_receiver });
+        Ok(())
+    }
+
     fn replay(&self) -> Result<antiphon_core::schedule::Schedule, Error> {
         let mut builder = Builder::new(&self.name, &self.fabric, self.collective, self.bytes);
         builder.schedule.excluded.clone_from(&self.excluded);
@@ -105,10 +198,14 @@ impl ScheduleBuilder {
         for call in &self.calls {
             match call {
                 Call::Phase { name, barrier } => builder.phase(name, *barrier),
-                Call::Send { op, from, to, lane, lanes, step, route } => match route {
-                    Some(route) => builder.send_via(*op, *from, *to, *lane, *lanes, *step, route.clone())?,
-                    None => builder.send(*op, *from, *to, *lane, *lanes, *step)?,
-                },
+                Call::Send { op, from, to, payload, step, route } => {
+                    _ = match route {
+                        Some(route) => builder.send_via(*op, *from, *to, payload.clone(), *step, route.clone())?,
+                        None => builder.send(*op, *from, *to, payload.clone(), *step)?,
+                    }
+                }
+                Call::Wait { transfer, dependency, at_receiver: false } => builder.start_after(*transfer, *dependency),
+                Call::Wait { transfer, dependency, at_receiver: true } => builder.apply_after(*transfer, *dependency),
             }
         }
         if builder.schedule.transfers.is_empty() {

@@ -5,12 +5,21 @@ use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};
-use antiphon_core::schedule;
-use antiphon_core::verify as verification;
+use antiphon_core::execute::{execute, run_threads};
+use antiphon_core::schedule::{self, Event, Instruction, Op, Program};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PyType};
 use std::ops::Add;
+
+/// Who executes a schedule.
+#[derive(Clone, Copy)]
+enum How {
+    /// One message after the other; in a random order if there is a seed.
+    Alone(Option<u64>),
+    /// A thread for every stream of its program.
+    Threads(u64),
+}
 
 /// A complete plan for one collective on one fabric.
 #[pyclass(module = "antiphon", frozen, eq)]
@@ -29,6 +38,72 @@ impl Schedule {
 
     fn to_json(&self) -> String {
         self.0.to_json()
+    }
+
+    #[getter]
+    fn lanes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let lanes = || self.0.lanes.iter();
+        let table = Table::new(py)
+            .column("offset", lanes().map(|lane| lane.offset))?
+            .column("bytes", lanes().map(|lane| lane.bytes))?
+            .column("chunks", lanes().map(|lane| lane.chunks))?
+            .column("chunk_bytes", lanes().map(|lane| lane.chunk_bytes))?
+            .column("stride", lanes().map(|lane| lane.stride))?
+            .column("source", lanes().map(|lane| lane.source))?
+            .column("owner", lanes().map(|lane| lane.owner))?;
+        Ok(table.0)
+    }
+
+    #[getter]
+    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let transfers = || self.0.transfers.iter();
+        let table = Table::new(py)
+            .column("from", transfers().map(|transfer| transfer.from))?
+            .column("to", transfers().map(|transfer| transfer.to))?
+            .column("reduces", transfers().map(|transfer| transfer.op == Op::Reduce))?
+            .column("lanes", transfers().map(|transfer| transfer.lanes().count() as u64))?
+            .column("chunks", transfers().map(|transfer| self.0.chunks(transfer)))?
+            .column("message_bytes", transfers().map(|transfer| self.0.message_bytes(transfer)))?
+            .column("phase", transfers().map(|transfer| transfer.phase))?
+            .column("step", transfers().map(|transfer| transfer.step))?
+            .column("hops", transfers().map(|transfer| transfer.route.len() as u64))?;
+        Ok(table.0)
+    }
+
+    #[getter]
+    fn payloads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| t.lanes().map(move |lane| (id, lane as u32)));
+        let table =
+            Table::new(py).column("transfer", rows().map(|row| row.0))?.column("lane", rows().map(|row| row.1))?;
+        Ok(table.0)
+    }
+
+    #[getter]
+    fn routes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let hops =
+            || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| (0u32..).zip(&t.route).map(move |hop| (id, hop)));
+        let table = Table::new(py)
+            .column("transfer", hops().map(|(id, _)| id))?
+            .column("hop", hops().map(|(_, (hop, _))| hop))?
+            .column("link", hops().map(|(_, (_, &link))| link))?;
+        Ok(table.0)
+    }
+
+    #[getter]
+    fn dependencies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = || {
+            (0u32..).zip(&self.0.transfers).flat_map(|(id, transfer)| {
+                let starts = transfer.start_after.iter().map(move |&other| (id, other, false));
+                starts.chain(transfer.apply_after.iter().map(move |&other| (id, other, true)))
+            })
+        };
+        let table = Table::new(py)
+            .column("transfer", rows().map(|row| row.0))?
+            .column("after", rows().map(|row| row.1.transfer()))?
+            .column("sent", rows().map(|row| row.1.event() == Event::Sent))?
+            .column("lag", rows().map(|row| row.1.lag()))?
+            .column("at_receiver", rows().map(|row| row.2))?;
+        Ok(table.0)
     }
 
     fn stats<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
@@ -67,19 +142,47 @@ impl Schedule {
         operations::bound_of(py, fabric, self, system)
     }
 
-    #[pyo3(signature = (buffers, seed = None))]
-    fn execute<'py>(&self, buffers: &Bound<'py, PyAny>, seed: Option<u64>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    fn program<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let program = run(py, || self.0.check_alone().map(|()| Program::new(&self.0)))?;
+        let mut rows = vec![];
+        for (rank, of_rank) in (0u32..).zip(&program.ranks) {
+            for (stream, of_stream) in (0u32..).zip(&of_rank.streams) {
+                rows.extend(of_stream.instructions.iter().map(|instruction| (rank, stream, of_stream.peer, instruction)));
+            }
+        }
+        let transfer = |row: &(u32, u32, u32, &Instruction)| &self.0.transfers[row.3.transfer as usize];
+        let table = Table::new(py)
+            .column("rank", rows.iter().map(|row| row.0))?
+            .column("stream", rows.iter().map(|row| row.1))?
+            .column("peer", rows.iter().map(|row| row.2))?
+            .text("action", rows.iter().map(|row| row.3.action.name().to_string()))?
+            .column("transfer", rows.iter().map(|row| row.3.transfer))?
+            .column("phase", rows.iter().map(|row| transfer(row).phase))?
+            .column("step", rows.iter().map(|row| transfer(row).step))?
+            .column("after_barrier", rows.iter().map(|row| row.3.barrier.is_some()))?
+            .column("waits", rows.iter().map(|row| row.3.waits.len() as u64))?;
+        Ok(table.0)
+    }
+
+    #[pyo3(signature = (buffers, seed = None, *, threads = false))]
+    fn execute<'py>(
+        &self,
+        buffers: &Bound<'py, PyAny>,
+        seed: Option<u64>,
+        threads: bool,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let how = if threads { How::Threads(seed.unwrap_or(0)) } else { How::Alone(seed) };
         if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<i32>(buffers.py(), arrays, seed);
+            return self.execute_as::<i32>(buffers.py(), arrays, how);
         }
         if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<i64>(buffers.py(), arrays, seed);
+            return self.execute_as::<i64>(buffers.py(), arrays, how);
         }
         if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<f32>(buffers.py(), arrays, seed);
+            return self.execute_as::<f32>(buffers.py(), arrays, how);
         }
         if let Ok(arrays) = buffers.extract() {
-            return self.execute_as::<f64>(buffers.py(), arrays, seed);
+            return self.execute_as::<f64>(buffers.py(), arrays, how);
         }
         let what = "buffers must be one-dimensional numpy arrays, all of int32, int64, float32 or float64";
         Err(raise(Error::new(Code::BadSpec, what)))
@@ -148,10 +251,13 @@ impl Schedule {
         &self,
         py: Python<'py>,
         arrays: Vec<PyReadonlyArray1<'py, T>>,
-        seed: Option<u64>,
+        how: How,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let mut data: Vec<Vec<T>> = arrays.iter().map(|array| array.as_array().to_vec()).collect();
-        run(py, || verification::execute(&self.0, &mut data, seed))?;
+        run(py, || match how {
+            How::Alone(seed) => execute(&self.0, &mut data, seed),
+            How::Threads(seed) => run_threads(&self.0, &mut data, seed),
+        })?;
         Ok(data.into_iter().map(|values| values.into_pyarray(py).into_any()).collect())
     }
 }

@@ -8,18 +8,19 @@ from typing import Any
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem, read_fabric
+from antiphon.cli.groups import Outcome, each_group, groups_option
+from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text, written_whole
-from antiphon.results import Proof, rows_of
+from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.terminal import (
     open_console,
     print_comparison,
-    print_json,
     print_run,
     progress_bar,
     right_aligned,
@@ -33,6 +34,7 @@ LARGEST_SCHEDULE = 1 << 30
 @main.command()
 @FABRIC
 @problem
+@groups_option
 @click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
@@ -43,6 +45,8 @@ def compare(
     root: int,
     size: str,
     system: str,
+    group: str | None,
+    groups: str | None,
     algorithms: tuple[str, ...],
     fidelity: str,
     report: str | None,
@@ -53,22 +57,25 @@ def compare(
     An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
     """
     specs = split_specs(algorithms) if algorithms else None
+    _one_file("--report", report, groups)
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
-        network = read_fabric(fabric)
-        with progress_bar() as progress:
-            comparison = antiphon.compare(
-                network, collective, size, specs, system, fidelity, root=root, progress=progress
-            )
-        if as_json:
-            print_json("compare", comparison.to_dict())
-        else:
-            print_comparison(comparison)
-        if not comparison.runs:
-            raise AntiphonError(f"no algorithm could do {collective} on {comparison.fabric}", "not-applicable")
-        if report_file is not None:
-            from antiphon.reports.comparison import render
 
-            report_file.write(render(network, comparison))
+        def work(network: antiphon.Fabric) -> Outcome:
+            with progress_bar() as progress:
+                comparison = antiphon.compare(
+                    network, collective, size, specs, system, fidelity, root=root, progress=progress
+                )
+            failure = None
+            if not comparison.runs:
+                message = f"no algorithm could do {collective} on {comparison.fabric}"
+                failure = AntiphonError(message, "not-applicable")
+            elif report_file is not None:
+                from antiphon.reports.comparison import render
+
+                report_file.write(render(network, comparison))
+            return Outcome(comparison.to_dict(), partial(print_comparison, comparison), failure)
+
+        each_group("compare", fabric, group, groups, as_json, work)
     if report is not None and not as_json:
         open_console().print(f"Report: {report}", style="dim")
 
@@ -77,6 +84,7 @@ def compare(
 @FABRIC
 @ALGORITHM
 @problem
+@groups_option
 @fidelity_option("alpha-beta, packet or flit.")
 @JSON
 def simulate(
@@ -86,25 +94,28 @@ def simulate(
     root: int,
     size: str,
     system: str,
+    group: str | None,
+    groups: str | None,
     fidelity: str,
     as_json: bool,
 ) -> None:
     """Prove and time one algorithm."""
-    network = read_fabric(fabric)
-    schedule = _built(network, algorithm, collective, size, system, root)
-    with progress_bar() as progress:
-        run = antiphon.run(network, schedule, system, fidelity, progress=partial(progress, algorithm))
-    if as_json:
+
+    def work(network: antiphon.Fabric) -> Outcome:
+        schedule = _built(network, algorithm, collective, size, system, root)
+        with progress_bar() as progress:
+            run = antiphon.run(network, schedule, system, fidelity, progress=partial(progress, algorithm))
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-        print_json("simulate", run.to_dict() | {"tables": tables})
-    else:
-        print_run(run)
+        return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
+
+    each_group("simulate", fabric, group, groups, as_json, work)
 
 
 @main.command()
 @FABRIC
 @click.argument("algorithm", required=False, shell_complete=completing(known_names))
 @problem
+@groups_option
 @click.option("--schedule", "path", metavar="FILE", help="Verify a schedule from a JSON file instead.")
 @JSON
 def verify(
@@ -114,28 +125,41 @@ def verify(
     root: int,
     size: str,
     system: str,
+    group: str | None,
+    groups: str | None,
     path: str | None,
     as_json: bool,
 ) -> None:
     """Prove that a schedule is correct, or print the first counter-example."""
     if (algorithm is None) == (path is None):
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
-    network = read_fabric(fabric)
-    if path is not None:
-        try:
-            schedule = antiphon.Schedule.from_json(read_text(path, LARGEST_SCHEDULE), network)
-        except AntiphonError as error:
-            message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
-            raise AntiphonError(message, error.code) from None
-    else:
-        schedule = _built(network, algorithm or "", collective, size, system, root)
+
+    def work(network: antiphon.Fabric) -> Outcome:
+        if path is not None:
+            schedule = _read_schedule(path, network)
+        else:
+            schedule = _built(network, algorithm or "", collective, size, system, root)
+        return _verified(network, schedule)
+
+    each_group("verify", fabric, group, groups, as_json, work)
+
+
+def _read_schedule(path: str, network: antiphon.Fabric) -> antiphon.Schedule:
+    try:
+        return antiphon.Schedule.from_json(read_text(path, LARGEST_SCHEDULE), network)
+    except AntiphonError as error:
+        message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
+        raise AntiphonError(message, error.code) from None
+
+
+def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
     document = _schedule_dict(network, schedule)
     try:
         proof = _proven(network, schedule)
     except AntiphonError as error:
-        if as_json and error.code == "not-proven":
-            print_json("verify", document | {"verified": False, "counter_example": error.message})
-        raise
+        if error.code != "not-proven":
+            raise
+        return Outcome(document | {"verified": False, "counter_example": error.message}, lambda: None, error)
     document |= {
         "verified": proof.complete,
         "counter_example": None,
@@ -144,31 +168,47 @@ def verify(
         "lanes": proof.lanes,
         "transfers": proof.transfers,
     }
-    if as_json:
-        print_json("verify", document)
-    elif proof.complete:
-        conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
-        open_console().print(
-            f"✓ {schedule.algorithm} on {network.name}: proven; every rank ends with the right bytes{conflicts}"
-            f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
-        )
     if not proof.complete:
-        raise AntiphonError(f"{schedule.algorithm} on {network.name} is incomplete: {proof.gaps}", "not-proven")
+        message = f"{schedule.algorithm} on {network.name} is incomplete: {proof.gaps}"
+        return Outcome(document, lambda: None, AntiphonError(message, "not-proven"))
+    conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
+    text = (
+        f"✓ {schedule.algorithm} on {network.name}: proven; every rank ends with the right bytes{conflicts}"
+        f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
+    )
+    return Outcome(document, lambda: open_console().print(text, markup=False))
 
 
 @main.command()
 @FABRIC
 @problem
+@groups_option
 @JSON
-def bound(fabric: str, collective: str, root: int, size: str, system: str, as_json: bool) -> None:
+def bound(
+    fabric: str,
+    collective: str,
+    root: int,
+    size: str,
+    system: str,
+    group: str | None,
+    groups: str | None,
+    as_json: bool,
+) -> None:
     """Print how fast any schedule could be."""
-    network = read_fabric(fabric)
-    lower = antiphon.lower_bound(network, collective, size, system, root)
     total = antiphon.parse_bytes(size)
-    if as_json:
-        document = {"fabric": network.name, "collective": collective, "bytes": total, "system": system}
-        print_json("bound", document | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)})
-        return
+
+    def work(network: antiphon.Fabric) -> Outcome:
+        lower = antiphon.lower_bound(network, collective, size, system, root)
+        head = {"fabric": network.name, "group": network.members, "collective": collective}
+        head |= {"bytes": total, "system": system}
+        document = head | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)}
+        title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}"
+        return Outcome(document, partial(_print_bound, title, lower))
+
+    each_group("bound", fabric, group, groups, as_json, work)
+
+
+def _print_bound(title: str, lower: Bound) -> None:
     table = Table(
         "Bound",
         right_aligned("Time"),
@@ -179,7 +219,7 @@ def bound(fabric: str, collective: str, root: int, size: str, system: str, as_js
         text = "not applicable" if value is None else format_time(value)
         table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
     console = open_console()
-    console.print(f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}")
+    console.print(title, markup=False)
     console.print(table)
 
 
@@ -187,6 +227,7 @@ def bound(fabric: str, collective: str, root: int, size: str, system: str, as_js
 @FABRIC
 @ALGORITHM
 @problem
+@groups_option
 @click.option("--schedule-json", "path", metavar="OUT.json", help="Also write the schedule.")
 @JSON
 def show(
@@ -196,19 +237,32 @@ def show(
     root: int,
     size: str,
     system: str,
+    group: str | None,
+    groups: str | None,
     path: str | None,
     as_json: bool,
 ) -> None:
     """Print the figures of a schedule that need no simulation."""
+    _one_file("--schedule-json", path, groups)
     with written_whole(path, ".json") if path is not None else nullcontext() as file:
-        network = read_fabric(fabric)
-        schedule = _built(network, algorithm, collective, size, system, root)
-        proof = _proven(network, schedule)
-        stats = schedule.stats(network)
-        if file is not None:
-            file.write(schedule.to_json())
+
+        def work(network: antiphon.Fabric) -> Outcome:
+            schedule = _built(network, algorithm, collective, size, system, root)
+            proof = _proven(network, schedule)
+            stats = schedule.stats(network)
+            if file is not None:
+                file.write(schedule.to_json())
+            document = _figures(network, schedule, proof, stats)
+            links = {"from": network.links["from"], "to": network.links["to"], "bytes": stats.links["bytes"]}
+            tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
+            return Outcome(document | tables, partial(_print_figures, network, schedule, document))
+
+        each_group("show", fabric, group, groups, as_json, work)
+
+
+def _figures(network: antiphon.Fabric, schedule: antiphon.Schedule, proof: Proof, stats: Stats) -> dict[str, Any]:
     link_bytes = stats.links["bytes"]
-    document = _schedule_dict(network, schedule) | {
+    return _schedule_dict(network, schedule) | {
         "verified": proof.complete,
         "known_gaps": proof.gaps,
         "lanes": proof.lanes,
@@ -223,24 +277,29 @@ def show(
         "link_bytes_mean": float(link_bytes.mean()),
         "links_idle": int((link_bytes == 0).sum()),
     }
-    if as_json:
-        links = {"from": network.links["from"], "to": network.links["to"], "bytes": link_bytes}
-        print_json("show", document | {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)})
-        return
-    table = Table(show_header=False, title=f"{schedule.algorithm} on {network.name}")
+
+
+def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, document: dict[str, Any]) -> None:
+    table = Table(show_header=False, title=Text(f"{schedule.algorithm} on {network.name}"))
+    steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in document["phases"])
     for label, value in (
         ("Collective", f"{schedule.collective} of {antiphon.format_bytes(schedule.bytes)}"),
-        ("Proof", "✓ complete" if proof.complete else f"incomplete: {proof.gaps}"),
+        ("Proof", "✓ complete" if document["verified"] else f"incomplete: {document['known_gaps']}"),
         ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
-        ("Steps", f"{stats.steps:,} ({', '.join(f'{name} {steps:,}' for name, steps in stats.phases)})"),
-        ("Links in use, steady state", f"{stats.used_links_percent:.1f} %"),
-        ("Links without traffic", f"{document['links_idle']:,} of {len(link_bytes):,}"),
+        ("Steps", f"{document['steps']:,} ({steps})"),
+        ("Links in use, steady state", f"{document['used_links_percent']:.1f} %"),
+        ("Links without traffic", f"{document['links_idle']:,} of {len(network.links['from']):,}"),
         ("Height of reduction / broadcast", f"{document['reduce_height_max']} / {document['copy_height_max']}"),
-        ("Lanes, transfers, messages", f"{proof.lanes:,}, {stats.transfers:,}, {stats.messages:,}"),
+        ("Lanes, transfers, messages", f"{document['lanes']:,}, {document['transfers']:,}, {document['messages']:,}"),
         ("Bytes per link, mean / max", f"{document['link_bytes_mean']:,.0f} / {document['link_bytes_max']:,}"),
     ):
         table.add_row(label, value)
     open_console().print(table)
+
+
+def _one_file(option: str, path: str | None, groups: str | None) -> None:
+    if path is not None and groups is not None:
+        raise click.UsageError(f"{option} is for one group: give --group instead of --groups")
 
 
 def _built(
@@ -259,6 +318,7 @@ def _proven(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> Proof:
 def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict[str, Any]:
     return {
         "fabric": fabric.name,
+        "group": fabric.members,
         "algorithm": schedule.algorithm,
         "collective": schedule.collective,
         "root": schedule.root,

@@ -44,10 +44,10 @@ def _sent(fabric: Fabric, schedule: Schedule) -> list[tuple[Transfer, int, int]]
     ]
     found = []
     for transfer in document["transfers"]:
-        lane = document["lanes"][transfer["lane"]]
+        lane = document["lanes"][transfer["payload"][0]]
         for chunk in range(lane["chunks"]):
             step = begins[transfer["phase"]] + transfer["step"] + chunk * lane["stride"]
-            found.append((transfer, chunk if lane["chunks"] > 1 else transfer["lane"], step))
+            found.append((transfer, chunk if lane["chunks"] > 1 else transfer["payload"][0], step))
     return found
 
 
@@ -252,7 +252,7 @@ def _fig15(_results: Results, _quick: bool) -> Outcome:
     document = json.loads(schedule.to_json())
     sent: Counter[tuple[int, str]] = Counter()
     for transfer in document["transfers"]:
-        size = document["lanes"][transfer["lane"]]["bytes"]
+        size = document["lanes"][transfer["payload"][0]]["bytes"]
         for hop, link in enumerate(transfer["route"]):
             sent[ends[link][0], FORWARDED if hop else OWN] += size
     rows = []

@@ -256,7 +256,8 @@ mod tests {
     use super::super::scheduler::{Scheduler, Themis};
     use super::super::topology::Topology;
     use super::*;
-    use crate::verify::{check_by_execution, verify};
+    use crate::execute::check_by_execution;
+    use crate::verify::verify;
 
     #[test]
     fn every_collective_is_proven_and_executed() {

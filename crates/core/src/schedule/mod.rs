@@ -13,12 +13,14 @@ mod builder;
 mod channels;
 mod check;
 mod json;
+mod program;
 mod stats;
 mod transfer;
 mod version_1;
 
 pub use builder::Builder;
 pub use channels::Channels;
+pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};
 pub use transfer::{Dependencies, Dependency, Event, Op, Payload, Route, Transfer};
 

@@ -7,20 +7,15 @@
 mod conflicts;
 mod contributions;
 mod coverage;
-mod definition;
-mod execute;
 mod order;
 mod races;
 mod routes;
-mod text;
+pub(crate) mod text;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod mutations;
-
-pub use definition::check_by_execution;
-pub use execute::execute;
 
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
@@ -89,8 +84,16 @@ pub fn verify_watched(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Res
     })
 }
 
+/// Checks that a schedule cannot deadlock.
+///
+/// # Errors
+/// [`Code::NotProven`] with the dependency that could be waited for forever.
+pub(crate) fn check_order(schedule: &Schedule) -> Result<()> {
+    order::check(schedule, Watch::default())
+}
+
 /// Ranks that take part with data of their own, by rank.
-fn participation(schedule: &Schedule) -> Vec<bool> {
+pub(crate) fn participation(schedule: &Schedule) -> Vec<bool> {
     let mut takes_part = vec![true; schedule.ranks as usize];
     for &rank in &schedule.excluded {
         takes_part[rank as usize] = false;
@@ -101,6 +104,7 @@ fn participation(schedule: &Schedule) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute::{check_by_execution, execute};
     use crate::schedule::{Lane, Op};
     use fixtures::*;
 

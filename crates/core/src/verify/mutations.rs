@@ -1,7 +1,8 @@
 //! Soundness: whatever is done to a correct schedule, it is either refused or still runs right.
 
 use super::fixtures::*;
-use super::{check_by_execution, verify};
+use super::verify;
+use crate::execute::check_by_execution;
 use crate::fabric::{Fabric, Router};
 use crate::schedule::{Builder, Dependency, Event, Op, Schedule};
 use proptest::prelude::*;

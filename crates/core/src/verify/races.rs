@@ -414,7 +414,7 @@ mod tests {
         line.transfers.push(back);
         assert_has(&run(&line).unwrap_err().message, &["race: rank 1 lane 0"]);
         assert!(super::super::verify(&fabric, &line).is_ok());
-        assert_eq!(super::super::check_by_execution(&line, Some(1)), Ok(()));
+        assert_eq!(crate::execute::check_by_execution(&line, Some(1)), Ok(()));
     }
 
     #[test]

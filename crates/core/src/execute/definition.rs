@@ -1,11 +1,12 @@
 //! Execution compared with the definition of the collective, computed directly: an independent
 //! check of the proof, and of schedules from elsewhere.
 
-use super::execute::{Random, elements, execute, misaligned};
-use super::{participation, text};
+use super::random::Random;
+use super::{elements, execute, misaligned, run_threads};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
+use crate::verify::{participation, text};
 use std::fmt::Display;
 use std::num::Wrapping;
 use std::ops::{Add, Range};
@@ -23,6 +24,27 @@ const MAX_DATA_BYTES: u64 = 1 << 31;
 /// [`Code::NotProven`] with the first rank and byte that differ, [`Code::TooLarge`] if the data of
 /// all ranks do not fit 2 GiB, and as [`execute`].
 pub fn check_by_execution(schedule: &Schedule, seed: Option<u64>) -> Result<()> {
+    check(schedule, How::Alone(seed))
+}
+
+/// [`check_by_execution`] with a thread for every stream of the schedule's program ([`run_threads`]).
+///
+/// # Errors
+/// As [`check_by_execution`], and [`Code::TooLarge`] for too many streams.
+pub fn check_by_threads(schedule: &Schedule, seed: u64) -> Result<()> {
+    check(schedule, How::Threads(seed))
+}
+
+/// Who executes.
+#[derive(Clone, Copy)]
+enum How {
+    /// One message after the other; in a random order if there is a seed.
+    Alone(Option<u64>),
+    /// Threads.
+    Threads(u64),
+}
+
+fn check(schedule: &Schedule, how: How) -> Result<()> {
     let parts = parts(schedule) as u64;
     let bytes = schedule.bytes.saturating_mul(schedule.ranks as u64).saturating_mul(parts);
     if bytes > MAX_DATA_BYTES {
@@ -32,8 +54,8 @@ pub fn check_by_execution(schedule: &Schedule, seed: Option<u64>) -> Result<()> 
         return Err(Error::new(Code::TooLarge, what));
     }
     match misaligned(schedule, 4) {
-        None => compare(schedule, seed, |value| Wrapping(value as u32)),
-        Some(_) => compare(schedule, seed, |value| Wrapping(value as u8)),
+        None => compare(schedule, how, |value| Wrapping(value as u32)),
+        Some(_) => compare(schedule, how, |value| Wrapping(value as u8)),
     }
 }
 
@@ -45,9 +67,9 @@ fn parts(schedule: &Schedule) -> usize {
     }
 }
 
-fn compare<T>(schedule: &Schedule, seed: Option<u64>, number: impl Fn(u64) -> T) -> Result<()>
+fn compare<T>(schedule: &Schedule, how: How, number: impl Fn(u64) -> T) -> Result<()>
 where
-    T: Copy + Default + PartialEq + Display + Add<Output = T>,
+    T: Copy + Default + PartialEq + Display + Add<Output = T> + Send,
 {
     let size = size_of::<T>() as u64;
     let length = (schedule.bytes / size) as usize;
@@ -60,7 +82,16 @@ where
     // Places where a rank has no input hold numbers of its own, too: they must not matter.
     let mut data: Vec<Vec<T>> =
         ranks.clone().map(|rank| (0..length * parts(schedule)).map(|at| initial(rank, at)).collect()).collect();
-    execute(schedule, &mut data, seed)?;
+    let seed = match how {
+        How::Alone(seed) => {
+            execute(schedule, &mut data, seed)?;
+            seed
+        }
+        How::Threads(seed) => {
+            run_threads(schedule, &mut data, seed)?;
+            Some(seed)
+        }
+    };
 
     let participants: Vec<usize> = ranks.filter(|&rank| takes_part[rank]).collect();
     let sum = |at: usize| participants.iter().fold(T::default(), |sum, &rank| sum + initial(rank, at));
@@ -122,9 +153,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::*;
     use super::*;
     use crate::schedule::Op;
+    use crate::verify::fixtures::*;
 
     #[test]
     fn differences_are_named() {

@@ -1,86 +1,21 @@
-//! Byte-exact execution: the transfers of a schedule, done to real numbers.
+//! One message after the other, in schedule order or in a random one.
 
-use super::order;
-use crate::collective::Kind;
-use crate::error::{Code, Error, Result};
+use super::elements;
 use crate::schedule::{Dependency, Event, LaneId, Op, Schedule, Transfer, TransferId};
-use crate::units::Bytes;
-use crate::watch::Watch;
 use std::collections::HashMap;
 use std::ops::{Add, Range};
 
-/// Most messages an execution keeps track of.
-const MAX_MESSAGES: u64 = 1 << 26;
 /// Most messages in flight at once; bounds the memory of a random execution.
 const MAX_FLYING: usize = 64;
 
-/// Executes a schedule that passes [`Schedule::check`] on `data`, one buffer a rank, in place.
-///
-/// A buffer has `bytes / size_of::<T>()` elements. For AllToAll, where a rank ends with data of
-/// every source, it has that many for each source in turn: rank `r` starts with its data at part
-/// `r` and ends with its shard in every part.
-///
-/// Without a seed, messages go one by one in schedule order. With one, they go in a random order
-/// that respects only dependencies and barriers, read at their start and are applied at any later
-/// moment; only if reductions are not serial do they also read what they add to at their start. Messages
-/// that others wait for to be sent read at any moment until then.
-///
-/// # Errors
-/// [`Code::BadSize`] if a buffer has another length or a chunk does not consist of whole elements,
-/// [`Code::TooLarge`] past 2^26 messages, [`Code::NotProven`] if it could deadlock.
-pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: Option<u64>) -> Result<()> {
-    let size = size_of::<T>() as u64;
-    if let Some(what) = misaligned(schedule, size) {
-        return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
-    }
-    let parts = if schedule.collective.kind == Kind::AllToAll { schedule.ranks as u64 } else { 1 };
-    let elements = (schedule.bytes / size).saturating_mul(parts);
-    if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.len() as u64 != elements) {
-        let ranks = schedule.ranks;
-        return Err(Error::new(
-            Code::BadSize,
-            format!("expected {ranks} buffers of {elements} elements of {size} bytes"),
-        ));
-    }
-    let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
-    if messages > MAX_MESSAGES {
-        return Err(Error::new(Code::TooLarge, format!("{messages} messages; execution takes at most {MAX_MESSAGES}")));
-    }
-    order::check(schedule, Watch::default())?;
-    let mut run = Run { schedule, data };
-    match seed {
-        Some(seed) => run.shuffled(Random(seed)),
-        None => run.in_order(),
-    }
-    Ok(())
+/// Executes in schedule order.
+pub fn in_order<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>]) {
+    Run { schedule, data }.in_order();
 }
 
-/// The first size that is not a multiple of `element` bytes, in words.
-pub(super) fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
-    let whole = |bytes: u64| element > 0 && bytes.is_multiple_of(element);
-    if !whole(schedule.bytes) {
-        return Some(format!("the buffer of {} bytes", schedule.bytes));
-    }
-    let lanes = schedule.lanes.iter().enumerate().filter(|(_, lane)| lane.bytes > 0);
-    lanes.into_iter().find_map(|(id, lane)| {
-        let range = format!("lane {id} (bytes {}..{})", lane.offset, lane.offset + lane.bytes);
-        if !whole(lane.offset) || !whole(lane.bytes) {
-            Some(range)
-        } else if lane.chunks > 1 && !whole(lane.payload_per_chunk()) {
-            Some(format!("{range}: a chunk of {} bytes", lane.payload_per_chunk()))
-        } else {
-            None
-        }
-    })
-}
-
-/// Elements of a rank's buffer that hold a byte range of a lane.
-pub(super) fn elements(schedule: &Schedule, lane: usize, bytes: Range<Bytes>, size: u64) -> Range<usize> {
-    let base = match schedule.collective.kind {
-        Kind::AllToAll => schedule.lanes[lane].source as u64 * schedule.bytes,
-        _ => 0,
-    };
-    ((base + bytes.start) / size) as usize..((base + bytes.end) / size) as usize
+/// Executes in an order that `seed` chooses.
+pub fn shuffled<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: u64) {
+    Run { schedule, data }.shuffled(Random(seed));
 }
 
 /// One chunk of a transfer.
@@ -334,7 +269,7 @@ impl<'a> Progress<'a> {
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): same seed, same execution, on every machine.
-pub(super) struct Random(pub u64);
+pub struct Random(pub u64);
 
 impl Random {
     pub fn next(&mut self) -> u64 {
@@ -353,8 +288,10 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::*;
+    use super::super::execute;
     use super::*;
+    use crate::error::Code;
+    use crate::verify::fixtures::*;
 
     #[test]
     fn sums_floats() {

@@ -1,0 +1,95 @@
+//! Byte-exact execution: the transfers of a schedule, done to real numbers, and compared with what the collective means.
+
+mod definition;
+mod random;
+mod threads;
+
+pub use definition::{check_by_execution, check_by_threads};
+pub use threads::run_threads;
+
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::schedule::Schedule;
+use crate::units::Bytes;
+use crate::verify::check_order;
+use std::ops::{Add, Range};
+
+/// Most messages an execution keeps track of.
+const MAX_MESSAGES: u64 = 1 << 26;
+
+/// Executes a schedule that passes [`Schedule::check`] on `data`, one buffer a rank, in place.
+///
+/// A buffer has `bytes / size_of::<T>()` elements. For AllToAll, where a rank ends with data of
+/// every source, it has that many for each source in turn: rank `r` starts with its data at part
+/// `r` and ends with its shard in every part.
+///
+/// Without a seed, messages go one by one in schedule order. With one, they go in a random order
+/// that respects only dependencies and barriers, read at their start and are applied at any later
+/// moment; only if reductions are not serial do they also read what they add to at their start. Messages
+/// that others wait for to be sent read at any moment until then.
+///
+/// # Errors
+/// [`Code::BadSize`] if a buffer has another length or a chunk does not consist of whole elements,
+/// [`Code::TooLarge`] past 2^26 messages, [`Code::NotProven`] if it could deadlock.
+pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: Option<u64>) -> Result<()> {
+    check_data(schedule, data)?;
+    check_order(schedule)?;
+    match seed {
+        Some(seed) => random::shuffled(schedule, data, seed),
+        None => random::in_order(schedule, data),
+    }
+    Ok(())
+}
+
+/// Checks that a schedule can be executed on these buffers.
+///
+/// # Errors
+/// As [`execute`], but for deadlock.
+fn check_data<T>(schedule: &Schedule, data: &[Vec<T>]) -> Result<()> {
+    let size = size_of::<T>() as u64;
+    if let Some(what) = misaligned(schedule, size) {
+        return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
+    }
+    let parts = if schedule.collective.kind == Kind::AllToAll { schedule.ranks as u64 } else { 1 };
+    let elements = (schedule.bytes / size).saturating_mul(parts);
+    if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.len() as u64 != elements) {
+        let ranks = schedule.ranks;
+        return Err(Error::new(
+            Code::BadSize,
+            format!("expected {ranks} buffers of {elements} elements of {size} bytes"),
+        ));
+    }
+    let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
+    if messages > MAX_MESSAGES {
+        return Err(Error::new(Code::TooLarge, format!("{messages} messages; execution takes at most {MAX_MESSAGES}")));
+    }
+    Ok(())
+}
+
+/// The first size that is not a multiple of `element` bytes, in words.
+fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
+    let whole = |bytes: u64| element > 0 && bytes.is_multiple_of(element);
+    if !whole(schedule.bytes) {
+        return Some(format!("the buffer of {} bytes", schedule.bytes));
+    }
+    let lanes = schedule.lanes.iter().enumerate().filter(|(_, lane)| lane.bytes > 0);
+    lanes.into_iter().find_map(|(id, lane)| {
+        let range = format!("lane {id} (bytes {}..{})", lane.offset, lane.offset + lane.bytes);
+        if !whole(lane.offset) || !whole(lane.bytes) {
+            Some(range)
+        } else if lane.chunks > 1 && !whole(lane.payload_per_chunk()) {
+            Some(format!("{range}: a chunk of {} bytes", lane.payload_per_chunk()))
+        } else {
+            None
+        }
+    })
+}
+
+/// Elements of a rank's buffer that hold a byte range of a lane.
+fn elements(schedule: &Schedule, lane: usize, bytes: Range<Bytes>, size: u64) -> Range<usize> {
+    let base = match schedule.collective.kind {
+        Kind::AllToAll => schedule.lanes[lane].source as u64 * schedule.bytes,
+        _ => 0,
+    };
+    ((base + bytes.start) / size) as usize..((base + bytes.end) / size) as usize
+}
