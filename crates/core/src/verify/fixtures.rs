@@ -1,7 +1,7 @@
 //! Small hand-made schedules for the tests.
 
 use crate::collective::{Collective, Kind, shard};
-use crate::fabric::{Fabric, GridKind, grid::grid};
+use crate::fabric::{Fabric, DimensionShape, grid::grid};
 use crate::schedule::{Builder, Lane, Op, Schedule};
 
 pub type Case = (Fabric, Schedule);
@@ -14,7 +14,7 @@ pub fn assert_has(message: &str, parts: &[&str]) {
 }
 
 pub fn ring_fabric(ranks: u32) -> Fabric {
-    grid(&format!("ring:{ranks}"), GridKind::Torus, &[ranks]).unwrap()
+    grid(&format!("ring:{ranks}"), DimensionShape::Ring, &[ranks]).unwrap()
 }
 
 fn builder(fabric: &Fabric, kind: Kind, root: u32, bytes: u64) -> Builder<'_> {
