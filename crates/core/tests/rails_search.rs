@@ -61,7 +61,7 @@ fn shares(count: usize) -> Vec<f64> {
         assert!(run.time_ps <= best_other(&search), "{spec}");
         let share = run.mean_utilization(&topology) / advise(&topology).utilization_bound;
         // Both halves.
-        let latency: Picos = topology.dimensions.iter().map(|each| 2 * each.latency_ps * each.steps()).sum();
+        let latency: Picos = topology.dimensions.iter().map(|each| 2 * each.npu_latency() * each.steps()).sum();
         let judged = (latency as f64) < 0.01 * share * run.time_ps as f64;
         println!("{number:3} {:6.2} %{} {spec}", 100.0 * share, if judged { "" } else { ", latency" });
         if judged {

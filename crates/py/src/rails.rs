@@ -5,10 +5,11 @@ use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
+use antiphon_core::fabric::Dimension;
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::{
-    Chunks, Dimension, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, topology,
+    Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, topology,
 };
 use antiphon_core::system::Choice;
 use pyo3::prelude::*;
@@ -191,7 +192,7 @@ fn paths(kind: Kind, order: &antiphon_core::rails::Order) -> (Vec<u64>, Vec<u64>
 }
 
 fn name(number: usize, dimension: &Dimension) -> String {
-    format!("dim{} ({}{})", number + 1, dimension.shape.name(), dimension.size)
+    format!("dim{} ({})", number + 1, dimension.label())
 }
 
 #[pyfunction]
@@ -217,7 +218,7 @@ pub fn advise_rails<'py>(py: Python<'py>, topology: &str) -> PyResult<Bound<'py,
     let gbit = |rate: antiphon_core::units::Rate| rate.0 as f64 * 8.0 / 1e9;
     let table = Table::new(py)
         .text("name", dimensions.clone().map(|(number, dimension)| name(number, dimension)))?
-        .column("gbit_per_s", dimensions.clone().map(|(_, dimension)| gbit(dimension.rate)))?
+        .column("gbit_per_s", dimensions.clone().map(|(_, dimension)| gbit(dimension.npu_rate())))?
         .column("balanced_gbit_per_s", advice.balanced.iter().map(|&rate| gbit(rate)))?
         .column("binding", dimensions.map(|(number, _)| advice.binding.contains(&number)))?;
     let pairs = Table::new(py)

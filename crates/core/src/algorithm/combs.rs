@@ -1,10 +1,12 @@
-//! Combs: a packing of spanning trees that loads every link of a grid equally, reduction and broadcast
+//! Combs: a packing of spanning trees that loads every link of a product as its rate allows, reduction and broadcast
 //! at once, so that AllReduce reaches the physical limit.
 //!
 //! Comb `j` of the rows of a mesh has every row's edges and those of column `j`; the combs of the columns
 //! are the transpose. Together they use every edge equally often (reference: mesh-optimum sections 1 and
-//! 2). On other grids, of any dimension, what takes the place of a row's path is a tree of the row that
-//! loads it equally when turned to every place: a ring without the edge opposite, the star of a clique.
+//! 2). On other products, of any dimension, what takes the place of a row's path is a tree of the row that
+//! loads it equally when turned to every place: a ring without the edge opposite, the star of a clique. Where
+//! dimensions have different rates, so do the numbers of their combs; a dimension too fast for what any trees can send
+//! over it comes first in all of them, and the others are full.
 //! The optimum is Tutte's and Nash-Williams' strength; packing trees for collectives is Blink's idea,
 //! overlapping reduction and broadcast C-Cube's.
 
@@ -12,15 +14,16 @@ use super::trees::{self, Planter, Table, Tree};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::fabric::{Grid, GridKind};
+use crate::fabric::{Dimension, DimensionShape, Product, split};
 use crate::schedule::Schedule;
+use crate::units::Rate;
 
 /// See the module.
 pub struct Combs;
 
 const INFO: Info = Info {
     name: "combs",
-    summary: "spanning trees that load every link of a grid equally, reduction and broadcast at once",
+    summary: "spanning trees that load every link of a grid as its rate allows, reduction and broadcast at once",
     options: trees::OPTIONS,
     source: "Tutte and Nash-Williams; tree packing: Blink; overlap: C-Cube",
     collectives: &[Kind::AllReduce],
@@ -32,21 +35,35 @@ impl Algorithm for Combs {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let Some(grid) = request.fabric.grid() else {
+        let Some(placed) = request.product().filter(|placed| placed.product.is_direct()) else {
             return request
                 .refuse("it needs an intact mesh, torus or flattened butterfly; forest takes others without switches");
         };
-        let product = Product::new(grid);
-        let combs = product.combs(trees::most(request));
-        let flit_times = trees::flit_times(request);
+        let packing = Packing::new(placed.product, request.system.link_rate);
+        let combs = packing.combs(trees::most(request));
+        let mut flit_times = trees::flit_times(request);
+        // Links to nodes that only forward are not used: they count as any other.
+        let joins_ranks = |id: &usize| {
+            let link = &request.fabric.links[*id];
+            [link.from, link.to].iter().all(|&node| request.fabric.nodes[node as usize].rank.is_some())
+        };
+        let one = (0..flit_times.len()).find(joins_ranks).map_or(1, |id| flit_times[id]);
+        (0..flit_times.len()).filter(|id| !joins_ranks(id)).for_each(|id| flit_times[id] = one);
         let mut planter = Planter::new(request.fabric, &flit_times);
-        let planted: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
+        let planted: Vec<Tree> =
+            combs.iter().map(|comb| planter.plant(&placed.by_rank(&packing.parents(comb)))).collect();
         let alike = flit_times.iter().all(|&time| time == flit_times[0]);
+        // Row and column of every rank.
+        let mut places = vec![[0; 2]; placed.ranks.len()];
+        if packing.square_mesh().is_some() {
+            let of = |position, at| packing.product.coordinates.of(position, at);
+            (0..).zip(&placed.ranks).for_each(|(at, &rank)| places[rank as usize] = [of(at, 0), of(at, 1)]);
+        }
         let tables = trees::prefixes(planted.len()).map(|count| {
             let trees = planted[..count].to_vec();
-            match product.square_mesh() {
+            match packing.square_mesh() {
                 Some(n) if alike && count == combs.len() => {
-                    let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, comb, tree)).collect();
+                    let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, &places, comb, tree)).collect();
                     Table::new(request.fabric, trees, steps, n + 1)
                 }
                 _ => Table::listed(&flit_times, trees),
@@ -56,144 +73,161 @@ impl Algorithm for Combs {
     }
 }
 
-/// A comb: lines along dimension `first` everywhere, along the next one where they cross at the centre,
-/// and so on cyclically. Every line is a tree around the coordinate of the centre, which is the root.
+/// A comb: lines along the first dimension of an order everywhere, along the next one where they cross at the centre,
+/// and so on. Every line is a tree around the coordinate of the centre, which is the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Comb {
-    first: usize,
+    order: Vec<usize>,
     centre: Vec<u32>,
 }
 
-/// How the nodes of a line are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
-    Path,
-    Ring,
-    Clique,
+/// A product without dimensions of extent 1, whose neighbours are joined by links of their own.
+struct Packing {
+    product: Product,
+    /// Rate of a link of each dimension, as whole numbers without common factor.
+    rates: Vec<u128>,
 }
 
-/// A grid without dimensions of extent 1: numbers of nodes stay the same.
-struct Product {
-    lines: Vec<Line>,
-    extents: Vec<u32>,
-}
+/// Rates are told apart to this part of the slowest.
+const FINEST: u128 = 64;
+/// Above this all are too fast for what trees can send.
+const FASTEST: u128 = 1 << 26;
+/// Most combs by which unlike rates are approached, where each counts once for all its places.
+const MOST_ORDERS: usize = 64;
 
-impl Product {
-    fn new(grid: &Grid) -> Product {
-        let extents: Vec<u32> = grid.dims.iter().copied().filter(|&extent| extent > 1).collect();
-        let line = |&extent: &u32| match grid.kind {
-            GridKind::Torus if extent > 2 => Line::Ring,
-            GridKind::Flat if extent > 2 => Line::Clique,
-            _ => Line::Path,
-        };
-        Product { lines: extents.iter().map(line).collect(), extents }
+impl Packing {
+    fn new(product: &Product, system_rate: Rate) -> Packing {
+        let product = product.without_ones();
+        let rate = |along: &Dimension| u128::from(along.link_rate().unwrap_or(system_rate).0);
+        let rates: Vec<u128> = product.dimensions.iter().map(rate).collect();
+        let (common, slowest) = (rates.iter().copied().fold(0, gcd), rates.iter().copied().min().unwrap_or(1));
+        let unit = common.max(slowest / FINEST);
+        let rates = rates.iter().map(|rate| ((rate + unit / 2) / unit).min(FASTEST)).collect();
+        Packing { product, rates }
     }
 
-    /// The side of a square mesh.
+    fn extents(&self) -> &[u32] {
+        self.product.coordinates.sizes()
+    }
+
+    /// How the nodes along a dimension are joined; two in any way are a line.
+    fn line(&self, at: usize) -> DimensionShape {
+        if self.extents()[at] == 2 { DimensionShape::Line } else { self.product.dimensions[at].shape }
+    }
+
+    /// The side of a square mesh whose links are all alike.
     fn square_mesh(&self) -> Option<u32> {
-        match (&self.lines[..], &self.extents[..]) {
-            ([Line::Path, Line::Path], &[rows, columns]) if rows == columns => Some(rows),
+        match *self.extents() {
+            [rows, columns] if rows == columns => {
+                let lines = [0, 1].map(|at| (self.line(at), self.rates[at])) == [(DimensionShape::Line, 1); 2];
+                lines.then_some(rows)
+            }
             _ => None,
         }
     }
 
-    /// Combs such that all links are loaded equally, or the first `most` of these; a part from the start
-    /// loads them about equally.
+    /// Combs such that all links are loaded as their rates allow, or the first `most` of these; a part from the start
+    /// loads them about so.
     fn combs(&self, most: usize) -> Vec<Comb> {
-        let dimensions = self.extents.len();
         let shares = self.shares();
-        let counts: Vec<u64> = (0..dimensions).map(|first| self.count(first)).collect();
-        // How often each of a dimension's combs is needed, as whole numbers without common factor.
+        let counts: Vec<u64> = shares.iter().map(|(order, _)| self.count(order)).collect();
+        // How often each of an order's combs is needed, as whole numbers without common factor.
         let common = counts.iter().fold(1u128, |common, &count| lcm(common, count.into()));
         let copies: Vec<u128> =
-            shares.iter().zip(&counts).map(|(share, &count)| share * common / count as u128).collect();
+            shares.iter().zip(&counts).map(|((_, share), &count)| share * common / count as u128).collect();
         let factor = copies.iter().fold(0, |factor, &copies| gcd(factor, copies));
         let total: u128 = copies.iter().zip(&counts).map(|(copies, &count)| copies / factor * count as u128).sum();
-        let mut taken = vec![0u64; dimensions];
+        let mut taken = vec![0u64; shares.len()];
         let next = |_| {
-            // The dimension that is the farthest behind its share; the last, e.g. rows, first.
-            let behind =
-                |&first: &usize| (u128::from(taken[first] + 1) * u128::MAX.isqrt() / shares[first], dimensions - first);
-            let first = (0..dimensions).min_by_key(behind).expect("a grid has a dimension");
-            taken[first] += 1;
-            self.comb(first, (taken[first] - 1) % counts[first])
+            // The order that is the farthest behind its share; the last, e.g. rows, first.
+            let behind = |&one: &usize, &other: &usize| {
+                let of = |a: usize, b: usize| u128::from(taken[a] + 1) * shares[b].1;
+                of(one, other).cmp(&of(other, one)).then(other.cmp(&one))
+            };
+            let at = (0..shares.len()).min_by(behind).expect("a grid has a dimension");
+            taken[at] += 1;
+            self.comb(&shares[at].0, (taken[at] - 1) % counts[at])
         };
         (0..total.min(most as u128)).map(next).collect()
     }
 
-    /// Share of the combs that start with each dimension, so that all links are loaded equally.
+    /// Orders of dimensions, and their shares of the combs, so that all links are loaded as their rates allow.
     ///
-    /// With `e` edges on a line of `n` nodes, a tree in it loads each by `(n - 1) / e` on average. Combs that
-    /// start with dimension `i` load dimension `i + 1` in one of `n_i` lines and so on, so that loads are
-    /// equal if the share is `e_i / (n_i - 1) - e_h / (n_h (n_h - 1))`, where `h` comes before `i` cyclically.
-    fn shares(&self) -> Vec<u128> {
-        let dimensions = self.extents.len();
+    /// With `e` edges of rate `c` on a line of `n` nodes, a tree in it loads each by `1 / w` on average, where
+    /// `w = c e / (n - 1)`. Combs that start with dimension `i` load dimension `i + 1` in one of `n_i` lines and so on,
+    /// so that loads are equal if the share is `w_i - w_h / n_h`, where `h` comes before `i` cyclically. Where that
+    /// is negative, dimensions take turns as [`split::orders`] says.
+    fn shares(&self) -> Vec<(Vec<usize>, u128)> {
+        let dimensions = self.extents().len();
         let edges = |at: usize| {
-            let n = u128::from(self.extents[at]);
-            let edges = match self.lines[at] {
-                Line::Path => n - 1,
-                Line::Ring => n,
-                Line::Clique => n * (n - 1) / 2,
+            let n = u128::from(self.extents()[at]);
+            let edges = match self.line(at) {
+                DimensionShape::Ring => n,
+                DimensionShape::Clique => n * (n - 1) / 2,
+                _ => n - 1,
             };
-            (edges, n)
+            (self.rates[at] * edges, n)
         };
         let scale = (0..dimensions).map(|at| edges(at).1 * (edges(at).1 - 1)).fold(1, lcm);
         let share = |at: usize| {
             let ((own, n), (before, m)) = (edges(at), edges((at + dimensions - 1) % dimensions));
-            scale / (n - 1) * own - scale / (m * (m - 1)) * before
+            let order = (at..at + dimensions).map(|at| at % dimensions).collect();
+            Some((order, (scale / (n - 1) * own).checked_sub(scale / (m * (m - 1)) * before)?))
         };
-        (0..dimensions).map(share).collect()
+        let shares: Option<Vec<(Vec<usize>, u128)>> = (0..dimensions).map(share).collect();
+        let mut shares = shares.unwrap_or_else(|| {
+            let (sizes, rates): (Vec<u64>, Vec<f64>) =
+                (0..dimensions).map(edges).map(|(edges, n)| (n as u64, edges as f64 / n as f64)).unzip();
+            let orders = split::orders(&sizes, &rates, MOST_ORDERS);
+            orders.into_iter().map(|(order, copies)| (order, copies.into())).collect()
+        });
+        shares.retain(|(_, share)| *share > 0);
+        shares
     }
 
-    /// Dimensions in the order of a comb's lines.
-    fn order(&self, first: usize) -> impl Iterator<Item = usize> {
-        let dimensions = self.extents.len();
-        (first..first + dimensions).map(move |at| at % dimensions)
-    }
-
-    /// Different combs that start with a dimension: one for every place of its lines' trees, where the
+    /// Different combs of an order: one for every place of its lines' trees, where the
     /// place of the last path, which is whole, does not matter.
-    fn count(&self, first: usize) -> u64 {
-        let places = |at: usize| u64::from(self.extents[at]);
-        let last = self.order(first).last().expect("a grid has a dimension");
-        let all: u64 = self.order(first).map(places).product();
-        if self.lines[last] == Line::Path { all / places(last) } else { all }
+    fn count(&self, order: &[usize]) -> u64 {
+        self.places(order).map(|at| u64::from(self.extents()[at])).product()
     }
 
-    /// Comb `index` of those that start with a dimension: middle ones first, neighbours in the list apart in
+    /// Dimensions of an order in which the place of the centre matters.
+    fn places(&self, order: &[usize]) -> impl Iterator<Item = usize> {
+        let last = order.last().copied();
+        order.iter().copied().filter(move |&at| Some(at) != last || self.line(at) != DimensionShape::Line)
+    }
+
+    /// Comb `index` of those of an order: middle ones first, neighbours in the list apart in
     /// every dimension.
-    fn comb(&self, first: usize, mut index: u64) -> Comb {
-        let mut centre: Vec<u32> = self.extents.iter().map(|extent| extent / 2).collect();
-        let last = self.order(first).last();
+    fn comb(&self, order: &[usize], mut index: u64) -> Comb {
+        let mut centre: Vec<u32> = self.extents().iter().map(|extent| extent / 2).collect();
         let mut place = 0;
-        for at in self.order(first).filter(|&at| Some(at) != last || self.lines[at] != Line::Path) {
-            let extent = self.extents[at];
+        for at in self.places(order) {
+            let extent = self.extents()[at];
             place = (place + (index % u64::from(extent)) as u32) % extent;
             index /= u64::from(extent);
             centre[at] = middle_out(place, extent);
         }
-        Comb { first, centre }
+        Comb { order: order.to_vec(), centre }
     }
 
+    /// The position above every position.
     fn parents(&self, comb: &Comb) -> Vec<Option<u32>> {
-        let nodes: u32 = self.extents.iter().product();
-        // Nodes from one to the next along each dimension.
-        let strides: Vec<u32> = (0..self.extents.len()).map(|at| self.extents[at + 1..].iter().product()).collect();
-        let parent = |node: u32| {
-            let coordinate = |at: usize| node / strides[at] % self.extents[at];
-            let at = self.order(comb.first).find(|&at| coordinate(at) != comb.centre[at])?;
-            let (from, to, extent) = (coordinate(at), comb.centre[at], self.extents[at]);
-            let next = match self.lines[at] {
-                Line::Clique => to,
-                Line::Path if from < to => from + 1,
-                Line::Path => from - 1,
+        let coordinates = &self.product.coordinates;
+        let parent = |position: u32| {
+            let &at = comb.order.iter().find(|&&at| coordinates.of(position, at) != comb.centre[at])?;
+            let (from, to, extent) = (coordinates.of(position, at), comb.centre[at], self.extents()[at]);
+            let next = match self.line(at) {
+                DimensionShape::Ring if (from + extent - to) % extent <= extent / 2 => (from + extent - 1) % extent,
                 // Beyond the opposite node lies the edge left out.
-                Line::Ring if (from + extent - to) % extent <= extent / 2 => (from + extent - 1) % extent,
-                Line::Ring => (from + 1) % extent,
+                DimensionShape::Ring => (from + 1) % extent,
+                DimensionShape::Line if from < to => from + 1,
+                DimensionShape::Line => from - 1,
+                _ => to,
             };
-            Some(node - from * strides[at] + next * strides[at])
+            Some(coordinates.with(position, at, next))
         };
-        (0..nodes).map(parent).collect()
+        (0..coordinates.count()).map(parent).collect()
     }
 }
 
@@ -203,17 +237,17 @@ fn middle_out(place: u32, extent: u32) -> u32 {
     if place % 2 == 1 { middle - away } else { middle + away }
 }
 
-/// Slots of a comb of an `n` x `n` mesh (reference section 3): in a row, the link from column `c` to the
+/// Slots of a comb of an `n` x `n` mesh whose ranks have these rows and columns (reference section 3): in a row, the link from column `c` to the
 /// right serves class `k` in slots `u_k + c`, to the left in slots `w_k + (n - 1 - c)`, modulo `n + 1`;
 /// columns alike. The class of a comb's teeth is its number, that of its spine `n`.
-fn closed_form(n: u32, comb: &Comb, tree: &Tree) -> Vec<(u32, u32)> {
-    let period = n + 1;
+fn closed_form(n: u32, places: &[[u32; 2]], comb: &Comb, tree: &Tree) -> Vec<(u32, u32)> {
+    let (period, first) = (n + 1, comb.order[0]);
     let residue = |from: u32, to: u32| {
-        let along_row = from / n == to / n;
-        let is_tooth = along_row == (comb.first == 1);
-        let class = if is_tooth { comb.centre[comb.first] } else { n };
-        let place = if along_row { from % n } else { from / n };
-        if to > from {
+        let (from, to) = (places[from as usize], places[to as usize]);
+        let along = usize::from(from[0] == to[0]);
+        let class = if along == first { comb.centre[first] } else { n };
+        let place = from[along];
+        if to[along] > place {
             ((2 * n - class) % period + place) % period
         } else {
             (class + u32::from(n.is_multiple_of(2)) + n - 1 - place) % period
@@ -276,10 +310,10 @@ mod tests {
         "hypercube:4",
     ];
 
-    fn product(spec: &str) -> (Fabric, Product) {
+    fn packing(spec: &str) -> (Fabric, Packing) {
         let fabric = Fabric::parse(spec).unwrap();
-        let product = Product::new(fabric.grid().unwrap());
-        (fabric, product)
+        let packing = Packing::new(fabric.product().unwrap(), Rate::gb_per_s(25));
+        (fabric, packing)
     }
 
     /// Reference section 2: all combs together load every edge equally, each is a spanning tree, and on
@@ -287,11 +321,11 @@ mod tests {
     #[test]
     fn all_edges_are_loaded_equally() {
         for spec in GRIDS {
-            let (fabric, product) = product(spec);
-            let combs = product.combs(usize::MAX);
+            let (fabric, packing) = packing(spec);
+            let combs = packing.combs(usize::MAX);
             let mut trees = vec![0; fabric.links.len()];
             for comb in &combs {
-                let parents = product.parents(comb);
+                let parents = packing.parents(comb);
                 assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1, "{spec}: {comb:?}");
                 for (node, parent) in (0..).zip(&parents) {
                     let steps = std::iter::successors(*parent, |&parent| parents[parent as usize]).take(parents.len());
@@ -305,19 +339,19 @@ mod tests {
             let each = 2 * combs.len() * (fabric.ranks() - 1) / fabric.links.len();
             assert!(trees.iter().all(|&trees| trees == each), "{spec}: {} combs, {trees:?}", combs.len());
         }
-        let count = |spec| product(spec).1.combs(usize::MAX).len();
+        let count = |spec| packing(spec).1.combs(usize::MAX).len();
         assert_eq!(["mesh:8x8", "mesh:9x9", "mesh:3x5", "mesh:4x8", "torus:8x8"].map(count), [16, 18, 11, 52, 128]);
     }
 
     /// What lies within a few combs of the start is spread over all dimensions and places.
     #[test]
     fn the_first_combs_differ() {
-        let (_, torus) = product("torus:4x4");
+        let (_, torus) = packing("torus:4x4");
         let combs = torus.combs(8);
         for first in [0, 1] {
             for at in [0, 1] {
                 let mut places: Vec<u32> =
-                    combs.iter().filter(|comb| comb.first == first).map(|comb| comb.centre[at]).collect();
+                    combs.iter().filter(|comb| comb.order[0] == first).map(|comb| comb.centre[at]).collect();
                 places.sort_unstable();
                 assert_eq!(places, [0, 1, 2, 3]);
             }
@@ -330,11 +364,12 @@ mod tests {
     #[test]
     fn squares_take_the_published_slots() {
         for n in 3..=32 {
-            let (fabric, product) = product(&format!("mesh:{n}x{n}"));
-            let combs = product.combs(usize::MAX);
+            let (fabric, packing) = packing(&format!("mesh:{n}x{n}"));
+            let combs = packing.combs(usize::MAX);
             let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
-            let trees: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
-            let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, comb, tree)).collect();
+            let trees: Vec<Tree> = combs.iter().map(|comb| planter.plant(&packing.parents(comb))).collect();
+            let places: Vec<[u32; 2]> = (0..n * n).map(|rank| [rank / n, rank % n]).collect();
+            let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, &places, comb, tree)).collect();
             let table = Table::new(&fabric, trees, steps, n + 1);
             assert_eq!(table.last(), 2 * (n + n / 2), "{n}x{n}");
             table.assert_free();

@@ -80,7 +80,8 @@ impl Algorithm for DbTree {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let crowded = request.options.choice("mapping", &["linear", "four-per-router"])? == "four-per-router";
-        if crowded && (request.fabric.grid().is_none() || request.fabric.has_switches()) {
+        let grid = request.fabric.product().filter(|product| product.is_direct());
+        if crowded && grid.is_none() {
             return request.refuse("mapping=four-per-router is defined for intact grids");
         }
         let n = if crowded { request.ranks() & !1 } else { request.ranks() };
@@ -88,9 +89,9 @@ impl Algorithm for DbTree {
         let schedule = &mut builder.schedule;
         schedule.endpoint.issue = Issue::StrictSteps;
         schedule.endpoint.interfaces = Some(1);
-        if crowded {
+        if let Some(grid) = grid.filter(|_| crowded) {
             schedule.excluded = (n..request.ranks()).collect();
-            schedule.placement = (0..request.ranks()).map(|v| v / 4).collect();
+            schedule.placement = (0..request.ranks()).map(|v| grid.nodes[v as usize / 4]).collect();
         }
         let chunks = (n as u64 / 2).max(1);
         for tree in 0..2 {

@@ -20,7 +20,7 @@ mod tto;
 
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result, nearest};
-use crate::fabric::Fabric;
+use crate::fabric::{DimensionShape, Fabric, Product};
 use crate::options::Options;
 use crate::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use crate::system::System;
@@ -86,7 +86,43 @@ pub struct Request<'a> {
     watch: Watch<'a>,
 }
 
+/// A product that a request's fabric is, and who is where.
+struct Placed<'a> {
+    product: &'a Product,
+    /// The rank at every position.
+    ranks: Vec<u32>,
+}
+
+impl Placed<'_> {
+    /// The rank at some coordinates.
+    fn rank(&self, coordinates: &[u32]) -> u32 {
+        self.ranks[self.product.coordinates.position(coordinates) as usize]
+    }
+
+    /// What is above every rank, where it is given for every position.
+    fn by_rank(&self, parents: &[Option<u32>]) -> Vec<Option<u32>> {
+        let mut list = vec![None; parents.len()];
+        for (parent, &rank) in parents.iter().zip(&self.ranks) {
+            list[rank as usize] = parent.map(|position| self.ranks[position as usize]);
+        }
+        list
+    }
+}
+
 impl<'a> Request<'a> {
+    /// The product the fabric is, if it is one.
+    fn product(&self) -> Option<Placed<'a>> {
+        let product = self.fabric.product()?;
+        Some(Placed { product, ranks: product.ranks(self.fabric) })
+    }
+
+    /// The mesh of two dimensions of at least 2 that the fabric is, its rows and columns.
+    fn mesh(&self) -> Option<(Placed<'a>, u32, u32)> {
+        let mesh = self.product().filter(|placed| placed.product.is_all(DimensionShape::Line))?;
+        let (rows, columns) = mesh.product.rows_columns()?;
+        Some((mesh, rows, columns))
+    }
+
     /// Number of ranks.
     fn ranks(&self) -> u32 {
         self.fabric.ranks() as u32

@@ -7,7 +7,7 @@
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::fabric::{Fabric, GridKind, Link, LinkId, NodeId, Router};
+use crate::fabric::{DimensionShape, Fabric, Link, LinkId, NodeId, Router};
 use crate::schedule::{Issue, Lane, Op, Schedule};
 use std::collections::HashMap;
 
@@ -170,13 +170,17 @@ pub(super) fn twins(fabric: &Fabric) -> Vec<Option<LinkId>> {
 /// Order of turns: farthest roots first. On a square mesh the artifact's distance to a corner,
 /// max over corners |row - corner row| + |corner row - corner column|, which ignores the column.
 fn priorities(fabric: &Fabric, roots: &[u32]) -> Vec<u32> {
-    if let Some((grid, (rows, columns))) = fabric.grid().and_then(|g| Some((g, g.rows_columns()?)))
-        && grid.kind == GridKind::Mesh
+    if let Some((product, (rows, columns))) = fabric.product().and_then(|p| Some((p, p.rows_columns()?)))
+        && product.is_all(DimensionShape::Line)
     {
         let corners = [(0, 0), (0, columns - 1), (rows - 1, 0), (rows - 1, columns - 1)];
-        let of =
-            |root: u32| corners.iter().map(|&(r, c)| (root / columns).abs_diff(r) + r.abs_diff(c)).max().unwrap_or(0);
-        return roots.iter().map(|&root| of(root)).collect();
+        let positions = product.positions(fabric.nodes.len());
+        let of = |&root: &u32| {
+            let position = positions[fabric.node_of_rank(root) as usize].expect("ranks of a product have positions");
+            let row = product.coordinates.of(position, 0);
+            corners.iter().map(|&(r, c)| row.abs_diff(r) + r.abs_diff(c)).max().unwrap_or(0)
+        };
+        return roots.iter().map(of).collect();
     }
     let mut router = Router::new(fabric);
     let mut eccentricity = |root: u32| {

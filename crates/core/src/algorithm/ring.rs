@@ -4,7 +4,8 @@
 //! the TTO artifact (reference: TTO sections 2.1, 2.2): the walk passes one rank twice, so its
 //! shard is cut in two, and each half still takes a whole turn.
 
-use super::{Algorithm, Info, Request, cycle, half, path};
+use super::cycle::{self, Cycle};
+use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Builder, Dependency, Event, Issue, Schedule, TransferId};
@@ -32,15 +33,15 @@ impl Algorithm for Ring {
         request.expect_ring()?;
         let buffers = request.options.get("buffers").map(|_| request.options.count("buffers", 1, request.ranks()));
         let buffers = buffers.transpose()?;
-        let (walk, both_ways) = match cycle::closed_walk(request.fabric, request.system) {
-            Ok(cycle) => (cycle.ranks, cycle.both_ways),
+        let Cycle { ranks: walk, both_ways, direct } = match cycle::closed_walk(request.fabric, request.system) {
+            Ok(cycle) => cycle,
             Err(why) => return request.refuse(why),
         };
         let slots = walk.len();
         let block = request.block_bytes(request.ranks());
         let mut builder = request.builder();
         builder.schedule.endpoint.issue = Issue::Links;
-        builder.schedule.conflict_free = !request.fabric.has_switches();
+        builder.schedule.conflict_free = direct;
         for (slot, &rank) in walk.iter().enumerate() {
             let mut region = request.shard(rank);
             let visits: Vec<usize> = (0..slots).filter(|&other| walk[other] == rank).collect();

@@ -9,7 +9,6 @@
 use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::fabric::GridKind;
 use crate::schedule::{Dependencies, Dependency, Issue, Schedule};
 
 /// See the module.
@@ -45,12 +44,14 @@ impl Algorithm for Ring2d {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let Some((grid, (rows, columns))) = request.fabric.grid().and_then(|g| Some((g, g.rows_columns()?))) else {
+        let grid = request.product().and_then(|grid| Some((grid.product.rows_columns()?, grid)));
+        let Some(((rows, columns), grid)) = grid else {
             return request.refuse("it needs an intact two-dimensional grid");
         };
         let dependencies = request.options.choice("dependencies", &["complete", "held", "published"])?;
         let (published, held) = (dependencies == "published", dependencies == "held");
-        let wraps = grid.kind != GridKind::Mesh;
+        // Of rows, which lie along the second dimension, and of columns.
+        let wraps = [1, 0].map(|dimension: usize| grid.product.dimensions[dimension].wraps());
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
         builder.schedule.endpoint.issue = if published { Issue::Steps } else { Issue::Links };
@@ -59,7 +60,7 @@ impl Algorithm for Ring2d {
         // Extents of the first and second dimension of each half, and the rank at a position.
         let extents = [(columns, rows), (rows, columns)];
         let rank = |which: usize, first: u32, second: u32| {
-            if which == 0 { second * columns + first } else { first * columns + second }
+            grid.rank(&if which == 0 { [second, first] } else { [first, second] })
         };
         // Lanes by (half, first, second): all lanes of one part of the first dimension adjoin.
         let lane =
@@ -74,15 +75,15 @@ impl Algorithm for Ring2d {
         let mut dimension = |name: &str, along_first: bool, reduce: bool| -> Result<()> {
             // On a line the owner of a part relays it before it gets it back complete, so the second
             // dimension must not add to it earlier.
-            builder.phase(name, !published && !held && !wraps && reduce && !along_first);
+            builder.phase(name, !published && !held && wraps != [true; 2] && reduce && !along_first);
             for (which, (firsts, seconds)) in extents.into_iter().enumerate() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                     // Along the first dimension `second` is the line, along the second `first` is.
                     let (mut route, id, lanes): (Vec<u32>, u32, u32) = if along_first {
-                        let positions = gather_path(first, firsts, wraps);
+                        let positions = gather_path(first, firsts, wraps[which]);
                         (positions.iter().map(|&p| rank(which, p, second)).collect(), lane(which, first, 0), seconds)
                     } else {
-                        let positions = gather_path(second, seconds, wraps);
+                        let positions = gather_path(second, seconds, wraps[1 - which]);
                         (positions.iter().map(|&p| rank(which, first, p)).collect(), lane(which, first, second), 1)
                     };
                     if reduce {

@@ -2,7 +2,8 @@
 //!
 //! TTO paper, sections II-B and III-B (reference section 2.3).
 
-use super::{Algorithm, Info, Request, cycle, half, path};
+use super::cycle::{self, Cycle};
+use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Issue, Schedule};
@@ -25,11 +26,11 @@ impl Algorithm for RingBi {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         request.expect_ring()?;
-        let cycle = match cycle::hamiltonian(request.fabric, request.system) {
-            Ok(cycle) if cycle.both_ways => cycle.ranks,
+        let (cycle, direct) = match cycle::hamiltonian(request.fabric, request.system) {
+            Ok(Cycle { ranks, both_ways: true, direct }) => (ranks, direct),
             Ok(_) => return request.refuse("links of the Hamiltonian cycles that were found go one way"),
             Err(why) => {
-                let odd_mesh = request.fabric.grid().is_some_and(|grid| grid.rows_columns().is_some());
+                let odd_mesh = request.fabric.product().is_some_and(|product| product.rows_columns().is_some());
                 let hint = if odd_mesh { "; use ring-bi-odd" } else { "" };
                 return request.refuse(format!("{why}{hint}"));
             }
@@ -41,7 +42,7 @@ impl Algorithm for RingBi {
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
         builder.schedule.endpoint.issue = Issue::Links;
-        builder.schedule.conflict_free = !request.fabric.has_switches();
+        builder.schedule.conflict_free = direct;
         for direction in 0..2 {
             for &rank in &cycle {
                 builder.shard_block(rank, half(request.shard(rank), direction), block);

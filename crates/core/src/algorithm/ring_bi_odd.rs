@@ -31,9 +31,7 @@ impl Algorithm for RingBiOdd {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let centre = request.options.choice("excluded", &["corner", "centre"])? == "centre";
-        let shape =
-            request.fabric.grid().filter(|g| g.kind == crate::fabric::GridKind::Mesh).and_then(|g| g.rows_columns());
-        let Some((rows, columns)) = shape else {
+        let Some((mesh, rows, columns)) = request.mesh() else {
             return request.refuse("it needs an intact two-dimensional mesh");
         };
         if rows % 2 == 0 || columns % 2 == 0 {
@@ -42,7 +40,7 @@ impl Algorithm for RingBiOdd {
         if centre && rows != columns {
             return request.refuse("the centre variant is defined for square meshes only");
         }
-        let rank = |(r, c): (usize, usize)| r as u32 * columns + c as u32;
+        let rank = |(r, c): (usize, usize)| mesh.rank(&[r as u32, c as u32]);
         let (ring, excluded, merge): (Vec<u32>, u32, [u32; 2]) = if centre {
             let c = rows as usize / 2;
             let ring = cycle::without_centre(rows as usize).into_iter().map(rank).collect();

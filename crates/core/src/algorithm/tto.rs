@@ -6,7 +6,6 @@
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
-use crate::fabric::GridKind;
 use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
 
 /// See the module.
@@ -74,24 +73,23 @@ impl Algorithm for Tto {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let shape = request.fabric.grid().filter(|g| g.kind == GridKind::Mesh).and_then(|g| g.rows_columns());
-        let Some((rows, columns)) = shape else {
+        let Some((mesh, rows, columns)) = request.mesh() else {
             return request.refuse("it needs an intact two-dimensional mesh with both sides at least 2");
         };
         let barrier = request.options.choice("barrier", &["yes", "no"])? == "yes";
-        let excluded = request.options.rank("excluded", request.ranks())?.unwrap_or((rows - 1) * columns);
-        let (r, c) = (excluded / columns, excluded % columns);
-        if (r != 0 && r != rows - 1) || (c != 0 && c != columns - 1) {
+        let excluded = request.options.rank("excluded", request.ranks())?.unwrap_or(mesh.rank(&[rows - 1, 0]));
+        let corners = [0, rows - 1].into_iter().flat_map(|r| [0, columns - 1].map(|c| (r, c)));
+        let Some((r, c)) = corners.into_iter().find(|&(r, c)| mesh.rank(&[r, c]) == excluded) else {
             return Err(Error::new(
                 Code::BadSpec,
                 format!("tto: excluded={excluded} is no corner of the {rows}x{columns} mesh"),
             ));
-        }
+        };
         // Mirror the mesh so that the excluded corner takes the place of the bottom-left one.
         let rank = |(row, column): (u32, u32)| {
             let row = if r == 0 { rows - 1 - row } else { row };
             let column = if c == 0 { column } else { columns - 1 - column };
-            row * columns + column
+            mesh.rank(&[row, column])
         };
         // Whole elements for each tree, so that no chunk is empty.
         let chunk = request.options.bytes("chunk", 96 << 10)?.min(request.bytes).next_multiple_of(12);

@@ -125,11 +125,11 @@ fn gcd(a: u128, b: u128) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{GridKind, grid::grid};
+    use crate::fabric::{DimensionShape, grid::grid};
     use crate::units::{MAX_BYTES, Rate};
 
     fn mesh(rates: &[u64]) -> Fabric {
-        let mut fabric = grid("t", GridKind::Mesh, &[rates.len() as u32 + 1]).unwrap();
+        let mut fabric = grid("t", DimensionShape::Line, &[rates.len() as u32 + 1]).unwrap();
         for link in &mut fabric.links {
             link.rate = Some(Rate(rates[link.from.min(link.to) as usize]));
         }

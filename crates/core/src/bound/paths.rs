@@ -96,11 +96,11 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{GridKind, grid::grid};
+    use crate::fabric::{DimensionShape, grid::grid};
 
     #[test]
     fn hops_and_costs() {
-        let fabric = grid("t", GridKind::Mesh, &[2, 3]).unwrap();
+        let fabric = grid("t", DimensionShape::Line, &[2, 3]).unwrap();
         assert_eq!(Paths::new(&fabric, false, |_| 2).from(0), [0, 2, 4, 2, 4, 6]);
         // Links into node 1 are dear: forwards around it, backwards from it.
         let cost = |link: &Link| if link.to == 1 { 10 } else { 1 };

@@ -2,7 +2,7 @@
 
 use super::capacity::{Capacities, Load};
 use super::*;
-use crate::fabric::{GridKind, Link, Node, NodeId, Shape, grid::grid};
+use crate::fabric::{DimensionShape, Link, Node, NodeId, Shape, grid::grid};
 use crate::units::Rate;
 use proptest::prelude::*;
 use std::time::Instant;
@@ -43,23 +43,23 @@ fn all_reduce(fabric: &Fabric) -> f64 {
 /// reference/mesh-optimum.md section 1.
 #[test]
 fn published_table() {
-    use GridKind::{Flat, Mesh, Torus};
-    let rows: [(GridKind, &[u32], f64); 15] = [
-        (Mesh, &[4, 4], 0.625),
-        (Mesh, &[5, 5], 0.6),
-        (Mesh, &[8, 8], 0.5625),
-        (Mesh, &[9, 9], 0.5556),
-        (Mesh, &[16, 16], 0.53125),
-        (Mesh, &[3, 5], 0.6364),
-        (Mesh, &[4, 8], 0.5962),
-        (Mesh, &[8, 9], 0.5591),
-        (Mesh, &[4, 4, 4], 0.4375),
-        (Torus, &[4, 4], 0.46875),
-        (Torus, &[8, 8], 0.4922),
-        (Flat, &[4, 4], 0.3125),
-        (Flat, &[8, 8], 0.1406),
-        (Mesh, &[2], 1.0),
-        (Flat, &[8], 0.25),
+    use DimensionShape::{Clique, Line, Ring};
+    let rows: [(DimensionShape, &[u32], f64); 15] = [
+        (Line, &[4, 4], 0.625),
+        (Line, &[5, 5], 0.6),
+        (Line, &[8, 8], 0.5625),
+        (Line, &[9, 9], 0.5556),
+        (Line, &[16, 16], 0.53125),
+        (Line, &[3, 5], 0.6364),
+        (Line, &[4, 8], 0.5962),
+        (Line, &[8, 9], 0.5591),
+        (Line, &[4, 4, 4], 0.4375),
+        (Ring, &[4, 4], 0.46875),
+        (Ring, &[8, 8], 0.4922),
+        (Clique, &[4, 4], 0.3125),
+        (Clique, &[8, 8], 0.1406),
+        (Line, &[2], 1.0),
+        (Clique, &[8], 0.25),
     ];
     for (kind, dims, expected) in rows {
         let fabric = grid("t", kind, dims).unwrap();
@@ -69,7 +69,7 @@ fn published_table() {
         assert_eq!(found.parts as usize, fabric.ranks(), "{kind:?} {dims:?}");
         assert_eq!(found.crossing as usize, fabric.links.len() / 2, "{kind:?} {dims:?}");
     }
-    let mesh = strength(&grid("t", Mesh, &[8, 8]).unwrap(), &unit_system()).unwrap();
+    let mesh = strength(&grid("t", Line, &[8, 8]).unwrap(), &unit_system()).unwrap();
     assert_eq!((mesh.crossing, mesh.parts - 1), (112, 63));
 }
 
@@ -166,7 +166,7 @@ fn all_to_all_of_degraded_grids() {
 
 #[test]
 fn meshes_by_hand() {
-    let mesh = grid("t", GridKind::Mesh, &[4, 8]).unwrap();
+    let mesh = grid("t", DimensionShape::Line, &[4, 8]).unwrap();
     let of = |kind| lower_bound(&mesh, &unit_system(), Collective::new(kind), 32_000).unwrap();
     // A corner: 31/32 of the data over two links.
     assert_eq!(of(Kind::AllGather).cut_ps, 15_500_000);
@@ -183,7 +183,7 @@ fn meshes_by_hand() {
 
 #[test]
 fn packets_cost_their_tail_once() {
-    let line = grid("t", GridKind::Mesh, &[4]).unwrap();
+    let line = grid("t", DimensionShape::Line, &[4]).unwrap();
     let system = System::preset("tto").unwrap();
     let bound = lower_bound(&line, &system, Collective::new(Kind::AllReduce), 1).unwrap();
     assert_eq!((bound.latency_ps, bound.binding), ((3 + 16) * 21_000, "latency"));
@@ -191,7 +191,7 @@ fn packets_cost_their_tail_once() {
 
 #[test]
 fn sizes_and_roots_out_of_range_are_refused() {
-    let line = grid("t", GridKind::Mesh, &[4]).unwrap();
+    let line = grid("t", DimensionShape::Line, &[4]).unwrap();
     let of = |collective, bytes| lower_bound(&line, &unit_system(), collective, bytes);
     for bytes in [0, MAX_BYTES + 1] {
         assert_eq!(of(Collective::new(Kind::AllReduce), bytes).unwrap_err().code, Code::BadSize);
@@ -204,7 +204,7 @@ fn sizes_and_roots_out_of_range_are_refused() {
 fn the_smallest_and_largest_sizes_do_not_overflow() {
     for system in [System::preset("generic").unwrap(), System::preset("tto").unwrap(), unit_system()] {
         for kind in Kind::ALL {
-            let mut fabric = grid("t", GridKind::Mesh, &[3, 40]).unwrap();
+            let mut fabric = grid("t", DimensionShape::Line, &[3, 40]).unwrap();
             for rates in [&[None][..], &[Some(Rate(1))], &[Some(Rate(1)), None, Some(Rate(u64::MAX))]] {
                 for (id, link) in fabric.links.iter_mut().enumerate() {
                     link.rate = rates[id % rates.len()];
@@ -219,7 +219,7 @@ fn the_smallest_and_largest_sizes_do_not_overflow() {
 #[test]
 fn long_rings_are_bounded_at_once() {
     // In plain node order these flows took minutes.
-    let ring = grid("t", GridKind::Torus, &[4096]).unwrap();
+    let ring = grid("t", DimensionShape::Ring, &[4096]).unwrap();
     let found = strength(&ring, &unit_system()).unwrap();
     assert_eq!((found.parts, found.crossing), (4096, 4096));
     let of = |kind| lower_bound(&ring, &unit_system(), Collective::new(kind), 4096 * 4).unwrap();
@@ -230,17 +230,17 @@ fn long_rings_are_bounded_at_once() {
 #[test]
 #[ignore]
 fn bound_timings() {
-    use GridKind::{Flat, Mesh, Torus};
+    use DimensionShape::{Clique, Line, Ring};
     for (kind, dims) in [
-        (Mesh, &[8u32, 8][..]),
-        (Mesh, &[16, 16]),
-        (Flat, &[16, 16]),
-        (Torus, &[8, 8, 8]),
-        (Mesh, &[64, 64]),
-        (Torus, &[16, 16, 16]),
-        (Mesh, &[4096]),
-        (Flat, &[64, 64]),
-        (Flat, &[1024]),
+        (Line, &[8u32, 8][..]),
+        (Line, &[16, 16]),
+        (Clique, &[16, 16]),
+        (Ring, &[8, 8, 8]),
+        (Line, &[64, 64]),
+        (Ring, &[16, 16, 16]),
+        (Line, &[4096]),
+        (Clique, &[64, 64]),
+        (Clique, &[1024]),
     ] {
         for mixed in [false, true] {
             let mut fabric = grid("t", kind, dims).unwrap();
@@ -287,7 +287,7 @@ fn fabrics(switches: bool, symmetric: bool) -> impl Strategy<Value = Fabric> {
 
 /// Random grids of at most 12 nodes whose links differ.
 fn grids() -> impl Strategy<Value = Fabric> {
-    let kind = prop::sample::select(vec![GridKind::Mesh, GridKind::Torus, GridKind::Flat]);
+    let kind = prop::sample::select(vec![DimensionShape::Line, DimensionShape::Ring, DimensionShape::Clique]);
     let dims = prop::sample::select(vec![vec![5], vec![2, 3], vec![3, 4], vec![2, 1, 4], vec![2, 2, 3]]);
     (kind, dims, prop::collection::vec(1u32..5, 7)).prop_map(|(kind, dims, speeds)| {
         let mut fabric = grid("t", kind, &dims).unwrap();
@@ -448,7 +448,7 @@ proptest! {
     /// A two-rank exchange of full packets reaches the bound exactly.
     #[test]
     fn two_ranks_are_tight(packets in 1u64..1000) {
-        let line = grid("t", GridKind::Mesh, &[2]).unwrap();
+        let line = grid("t", DimensionShape::Line, &[2]).unwrap();
         let system = unit_system();
         let bytes = packets * system.packet.payload_bytes;
         for kind in [Kind::AllReduce, Kind::Broadcast, Kind::Reduce] {

@@ -1,6 +1,6 @@
 //! Degradations of a fabric: dropped and slowed links, excluded and dead ranks.
 
-use super::{Fabric, Link, LinkId, Node, NodeId, Shape, link};
+use super::{Fabric, LinkId, NodeId, Shape, View, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{clip, parse_decimal};
 
@@ -9,10 +9,10 @@ const KINDS: [&str; 4] = ["drop", "slow", "exclude", "dead"];
 
 /// `intact` with degradations such as `drop=3-4`, `drop=3>4`, `slow=2-3:0.5`, `exclude=5`, `dead=5`;
 /// their numbers are node ids of `intact`. Anything but slowed links leaves a plain [`Shape::Graph`].
-pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a str>) -> Result<Fabric> {
+pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a str>) -> Result<View> {
     let mut dropped = vec![false; intact.links.len()];
     let mut dead = vec![false; intact.nodes.len()];
-    let mut forwards = dead.clone();
+    let mut excluded = dead.clone();
     let mut same_structure = true;
     for item in items {
         let place = |error: Error| error.at(format_args!("fabric '{}': '{}'", intact.name, clip(item)));
@@ -30,7 +30,7 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
                     intact.links[id as usize].speed_permille = permille;
                 }
             }
-            "exclude" => forwards[excluded(&intact, value).map_err(place)? as usize] = true,
+            "exclude" => excluded[node_of_rank(&intact, value).map_err(place)? as usize] = true,
             "dead" => dead[node(&intact, value).map_err(place)? as usize] = true,
             _ => {
                 let hint = nearest(kind, KINDS);
@@ -41,29 +41,16 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
             }
         }
     }
-    if same_structure {
-        return Ok(intact);
+    let shape = if same_structure { intact.shape.clone() } else { Shape::Graph };
+    let left = |&rank: &u32| {
+        let node = intact.node_of_rank(rank) as usize;
+        !dead[node] && !excluded[node]
+    };
+    let ranks = (0..intact.ranks() as u32).filter(left).collect();
+    for (link, dropped) in intact.links.iter().zip(&mut dropped) {
+        *dropped |= dead[link.from as usize] || dead[link.to as usize];
     }
-    let Fabric { name, mut nodes, links, .. } = intact;
-    renumber(&mut nodes, |id| !dead[id] && !forwards[id]);
-    let links: Vec<Link> = links
-        .into_iter()
-        .zip(dropped)
-        .filter(|(link, dropped)| !dropped && !dead[link.from as usize] && !dead[link.to as usize])
-        .map(|(link, _)| link)
-        .collect();
-    Fabric::new(name, Shape::Graph, nodes, links)
-}
-
-/// Takes the rank from nodes that do not `keep` it and numbers the others densely.
-fn renumber(nodes: &mut [Node], keep: impl Fn(usize) -> bool) {
-    let mut next = 0;
-    for (id, node) in nodes.iter_mut().enumerate() {
-        node.rank = node.rank.filter(|_| keep(id)).map(|_| {
-            next += 1;
-            next - 1
-        });
-    }
+    View::new(intact, shape, ranks, |id| !dropped[id as usize])
 }
 
 /// All links of `A-B` (both directions) or `A>B`.
@@ -98,7 +85,7 @@ fn slowed(fabric: &Fabric, text: &str) -> Result<(Vec<LinkId>, u32)> {
 }
 
 /// A node that has a rank to lose.
-fn excluded(fabric: &Fabric, text: &str) -> Result<NodeId> {
+fn node_of_rank(fabric: &Fabric, text: &str) -> Result<NodeId> {
     let id = node(fabric, text)?;
     match fabric.nodes[id as usize].rank {
         Some(_) => Ok(id),
@@ -145,7 +132,7 @@ mod tests {
         let fabric = parse("mesh:2x2,slow=0-1:0.5,slow=1>0:0.125");
         let speed = |a, b| fabric.link(fabric.link_between(a, b).unwrap()).speed_permille;
         assert_eq!([speed(0, 1), speed(1, 0), speed(0, 2)], [500, 125, 1000]);
-        assert!(fabric.grid().is_some());
+        assert!(fabric.product().is_some());
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Fabric {
     }
 
     /// The fabric as JSON with schema [`SCHEMA`], one node or link a line. [`Fabric::from_json`] gives
-    /// it back with the same ranks and link order as a [`Shape::Graph`], if node names differ.
+    /// it back with the same link order as a [`Shape::Graph`], if node names differ, and the same ranks if they are in
+    /// node order.
     pub fn to_json(&self) -> String {
         let nodes: Vec<String> = (0..).zip(&self.nodes).map(|(id, node)| node_line(id, node)).collect();
         let mut links = Vec::new();
@@ -63,24 +64,25 @@ impl Fabric {
 
 /// The fabric in the file at `path`, named `name`.
 pub(super) fn read(name: &str, path: impl AsRef<Path>) -> Result<Fabric> {
-    let text = read_text(path.as_ref()).map_err(|error| error.at(format_args!("fabric '{name}'")))?;
+    let text = read_text(path.as_ref(), MAX_FILE_BYTES).map_err(|error| error.at(format_args!("fabric '{name}'")))?;
     Fabric::from_json(name, &text)
 }
 
-fn read_text(path: &Path) -> Result<String> {
+/// The text of a regular file of at most `most` bytes.
+pub(super) fn read_text(path: &Path, most: u64) -> Result<String> {
     let failed = |error: std::io::Error| bad(format!("cannot read the file: {error}"));
     // Asked before opening: a pipe without a writer would block.
     let facts = std::fs::metadata(path).map_err(failed)?;
     if !facts.is_file() {
         return Err(bad("is not a regular file"));
     }
-    if facts.len() > MAX_FILE_BYTES {
-        let message = format!("the file is larger than {} MiB", MAX_FILE_BYTES >> 20);
+    if facts.len() > most {
+        let message = format!("the file is larger than {} MiB", most >> 20);
         return Err(Error::new(Code::TooLarge, message));
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(most).read_to_end(&mut bytes).map_err(failed)?;
     String::from_utf8(bytes)
         .map_err(|error| bad(format!("is not UTF-8 text (byte {})", error.utf8_error().valid_up_to())))
 }

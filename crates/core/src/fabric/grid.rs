@@ -1,77 +1,28 @@
 //! Grids: meshes, tori and flattened butterflies of any dimension; ring, fully connected and
 //! hypercube are one-dimensional or two-wide cases.
 
-use super::{Fabric, Link, MAX_LINKS, MAX_RANKS, Node, NodeId, Shape};
+use super::product::{Dimension, DimensionShape, Product};
+use super::{Fabric, Link, MAX_LINKS, MAX_RANKS, Node, Shape};
 use crate::error::{Code, Error, Result};
-use serde::{Deserialize, Serialize};
 
-/// How the nodes along one dimension of a grid are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GridKind {
-    /// A line.
-    Mesh,
-    /// A ring.
-    Torus,
-    /// A clique (flattened butterfly).
-    Flat,
+/// Directed links of a dimension of a grid.
+fn links_in_line(shape: DimensionShape, size: u64) -> u64 {
+    match shape {
+        DimensionShape::Clique => size * (size - 1),
+        DimensionShape::Ring if size > 2 => 2 * size,
+        _ => 2 * (size - 1),
+    }
 }
 
-/// A product of equal-kind dimensions; node ids are row-major (the last dimension is adjacent).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grid {
-    /// How each dimension is joined.
-    pub kind: GridKind,
-    /// Extent of every dimension, slowest first: rows, columns.
-    pub dims: Vec<u32>,
-}
-
-impl Grid {
-    /// Coordinates of a node.
-    pub fn coords(&self, node: NodeId) -> Vec<u32> {
-        let mut rest = node;
-        let mut coords = vec![0; self.dims.len()];
-        for (slot, &extent) in coords.iter_mut().zip(&self.dims).rev() {
-            *slot = rest % extent;
-            rest /= extent;
-        }
-        coords
-    }
-
-    /// The node at coordinates.
-    pub fn node(&self, coords: &[u32]) -> NodeId {
-        coords.iter().zip(&self.dims).fold(0, |id, (&c, &extent)| id * extent + c)
-    }
-
-    /// Rows and columns, if the grid is two-dimensional with both at least 2.
-    pub fn rows_columns(&self) -> Option<(u32, u32)> {
-        match self.dims[..] {
-            [rows, columns] if rows >= 2 && columns >= 2 => Some((rows, columns)),
-            _ => None,
-        }
-    }
-
-    /// Directed links of the grid; `nodes` is the product of its extents.
-    fn link_count(&self, nodes: u64) -> u64 {
-        let in_line = |extent: u64| match self.kind {
-            GridKind::Flat => extent * (extent - 1),
-            GridKind::Torus if extent > 2 => 2 * extent,
-            _ => 2 * (extent - 1),
-        };
-        let counts = self.dims.iter().map(|&extent| extent as u64);
-        counts.map(|extent| nodes / extent * in_line(extent)).sum()
-    }
-
-    /// Positions along a dimension of extent `extent` that `at` is joined to, lower first.
-    fn joined(&self, at: u32, extent: u32) -> Vec<u32> {
-        let mut list: Vec<u32> = match self.kind {
-            GridKind::Flat => (0..extent).filter(|&x| x != at).collect(),
-            GridKind::Mesh => [at.wrapping_sub(1), at + 1].into_iter().filter(|&x| x < extent).collect(),
-            GridKind::Torus if extent <= 2 => (0..extent).filter(|&x| x != at).collect(),
-            GridKind::Torus => vec![(at + extent - 1) % extent, (at + 1) % extent],
-        };
-        list.dedup();
-        list
-    }
+/// Positions along a dimension of `size` nodes that `at` is joined to, lower first.
+fn joined(shape: DimensionShape, at: u32, size: u32) -> Vec<u32> {
+    let mut list: Vec<u32> = match shape {
+        DimensionShape::Line => [at.wrapping_sub(1), at + 1].into_iter().filter(|&x| x < size).collect(),
+        DimensionShape::Ring if size > 2 => vec![(at + size - 1) % size, (at + 1) % size],
+        _ => (0..size).filter(|&x| x != at).collect(),
+    };
+    list.dedup();
+    list
 }
 
 /// Label of dimension `index` of `count`, slowest first: `y, x` in two dimensions, `z, y, x` in three.
@@ -84,73 +35,74 @@ fn label(index: usize, count: usize) -> String {
     }
 }
 
-/// A grid fabric; every node is a rank. Two-wide torus dimensions have one link a direction.
+/// A product of lines, rings or cliques of these sizes, slowest first; node ids are row-major and every node is a
+/// rank. Two-wide rings have one link a direction.
 ///
 /// # Errors
 /// [`Code::BadSpec`] without dimensions or with an empty one, [`Code::TooLarge`] past [`MAX_RANKS`]
 /// or [`MAX_LINKS`].
-pub fn grid(name: &str, kind: GridKind, dims: &[u32]) -> Result<Fabric> {
-    if dims.is_empty() || dims.contains(&0) || dims.len() > 16 {
+pub fn grid(name: &str, shape: DimensionShape, sizes: &[u32]) -> Result<Fabric> {
+    if sizes.is_empty() || sizes.contains(&0) || sizes.len() > 16 {
         return Err(Error::new(Code::BadSpec, format!("fabric '{name}': needs 1 to 16 dimensions, each at least 1")));
     }
-    let count = dims.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent as u64));
+    let count = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size.into()));
     let count = count
         .filter(|&n| n <= MAX_RANKS as u64)
         .ok_or_else(|| Error::new(Code::TooLarge, format!("fabric '{name}' has more than {MAX_RANKS} ranks")))?;
-    let grid = Grid { kind, dims: dims.to_vec() };
-    if grid.link_count(count) > MAX_LINKS as u64 {
+    let link_count: u64 = sizes.iter().map(|&size| count / u64::from(size) * links_in_line(shape, size.into())).sum();
+    if link_count > MAX_LINKS as u64 {
         return Err(Error::new(Code::TooLarge, format!("fabric '{name}' has more than {MAX_LINKS} links")));
     }
+    let product = Product::last_fastest(sizes.iter().map(|&size| Dimension::new(shape, size.into())).collect());
+    let coordinates = &product.coordinates;
     let mut nodes = Vec::with_capacity(count as usize);
-    let mut links = Vec::with_capacity(grid.link_count(count) as usize);
-    for id in 0..count as u32 {
-        let coords = grid.coords(id);
-        for (dimension, &extent) in dims.iter().enumerate() {
-            for at in grid.joined(coords[dimension], extent) {
-                let mut to = coords.clone();
-                to[dimension] = at;
-                links.push(Link::new(id, grid.node(&to), label(dimension, dims.len())));
+    let mut links = Vec::with_capacity(link_count as usize);
+    for id in 0..coordinates.count() {
+        let place = coordinates.all(id);
+        for (dimension, (&at, &size)) in place.iter().zip(sizes).enumerate() {
+            for to in joined(shape, at, size) {
+                links.push(Link::new(id, coordinates.with(id, dimension, to), label(dimension, sizes.len())));
             }
         }
-        nodes.push(Node::rank(id, coords.iter().map(|&c| c as f64).collect::<Vec<_>>()));
+        nodes.push(Node::rank(id, place.into_iter().map(f64::from).collect::<Vec<_>>()));
     }
-    Fabric::new(name, Shape::Grid(grid), nodes, links)
+    Fabric::new(name, Shape::Product(product), nodes, links)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::DimensionShape::{Clique, Line, Ring};
     use super::*;
 
     #[test]
     fn link_counts() {
-        for (kind, dims, links) in [
-            (GridKind::Mesh, vec![8, 8], 224),
-            (GridKind::Mesh, vec![3, 5], 44),
-            (GridKind::Mesh, vec![2, 2, 2], 24),
-            (GridKind::Torus, vec![4, 4], 64),
-            (GridKind::Torus, vec![2, 4], 24),
-            (GridKind::Torus, vec![1, 3], 6),
-            (GridKind::Flat, vec![4, 4], 96),
-            (GridKind::Flat, vec![5], 20),
+        for (shape, sizes, links) in [
+            (Line, vec![8, 8], 224),
+            (Line, vec![3, 5], 44),
+            (Line, vec![2, 2, 2], 24),
+            (Ring, vec![4, 4], 64),
+            (Ring, vec![2, 4], 24),
+            (Ring, vec![1, 3], 6),
+            (Clique, vec![4, 4], 96),
+            (Clique, vec![5], 20),
         ] {
-            let fabric = grid("t", kind, &dims).unwrap();
-            assert_eq!(fabric.links.len(), links, "{kind:?} {dims:?}");
-            let count = fabric.grid().unwrap().link_count(fabric.ranks() as u64);
-            assert_eq!(count, links as u64, "{kind:?} {dims:?}");
+            let fabric = grid("t", shape, &sizes).unwrap();
+            assert_eq!(fabric.links.len(), links, "{shape:?} {sizes:?}");
+            assert_eq!(fabric.links.capacity(), links, "{shape:?} {sizes:?}");
         }
     }
 
     #[test]
     fn neighbours_come_by_dimension_lower_first() {
-        let fabric = grid("t", GridKind::Mesh, &[3, 3]).unwrap();
+        let fabric = grid("t", Line, &[3, 3]).unwrap();
         assert_eq!(fabric.neighbours(4), [1, 7, 3, 5]);
-        let torus = grid("t", GridKind::Torus, &[3, 3]).unwrap();
+        let torus = grid("t", Ring, &[3, 3]).unwrap();
         assert_eq!(torus.neighbours(0), [6, 3, 2, 1]);
     }
 
     #[test]
     fn absurd_extents_are_refused_before_memory_is_taken() {
-        assert_eq!(grid("t", GridKind::Mesh, &[u32::MAX; 8]).unwrap_err().code, Code::TooLarge);
-        assert_eq!(grid("t", GridKind::Mesh, &[0, 4]).unwrap_err().code, Code::BadSpec);
+        assert_eq!(grid("t", Line, &[u32::MAX; 8]).unwrap_err().code, Code::TooLarge);
+        assert_eq!(grid("t", Line, &[0, 4]).unwrap_err().code, Code::BadSpec);
     }
 }

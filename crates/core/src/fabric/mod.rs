@@ -6,20 +6,25 @@ pub mod dgx1v;
 pub mod file;
 pub mod grid;
 pub mod link;
+pub mod product;
+pub mod rails;
 pub mod route;
 pub mod spec;
+pub mod split;
 mod summary;
 pub mod switch;
+mod view;
 
 use crate::error::{Code, Error, Result};
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-pub use grid::{Grid, GridKind};
 pub use link::Link;
+pub use product::{Coordinates, Dimension, DimensionShape, Product};
 pub use route::Router;
 pub use spec::{PRESETS, Preset};
+pub use view::{Groups, View, parse_group};
 
 /// Index of a node in [`Fabric::nodes`].
 pub type NodeId = u32;
@@ -40,7 +45,7 @@ pub struct Node {
     pub name: String,
     /// The rank that lives here; `None` for switches and excluded ranks, which only forward.
     pub rank: Option<u32>,
-    /// Position, one number a dimension; used for drawing and by grid algorithms.
+    /// Position, one number a dimension; for drawing.
     pub coords: Vec<f64>,
 }
 
@@ -58,12 +63,10 @@ impl Node {
 
 /// What a fabric is, beyond its graph. Algorithms that need structure look here; a degraded or
 /// user-given fabric is a plain [`Shape::Graph`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// A mesh, torus or flattened butterfly (ring, fully connected and hypercube are cases of it).
-    Grid(Grid),
-    /// All ranks on one switch.
-    Switch,
+    /// A product of dimensions, with a rank at every position.
+    Product(Product),
     /// Two layers of `switches` switches, all-to-all between the layers, `hosts` ranks on each.
     BiGraph {
         /// Switches in each layer.
@@ -79,8 +82,8 @@ pub enum Shape {
 
 /// A directed multigraph of ranks and switches.
 ///
-/// Ranks are numbered `0..ranks()` in node order. Neighbours are visited in the order in which
-/// links were added; presets add them by dimension, lower neighbour first.
+/// Ranks are numbered `0..ranks()`, in node order but in a [`View`] of a group. Neighbours are visited in the order in
+/// which links were added; presets add them by dimension, lower neighbour first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fabric {
     /// The specification it was made from, e.g. `mesh:8x8`.
@@ -96,11 +99,12 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// A fabric from its parts; ranks must be numbered 0, 1, 2, ... over the nodes that have one.
+    /// A fabric from its parts; ranks must be numbered 0, 1, 2, ... over the nodes that have one, in any order.
     ///
     /// # Errors
     /// [`Code::BadFile`] if an end of a link does not exist, a link is a loop or has rate zero, a
-    /// coordinate is not finite, or ranks are not in order; [`Code::TooLarge`] past [`MAX_RANKS`],
+    /// coordinate is not finite, a rank is missing or there twice, or the nodes of a product are not those that
+    /// have ranks; [`Code::TooLarge`] past [`MAX_RANKS`],
     /// [`MAX_NODES`] or [`MAX_LINKS`]; [`Code::BadSpec`] below two ranks or if some rank cannot
     /// reach another.
     pub fn new(name: impl Into<String>, shape: Shape, nodes: Vec<Node>, links: Vec<Link>) -> Result<Fabric> {
@@ -111,21 +115,19 @@ impl Fabric {
             let why = format!("{n} nodes and {l} links; at most {MAX_NODES} and {MAX_LINKS}");
             return wrong(Code::TooLarge, why);
         }
-        let mut rank_nodes = Vec::new();
-        for (id, node) in nodes.iter().enumerate() {
+        let count = nodes.iter().filter(|node| node.rank.is_some()).count();
+        let mut rank_nodes = vec![NodeId::MAX; count];
+        for (id, node) in (0..).zip(&nodes) {
             if node.coords.iter().any(|x| !x.is_finite()) {
                 return wrong(Code::BadFile, format!("node {id} has a coordinate that is not finite"));
             }
-            match node.rank {
-                Some(rank) if rank as usize == rank_nodes.len() => rank_nodes.push(id as NodeId),
-                Some(rank) => {
-                    let why = format!("node {id} has rank {rank}, not {}, the next in order", rank_nodes.len());
-                    return wrong(Code::BadFile, why);
-                }
-                None => {}
+            let Some(rank) = node.rank else { continue };
+            match rank_nodes.get_mut(rank as usize) {
+                Some(slot) if *slot == NodeId::MAX => *slot = id,
+                Some(other) => return wrong(Code::BadFile, format!("nodes {other} and {id} both have rank {rank}")),
+                None => return wrong(Code::BadFile, format!("node {id} has rank {rank}, but there are only {count}")),
             }
         }
-        let count = rank_nodes.len();
         if count > MAX_RANKS {
             return wrong(Code::TooLarge, format!("{count} ranks; at most {MAX_RANKS} are supported"));
         }
@@ -145,6 +147,14 @@ impl Fabric {
                 continue;
             };
             return wrong(Code::BadFile, format!("link {id} {why}"));
+        }
+        if let Shape::Product(product) = &shape {
+            let (mut own, mut all) = (product.nodes.clone(), rank_nodes.clone());
+            own.sort_unstable();
+            all.sort_unstable();
+            if own != all || product.coordinates.count() as usize != own.len() {
+                return wrong(Code::BadFile, "the product's positions are not the nodes that have ranks".into());
+            }
         }
         let fabric = Fabric { name, shape, nodes, links, out, rank_nodes };
         fabric.check_connected()?;
@@ -239,10 +249,10 @@ impl Fabric {
         self.rank_nodes.len() < self.nodes.len()
     }
 
-    /// The grid this fabric is, if it is an intact one.
-    pub fn grid(&self) -> Option<&Grid> {
+    /// The product this fabric is, if it is an intact one or a box of one.
+    pub fn product(&self) -> Option<&Product> {
         match &self.shape {
-            Shape::Grid(grid) => Some(grid),
+            Shape::Product(product) => Some(product),
             _ => None,
         }
     }
@@ -271,7 +281,7 @@ mod tests {
         assert_eq!(build(vec![node(0)], vec![]).unwrap_err().code, Code::BadSpec);
         assert_eq!(build(vec![node(0), node(0)], vec![]).unwrap_err().code, Code::BadFile);
         assert_eq!(build(vec![node(0), node(1)], vec![Link::new(0, 2, "x")]).unwrap_err().code, Code::BadFile);
-        assert_eq!(build(vec![node(1), node(0)], vec![]).unwrap_err().code, Code::BadFile);
+        assert_eq!(build(vec![node(1), node(2)], vec![]).unwrap_err().code, Code::BadFile);
         assert_eq!(build(vec![node(0), Node::rank(1, [f64::NAN])], vec![]).unwrap_err().code, Code::BadFile);
         let one_way = build(vec![node(0), node(1)], vec![Link::new(0, 1, "x")]).unwrap_err();
         assert!(one_way.message.contains("no path from rank 1 to rank 0"), "{one_way}");

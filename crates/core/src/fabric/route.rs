@@ -81,11 +81,11 @@ impl<'a> Router<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{GridKind, grid::grid};
+    use crate::fabric::{DimensionShape, grid::grid};
 
     #[test]
     fn larger_rows_x_first_smaller_rows_y_first() {
-        let fabric = grid("t", GridKind::Mesh, &[3, 3]).unwrap();
+        let fabric = grid("t", DimensionShape::Line, &[3, 3]).unwrap();
         let mut router = Router::new(&fabric);
         let mut path = |from, to| -> Vec<_> { router.route(from, to).iter().map(|&l| fabric.link(l).to).collect() };
         assert_eq!(path(0, 8), [1, 2, 5, 8]);

@@ -1,12 +1,12 @@
-//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY]][,DEGRADATION...]`.
+//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`.
 
 use super::bigraph::bigraph;
 use super::degrade::degrade;
 use super::dgx1v::dgx1v;
 use super::file;
-use super::grid::{GridKind, grid};
+use super::grid::grid;
 use super::switch::switch;
-use super::{Fabric, MAX_RANKS, link};
+use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Shape, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{Picos, Rate, clip, parse_decimal, parse_time};
 
@@ -47,9 +47,10 @@ impl Fabric {
     /// `torus:4x4@100/20ns,slow=0-1:0.5,exclude=5`.
     ///
     /// Kinds are in [`PRESETS`]. `@RATE[/LATENCY]` (GB/s = 1e9 bytes per second, and a time with
-    /// unit) is for links without their own. Degradations: `drop=A-B` (both directions, all parallel
-    /// links), `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of a
-    /// link counts), `exclude=A` (only forwards; other ranks are renumbered), `dead=A` (loses its
+    /// unit) is for links without their own; on a product of dimensions there may be one for each dimension, joined by
+    /// `+`, in the order of the sizes: `torus:4x4x4@200/90ns+25/500ns+25/500ns`. Degradations: `drop=A-B` (both
+    /// directions, all parallel links), `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of
+    /// a link counts), `exclude=A` (only forwards; other ranks are renumbered), `dead=A` (loses its
     /// links too); numbers are node ids of the intact fabric. All but `slow` leave a
     /// [`super::Shape::Graph`].
     ///
@@ -62,32 +63,26 @@ impl Fabric {
             let message = format!("fabric '{}' has more than {MAX_SPEC} characters", clip(spec));
             return Err(Error::new(Code::BadSpec, format!("{message}; use file:PATH instead")));
         }
-        let mut items = spec.split(',');
+        let mut items = spec.split(',').peekable();
         let head = items.next().unwrap_or_default();
-        let (base, parameters) = split_parameters(head).map_err(|error| error.at(format_args!("fabric '{spec}'")))?;
+        let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
+        let (base, parameters) = split_parameters(head).map_err(place)?;
         let mut fabric = intact(spec, base)?;
-        if let Some((rate, latency)) = parameters {
-            for link in &mut fabric.links {
-                link.rate.get_or_insert(rate);
-                link.latency = link.latency.or(latency);
-            }
-        }
-        degrade(fabric, items)
+        set_parameters(&mut fabric, &parameters).map_err(place)?;
+        if items.peek().is_none() { Ok(fabric) } else { Ok(degrade(fabric, items)?.fabric) }
     }
 }
 
 type Parameters = (Rate, Option<Picos>);
 
-/// Splits `KIND:SIZE@RATE/LATENCY` at the last `@`. A path may hold one: what does not start as a
+/// Splits `KIND:SIZE@RATE/LATENCY+...` at the last `@`. A path may hold one: what does not start as a
 /// rate then belongs to the path.
-fn split_parameters(head: &str) -> Result<(&str, Option<Parameters>)> {
-    match head.rsplit_once('@') {
-        None => Ok((head, None)),
-        Some((base, text)) => match link_parameters(text) {
-            Err(_) if head.starts_with("file:") => Ok((head, None)),
-            parameters => Ok((base, Some(parameters?))),
-        },
+fn split_parameters(head: &str) -> Result<(&str, Vec<Parameters>)> {
+    let Some((base, text)) = head.rsplit_once('@') else { return Ok((head, vec![])) };
+    if head.starts_with("file:") {
+        return Ok(link_parameters(text).map_or((head, vec![]), |one| (base, vec![one])));
     }
+    Ok((base, text.split('+').map(link_parameters).collect::<Result<_>>()?))
 }
 
 fn link_parameters(text: &str) -> Result<Parameters> {
@@ -99,6 +94,48 @@ fn link_parameters(text: &str) -> Result<Parameters> {
         Error::new(Code::BadSpec, format!("'@{}' is not @RATE[/LATENCY]; write for example @100/20ns", clip(text)))
     })?;
     Ok((link::rate(gb_per_s)?, latency))
+}
+
+/// Sets the parameters of links that have none: one for all, or one for each dimension of a product.
+fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> {
+    let set = |link: &mut Link, (rate, latency): Parameters| {
+        link.rate.get_or_insert(rate);
+        link.latency = link.latency.or(latency);
+    };
+    match (&mut fabric.shape, parameters) {
+        (_, []) => {}
+        (Shape::Product(product), _) => {
+            let dimensions = product.dimensions.len();
+            if ![1, dimensions].contains(&parameters.len()) {
+                let what = format!(
+                    "{} rates for {dimensions} dimension(s); write one for all or one for each, joined by +",
+                    parameters.len()
+                );
+                return Err(Error::new(Code::BadSpec, what));
+            }
+            let of = |number: usize| parameters[number % parameters.len()];
+            let positions = product.positions(fabric.nodes.len());
+            for link in &mut fabric.links {
+                let ends = positions[link.from as usize].zip(positions[link.to as usize]);
+                // A preset with a switch has one dimension.
+                let number = ends.and_then(|(from, to)| product.coordinates.differ(from, to)).unwrap_or(0);
+                set(link, of(number));
+            }
+            for (number, dimension) in product.dimensions.iter_mut().enumerate() {
+                let (rate, latency) = of(number);
+                // To the switch, and from it.
+                let hops = if dimension.shape == DimensionShape::Switch { 2 } else { 1 };
+                let latency = latency.map(|latency| latency.saturating_mul(hops));
+                *dimension = Dimension { latency, ..dimension.with_link_rate(Some(rate)) };
+            }
+        }
+        (_, &[one]) => fabric.links.iter_mut().for_each(|link| set(link, one)),
+        _ => {
+            let what = format!("{} rates, but it has no dimensions; write one for all links", parameters.len());
+            return Err(Error::new(Code::BadSpec, what));
+        }
+    }
+    Ok(())
 }
 
 /// The fabric of `KIND[:SIZE]`, named `spec`.
@@ -121,18 +158,18 @@ fn intact(spec: &str, base: &str) -> Result<Fabric> {
     }
     let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
     match (kind, &dims[..]) {
-        ("mesh", [_, ..]) => grid(spec, GridKind::Mesh, &dims),
-        ("torus", [_, ..]) => grid(spec, GridKind::Torus, &dims),
-        ("fbfly", [_, ..]) => grid(spec, GridKind::Flat, &dims),
-        ("ring", [_]) => grid(spec, GridKind::Torus, &dims),
-        ("fc", [_]) => grid(spec, GridKind::Flat, &dims),
+        ("mesh", [_, ..]) => grid(spec, DimensionShape::Line, &dims),
+        ("torus", [_, ..]) => grid(spec, DimensionShape::Ring, &dims),
+        ("fbfly", [_, ..]) => grid(spec, DimensionShape::Clique, &dims),
+        ("ring", [_]) => grid(spec, DimensionShape::Ring, &dims),
+        ("fc", [_]) => grid(spec, DimensionShape::Clique, &dims),
         ("hypercube", &[count]) => {
             let most = MAX_RANKS.ilog2();
             if count > most {
                 let message = format!("fabric '{spec}': a hypercube has at most {most} dimensions");
                 return Err(Error::new(Code::TooLarge, message));
             }
-            grid(spec, GridKind::Mesh, &vec![2; count as usize])
+            grid(spec, DimensionShape::Line, &vec![2; count as usize])
         }
         ("switch", &[ranks]) => switch(spec, ranks),
         ("bigraph", &[both]) => bigraph(spec, both, both),
@@ -197,7 +234,7 @@ mod tests {
         assert!(
             fabric.links.iter().all(|link| (link.rate, link.latency) == (Some(Rate(12_500_000_000)), Some(20_000)))
         );
-        assert!(fabric.grid().is_some());
+        assert!(fabric.product().is_some());
         assert_eq!(Fabric::parse("dgx1v@25").unwrap().links[0].latency, None);
     }
 

@@ -1,5 +1,6 @@
 //! A single switch: every rank has one link to it and one from it.
 
+use super::product::{Dimension, DimensionShape, Product};
 use super::{Fabric, Link, MAX_RANKS, Node, Shape};
 use crate::error::{Code, Error, Result};
 
@@ -14,7 +15,8 @@ pub fn switch(name: &str, ranks: u32) -> Result<Fabric> {
     let mut nodes: Vec<Node> = (0..ranks).map(|rank| Node::rank(rank, [1.0, rank as f64])).collect();
     nodes.push(Node::switch("switch", [0.0, ranks.saturating_sub(1) as f64 / 2.0]));
     let links = (0..ranks).flat_map(|rank| [Link::new(rank, ranks, "host"), Link::new(ranks, rank, "host")]);
-    Fabric::new(name, Shape::Switch, nodes, links.collect())
+    let product = Product::last_fastest(vec![Dimension::new(DimensionShape::Switch, ranks.into())]);
+    Fabric::new(name, Shape::Product(product), nodes, links.collect())
 }
 
 #[cfg(test)]

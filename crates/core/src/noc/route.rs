@@ -2,7 +2,7 @@
 
 use super::network::{Hop, Packet, Routing};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, GridKind, LinkId, NodeId, Router, Shape};
+use crate::fabric::{DimensionShape, Fabric, LinkId, NodeId, Product, Router};
 use crate::system::Choice;
 
 /// Most entries of a routing table.
@@ -27,11 +27,13 @@ impl Choice for Kind {
 impl Kind {
     /// What suits a fabric: `xy` on grids, `minimal` elsewhere.
     pub fn of(fabric: &Fabric) -> Kind {
-        match fabric.shape {
-            Shape::Grid(_) => Kind::Xy,
-            _ => Kind::Minimal,
-        }
+        if grid(fabric).is_some() { Kind::Xy } else { Kind::Minimal }
     }
+}
+
+/// The product a fabric is, if its neighbours are joined without switches.
+fn grid(fabric: &Fabric) -> Option<&Product> {
+    fabric.product().filter(|product| product.is_direct())
 }
 
 /// Routes of packets between the nodes of terminals.
@@ -67,15 +69,18 @@ impl Routing for Routes {
     }
 }
 
-/// Dimension order. On tori the shorter way, ties by the packet's coin; the virtual channels are in
+/// Dimension order. On rings the shorter way, ties by the packet's coin; the virtual channels are in
 /// two classes, and a packet whose way along a dimension crosses the dateline between the last and
 /// the first node takes the second class all along it, so that no cycle of buffers closes.
 pub struct DimensionOrder {
+    /// Whether some ring has more than two nodes.
     torus: bool,
+    /// Whether each dimension is a ring of such a torus.
+    rings: Vec<bool>,
     /// Dimensions in the order they are corrected.
     order: Vec<usize>,
     dims: Vec<u32>,
-    /// Coordinates of all nodes.
+    /// Coordinates of all nodes; 0 of those that are no part of the product.
     coords: Vec<u32>,
     destinations: Vec<NodeId>,
     /// Link of every node to every position along every dimension (where there is one).
@@ -95,27 +100,31 @@ pub const COIN_SHIFT: u32 = 16;
 impl DimensionOrder {
     fn new(fabric: &Fabric, terminals: &[NodeId], xy: bool, virtual_channels: u32) -> Result<Self> {
         let refuse = |why: &str| Err(Error::new(Code::NotApplicable, format!("{}: {why}", fabric.name)));
-        let Shape::Grid(grid) = &fabric.shape else {
+        let Some(grid) = grid(fabric) else {
             return refuse("dimension-ordered routing needs a grid; use routing minimal");
         };
-        let torus = grid.kind == GridKind::Torus && grid.dims.iter().any(|&extent| extent > 2);
+        let is_ring: Vec<bool> = grid.dimensions.iter().map(|along| along.shape == DimensionShape::Ring).collect();
+        let dims = grid.coordinates.sizes();
+        let torus = is_ring.iter().zip(dims).any(|(&ring, &extent)| ring && extent > 2);
         if torus && virtual_channels < 2 {
             return refuse("a torus needs at least 2 virtual channels, on either side of its datelines");
         }
         let offsets: Vec<usize> =
-            grid.dims.iter().scan(0, |next, &extent| Some(std::mem::replace(next, *next + extent as usize))).collect();
-        let width = grid.dims.iter().map(|&extent| extent as usize).sum();
+            dims.iter().scan(0, |next, &extent| Some(std::mem::replace(next, *next + extent as usize))).collect();
+        let width = dims.iter().map(|&extent| extent as usize).sum();
         if width * fabric.nodes.len() > MAX_ENTRIES {
             return Err(Error::new(Code::TooLarge, format!("{}: too large for routing tables", fabric.name)));
         }
-        let coords: Vec<u32> = (0..fabric.nodes.len() as NodeId).flat_map(|node| grid.coords(node)).collect();
-        let count = grid.dims.len();
+        let positions = grid.positions(fabric.nodes.len());
+        let count = dims.len();
+        let place = |position: &Option<u32>| position.map_or(vec![0; count], |position| grid.coordinates.all(position));
+        let coords: Vec<u32> = positions.iter().flat_map(place).collect();
         let mut links = vec![LinkId::MAX; width * fabric.nodes.len()];
-        for (id, link) in fabric.links.iter().enumerate() {
-            let at = |node: NodeId| &coords[node as usize * count..][..count];
-            let (from, to) = (at(link.from), at(link.to));
-            if let Some(dimension) = (0..count).find(|&d| from[d] != to[d]) {
-                links[link.from as usize * width + offsets[dimension] + to[dimension] as usize] = id as LinkId;
+        for (id, link) in (0..).zip(&fabric.links) {
+            let ends = positions[link.from as usize].zip(positions[link.to as usize]);
+            if let Some((dimension, to)) = ends.and_then(|(from, to)| Some((grid.coordinates.differ(from, to)?, to))) {
+                let at = grid.coordinates.of(to, dimension) as usize;
+                links[link.from as usize * width + offsets[dimension] + at] = id;
             }
         }
         let mut order: Vec<usize> = (0..count).collect();
@@ -124,8 +133,9 @@ impl DimensionOrder {
         }
         Ok(DimensionOrder {
             torus,
+            rings: is_ring.into_iter().map(|ring| ring && torus).collect(),
             order,
-            dims: grid.dims.clone(),
+            dims: dims.to_vec(),
             coords,
             destinations: terminals.to_vec(),
             links,
@@ -148,10 +158,10 @@ impl Routing for DimensionOrder {
         let link = |position: u32| self.links[at as usize * self.width + self.offsets[dimension] + position as usize];
         // A clique, and neighbours: straight there.
         let direct = link(to);
-        if !self.torus && direct != LinkId::MAX {
+        if !self.rings[dimension] && direct != LinkId::MAX {
             return Hop { link: Some(direct), class: 0, classes };
         }
-        if !self.torus {
+        if !self.rings[dimension] {
             let next = if to > from { from + 1 } else { from - 1 };
             return Hop { link: Some(link(next)), class: 0, classes };
         }

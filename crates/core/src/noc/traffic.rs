@@ -3,7 +3,7 @@
 //! Patterns as in Dally and Towles, Principles and Practices of Interconnection Networks, section 3.2.
 
 use crate::error::{Code, Error, Result, nearest};
-use crate::fabric::{Fabric, Shape};
+use crate::fabric::{Fabric, Product};
 use crate::units::{clip, parse_decimal};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -41,22 +41,23 @@ impl Pattern {
                 format!("traffic {name} has no options, but got '{}'", clip(options)),
             ));
         }
-        let grid = match &fabric.shape {
-            Shape::Grid(grid) if fabric.nodes.len() == fabric.ranks() => Some(grid),
-            _ => None,
+        let product = fabric.product();
+        // The coordinates of every rank's destination from its own.
+        let moved = |product: &Product, f: &dyn Fn(Vec<u32>) -> Vec<u32>| {
+            let (ranks, mut list) = (product.ranks(fabric), vec![0; fabric.ranks()]);
+            for (position, &rank) in (0..).zip(&ranks) {
+                let to = product.coordinates.position(&f(product.coordinates.all(position)));
+                list[rank as usize] = ranks[to as usize];
+            }
+            Pattern::Permutation(list)
         };
-        // On a grid every coordinate on its own, elsewhere the rank as the only one.
-        let each = |f: &dyn Fn(u32, u32) -> u32| {
-            Pattern::Permutation(match grid {
-                Some(grid) => (0..ranks)
-                    .map(|rank| {
-                        let coords: Vec<u32> =
-                            grid.coords(rank).iter().zip(&grid.dims).map(|(&c, &k)| f(c, k)).collect();
-                        grid.node(&coords)
-                    })
-                    .collect(),
-                None => (0..ranks).map(|rank| f(rank, ranks)).collect(),
-            })
+        // In a product every coordinate on its own, elsewhere the rank as the only one.
+        let each = |f: &dyn Fn(u32, u32) -> u32| match product {
+            Some(product) => {
+                let sizes = product.coordinates.sizes();
+                moved(product, &|at| at.into_iter().zip(sizes).map(|(c, &k)| f(c, k)).collect())
+            }
+            None => Pattern::Permutation((0..ranks).map(|rank| f(rank, ranks)).collect()),
         };
         let bits = |f: &dyn Fn(u32, u32) -> u32| {
             if !ranks.is_power_of_two() {
@@ -66,11 +67,8 @@ impl Pattern {
         };
         Ok(match name {
             "uniform" => Pattern::Uniform,
-            "transpose" => match grid {
-                Some(grid) if grid.dims.len() == 2 && grid.dims[0] == grid.dims[1] => {
-                    let swap = |rank| grid.node(&[grid.coords(rank)[1], grid.coords(rank)[0]]);
-                    Pattern::Permutation((0..ranks).map(swap).collect())
-                }
+            "transpose" => match product.map(|product| (product, product.coordinates.sizes())) {
+                Some((product, [rows, columns])) if rows == columns => moved(product, &|at| vec![at[1], at[0]]),
                 _ => return refuse("it needs a square grid of two dimensions".into()),
             },
             // Just short of half way round.

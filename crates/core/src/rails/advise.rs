@@ -1,12 +1,9 @@
 //! What the rates of a topology are good for (Themis paper, section 6.3), and what no scheduler can change.
 //!
-//! Orders decide which bytes go over which dimension. An NPU can send at most `f(A) = 1 - 1 / prod(P_k)`
-//! of a buffer over the dimensions in a set `A` (when they come first), and sends `f(all)` over all
-//! together. `f` is submodular, so by Edmonds' theorem mixtures of orders reach every split that keeps
-//! to these limits, and a time `T` is enough just when for every set `S` of dimensions
-//! `T * rate(S) >= f(all) - f(all but S)`: what must go over `S` however chunks are ordered.
+//! Both follow from the best split of what is sent over the dimensions ([`levels`]).
 
 use super::topology::Topology;
+use crate::fabric::split::{levels, sent_first};
 use crate::units::Rate;
 
 /// A dimension's rate beside that of a nearer one (paper, section 6.3).
@@ -63,44 +60,16 @@ pub struct Advice {
 /// Ratios within this of 1 are just enough.
 const TOLERANCE: f64 = 0.01;
 
-/// Share of a buffer that an NPU sends over the dimensions in `set` if they come first.
-fn sent_first(topology: &Topology, set: usize) -> f64 {
-    let members = topology.dimensions.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
-    1.0 - 1.0 / members.map(|(_, dimension)| dimension.size as f64).product::<f64>()
-}
-
-/// The split of a buffer over dimensions with `rates` that keeps the slowest of them busy for the least time, then
-/// those that are left: sets of dimensions that are busy equally long, and how long, from the longest on. Chunks use
-/// the dimensions of later sets before those of earlier ones (Edmonds' polymatroid greedy). O(2^dimensions) a level.
-pub(super) fn levels(topology: &Topology, rates: &[f64]) -> Vec<(usize, f64)> {
-    let (mut left, mut levels) = ((1usize << rates.len()) - 1, Vec::new());
-    while left != 0 {
-        let needed = |set: usize| {
-            let together: f64 =
-                (0..rates.len()).filter(|number| set >> number & 1 == 1).map(|number| rates[number]).sum();
-            (sent_first(topology, left) - sent_first(topology, left & !set)) / together
-        };
-        let needs: Vec<(usize, f64)> =
-            (1..=left).filter(|set| set & !left == 0).map(|set| (set, needed(set))).collect();
-        // The largest set of those that need the longest time.
-        let time = needs.iter().map(|(_, time)| *time).fold(0.0, f64::max);
-        let longest = needs.iter().filter(|(_, needed)| *needed > time * (1.0 - 1e-9));
-        let set = longest.map(|(set, _)| *set).max_by_key(|set| set.count_ones()).unwrap_or(left);
-        levels.push((set, time));
-        left &= !set;
-    }
-    levels
-}
-
 /// Looks at the rates of `topology`. O(2^dimensions) a level.
 pub fn advise(topology: &Topology) -> Advice {
     let dimensions = &topology.dimensions;
     let count = dimensions.len();
-    let rate = |number: usize| dimensions[number].rate.0 as f64;
+    let rate = |number: usize| dimensions[number].npu_rate().0 as f64;
+    let sizes: Vec<u64> = dimensions.iter().map(|dimension| dimension.size).collect();
     let total: f64 = (0..count).map(rate).sum();
     let rates: Vec<f64> = (0..count).map(rate).collect();
     let all = (1 << count) - 1;
-    let &(binding, time) = levels(topology, &rates).first().unwrap_or(&(all, 0.0));
+    let &(binding, time) = levels(&sizes, &rates).first().unwrap_or(&(all, 0.0));
     // What the fixed order sends over each dimension.
     let mut parts = 1.0;
     let fixed: Vec<f64> = dimensions
@@ -126,8 +95,8 @@ pub fn advise(topology: &Topology) -> Advice {
     }
     let sent: f64 = fixed.iter().sum();
     Advice {
-        utilization_bound: sent_first(topology, all) / total / time,
-        baseline_utilization: sent_first(topology, all) / total / slowest,
+        utilization_bound: sent_first(&sizes, all) / total / time,
+        baseline_utilization: sent_first(&sizes, all) / total / slowest,
         binding: (0..count).filter(|number| binding >> number & 1 == 1).collect(),
         pairs,
         balanced: fixed.iter().map(|&share| Rate((share / sent * total).round() as u64)).collect(),
@@ -165,7 +134,7 @@ mod tests {
         let topology = Topology::parse("4D-Ring_FC_Ring_SW").unwrap();
         let mut balanced = topology.clone();
         for (dimension, rate) in balanced.dimensions.iter_mut().zip(advise(&topology).balanced) {
-            dimension.rate = rate;
+            dimension.rate = Some(rate);
         }
         assert!(advise(&balanced).baseline_utilization > 0.9999);
         assert!((balanced.total_rate() as f64 / topology.total_rate() as f64 - 1.0).abs() < 1e-6);

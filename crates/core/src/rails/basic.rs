@@ -2,7 +2,7 @@
 //! halving-doubling (reference: Themis section 1).
 
 use super::plan::Basic;
-use super::topology::Shape;
+use crate::fabric::DimensionShape;
 use std::ops::Range;
 
 /// A message between two NPUs of one group. Senders, receivers, blocks and sources are coordinates along
@@ -26,29 +26,29 @@ pub(super) struct Message {
 }
 
 /// Number of messages that every NPU of a group sends.
-pub(super) fn count(shape: Shape, size: u64, basic: Basic) -> u64 {
+pub(super) fn count(shape: DimensionShape, size: u64, basic: Basic) -> u64 {
     match (shape, basic) {
-        (Shape::Ring, Basic::Exchange) => size / 2 * (size / 2 + 1),
-        (Shape::Ring, _) => 2 * (size - 1),
-        (Shape::Switch, Basic::Reduce | Basic::Gather) => u64::from(size.ilog2()),
+        (DimensionShape::Ring, Basic::Exchange) => size / 2 * (size / 2 + 1),
+        (DimensionShape::Ring, _) => 2 * (size - 1),
+        (DimensionShape::Switch, Basic::Reduce | Basic::Gather) => u64::from(size.ilog2()),
         _ => size - 1,
     }
 }
 
 /// Blocks that every NPU of a group sends or passes on.
-pub(super) fn blocks(shape: Shape, size: u64, basic: Basic) -> u64 {
-    if (shape, basic) == (Shape::Ring, Basic::Exchange) { size * size / 4 } else { size - 1 }
+pub(super) fn blocks(shape: DimensionShape, size: u64, basic: Basic) -> u64 {
+    if (shape, basic) == (DimensionShape::Ring, Basic::Exchange) { size * size / 4 } else { size - 1 }
 }
 
 /// All messages of a group of `size` NPUs, by step. Blocks have `pieces` pieces: two where there are rings,
 /// one for each direction. An AllToAll is direct on a switch too: with halving-doubling every block
 /// would be sent several times.
-pub(super) fn messages(shape: Shape, size: u32, basic: Basic, pieces: u32) -> Vec<Message> {
+pub(super) fn messages(shape: DimensionShape, size: u32, basic: Basic, pieces: u32) -> Vec<Message> {
     let mut list = match (shape, basic) {
-        (Shape::Ring, Basic::Exchange) => ring_exchange(size, pieces),
-        (Shape::Ring, _) => ring(size, basic),
-        (Shape::Switch, Basic::Reduce) => halving(size, pieces),
-        (Shape::Switch, Basic::Gather) => doubling(size, pieces),
+        (DimensionShape::Ring, Basic::Exchange) => ring_exchange(size, pieces),
+        (DimensionShape::Ring, _) => ring(size, basic),
+        (DimensionShape::Switch, Basic::Reduce) => halving(size, pieces),
+        (DimensionShape::Switch, Basic::Gather) => doubling(size, pieces),
         _ => direct(shape, size, basic, pieces),
     };
     list.sort_by_key(|message| message.step);
@@ -92,12 +92,12 @@ fn ring_exchange(size: u32, pieces: u32) -> Vec<Message> {
 
 /// Everyone to everyone: at once where each pair has a link; through a switch one after the other, so
 /// that at any time every NPU receives from one.
-fn direct(shape: Shape, size: u32, basic: Basic, pieces: u32) -> Vec<Message> {
+fn direct(shape: DimensionShape, size: u32, basic: Basic, pieces: u32) -> Vec<Message> {
     let mut list = Vec::new();
     for (offset, from) in (1..size).flat_map(|offset| (0..size).map(move |from| (offset, from))) {
         let to = (from + offset) % size;
         let block = if basic == Basic::Gather { from } else { to };
-        let step = if shape == Shape::Switch { offset - 1 } else { 0 };
+        let step = if shape == DimensionShape::Switch { offset - 1 } else { 0 };
         list.push(Message { step, from, to, direction: 0, pieces: 0..pieces, blocks: block..block + 1, source: from });
     }
     list
@@ -147,8 +147,8 @@ mod tests {
     /// Every NPU sends as many messages and blocks as the stage-level model counts.
     #[test]
     fn counts() {
-        for shape in [Shape::Ring, Shape::FullyConnected, Shape::Switch] {
-            for size in (2..=9).chain([16]).filter(|size| shape != Shape::Switch || u32::is_power_of_two(*size)) {
+        for shape in [DimensionShape::Ring, DimensionShape::Clique, DimensionShape::Switch] {
+            for size in (2..=9).chain([16]).filter(|size| shape != DimensionShape::Switch || u32::is_power_of_two(*size)) {
                 for basic in [Basic::Reduce, Basic::Gather, Basic::Exchange] {
                     let list = messages(shape, size, basic, 2);
                     for npu in 0..size {

@@ -5,6 +5,7 @@ use super::engine::{Queue, priority, run as run_alike, turned};
 use super::plan::{Plan, Stage};
 use super::topology::Topology;
 use crate::error::{Code, Error, Result};
+use crate::fabric::Coordinates;
 use crate::units::Picos;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -49,8 +50,8 @@ pub fn run(topology: &Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> R
     Npus::new(topology, plan, queue, jitter).run()
 }
 
-struct Npus<'a> {
-    topology: &'a Topology,
+struct Npus {
+    coordinates: Coordinates,
     queue: Queue,
     jitter: Jitter,
     random: Pcg64Mcg,
@@ -73,12 +74,13 @@ struct Npus<'a> {
     events: BinaryHeap<Reverse<(Picos, bool, usize)>>,
 }
 
-impl<'a> Npus<'a> {
-    fn new(topology: &'a Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> Self {
+impl Npus {
+    fn new(topology: &Topology, plan: &Plan, queue: Queue, jitter: &Jitter) -> Self {
         let (npus, chunks, dimensions) = (topology.npus() as usize, plan.orders.len(), topology.dimensions.len());
         let agreed = if jitter.enforced { run_alike(topology, plan, queue, 1).spans } else { Vec::new() };
+        let sizes = topology.dimensions.iter().map(|dimension| dimension.size as u32).collect();
         Npus {
-            topology,
+            coordinates: Coordinates::first_fastest(sizes),
             queue,
             jitter: *jitter,
             random: Pcg64Mcg::seed_from_u64(jitter.seed),
@@ -160,11 +162,7 @@ impl<'a> Npus<'a> {
 
     /// NPUs that are joined with `npu` along a dimension, itself among them.
     fn group(&self, dimension: usize, npu: usize) -> impl Iterator<Item = usize> + Clone + use<> {
-        let sizes = &self.topology.dimensions;
-        let stride: usize = sizes[..dimension].iter().map(|dimension| dimension.size as usize).product();
-        let size = sizes[dimension].size as usize;
-        let first = npu - npu / stride % size * stride;
-        (0..size).map(move |place| first + place * stride)
+        self.coordinates.line(npu as u32, dimension).map(|npu| npu as usize)
     }
 
     /// The cycle of NPUs that wait for each other.

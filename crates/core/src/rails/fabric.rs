@@ -1,104 +1,52 @@
 //! The expanded fabric of a topology: every NPU, switch and link by itself.
 
-use super::coordinates::Coordinates;
-use super::topology::{Shape, Topology};
-use crate::error::{Code, Error, Result};
-use crate::fabric::{self, Fabric, Link, LinkId, MAX_LINKS, MAX_NODES, MAX_RANKS, Node, NodeId};
-use crate::units::{Picos, Rate, clip};
+use super::topology::Topology;
+use crate::error::Result;
+use crate::fabric::rails::{ports, rails};
+use crate::fabric::{Coordinates, DimensionShape, Fabric, LinkId};
 
-/// A topology with a node for every NPU and switch. Rank `x` has the coordinate `x / stride % size` along
-/// each dimension, where the stride is the product of the sizes before it.
+/// A topology with a node for every NPU and switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expansion {
     /// What was expanded.
     pub topology: Topology,
-    /// Its ranks are the NPUs; links are labelled with the number of their dimension, from `1`.
+    /// Its product of dimensions, the first fastest; the ranks are the NPUs.
     pub fabric: Fabric,
-    pub(super) coordinates: Coordinates,
     /// First link of each dimension, whose links are numbered by NPU, then by port.
     first: Vec<LinkId>,
 }
 
 impl Expansion {
-    /// Expands `topology`. On a ring every NPU has a link to either neighbour with half the rate, in a
-    /// fully connected dimension one to every peer with an equal share of it, and every group on a switch
-    /// has a switch with a link up and one down of the full rate, which share the latency. O(links).
+    /// Expands `topology` ([`rails`]). O(links).
     ///
     /// # Errors
-    /// [`Code::TooLarge`] past the limits of a fabric, before memory is taken.
+    /// As [`rails`].
     pub fn new(topology: &Topology) -> Result<Expansion> {
-        let npus = topology.npus();
-        let (mut switches, mut links) = (0, 0u64);
+        let fabric = rails(&topology.name, &topology.dimensions)?;
+        let (mut first, mut next) = (Vec::new(), 0);
         for dimension in &topology.dimensions {
-            links = links.saturating_add(npus.saturating_mul(ports(dimension.shape, dimension.size)));
-            switches += if dimension.shape == Shape::Switch { npus / dimension.size } else { 0 };
+            first.push(next);
+            next += (topology.npus() * ports(dimension)) as LinkId;
         }
-        if npus > MAX_RANKS as u64 || npus + switches > MAX_NODES as u64 || links > MAX_LINKS as u64 {
-            let what = format!(
-                "rails {}: {npus} NPUs, {switches} switches and {links} links are too many one by one; \
-                 at most {MAX_RANKS} NPUs, {MAX_NODES} nodes and {MAX_LINKS} links",
-                clip(&topology.name)
-            );
-            return Err(Error::new(Code::TooLarge, what));
-        }
-        let coordinates = Coordinates::new(topology);
-        let position =
-            |npu| -> Vec<f64> { (0..coordinates.sizes.len()).map(|k| f64::from(coordinates.of(npu, k))).collect() };
-        let mut nodes: Vec<Node> = (0..npus as u32).map(|npu| Node::rank(npu, position(npu))).collect();
-        let (mut links, mut first) = (Vec::with_capacity(links as usize), Vec::new());
-        for (number, dimension) in topology.dimensions.iter().enumerate() {
-            first.push(links.len() as LinkId);
-            let size = coordinates.sizes[number];
-            let mut join = |from: NodeId, to: NodeId, share: u64, latency: Picos| {
-                let rate = Some(Rate((dimension.rate.0 / share).max(1)));
-                links.push(Link { rate, latency: Some(latency), ..Link::new(from, to, (number + 1).to_string()) });
-            };
-            let first_switch = nodes.len() as NodeId;
-            if dimension.shape == Shape::Switch {
-                for (index, origin) in coordinates.origins(number).enumerate() {
-                    let mut middle = position(origin);
-                    middle[number] = f64::from(size - 1) / 2.0;
-                    nodes.push(Node::switch(format!("switch-{}-{index}", number + 1), middle));
-                }
-            }
-            for npu in 0..coordinates.npus {
-                let at = coordinates.of(npu, number);
-                let peer = |offset| coordinates.with(npu, number, (at + offset) % size);
-                match dimension.shape {
-                    Shape::Ring => {
-                        join(npu, peer(1), 2, dimension.latency_ps);
-                        join(npu, peer(size - 1), 2, dimension.latency_ps);
-                    }
-                    Shape::FullyConnected => {
-                        (1..size).for_each(|o| join(npu, peer(o), u64::from(size) - 1, dimension.latency_ps));
-                    }
-                    Shape::Switch => {
-                        // Groups are numbered by their first NPU.
-                        let stride = coordinates.strides[number];
-                        let group = npu / (stride * size) * stride + npu % stride;
-                        let up = dimension.latency_ps / 2;
-                        join(npu, first_switch + group, 1, up);
-                        join(first_switch + group, npu, 1, dimension.latency_ps - up);
-                    }
-                }
-            }
-        }
-        let fabric = Fabric::new(format!("rails:{}", topology.name), fabric::Shape::Graph, nodes, links)?;
-        Ok(Expansion { topology: topology.clone(), fabric, coordinates, first })
+        Ok(Expansion { topology: topology.clone(), fabric, first })
+    }
+
+    /// Where NPUs are.
+    pub(super) fn coordinates(&self) -> &Coordinates {
+        &self.fabric.product().expect("an expansion is a product").coordinates
     }
 
     /// Links from an NPU to another of its group along a dimension; on a ring to a neighbour, by its
     /// link of `direction`, 0 upwards and 1 downwards.
     pub(super) fn route(&self, dimension: usize, from: u32, to: u32, direction: u32) -> Vec<LinkId> {
-        let of = |npu| self.coordinates.of(npu, dimension);
-        let size = self.coordinates.sizes[dimension];
-        let first = |npu: u32| {
-            self.first[dimension] + npu * ports(self.topology.dimensions[dimension].shape, size.into()) as u32
-        };
-        match self.topology.dimensions[dimension].shape {
-            Shape::Ring => vec![first(from) + direction],
-            Shape::FullyConnected => vec![first(from) + (of(to) + size - of(from)) % size - 1],
-            Shape::Switch => vec![first(from), first(to) + 1],
+        let of = |npu| self.coordinates().of(npu, dimension);
+        let size = self.coordinates().sizes()[dimension];
+        let along = &self.topology.dimensions[dimension];
+        let first = |npu: u32| self.first[dimension] + npu * ports(along) as u32;
+        match along.shape {
+            DimensionShape::Line | DimensionShape::Ring => vec![first(from) + direction],
+            DimensionShape::Clique => vec![first(from) + (of(to) + size - of(from)) % size - 1],
+            DimensionShape::Switch => vec![first(from), first(to) + 1],
         }
     }
 
@@ -108,14 +56,10 @@ impl Expansion {
     }
 }
 
-/// Links of one NPU in a dimension, with the one down from its switch.
-fn ports(shape: Shape, size: u64) -> u64 {
-    if shape == Shape::FullyConnected { size - 1 } else { 2 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
 
     #[test]
     fn every_kind_of_dimension() {
@@ -133,21 +77,21 @@ mod tests {
             for (number, dimension) in topology.dimensions.iter().enumerate() {
                 let own = fabric.out_links(npu).iter().filter(|&&link| expansion.dimension_of(link) == number);
                 let rate: u64 = own.map(|&link| fabric.link(link).rate.unwrap().0).sum();
-                assert_eq!(rate, dimension.rate.0);
+                assert_eq!(rate, dimension.npu_rate().0);
             }
         }
         // Every route leads from its NPU to the other, and takes the latency of its dimension.
         for (number, dimension) in topology.dimensions.iter().enumerate() {
             for from in 0..48 {
                 for offset in 1..if number == 0 { 2 } else { dimension.size as u32 } {
-                    let coordinates = &expansion.coordinates;
+                    let coordinates = expansion.coordinates();
                     let place = (coordinates.of(from, number) + offset) % dimension.size as u32;
                     let to = coordinates.with(from, number, place);
                     let route = expansion.route(number, from, to, 0);
                     assert_eq!((fabric.link(route[0]).from, fabric.link(route[route.len() - 1]).to), (from, to));
                     assert!(route.windows(2).all(|pair| fabric.link(pair[0]).to == fabric.link(pair[1]).from));
                     let latency: u64 = route.iter().map(|&link| fabric.link(link).latency.unwrap()).sum();
-                    assert_eq!(latency, dimension.latency_ps);
+                    assert_eq!(latency, dimension.npu_latency());
                 }
             }
         }

@@ -3,14 +3,14 @@
 use super::basic::Message;
 use super::fabric::Expansion;
 use super::plan::Plan;
-use super::topology::Shape;
 use crate::collective::Kind;
+use crate::fabric::DimensionShape;
 use crate::schedule::LaneId;
 use std::ops::Range;
 
 /// Pieces of a block: each direction of a ring has its own.
 pub(super) fn pieces(expansion: &Expansion) -> u32 {
-    if expansion.topology.dimensions.iter().any(|dimension| dimension.shape == Shape::Ring) { 2 } else { 1 }
+    if expansion.topology.dimensions.iter().any(|dimension| dimension.shape == DimensionShape::Ring) { 2 } else { 1 }
 }
 
 /// Where the lanes of a chunk are: a product of axes. Axis `k` below the number of dimensions is the
@@ -37,7 +37,7 @@ impl Layout {
                 order.push(number);
             }
         }
-        let ring = order.iter().position(|&number| dimensions[number].shape == Shape::Ring);
+        let ring = order.iter().position(|&number| dimensions[number].shape == DimensionShape::Ring);
         order.insert(ring.map_or(0, |place| place + 1), dimensions.len());
         let sizes: Vec<u32> = dimensions.iter().map(|dimension| dimension.size as u32).collect();
         let sizes = [&sizes[..], &[pieces(expansion), slices], &sizes[..]].concat();
@@ -87,10 +87,10 @@ pub(super) fn carried(
     slice: u32,
     origin: u32,
 ) -> Vec<Range<u32>> {
-    let coordinates = &expansion.coordinates;
+    let coordinates = expansion.coordinates();
     let along = |number: usize, own: bool| {
         let at = coordinates.of(origin, number);
-        if own { at..at + 1 } else { 0..coordinates.sizes[number] }
+        if own { at..at + 1 } else { 0..coordinates.sizes()[number] }
     };
     let (mut owners, mut sources): (Vec<_>, Vec<_>) =
         fixed.iter().enumerate().map(|(number, &fixed)| (along(number, fixed), along(number, !fixed))).unzip();

@@ -130,17 +130,15 @@ impl<'a> Lowering<'a> {
         let name = format!("rails:chunks={}", plan.orders.len());
         let mut builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
         builder.phase(plan.kind.name(), false);
-        let (npus, pieces) = (expansion.coordinates.npus, pieces(expansion));
+        let (coordinates, pieces) = (expansion.coordinates(), pieces(expansion));
+        let npus = coordinates.count();
         let mut layouts = Vec::new();
         for chunk in 0..plan.orders.len() {
             let layout = Layout::new(expansion, plan, slices, chunk, builder.schedule.lanes.len() as LaneId);
             let dimensions = expansion.topology.dimensions.len();
-            let rank = |coordinates: &[u32]| -> u32 {
-                coordinates.iter().zip(&expansion.coordinates.strides).map(|(at, stride)| at * stride).sum()
-            };
             for at in layout.lanes() {
-                let owner = rank(&at[..dimensions]);
-                let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 2..]) } else { owner };
+                let owner = coordinates.position(&at[..dimensions]);
+                let source = if plan.kind == Kind::AllToAll { coordinates.position(&at[dimensions + 2..]) } else { owner };
                 let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
                 let parts = (slices * pieces) as usize;
                 let part = chunk * parts + (at[dimensions + 1] * pieces + at[dimensions]) as usize;
@@ -205,12 +203,12 @@ impl<'a> Lowering<'a> {
     /// Adds a step of a stage, after all that were added before.
     fn add(&mut self, moment: &Moment) -> Result<()> {
         let (chunk, index) = (moment.chunk as usize, moment.stage as usize);
-        let (stage, coordinates) = (self.stages[chunk][index], &self.expansion.coordinates);
+        let (stage, coordinates) = (self.stages[chunk][index], self.expansion.coordinates());
         let number = usize::from(stage.dimension);
-        let fixed = fixed(&self.stages[chunk][..index], stage.basic, coordinates.sizes.len());
+        let fixed = fixed(&self.stages[chunk][..index], stage.basic, coordinates.sizes().len());
         if moment.step == 0 {
             self.before[chunk] =
-                std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.npus as usize]);
+                std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.count() as usize]);
         }
         let op = if stage.basic == Basic::Reduce { Op::Reduce } else { Op::Copy };
         let origins: Vec<u32> = coordinates.origins(number).collect();

@@ -8,7 +8,6 @@
 pub mod advise;
 mod basic;
 pub mod consistency;
-mod coordinates;
 pub mod engine;
 pub mod fabric;
 mod layout;
@@ -26,7 +25,7 @@ pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
 pub use task::{Chunks, Policy, Task};
-pub use topology::{Dimension, Shape, Topology};
+pub use topology::Topology;
 
 #[cfg(test)]
 mod tests;

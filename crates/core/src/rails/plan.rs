@@ -1,8 +1,9 @@
 //! A plan: in which order each chunk goes through the dimensions.
 
-use super::topology::{Dimension, MAX_DIMENSIONS, Shape, Topology};
+use super::topology::{MAX_DIMENSIONS, Topology};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
+use crate::fabric::{Dimension, DimensionShape};
 use crate::units::{Bytes, MAX_BYTES, Picos};
 
 /// Most chunks of a collective.
@@ -125,7 +126,7 @@ impl Plan {
         let plan = Plan { kind, bytes, offload, orders: vec![Order::mirrored(path); chunks as usize] };
         for (number, dimension) in topology.dimensions.iter().enumerate() {
             let stage = plan.busy(dimension, Basic::Exchange, 1)
-                + u128::from(dimension.latency_ps) * u128::from(dimension.steps());
+                + u128::from(dimension.npu_latency()) * u128::from(dimension.steps());
             if stage.saturating_mul(2 * u128::from(chunks)) > MAX_TIME {
                 let what = format!("dimension {}: its stages could take more than two hours; send less", number + 1);
                 return Err(Error::new(Code::TooLarge, what));
@@ -172,7 +173,7 @@ impl Plan {
             size: self.size(largest),
             size_before: self.size(parts_before),
             busy_ps: self.busy(dimension, basic, largest) as Picos,
-            latency_ps: dimension.latency_ps * if self.offloads(dimension) { 1 } else { dimension.steps() },
+            latency_ps: dimension.npu_latency() * if self.offloads(dimension) { 1 } else { dimension.steps() },
         };
         (stage, parts)
     }
@@ -183,7 +184,7 @@ impl Plan {
     }
 
     fn offloads(&self, dimension: &Dimension) -> bool {
-        self.offload && dimension.shape == Shape::Switch
+        self.offload && dimension.shape == DimensionShape::Switch
     }
 
     /// Time a chunk takes on a dimension where it is `1 / parts` of its size: what an NPU sends over
@@ -193,7 +194,7 @@ impl Plan {
         // At most 2^50 * 2^40 * 10^12 (2^40) / ..., so the denominator is divided in two steps.
         let bytes_ps = u128::from(self.bytes) * 1_000_000_000_000;
         let parts = u128::from(parts) * self.orders.len().max(1) as u128;
-        let scale = parts * u128::from(dimension.rate.0);
+        let scale = parts * u128::from(dimension.npu_rate().0);
         match bytes_ps.checked_mul(u128::from(numerator)) {
             Some(product) => product.div_ceil(scale.saturating_mul(u128::from(denominator))),
             None => (bytes_ps / u128::from(denominator)).saturating_mul(u128::from(numerator)).div_ceil(scale),
@@ -207,7 +208,7 @@ impl Plan {
     fn share(&self, dimension: &Dimension, basic: Basic) -> (u64, u64) {
         let size = dimension.size;
         match basic {
-            Basic::Exchange if dimension.shape == Shape::Ring => (size * size / 4, size),
+            Basic::Exchange if dimension.shape == DimensionShape::Ring => (size * size / 4, size),
             Basic::Reduce | Basic::Gather if self.offloads(dimension) && self.kind == Kind::AllReduce => (1, 2),
             _ => (size - 1, size),
         }

@@ -1,7 +1,7 @@
 //! Dimensions, their presets and their specifications.
 
 use crate::error::{Code, Error, Result, nearest};
-use crate::system::Choice;
+use crate::fabric::{Dimension, DimensionShape};
 use crate::units::{Picos, Rate, clip, parse_time};
 
 /// Most dimensions of a topology.
@@ -9,54 +9,53 @@ pub const MAX_DIMENSIONS: usize = 8;
 /// Most NPUs of a topology.
 pub const MAX_NPUS: u64 = 1 << 40;
 
-/// How the NPUs of one dimension are joined, and so which basic algorithm runs on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// A ring in both directions: ring algorithm, `P - 1` steps.
-    Ring,
-    /// Every pair: direct algorithm, one step.
-    FullyConnected,
-    /// A switch: halving-doubling, `log2 P` steps.
-    Switch,
-}
+/// Kinds of dimensions in specifications.
+const KINDS: [(&str, DimensionShape); 3] =
+    [("ring", DimensionShape::Ring), ("fc", DimensionShape::Clique), ("sw", DimensionShape::Switch)];
 
-impl Choice for Shape {
-    const WHAT: &'static str = "kind of dimension";
-    const ALL: &'static [(&'static str, Self)] =
-        &[("ring", Shape::Ring), ("fc", Shape::FullyConnected), ("sw", Shape::Switch)];
-}
-
-/// One dimension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dimension {
-    /// How its NPUs are joined.
-    pub shape: Shape,
-    /// NPUs along it.
-    pub size: u64,
-    /// Rate at which one NPU can send into it over all its links.
-    pub rate: Rate,
-    /// From NPU to NPU, for a message without length.
-    pub latency_ps: Picos,
-}
-
+/// As a dimension of a topology: its NPUs run the ring algorithm on a ring, the direct one in a clique and
+/// halving-doubling on a switch.
 impl Dimension {
     /// Latencies that one ReduceScatter, AllGather or AllToAll pays one after another.
     pub fn steps(&self) -> u64 {
         match self.shape {
-            Shape::Ring => self.size - 1,
-            Shape::FullyConnected => 1,
-            Shape::Switch => u64::from(self.size.ilog2()),
+            DimensionShape::Line | DimensionShape::Ring => self.size - 1,
+            DimensionShape::Clique => 1,
+            DimensionShape::Switch => u64::from(self.size.ilog2()),
         }
+    }
+
+    /// Rate at which one NPU can send into it.
+    ///
+    /// # Panics
+    /// If it has none of its own, which no dimension of a [`Topology`] is without.
+    pub fn npu_rate(&self) -> Rate {
+        self.rate.expect("a topology's dimensions have rates")
+    }
+
+    /// From NPU to NPU, for a message without length.
+    ///
+    /// # Panics
+    /// If it has none of its own, which no dimension of a [`Topology`] is without.
+    pub fn npu_latency(&self) -> Picos {
+        self.latency.expect("a topology's dimensions have latencies")
+    }
+
+    /// Kind and size, as in `sw8`.
+    pub fn label(&self) -> String {
+        let kind = KINDS.iter().find(|(_, shape)| *shape == self.shape).map_or(self.shape.name(), |(kind, _)| kind);
+        format!("{kind}{}", self.size)
     }
 
     /// The specification that [`Topology::parse`] reads.
     pub fn spec(&self) -> String {
-        let gb_per_s = self.rate.0 as f64 * 8.0 / 1e9;
-        format!("{}{}@{gb_per_s}/{}ns", self.shape.name(), self.size, self.latency_ps as f64 / 1e3)
+        let gb_per_s = self.npu_rate().0 as f64 * 8.0 / 1e9;
+        format!("{}@{gb_per_s}/{}ns", self.label(), self.npu_latency() as f64 / 1e3)
     }
 }
 
-/// A product of dimensions.
+/// A product of dimensions with rates and latencies of their own, at the level of stages: rings, cliques and switches,
+/// not expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     /// Preset name or specification.
@@ -122,7 +121,7 @@ impl Topology {
 
     /// Rates of all dimensions together, in bytes per second.
     pub fn total_rate(&self) -> u128 {
-        self.dimensions.iter().map(|dimension| u128::from(dimension.rate.0)).sum()
+        self.dimensions.iter().map(|dimension| u128::from(dimension.npu_rate().0)).sum()
     }
 }
 
@@ -130,7 +129,12 @@ fn dimension(text: &str) -> Result<Dimension> {
     let bad = |code, what: String| Err(Error::new(code, format!("'{}': {what}", clip(text))));
     let kind_end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (kind, rest) = text.split_at(kind_end);
-    let shape = Shape::parse(kind)?;
+    let Some(&(_, shape)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+        let names = KINDS.map(|(name, _)| name);
+        let hint = nearest(kind, names);
+        let what = format!("no kind of dimension '{}'{hint}; known: {}", clip(kind), names.join(", "));
+        return Err(Error::new(Code::UnknownName, what));
+    };
     let Some((size, rest)) = rest.split_once('@') else {
         return bad(Code::BadSpec, "write KIND SIZE@GBIT/LATENCY, for example sw8@800/700ns".into());
     };
@@ -142,7 +146,7 @@ fn dimension(text: &str) -> Result<Dimension> {
         Ok(0) => return bad(Code::BadSize, "0 NPUs; a dimension has at least 2".into()),
         _ => return bad(Code::BadSize, format!("size '{}' is not a whole number from 2 to 2^32 - 1", clip(size))),
     };
-    if shape == Shape::Switch && !size.is_power_of_two() {
+    if shape == DimensionShape::Switch && !size.is_power_of_two() {
         let what = format!("halving-doubling on a switch needs a power of two of NPUs, not {size}; use fc or ring");
         return bad(Code::NotApplicable, what);
     }
@@ -150,8 +154,8 @@ fn dimension(text: &str) -> Result<Dimension> {
         Ok(gbit) if (1e-3..=1e9).contains(&gbit) => gbit,
         _ => return bad(Code::BadSize, format!("rate '{}' is not a number from 0.001 to 1e9 Gb/s", clip(rate))),
     };
-    let latency_ps = parse_time(latency)?;
-    Ok(Dimension { shape, size, rate: Rate((gbit * 1e9 / 8.0).round() as u64), latency_ps })
+    let rate = Rate((gbit * 1e9 / 8.0).round() as u64);
+    Ok(Dimension { shape, size, rate: Some(rate), latency: Some(parse_time(latency)?) })
 }
 
 #[cfg(test)]

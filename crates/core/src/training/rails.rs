@@ -58,7 +58,7 @@ impl Groups {
             left /= inside;
             for (group, size) in [(&mut model, inside), (&mut data, dimension.size / inside)] {
                 if size > 1 {
-                    group.topology.dimensions.push(crate::rails::Dimension { size, ..*dimension });
+                    group.topology.dimensions.push(crate::fabric::Dimension { size, ..*dimension });
                     group.numbers.push(number as u8);
                 }
             }

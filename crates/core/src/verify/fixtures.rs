@@ -1,7 +1,7 @@
 //! Small hand-made schedules for the tests.
 
 use crate::collective::{Collective, Kind, shard};
-use crate::fabric::{Fabric, GridKind, grid::grid};
+use crate::fabric::{Fabric, DimensionShape, grid::grid};
 use crate::schedule::{Builder, Dependencies, Dependency, Event, Lane, Op, Schedule, TransferId};
 use crate::system::System;
 
@@ -20,7 +20,7 @@ pub fn after<const N: usize>(ids: [TransferId; N]) -> Dependencies {
 }
 
 pub fn ring_fabric(ranks: u32) -> Fabric {
-    grid(&format!("ring:{ranks}"), GridKind::Torus, &[ranks]).unwrap()
+    grid(&format!("ring:{ranks}"), DimensionShape::Ring, &[ranks]).unwrap()
 }
 
 fn builder(fabric: &Fabric, kind: Kind, root: u32, bytes: u64) -> Builder<'_> {

@@ -2,7 +2,7 @@
 
 mod search;
 
-use crate::fabric::{Fabric, Grid, GridKind, NodeId, Shape};
+use crate::fabric::{Fabric, Product};
 use crate::system::System;
 
 /// A cycle through ranks over links, or through switches.
@@ -11,6 +11,8 @@ pub struct Cycle {
     pub ranks: Vec<u32>,
     /// Whether the way back is as short.
     pub both_ways: bool,
+    /// Whether neighbours are joined by links of their own.
+    pub direct: bool,
 }
 
 /// A cycle through all ranks, if one is known or found by a bounded search.
@@ -18,16 +20,24 @@ pub struct Cycle {
 /// # Errors
 /// Why not, in one line.
 pub fn hamiltonian(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
-    if fabric.ranks() == 2 || fabric.shape == Shape::Switch {
-        return Ok(Cycle { ranks: (0..fabric.ranks() as u32).collect(), both_ways: true });
+    if fabric.ranks() == 2 {
+        let direct = fabric.product().map_or(!fabric.has_switches(), Product::is_direct);
+        return Ok(Cycle { ranks: vec![0, 1], both_ways: true, direct });
     }
-    match fabric.grid().and_then(grid_cycle) {
-        Some(ranks) => Ok(Cycle { ranks, both_ways: true }),
+    match fabric.product().and_then(|product| Some((product, product_cycle(product)?))) {
+        Some((product, positions)) => Ok(on_ranks(fabric, product, positions)),
         None => search::search(fabric, system),
     }
 }
 
-/// A Hamiltonian path of the sub-grid spanned by `dims` (boustrophedon), as coordinates.
+/// A walk through positions of a product, both ways over its neighbours.
+fn on_ranks(fabric: &Fabric, product: &Product, positions: Vec<u32>) -> Cycle {
+    let ranks = product.ranks(fabric);
+    let ranks = positions.into_iter().map(|position| ranks[position as usize]).collect();
+    Cycle { ranks, both_ways: true, direct: product.is_direct() }
+}
+
+/// A Hamiltonian path of the product spanned by `dims` (boustrophedon), as coordinates.
 fn snake(dims: &[u32]) -> Vec<Vec<u32>> {
     let Some((&extent, rest)) = dims.split_first() else {
         return vec![vec![]];
@@ -52,35 +62,41 @@ fn even_cycle(rows: usize, columns: usize) -> Vec<(usize, usize)> {
     cycle
 }
 
-fn grid_cycle(grid: &Grid) -> Option<Vec<u32>> {
-    let dims = &grid.dims;
+/// Positions of a Hamiltonian cycle of a product: of one dimension, or without switches.
+fn product_cycle(product: &Product) -> Option<Vec<u32>> {
+    let (dims, coordinates) = (product.coordinates.sizes(), &product.coordinates);
     let long: Vec<usize> = (0..dims.len()).filter(|&i| dims[i] > 1).collect();
-    if long.len() < 2 {
-        return (grid.kind != GridKind::Mesh).then(|| (0..dims.iter().product()).collect());
+    let wraps = |i: usize| product.dimensions[i].wraps();
+    if let [one] = long[..] {
+        return wraps(one).then(|| (0..coordinates.count()).collect());
+    }
+    if !product.is_direct() {
+        return None;
     }
     // One even dimension against a Hamiltonian path of all others is an even two-dimensional grid.
     let even = long.iter().copied().rev().find(|&i| dims[i].is_multiple_of(2));
     if let Some(even) = even {
         let others: Vec<u32> = dims.iter().enumerate().filter(|&(i, _)| i != even).map(|(_, &d)| d).collect();
         let path = snake(&others);
-        let node = |row: usize, column: usize| {
-            let mut coords = path[row].clone();
-            coords.insert(even, column as u32);
-            grid.node(&coords)
+        let position = |(row, column): (usize, usize)| {
+            let mut at = path[row].clone();
+            at.insert(even, column as u32);
+            coordinates.position(&at)
         };
-        return Some(even_cycle(path.len(), dims[even] as usize).into_iter().map(|(r, c)| node(r, c)).collect());
+        return Some(even_cycle(path.len(), dims[even] as usize).into_iter().map(position).collect());
     }
-    if let (Some((rows, columns)), true) = (grid.rows_columns(), grid.kind != GridKind::Mesh) {
-        // Snake over columns 1.., then back up column 0 through the last row's wrap-around link.
-        let mut cycle = vec![0];
-        for r in 0..rows {
-            let row = (1..columns).map(|c| grid.node(&[r, c]));
-            if r % 2 == 0 { cycle.extend(row) } else { cycle.extend(row.rev()) }
-        }
-        cycle.extend((1..rows).rev().map(|r| grid.node(&[r, 0])));
-        return Some(cycle);
+    // Snake over columns 1.., then back up column 0 through the last row's wrap-around link; or with rows and columns
+    // exchanged.
+    let ((rows, columns), last) = (product.rows_columns()?, [1, 0].into_iter().find(|&i| wraps(i))?);
+    let (rows, columns) = if last == 1 { (rows, columns) } else { (columns, rows) };
+    let position = |r, c| coordinates.position(&if last == 1 { [r, c] } else { [c, r] });
+    let mut cycle = vec![position(0, 0)];
+    for r in 0..rows {
+        let row = (1..columns).map(|c| position(r, c));
+        if r % 2 == 0 { cycle.extend(row) } else { cycle.extend(row.rev()) }
     }
-    None
+    cycle.extend((1..rows).rev().map(|r| position(r, 0)));
+    Some(cycle)
 }
 
 /// On an odd `rows` x `columns` mesh, both at least 3: a cycle through all nodes but the
@@ -147,12 +163,12 @@ pub fn closed_walk(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
 }
 
 fn odd_walk(fabric: &Fabric) -> Option<Cycle> {
-    let grid = fabric.grid()?;
-    let (rows, columns) = grid.rows_columns()?;
+    let product = fabric.product()?;
+    let (rows, columns) = product.rows_columns()?;
     if rows < 3 || columns < 3 {
         return None;
     }
-    let node = |(r, c): (usize, usize)| -> NodeId { grid.node(&[r as u32, c as u32]) };
+    let position = |(r, c): (usize, usize)| product.coordinates.position(&[r as u32, c as u32]);
     let (cycle, left_out) = if rows == columns {
         let centre = rows as usize / 2;
         (without_centre(rows as usize), (centre, centre))
@@ -162,14 +178,15 @@ fn odd_walk(fabric: &Fabric) -> Option<Cycle> {
         let start = cycle.iter().position(|&x| x == (corner.0 - 1, corner.1)).expect("neighbour of the corner");
         ([&cycle[start..], &cycle[..start]].concat(), corner)
     };
-    let mut walk = vec![node(cycle[0]), node(left_out)];
-    walk.extend(cycle.into_iter().map(node));
-    Some(Cycle { ranks: walk, both_ways: true })
+    let mut walk = vec![position(cycle[0]), position(left_out)];
+    walk.extend(cycle.into_iter().map(position));
+    Some(on_ranks(fabric, product, walk))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::DimensionShape;
     use crate::fabric::grid::grid;
 
     fn system() -> System {
@@ -189,18 +206,18 @@ mod tests {
 
     #[test]
     fn grids_have_cycles() {
-        use GridKind::{Flat, Mesh, Torus};
+        use DimensionShape::{Clique, Line, Ring};
         for (kind, dims) in [
-            (Mesh, vec![4, 4]),
-            (Mesh, vec![3, 4]),
-            (Mesh, vec![4, 3]),
-            (Mesh, vec![2, 2, 2]),
-            (Mesh, vec![3, 4, 5]),
-            (Torus, vec![7]),
-            (Torus, vec![3, 5]),
-            (Torus, vec![3, 3, 3]),
-            (Flat, vec![5, 5]),
-            (Flat, vec![6]),
+            (Line, vec![4, 4]),
+            (Line, vec![3, 4]),
+            (Line, vec![4, 3]),
+            (Line, vec![2, 2, 2]),
+            (Line, vec![3, 4, 5]),
+            (Ring, vec![7]),
+            (Ring, vec![3, 5]),
+            (Ring, vec![3, 3, 3]),
+            (Clique, vec![5, 5]),
+            (Clique, vec![6]),
         ] {
             let fabric = grid(&format!("{kind:?} {dims:?}"), kind, &dims).unwrap();
             let cycle = hamiltonian(&fabric, &system()).unwrap_or_else(|why| panic!("{}: {why}", fabric.name));
@@ -211,7 +228,7 @@ mod tests {
     #[test]
     fn odd_meshes_without_one_node() {
         for (rows, columns) in [(3, 3), (3, 5), (5, 3), (5, 5), (7, 9), (9, 9), (15, 15)] {
-            let fabric = grid("odd", GridKind::Mesh, &[rows, columns]).unwrap();
+            let fabric = grid("odd", DimensionShape::Line, &[rows, columns]).unwrap();
             let id = |list: Vec<(usize, usize)>| -> Vec<u32> {
                 list.iter().map(|&(r, c)| r as u32 * columns + c as u32).collect()
             };

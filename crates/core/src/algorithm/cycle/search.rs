@@ -23,10 +23,11 @@ type Neighbours = Vec<Vec<u32>>;
 pub fn search(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
     let all = neighbours(fabric);
     let paired = both_ways(&all);
+    let direct = !fabric.has_switches();
     match among(&paired, true, true) {
-        Ok(ranks) => Ok(Cycle { ranks: fastest(fabric, system, &paired, ranks), both_ways: true }),
+        Ok(ranks) => Ok(Cycle { ranks: fastest(fabric, system, &paired, ranks), both_ways: true, direct }),
         Err(why) if paired == all => Err(why),
-        Err(_) => Ok(Cycle { ranks: among(&all, false, true)?, both_ways: false }),
+        Err(_) => Ok(Cycle { ranks: among(&all, false, true)?, both_ways: false, direct }),
     }
 }
 
@@ -74,14 +75,16 @@ fn fastest(fabric: &Fabric, system: &System, near: &Neighbours, mut ranks: Vec<u
         let rate = rates.entry((link.from, link.to)).or_default();
         *rate = rate.saturating_add(system.rate_of(link).0);
     }
-    // Without switches, ranks are nodes.
-    let rate = |a: u32, b: u32| rates[&(a, b)].min(rates[&(b, a)]);
+    let rate = |a: u32, b: u32| {
+        let (a, b) = (fabric.node_of_rank(a), fabric.node_of_rank(b));
+        rates[&(a, b)].min(rates[&(b, a)])
+    };
     let slowest = |ranks: &[u32]| {
         let next = ranks.iter().cycle().skip(1);
         ranks.iter().zip(next).map(|(&a, &b)| rate(a, b)).min().unwrap_or(0)
     };
     let mut levels: Vec<u64> =
-        rates.iter().map(|(&(a, b), _)| if a < b && rates.contains_key(&(b, a)) { rate(a, b) } else { 0 }).collect();
+        rates.iter().map(|(&(a, b), &there)| rates.get(&(b, a)).map_or(0, |&back| there.min(back))).collect();
     levels.sort_unstable();
     levels.dedup();
     let (mut from, mut to) = (levels.partition_point(|&level| level <= slowest(&ranks)), levels.len());
@@ -291,7 +294,7 @@ mod tests {
 
     fn find(fabric: &Fabric) -> Result<Cycle, String> {
         let found = search(fabric, &System::preset("generic").unwrap());
-        if let Ok(Cycle { ranks, both_ways }) = &found {
+        if let Ok(Cycle { ranks, both_ways, .. }) = &found {
             let mut sorted = ranks.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (0..fabric.ranks() as u32).collect::<Vec<_>>(), "{}", fabric.name);

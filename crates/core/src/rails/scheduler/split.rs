@@ -2,9 +2,10 @@
 
 use super::Scheduler;
 use crate::collective::Kind;
-use crate::rails::advise::levels;
+use crate::fabric::Dimension;
+use crate::fabric::split::levels;
 use crate::rails::plan::{Order, Path, Plan, StageTable};
-use crate::rails::topology::{Dimension, Topology};
+use crate::rails::topology::Topology;
 use std::cmp::Reverse;
 
 /// Follows the split of bytes that keeps the dimensions busy for the least time ([`levels`]). Every chunk, in an
@@ -20,8 +21,9 @@ impl Scheduler for Split {
             (1.0 - 1.0 / dimension.size as f64) / table.whole(number).busy_ps.max(1) as f64
         };
         let rates: Vec<f64> = topology.dimensions.iter().enumerate().map(rate).collect();
+        let sizes: Vec<u64> = topology.dimensions.iter().map(|dimension| dimension.size).collect();
         let (mut level, mut share) = (vec![0; count], vec![0.0; count]);
-        for (depth, (set, time)) in levels(topology, &rates).into_iter().enumerate() {
+        for (depth, (set, time)) in levels(&sizes, &rates).into_iter().enumerate() {
             for number in (0..count).filter(|number| set >> number & 1 == 1) {
                 (level[number], share[number]) = (depth, time);
             }

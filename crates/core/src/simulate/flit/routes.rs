@@ -6,7 +6,7 @@
 //! layers, each for some of the routes (LASH; Skeie, Lysne and Theiss, IPDPS 2002). If all have one,
 //! channels are alike, and a deadlock is reported when it happens.
 
-use crate::fabric::{GridKind, LinkId, NodeId, Shape};
+use crate::fabric::{DimensionShape, LinkId, NodeId};
 use crate::noc::{Hop, Packet, Routing};
 use crate::simulate::plan::Plan;
 use std::collections::{HashMap, HashSet};
@@ -64,20 +64,25 @@ impl<'a> SourceRoutes<'a> {
         taken == count
     }
 
-    /// On a torus, a second class from the dateline between the last and the first node of a
-    /// dimension on, until the packet leaves that dimension.
+    /// On a product with rings, a second class from the dateline between the last and the first node of a
+    /// ring on, until the packet leaves that dimension.
     fn datelines(&self) -> Option<Self> {
-        let Shape::Grid(grid) = &self.plan.fabric.shape else { return None };
-        if grid.kind != GridKind::Torus {
+        let fabric = self.plan.fabric;
+        let product = fabric.product()?;
+        let is_ring = |dimension: usize| product.dimensions[dimension].shape == DimensionShape::Ring;
+        if !(0..product.dimensions.len()).any(is_ring) {
             return None;
         }
+        let (positions, coordinates) = (product.positions(fabric.nodes.len()), &product.coordinates);
         let across = |link: LinkId| -> (Option<usize>, bool) {
-            let link = self.plan.fabric.link(link);
-            let (from, to) = (grid.coords(link.from), grid.coords(link.to));
-            let dimension = (0..from.len()).find(|&d| from[d] != to[d]);
-            (dimension, dimension.is_some_and(|d| from[d].abs_diff(to[d]) > 1))
+            let link = fabric.link(link);
+            let ends = positions[link.from as usize].zip(positions[link.to as usize]);
+            let Some((from, to)) = ends else { return (None, false) };
+            let dimension = coordinates.differ(from, to);
+            let apart = |d| coordinates.of(from, d).abs_diff(coordinates.of(to, d));
+            (dimension, dimension.is_some_and(|d| is_ring(d) && apart(d) > 1))
         };
-        let links: Vec<(Option<usize>, bool)> = (0..self.plan.fabric.links.len() as LinkId).map(across).collect();
+        let links: Vec<(Option<usize>, bool)> = (0..fabric.links.len() as LinkId).map(across).collect();
         let mut class = vec![0; self.plan.hops.len()];
         for job in &self.plan.jobs {
             let (mut along, mut crossed) = (None, false);
