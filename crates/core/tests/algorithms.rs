@@ -8,7 +8,6 @@ use antiphon_core::algorithm;
 use antiphon_core::bound::{lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
-use std::collections::BTreeSet;
 use antiphon_core::execute::{check_by_execution, check_by_threads};
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
 use antiphon_core::schedule::Schedule;
@@ -18,6 +17,7 @@ use antiphon_core::units::Rate;
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
 use random_fabric::random_fabric;
+use std::collections::BTreeSet;
 
 /// Most flits times links of what is timed in flits too: milliseconds.
 const FLIT_HOPS: u64 = 40_000;

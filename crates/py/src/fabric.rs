@@ -25,6 +25,13 @@ impl Fabric {
     }
 }
 
+/// Ranks of a group, as text or as a list.
+#[derive(FromPyObject)]
+enum Ranks {
+    Text(String),
+    List(Vec<u32>),
+}
+
 #[pymethods]
 impl Fabric {
     #[new]
@@ -65,6 +72,32 @@ impl Fabric {
         self.0.ranks()
     }
 
+    fn group(&self, py: Python<'_>, ranks: Ranks) -> PyResult<Self> {
+        let whole = &self.0;
+        let view = run(py, || {
+            let ranks = match ranks {
+                Ranks::Text(text) => fabric::parse_group(whole, &text)?,
+                Ranks::List(ranks) => ranks,
+            };
+            whole.group(&ranks)
+        })?;
+        Ok(Fabric(Arc::new(view.fabric)))
+    }
+
+    fn groups(&self, py: Python<'_>, which: &str) -> PyResult<Vec<Self>> {
+        let whole = &self.0;
+        let views = run(py, || {
+            let groups = fabric::Groups::parse(whole, which)?.groups;
+            groups.iter().map(|ranks| whole.group(ranks)).collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(views.into_iter().map(|view| Fabric(Arc::new(view.fabric))).collect())
+    }
+
+    #[getter]
+    fn members(&self) -> Option<Vec<u32>> {
+        self.0.members().map(<[u32]>::to_vec)
+    }
+
     #[getter]
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let nodes = &self.0.nodes;
@@ -99,6 +132,10 @@ impl Fabric {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (class, fabric) = (slf.get_type(), &slf.get().0);
+        if let Some(group) = &fabric.group {
+            let whole = Bound::new(slf.py(), Fabric(Arc::new(group.whole.clone())))?;
+            return Ok((whole.getattr("group")?, PyTuple::new(slf.py(), [group.ranks.clone()])?));
+        }
         match fabric.shape {
             fabric::Shape::Graph => {
                 let arguments = PyTuple::new(slf.py(), [fabric.to_json(), fabric.name.clone()])?;

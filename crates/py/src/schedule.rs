@@ -147,7 +147,9 @@ impl Schedule {
         let mut rows = vec![];
         for (rank, of_rank) in (0u32..).zip(&program.ranks) {
             for (stream, of_stream) in (0u32..).zip(&of_rank.streams) {
-                rows.extend(of_stream.instructions.iter().map(|instruction| (rank, stream, of_stream.peer, instruction)));
+                rows.extend(
+                    of_stream.instructions.iter().map(|instruction| (rank, stream, of_stream.peer, instruction)),
+                );
             }
         }
         let transfer = |row: &(u32, u32, u32, &Instruction)| &self.0.transfers[row.3.transfer as usize];

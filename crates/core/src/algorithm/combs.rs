@@ -63,7 +63,8 @@ impl Algorithm for Combs {
             let trees = planted[..count].to_vec();
             match packing.square_mesh() {
                 Some(n) if alike && count == combs.len() => {
-                    let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, &places, comb, tree)).collect();
+                    let steps =
+                        combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, &places, comb, tree)).collect();
                     Table::new(request.fabric, trees, steps, n + 1)
                 }
                 _ => Table::listed(&flit_times, trees),

@@ -7,6 +7,7 @@ mod dbtree;
 mod direct;
 mod forest;
 mod halving_doubling;
+mod hierarchical;
 mod multitree;
 mod overlapped_tree;
 mod packing;
@@ -55,7 +56,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 13] = [
+pub const ALL: [&dyn Algorithm; 14] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -67,6 +68,7 @@ pub const ALL: [&dyn Algorithm; 13] = [
     &forest::Forest,
     &overlapped_tree::OverlappedTree,
     &halving_doubling::HalvingDoubling,
+    &hierarchical::Hierarchical,
     &direct::Direct,
     &bruck::Bruck,
 ];

@@ -19,12 +19,13 @@ use crate::error::{Code, Error, Result};
 use crate::units::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 pub use link::Link;
 pub use product::{Coordinates, Dimension, DimensionShape, Product};
 pub use route::Router;
 pub use spec::{PRESETS, Preset};
-pub use view::{Groups, View, parse_group};
+pub use view::{Group, Groups, View, listed, parse_group};
 
 /// Index of a node in [`Fabric::nodes`].
 pub type NodeId = u32;
@@ -94,6 +95,8 @@ pub struct Fabric {
     pub nodes: Vec<Node>,
     /// Directed links.
     pub links: Vec<Link>,
+    /// What it is a group of, if it is one.
+    pub group: Option<Arc<Group>>,
     out: Vec<Vec<LinkId>>,
     rank_nodes: Vec<NodeId>,
 }
@@ -156,7 +159,7 @@ impl Fabric {
                 return wrong(Code::BadFile, "the product's positions are not the nodes that have ranks".into());
             }
         }
-        let fabric = Fabric { name, shape, nodes, links, out, rank_nodes };
+        let fabric = Fabric { name, shape, nodes, links, group: None, out, rank_nodes };
         fabric.check_connected()?;
         Ok(fabric)
     }
@@ -200,6 +203,11 @@ impl Fabric {
 
     fn rank_of(&self, node: NodeId) -> u32 {
         self.nodes[node as usize].rank.unwrap_or(0)
+    }
+
+    /// Ranks of the whole fabric that this group of it consists of, in order; `None` if it is no group.
+    pub fn members(&self) -> Option<&[u32]> {
+        self.group.as_ref().map(|group| &group.ranks[..])
     }
 
     /// Number of ranks.

@@ -6,6 +6,7 @@ use super::dgx1v::dgx1v;
 use super::file;
 use super::grid::grid;
 use super::switch::switch;
+use super::view::parse_group;
 use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Shape, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{Picos, Rate, clip, parse_decimal, parse_time};
@@ -62,6 +63,11 @@ impl Fabric {
         if spec.len() > MAX_SPEC {
             let message = format!("fabric '{}' has more than {MAX_SPEC} characters", clip(spec));
             return Err(Error::new(Code::BadSpec, format!("{message}; use file:PATH instead")));
+        }
+        // A path may hold brackets, but does not end with one.
+        if let Some((whole, ranks)) = spec.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
+            let whole = Fabric::parse(whole)?;
+            return Ok(whole.group(&parse_group(&whole, ranks)?)?.fabric);
         }
         let mut items = spec.split(',').peekable();
         let head = items.next().unwrap_or_default();

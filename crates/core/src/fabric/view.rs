@@ -5,6 +5,7 @@ use super::{Fabric, Link, LinkId, NodeId, Product, Shape};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::clip;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Most bytes in a file of groups.
 pub const MAX_GROUPS_BYTES: u64 = 1 << 20;
@@ -40,6 +41,15 @@ impl View {
     }
 }
 
+/// The way back from a group to the fabric that it is part of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// The whole fabric.
+    pub whole: Fabric,
+    /// For every rank of the group, its rank in the whole.
+    pub ranks: Vec<u32>,
+}
+
 impl Fabric {
     /// The part of this fabric in which only `ranks` take part, in this order: all nodes and links are there. A box of a
     /// product ([`super::Product::part`]) is a product. It is named after this fabric, with the ranks in brackets.
@@ -56,12 +66,16 @@ impl Fabric {
             _ => Shape::Graph,
         };
         let name = format!("{}[{}]", self.name, listed(ranks));
-        View::new(Fabric { name, ..self.clone() }, shape, ranks.to_vec(), |_| true)
+        let mut view = View::new(Fabric { name, ..self.clone() }, shape, ranks.to_vec(), |_| true)?;
+        if !all {
+            view.fabric.group = Some(Arc::new(Group { whole: self.clone(), ranks: ranks.to_vec() }));
+        }
+        Ok(view)
     }
 }
 
 /// Ranks as [`parse_group`] reads them: `0-3,8,9`.
-fn listed(ranks: &[u32]) -> String {
+pub fn listed(ranks: &[u32]) -> String {
     let runs = ranks.chunk_by(|one, next| one + 1 == *next);
     let text = runs.map(|run| match run {
         [first, _, .., last] => format!("{first}-{last}"),
@@ -138,7 +152,9 @@ impl Groups {
         let groups = match text.strip_prefix("dimension=") {
             Some(number) => dimension(fabric, number),
             None if text == "rows" || text == "columns" => match fabric.product() {
-                Some(product) if product.dimensions.len() == 2 => Ok(along(fabric, product, usize::from(text == "rows"))),
+                Some(product) if product.dimensions.len() == 2 => {
+                    Ok(along(fabric, product, usize::from(text == "rows")))
+                }
                 _ => Err(not_applicable(fabric, "is no product of two dimensions")),
             },
             None => read(text),
@@ -189,8 +205,9 @@ fn read(path: &str) -> Result<Vec<Vec<u32>>> {
         let known = "known: rows, columns, dimension=K, or a JSON file such as [[0, 1], [2, 3]]";
         Error::new(error.code, format!("{}{hint}; {known}", error.message))
     })?;
-    serde_json::from_str(&text)
-        .map_err(|error| Error::new(Code::BadFile, format!("{error}; write lists of ranks, for example [[0, 1], [2, 3]]")))
+    serde_json::from_str(&text).map_err(|error| {
+        Error::new(Code::BadFile, format!("{error}; write lists of ranks, for example [[0, 1], [2, 3]]"))
+    })
 }
 
 fn not_applicable(fabric: &Fabric, why: &str) -> Error {

@@ -47,6 +47,10 @@ pub(super) fn messages(shape: DimensionShape, size: u32, basic: Basic, pieces: u
     let mut list = match (shape, basic) {
         (DimensionShape::Ring, Basic::Exchange) => ring_exchange(size, pieces),
         (DimensionShape::Ring, _) => ring(size, basic),
+        (DimensionShape::Line, Basic::Reduce) => line(size, pieces),
+        (DimensionShape::Line, Basic::Gather) => {
+            line(size, pieces).into_iter().map(|message| back(size, message)).collect()
+        }
         (DimensionShape::Switch, Basic::Reduce) => halving(size, pieces),
         (DimensionShape::Switch, Basic::Gather) => doubling(size, pieces),
         _ => direct(shape, size, basic, pieces),
@@ -72,6 +76,32 @@ fn ring(size: u32, basic: Basic) -> Vec<Message> {
         list.push(Message { step, from, to, direction, pieces, blocks: owner..owner + 1, source: from });
     }
     list
+}
+
+/// Each block comes to its owner from both ends, gathering contributions on the way, the farthest first: every link
+/// carries a block a step.
+fn line(size: u32, pieces: u32) -> Vec<Message> {
+    let mut list = Vec::new();
+    for owner in 0..size {
+        let message = |step, from, to, direction| Message {
+            step,
+            from,
+            to,
+            direction,
+            pieces: 0..pieces,
+            blocks: owner..owner + 1,
+            source: from,
+        };
+        list.extend((0..owner).map(|from| message(from + size - 1 - owner, from, from + 1, 0)));
+        list.extend((owner + 1..size).map(|from| message(size - 1 - from + owner, from, from - 1, 1)));
+    }
+    list
+}
+
+/// A message of [`line`] the other way, with time reversed.
+fn back(size: u32, message: Message) -> Message {
+    let Message { step, from, to, direction, .. } = message;
+    Message { step: size - 2 - step, from: to, to: from, direction: 1 - direction, source: to, ..message }
 }
 
 /// Blocks go the shorter way, hop by hop, the farthest first; if both ways are equal, half of the pieces go
@@ -148,7 +178,9 @@ mod tests {
     #[test]
     fn counts() {
         for shape in [DimensionShape::Ring, DimensionShape::Clique, DimensionShape::Switch] {
-            for size in (2..=9).chain([16]).filter(|size| shape != DimensionShape::Switch || u32::is_power_of_two(*size)) {
+            for size in
+                (2..=9).chain([16]).filter(|size| shape != DimensionShape::Switch || u32::is_power_of_two(*size))
+            {
                 for basic in [Basic::Reduce, Basic::Gather, Basic::Exchange] {
                     let list = messages(shape, size, basic, 2);
                     for npu in 0..size {
@@ -158,6 +190,20 @@ mod tests {
                         assert_eq!(sent as u64, 2 * blocks(shape, size.into(), basic), "{shape:?} {size} {basic:?}");
                     }
                 }
+            }
+        }
+    }
+    /// On a line every link carries a block a step, and ends are not as others are.
+    #[test]
+    fn lines() {
+        for size in 2..=9 {
+            for basic in [Basic::Reduce, Basic::Gather] {
+                let list = messages(DimensionShape::Line, size, basic, 1);
+                let each = count(DimensionShape::Line, size.into(), basic);
+                assert_eq!(list.len() as u64, u64::from(size) * each);
+                assert!(list.iter().all(|message| message.step < size - 1 && message.from.abs_diff(message.to) == 1));
+                let links: std::collections::HashSet<_> = list.iter().map(|m| (m.step, m.from, m.to)).collect();
+                assert_eq!(links.len(), list.len());
             }
         }
     }

@@ -1,19 +1,30 @@
-//! The expanded fabric of a topology: every NPU, switch and link by itself.
+//! The expanded fabric of a topology: every NPU, switch and link by itself; and any fabric that is a product as one.
 
-use super::topology::Topology;
-use crate::error::Result;
+use super::topology::{MAX_DIMENSIONS, Topology};
+use crate::error::{Code, Error, Result};
 use crate::fabric::rails::{ports, rails};
-use crate::fabric::{Coordinates, DimensionShape, Fabric, LinkId};
+use crate::fabric::{Coordinates, Dimension, DimensionShape, Fabric, LinkId, NodeId, Product};
+use crate::system::System;
+use crate::units::Rate;
+
+/// No link: beyond the end of a line.
+const NONE: LinkId = LinkId::MAX;
 
 /// A topology with a node for every NPU and switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expansion {
     /// What was expanded.
     pub topology: Topology,
-    /// Its product of dimensions, the first fastest; the ranks are the NPUs.
+    /// Its NPUs are those of the topology.
     pub fabric: Fabric,
-    /// First link of each dimension, whose links are numbered by NPU, then by port.
-    first: Vec<LinkId>,
+    product: Product,
+    /// The rank of every NPU.
+    ranks: Vec<u32>,
+    /// By dimension and NPU the links to its neighbours: up and down on lines and rings, by distance in cliques, to the
+    /// switch and from it.
+    ports: Vec<Vec<LinkId>>,
+    /// The dimension of every link.
+    dimension_of: Vec<u8>,
 }
 
 impl Expansion {
@@ -23,37 +34,143 @@ impl Expansion {
     /// As [`rails`].
     pub fn new(topology: &Topology) -> Result<Expansion> {
         let fabric = rails(&topology.name, &topology.dimensions)?;
-        let (mut first, mut next) = (Vec::new(), 0);
-        for dimension in &topology.dimensions {
-            first.push(next);
+        let mut next = 0;
+        let mut ports = |dimension| {
+            let first = next;
             next += (topology.npus() * ports(dimension)) as LinkId;
+            (first..next).collect()
+        };
+        let ports = topology.dimensions.iter().map(&mut ports).collect();
+        let product = fabric.product().expect("rails are a product").clone();
+        Ok(Expansion::of_parts(topology.clone(), fabric, product, ports))
+    }
+
+    /// A fabric that is a product, with the rates that its links have on `system`: in every dimension the slowest
+    /// counts. What an NPU can send into a line is the rate of one link, since those at the ends have no other.
+    /// O(nodes * links of a node).
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] for other fabrics, and those of more than eight dimensions.
+    pub fn of(fabric: &Fabric, system: &System) -> Result<Expansion> {
+        let refuse = |why: String| Err(Error::new(Code::NotApplicable, why));
+        let Some(product) = fabric.product().map(Product::without_ones) else {
+            return refuse("it is no intact product of dimensions".into());
+        };
+        if product.dimensions.len() > MAX_DIMENSIONS {
+            let count = product.dimensions.len();
+            return refuse(format!("it has {count} dimensions; at most {MAX_DIMENSIONS} are scheduled"));
         }
-        Ok(Expansion { topology: topology.clone(), fabric, first })
+        let (mut dimensions, mut all) = (vec![], vec![]);
+        for (number, dimension) in product.dimensions.iter().enumerate() {
+            let (shape, ports) = ports_along(fabric, &product, number);
+            if shape == DimensionShape::Switch && !dimension.size.is_power_of_two() {
+                return refuse(format!(
+                    "halving-doubling on a switch needs a power of two of ranks, not {}",
+                    dimension.size
+                ));
+            }
+            let links = || ports.iter().filter(|&&link| link != NONE).map(|&link| fabric.link(link));
+            let rate = links().map(|link| system.rate_of(link).0).min().unwrap_or(1);
+            let latency = links().map(|link| system.latency_of(link)).max().unwrap_or(0);
+            let (ways, hops) = match shape {
+                DimensionShape::Line => (1, 1),
+                DimensionShape::Ring => (2, 1),
+                DimensionShape::Clique => (dimension.size - 1, 1),
+                DimensionShape::Switch => (1, 2),
+            };
+            dimensions.push(Dimension {
+                shape,
+                size: dimension.size,
+                rate: Some(Rate(rate.saturating_mul(ways))),
+                latency: Some(latency.saturating_mul(hops).saturating_add(system.hand_off_ps)),
+            });
+            all.push(ports);
+        }
+        let topology = Topology { name: fabric.name.clone(), dimensions };
+        Ok(Expansion::of_parts(topology, fabric.clone(), product, all))
+    }
+
+    fn of_parts(topology: Topology, fabric: Fabric, product: Product, ports: Vec<Vec<LinkId>>) -> Expansion {
+        let mut dimension_of = vec![0; fabric.links.len()];
+        for (number, ports) in (0..).zip(&ports) {
+            ports.iter().filter(|&&link| link != NONE).for_each(|&link| dimension_of[link as usize] = number);
+        }
+        Expansion { ranks: product.ranks(&fabric), topology, fabric, product, ports, dimension_of }
     }
 
     /// Where NPUs are.
     pub(super) fn coordinates(&self) -> &Coordinates {
-        &self.fabric.product().expect("an expansion is a product").coordinates
+        &self.product.coordinates
     }
 
-    /// Links from an NPU to another of its group along a dimension; on a ring to a neighbour, by its
+    /// The rank of an NPU.
+    pub(super) fn rank(&self, npu: u32) -> u32 {
+        self.ranks[npu as usize]
+    }
+
+    /// Links from an NPU to another of its group along a dimension; on a line or ring to a neighbour, by its
     /// link of `direction`, 0 upwards and 1 downwards.
     pub(super) fn route(&self, dimension: usize, from: u32, to: u32, direction: u32) -> Vec<LinkId> {
         let of = |npu| self.coordinates().of(npu, dimension);
         let size = self.coordinates().sizes()[dimension];
         let along = &self.topology.dimensions[dimension];
-        let first = |npu: u32| self.first[dimension] + npu * ports(along) as u32;
+        let port =
+            |npu: u32, number: u32| self.ports[dimension][npu as usize * ports(along) as usize + number as usize];
         match along.shape {
-            DimensionShape::Line | DimensionShape::Ring => vec![first(from) + direction],
-            DimensionShape::Clique => vec![first(from) + (of(to) + size - of(from)) % size - 1],
-            DimensionShape::Switch => vec![first(from), first(to) + 1],
+            DimensionShape::Line | DimensionShape::Ring => vec![port(from, direction)],
+            DimensionShape::Clique => vec![port(from, (of(to) + size - of(from)) % size - 1)],
+            DimensionShape::Switch => vec![port(from, 0), port(to, 1)],
         }
     }
 
     /// The dimension of each link, from 0.
     pub fn dimension_of(&self, link: LinkId) -> usize {
-        self.first.partition_point(|&first| first <= link) - 1
+        self.dimension_of[link as usize].into()
     }
+}
+
+/// The links of every NPU along a dimension, and how they join its NPUs: a ring of two with one link each way is a clique.
+fn ports_along(fabric: &Fabric, product: &Product, number: usize) -> (DimensionShape, Vec<LinkId>) {
+    let (coordinates, size) = (&product.coordinates, product.coordinates.sizes()[number]);
+    let node = |npu: u32| product.nodes[npu as usize];
+    let between = |from: NodeId, to: NodeId| {
+        let links = fabric.out_links(from).iter().copied();
+        links.filter(move |&link| fabric.link(link).to == to)
+    };
+    let peer = |npu: u32, offset: u32| coordinates.with(npu, number, (coordinates.of(npu, number) + offset) % size);
+    let shape = match product.dimensions[number].shape {
+        DimensionShape::Ring | DimensionShape::Line if size == 2 && between(node(0), node(peer(0, 1))).count() == 1 => {
+            DimensionShape::Clique
+        }
+        shape => shape,
+    };
+    let mut ports = vec![];
+    for npu in 0..coordinates.count() {
+        let (at, own) = (coordinates.of(npu, number), node(npu));
+        let to = |offset: u32| between(own, node(peer(npu, offset)));
+        match shape {
+            DimensionShape::Line => {
+                ports.push(if at + 1 < size { to(1).next().unwrap_or(NONE) } else { NONE });
+                ports.push(if at > 0 { to(size - 1).next().unwrap_or(NONE) } else { NONE });
+            }
+            // In a ring of two the last of the links between them goes down.
+            DimensionShape::Ring => {
+                ports.extend([to(1).next().unwrap_or(NONE), to(size - 1).last().unwrap_or(NONE)]);
+            }
+            DimensionShape::Clique => ports.extend((1..size).map(|offset| to(offset).next().unwrap_or(NONE))),
+            DimensionShape::Switch => {
+                let other = node(peer(npu, 1));
+                let switches = fabric.out_links(own).iter().copied().filter(|&up| {
+                    let middle = fabric.link(up).to;
+                    fabric.nodes[middle as usize].rank.is_none() && between(middle, other).next().is_some()
+                });
+                let up = switches.clone().next();
+                let down = up.and_then(|up| between(fabric.link(up).to, own).next());
+                ports.extend([up.unwrap_or(NONE), down.unwrap_or(NONE)]);
+            }
+        }
+    }
+    (shape, ports)
 }
 
 #[cfg(test)]

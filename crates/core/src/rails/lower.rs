@@ -15,6 +15,7 @@ use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
 use crate::units::Picos;
+use crate::watch::Watch;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -41,6 +42,14 @@ const MAX_LANES: u64 = 1 << 22;
 /// [`Code::NotApplicable`] if switches are to reduce by themselves, [`Code::BadSpec`] if plan, run and
 /// topology do not belong together, [`Code::BadSize`] for no slices, [`Code::TooLarge`] past the limits of a schedule.
 pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Result<Schedule> {
+    lower_watched(expansion, plan, run, slices, Watch::default())
+}
+
+/// [`lower`], reporting to `watch`.
+///
+/// # Errors
+/// As [`lower`]; [`Code::Interrupted`].
+pub fn lower_watched(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32, watch: Watch) -> Result<Schedule> {
     if !(1..=MAX_SLICES).contains(&slices) {
         return Err(Error::new(Code::BadSize, format!("{slices} slices: expected 1 to {MAX_SLICES}")));
     }
@@ -50,7 +59,7 @@ pub fn lower(expansion: &Expansion, plan: &Plan, run: &Run, slices: u32) -> Resu
     }
     let stages = stages(expansion, plan)?;
     check_size(expansion, plan, &stages, slices)?;
-    let mut lowering = Lowering::new(expansion, plan, stages, slices);
+    let mut lowering = Lowering::new(expansion, plan, stages, slices, watch);
     for moment in lowering.moments(run)? {
         lowering.add(&moment)?;
     }
@@ -126,9 +135,10 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>, slices: u32) -> Self {
+    fn new(expansion: &'a Expansion, plan: &Plan, stages: Vec<Vec<Stage>>, slices: u32, watch: Watch<'a>) -> Self {
         let name = format!("rails:chunks={}", plan.orders.len());
-        let mut builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
+        let builder = Builder::new(name, &expansion.fabric, Collective::new(plan.kind), plan.bytes);
+        let mut builder = builder.watched(watch);
         builder.phase(plan.kind.name(), false);
         let (coordinates, pieces) = (expansion.coordinates(), pieces(expansion));
         let npus = coordinates.count();
@@ -137,8 +147,9 @@ impl<'a> Lowering<'a> {
             let layout = Layout::new(expansion, plan, slices, chunk, builder.schedule.lanes.len() as LaneId);
             let dimensions = expansion.topology.dimensions.len();
             for at in layout.lanes() {
-                let owner = coordinates.position(&at[..dimensions]);
-                let source = if plan.kind == Kind::AllToAll { coordinates.position(&at[dimensions + 2..]) } else { owner };
+                let rank = |at: &[u32]| expansion.rank(coordinates.position(at));
+                let owner = rank(&at[..dimensions]);
+                let source = if plan.kind == Kind::AllToAll { rank(&at[dimensions + 2..]) } else { owner };
                 let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
                 let parts = (slices * pieces) as usize;
                 let part = chunk * parts + (at[dimensions + 1] * pieces + at[dimensions]) as usize;
@@ -222,7 +233,8 @@ impl<'a> Lowering<'a> {
                 let route = self.expansion.route(number, from, to, message.direction);
                 for (lane, lanes) in (0..self.slices).flat_map(carried) {
                     let id = self.builder.schedule.transfers.len();
-                    self.builder.send_via(op, from, to, lane..lane + lanes, self.step, route.clone())?;
+                    let [sender, receiver] = [from, to].map(|npu| self.expansion.rank(npu));
+                    self.builder.send_via(op, sender, receiver, lane..lane + lanes, self.step, &route[..])?;
                     self.received[chunk][to as usize].push(id as TransferId);
                     // What follows on the link waits too.
                     if self.used[route[0] as usize].replace(moment.turn) != Some(moment.turn) {

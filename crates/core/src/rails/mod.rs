@@ -20,7 +20,7 @@ pub mod topology;
 
 pub use engine::{Queue, Run, run};
 pub use fabric::Expansion;
-pub use lower::lower;
+pub use lower::{lower, lower_watched};
 pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
 pub use symmetry::{SymmetryProof, prove_by_symmetry};

@@ -62,6 +62,7 @@ impl<'a> Builder<'a> {
                 collective,
                 bytes,
                 ranks: fabric.ranks() as u32,
+                group: fabric.members().unwrap_or_default().to_vec(),
                 excluded: vec![],
                 placement: vec![],
                 bundled_links: vec![],

@@ -2,7 +2,7 @@
 
 use super::{Dependency, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, MAX_RANKS};
+use crate::fabric::{Fabric, MAX_RANKS, listed};
 use crate::units::clip;
 
 impl Schedule {
@@ -14,6 +14,12 @@ impl Schedule {
     pub fn check(&self, fabric: &Fabric) -> Result<()> {
         self.check_alone()?;
         let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}")));
+        if self.group != fabric.members().unwrap_or_default() {
+            let name =
+                |ranks: &[u32]| if ranks.is_empty() { "all ranks".into() } else { format!("ranks {}", listed(ranks)) };
+            let (own, given) = (name(&self.group), name(fabric.members().unwrap_or_default()));
+            return bad(format!("it is for {own}, not for {given} of the fabric; choose its group of ranks"));
+        }
         if self.ranks as usize != fabric.ranks() {
             return bad(format!("it is for {} ranks, the fabric has {}", self.ranks, fabric.ranks()));
         }
@@ -45,6 +51,9 @@ impl Schedule {
         }
         if self.bytes == 0 || self.bytes > crate::units::MAX_BYTES {
             return bad(format!("bytes is {}, expected 1 to 1 PiB", self.bytes));
+        }
+        if !self.group.is_empty() && self.group.len() != self.ranks as usize {
+            return bad(format!("group must name a rank of the fabric for each of {} ranks", self.ranks));
         }
         if !self.placement.is_empty() && self.placement.len() != self.ranks as usize {
             return bad(format!("placement must name a node for each of {} ranks", self.ranks));

@@ -135,8 +135,11 @@ pub struct Schedule {
     pub collective: Collective,
     /// Full buffer size.
     pub bytes: Bytes,
-    /// Number of ranks of the fabric.
+    /// Number of ranks, those of a group if there is one.
     pub ranks: u32,
+    /// Rank in the whole fabric of every rank, if it is for a group; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<u32>,
     /// Ranks that contribute nothing and need no result; they may still forward and add.
     #[serde(default)]
     pub excluded: Vec<u32>,

@@ -89,6 +89,7 @@ impl TryFrom<Schedule1> for Schedule {
             collective: old.collective,
             bytes: old.bytes,
             ranks: old.ranks,
+            group: vec![],
             excluded: old.excluded,
             placement: old.placement,
             bundled_links: old.bundled_links,
