@@ -91,6 +91,25 @@ class Fabric:
         """A fabric from a GraphML file (needs networkx), read as in ``from_networkx``."""
     def to_json(self) -> str:
         """The fabric as JSON that ``from_json`` reads back."""
+    def group(self, ranks: str | Sequence[int]) -> Fabric:
+        """The part in which only these ranks take part, renumbered from 0 in this order; all other nodes forward.
+
+        ``ranks`` may be text, ``0,1,8,9`` or ``0-3,8-11``. The same as the specification with the ranks in brackets,
+        ``mesh:8x8[0-3,8-11]``. A box of a product of dimensions (part of a mesh, a row of a torus) is a product.
+
+        Raises:
+            AntiphonError: ``bad-spec`` for ranks that do not exist or are there twice, and for fewer than two.
+        """
+    def groups(self, which: str) -> list[Fabric]:
+        """Groups that share no rank: ``rows`` or ``columns`` of two dimensions, ``dimension=K`` (from 0, in the order of
+        the sizes), or the path of a JSON file with lists of ranks.
+
+        Raises:
+            AntiphonError: ``not-applicable``, ``bad-spec``, ``bad-file`` or ``too-large``.
+        """
+    @property
+    def members(self) -> list[int] | None:
+        """Of a group, the ranks of the whole fabric that its ranks are; None for a whole fabric."""
     @property
     def name(self) -> str:
         """The specification it was made from."""

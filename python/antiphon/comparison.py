@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -327,12 +328,13 @@ def split_specs(texts: Sequence[str]) -> list[str]:
 
     >>> split_specs(["ring,tto:chunk=96KiB,barrier=no", "direct"])
     ['ring', 'tto:chunk=96KiB,barrier=no', 'direct']
-    >>> split_specs(["mesh:8x8,slow=2-3:0.5,dead=5,ring:4"])
-    ['mesh:8x8,slow=2-3:0.5,dead=5', 'ring:4']
+    >>> split_specs(["mesh:8x8,slow=2-3:0.5,dead=5,ring:4,mesh:2x4[0,1,4,5]"])
+    ['mesh:8x8,slow=2-3:0.5,dead=5', 'ring:4', 'mesh:2x4[0,1,4,5]']
     """
     specs: list[str] = []
     for text in texts:
-        for index, part in enumerate(text.split(",")):
+        # Not at those within brackets, which are ranks of a group.
+        for index, part in enumerate(re.split(r",(?![^\[\]]*\])", text)):
             if index > 0 and "=" in part.partition(":")[0]:
                 specs[-1] += f",{part}"
             else:

@@ -65,6 +65,7 @@ class Training(ByValue):
 
     model: str
     fabric: str
+    group: list[int] | None
     algorithm: str
     system: System
     fidelity: str
@@ -155,6 +156,7 @@ class Training(ByValue):
         return {
             "model": self.model,
             "fabric": self.fabric,
+            "group": self.group,
             "algorithm": self.algorithm,
             "system": self.system.name,
             "fidelity": self.fidelity,
@@ -347,6 +349,7 @@ def train(
     return Training(
         model=work.name,
         fabric=network.name,
+        group=fabric.members if isinstance(fabric, Fabric) else None,
         algorithm=algorithm,
         system=system,
         fidelity=network.fidelity,

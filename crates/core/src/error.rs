@@ -78,28 +78,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// The known name nearest to `given` by edit distance, phrased as a hint; empty if nothing is near.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let given: Vec<char> = given.chars().take(64).collect();
-    let best = known.into_iter().map(|name| (edit_distance(&given, &name.chars().collect::<Vec<_>>()), name)).min();
+    let given: String = given.chars().take(64).collect();
+    let best = known.into_iter().map(|name| (strsim::levenshtein(&given, name), name)).min();
     match best {
         Some((distance, name)) if distance <= 1 + name.len() / 3 => {
             format!("; did you mean '{name}'?")
         }
         _ => String::new(),
     }
-}
-
-fn edit_distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.groups import Outcome, each_group, groups_option
+from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
@@ -57,7 +57,7 @@ def compare(
     An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
     """
     specs = split_specs(algorithms) if algorithms else None
-    _one_file("--report", report, groups)
+    one_file("--report", report, groups)
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
 
         def work(network: antiphon.Fabric) -> Outcome:
@@ -243,7 +243,7 @@ def show(
     as_json: bool,
 ) -> None:
     """Print the figures of a schedule that need no simulation."""
-    _one_file("--schedule-json", path, groups)
+    one_file("--schedule-json", path, groups)
     with written_whole(path, ".json") if path is not None else nullcontext() as file:
 
         def work(network: antiphon.Fabric) -> Outcome:
@@ -295,11 +295,6 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
     ):
         table.add_row(label, value)
     open_console().print(table)
-
-
-def _one_file(option: str, path: str | None, groups: str | None) -> None:
-    if path is not None and groups is not None:
-        raise click.UsageError(f"{option} is for one group: give --group instead of --groups")
 
 
 def _built(

@@ -16,26 +16,33 @@ from antiphon.terminal import open_console, print_json
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def group_option(function: F) -> F:
-    """One group of ranks."""
-    option = click.option(
-        "--group", metavar="RANKS", help="Only these ranks take part, others forward: 0,1,8,9 or 0-3,8-11."
-    )
-    return option(function)
-
-
 def groups_option(function: F) -> F:
     """One group of ranks, or several."""
-    option = click.option(
-        "--groups", metavar="rows|columns|dimension=K|FILE", help="Each of these groups by itself, one after the other."
-    )
-    return group_option(option(function))
+    for option in (
+        click.option("--groups", metavar="rows|columns|dimension=K|FILE", help="Each of these groups, by itself."),
+        click.option("--group", metavar="RANKS", help="Only these ranks take part, others forward: 0,1,8,9 or 0-3,8-11."),
+    ):
+        function = option(function)
+    return function
 
 
-def grouped(spec: str, group: str | None) -> antiphon.Fabric:
-    """The fabric of a specification, or a group of it."""
-    fabric = read_fabric(spec)
-    return fabric if group is None else fabric.group(group)
+def chosen(fabric: antiphon.Fabric, group: str | None, groups: str | None) -> list[antiphon.Fabric]:
+    """A fabric, a group of it or several.
+
+    Raises:
+        AntiphonError: for ranks or groups that it does not have.
+    """
+    if group is not None and groups is not None:
+        raise click.UsageError("give either --group or --groups")
+    if groups is not None:
+        return fabric.groups(groups)
+    return [fabric if group is None else fabric.group(group)]
+
+
+def one_file(option: str, path: str | None, groups: str | None) -> None:
+    """Refuses an option that writes a file about one group where there are several."""
+    if path is not None and groups is not None:
+        raise click.UsageError(f"{option} is for one group: give --group instead of --groups")
 
 
 @dataclass(frozen=True)
@@ -60,25 +67,18 @@ def each_group(
     Raises:
         AntiphonError: the first failure, when everything has been printed.
     """
-    if group is not None and groups is not None:
-        raise click.UsageError("give either --group or --groups")
-    if groups is None:
-        outcomes = [work(grouped(spec, group))]
-        if as_json:
-            print_json(command, outcomes[0].document)
-        else:
-            outcomes[0].show()
-    else:
-        fabric = read_fabric(spec)
-        outcomes = []
-        for part in fabric.groups(groups):
-            outcomes.append(work(part))
-            if not as_json:
+    fabric = read_fabric(spec)
+    outcomes = []
+    for part in chosen(fabric, group, groups):
+        outcomes.append(work(part))
+        if not as_json:
+            if groups is not None:
                 open_console().rule(part.name, align="left")
-                outcomes[-1].show()
-        if as_json:
-            documents = [outcome.document for outcome in outcomes]
-            print_json(command, {"fabric": fabric.name, "groups": documents})
+            outcomes[-1].show()
+    if as_json and groups is not None:
+        print_json(command, {"fabric": fabric.name, "groups": [outcome.document for outcome in outcomes]})
+    elif as_json:
+        print_json(command, outcomes[0].document)
     for outcome in outcomes:
         if outcome.failure is not None:
             raise outcome.failure

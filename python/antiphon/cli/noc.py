@@ -10,9 +10,11 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
+from antiphon.cli.groups import Outcome, each_group, groups_option
 from antiphon.cli.options import FABRIC, JSON, F, Sectioned, SectionedOption, completing
 from antiphon.errors import AntiphonError
-from antiphon.terminal import open_console, print_json, print_noc, progress_bar
+from antiphon.saturation import Saturation
+from antiphon.terminal import open_console, print_noc, progress_bar
 
 
 def network_options(function: F) -> F:
@@ -85,38 +87,48 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
     help="Find the largest stable rate instead, to 1 %.",
 )
 @network_options
+@groups_option
 @JSON
-def noc(fabric: str, traffic: str, rates: tuple[str, ...], saturation: bool, as_json: bool, **parameters: Any) -> None:
+def noc(
+    fabric: str,
+    traffic: str,
+    rates: tuple[str, ...],
+    saturation: bool,
+    group: str | None,
+    groups: str | None,
+    as_json: bool,
+    **parameters: Any,
+) -> None:
     """Time the flit-level network alone, under synthetic traffic (docs/noc.md).
 
     Routers have virtual channels and credits; delays are in cycles.
     """
     if saturation and rates:
         raise click.UsageError("give either --rate or --saturation")
-    network = antiphon.Fabric(fabric)
-    with progress_bar() as progress:
-        if saturation:
-            found = antiphon.noc_saturation(network, traffic, progress=partial(progress, "saturation"), **parameters)
-            runs = [found.stable]
-        else:
+
+    def work(network: antiphon.Fabric) -> Outcome:
+        head = {"group": network.members}
+        with progress_bar() as progress:
+            if saturation:
+                found = antiphon.noc_saturation(network, traffic, progress=partial(progress, "saturation"), **parameters)
+                return Outcome(found.to_dict() | head, partial(_print_saturation, found))
             runs = [
                 antiphon.noc(network, traffic, rate, progress=partial(progress, f"rate {rate:g}"), **parameters)
                 for rate in _rates(rates or ("0.1",))
             ]
-    if as_json:
-        if saturation:
-            print_json("noc", found.to_dict())
-        elif len(runs) == 1:
-            print_json("noc", runs[0].to_dict())
-        else:
-            document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
-            print_json("noc", document)
-        return
-    print_noc(runs)
-    if saturation:
-        least = found.unstable_rate
-        above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
-        open_console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
+        if len(runs) == 1:
+            return Outcome(runs[0].to_dict() | head, partial(print_noc, runs))
+        document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
+        return Outcome(document | head, partial(print_noc, runs))
+
+    each_group("noc", fabric, group, groups, as_json, work)
+
+
+def _print_saturation(found: Saturation) -> None:
+    print_noc([found.stable])
+    least = found.unstable_rate
+    above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
+    open_console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")
 
 
 def _rates(texts: Sequence[str]) -> list[float]:

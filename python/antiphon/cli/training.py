@@ -9,6 +9,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
+from antiphon.cli.groups import chosen, groups_option
 from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
 from antiphon.comparison import REFUSALS, known_names, split_specs
 from antiphon.errors import AntiphonError
@@ -72,6 +73,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 )
 @click.option("--against", multiple=True, metavar="A,B,...", help="Algorithms to compare with. Repeatable.")
 @fidelity_option("alpha-beta, packet or flit.")
+@groups_option
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
 @JSON
 def train(
@@ -81,6 +83,8 @@ def train(
     system: str,
     dataset: int,
     against: tuple[str, ...],
+    group: str | None,
+    groups: str | None,
     report: str | None,
     as_json: bool,
     **parameters: Any,
@@ -92,7 +96,8 @@ def train(
     (antiphon rails); ALGORITHM is then a scheduler.
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
-    single = len(models) == len(fabrics) == 1
+    networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
+    single = len(models) == len(networks) == 1
     mixed, options = len({spec.startswith(RAILS) for spec in fabrics}) > 1, parameters
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
         results: list[tuple[Training, list[Training]]] = []
@@ -102,11 +107,9 @@ def train(
             baselines = split_specs(against) if against else []
             for name in models:
                 work = antiphon.workload(name)
-                for spec in fabrics:
-                    # On rails there is nothing to read twice.
-                    network = spec if spec.startswith(RAILS) else read_fabric(spec, fabric)
+                for network in networks:
                     if mixed:  # Each option is for one kind.
-                        options = parameters | {"exchange" if spec.startswith(RAILS) else "chunks": None}
+                        options = parameters | {"exchange" if isinstance(network, str) else "chunks": None}
                     runs: dict[str, Training] = {}
                     for each in [algorithm, *baselines]:
                         try:
@@ -118,7 +121,8 @@ def train(
                             if error.code not in REFUSALS or (single and each == algorithm):
                                 raise
                             why = {"reason": error.message, "code": error.code}
-                            refused.append({"model": work.name, "fabric": spec, "algorithm": each, **why})
+                            name = network if isinstance(network, str) else network.name
+                            refused.append({"model": work.name, "fabric": name, "algorithm": each, **why})
                     if algorithm in runs:
                         results.append((runs[algorithm], [runs[each] for each in baselines if each in runs]))
         if not results:
@@ -139,6 +143,17 @@ def train(
     else:
         runs_of = [training.to_dict(others) for training, others in results]
         print_json("train", {"runs": runs_of, "refused": refused})
+
+
+def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> list[str | antiphon.Fabric]:
+    """What one of the fabrics ``whole`` stands for: rails, itself, a group of it or several."""
+    if spec.startswith(RAILS):
+        # There is nothing to read twice.
+        if group is not None or groups is not None:
+            raise AntiphonError(f"{spec}: groups are of fabrics; name the dimensions that take part", "not-applicable")
+        return [spec]
+    fabric = read_fabric(spec, whole)
+    return list(chosen(fabric, group, groups))
 
 
 @main.command()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 
 import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
+from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, system_option
 from antiphon.comparison import split_specs
 from antiphon.files import written_whole
-from antiphon.terminal import json_text, open_console, print_json, print_tuning, progress_bar
+from antiphon.terminal import json_text, open_console, print_tuning, progress_bar
 from antiphon.tuning import size_range
 
 
@@ -29,6 +31,7 @@ from antiphon.tuning import size_range
 @click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
 @click.option("--all-ranks", is_flag=True, help="Leave out algorithms that exclude ranks.")
 @fidelity_option("alpha-beta, packet or flit.")
+@groups_option
 @click.option("--out", metavar="OUT.json", help="Also write the selection table.")
 @JSON
 def tune(
@@ -39,22 +42,33 @@ def tune(
     algorithms: tuple[str, ...],
     all_ranks: bool,
     fidelity: str,
+    group: str | None,
+    groups: str | None,
     out: str | None,
     as_json: bool,
 ) -> None:
     """Find the best algorithm and chunk size for every buffer size, and where they change."""
     specs = split_specs(algorithms) if algorithms else None
+    one_file("--out", out, groups)
     with written_whole(out, ".json") if out is not None else nullcontext() as file:
-        network = read_fabric(fabric)
-        with progress_bar() as progress:
-            tuning = antiphon.tune(
-                network, collective, size_range(sizes), specs, system, fidelity, all_ranks=all_ranks, progress=progress
-            )
-        if file is not None:
-            file.write(json_text("tune", tuning.to_dict()) + "\n")
-    if as_json:
-        print_json("tune", tuning.to_dict())
-    else:
-        print_tuning(tuning)
-        if out is not None:
-            open_console().print(f"Selection table: {out}", style="dim")
+
+        def work(network: antiphon.Fabric) -> Outcome:
+            with progress_bar() as progress:
+                tuning = antiphon.tune(
+                    network,
+                    collective,
+                    size_range(sizes),
+                    specs,
+                    system,
+                    fidelity,
+                    all_ranks=all_ranks,
+                    progress=progress,
+                )
+            document = tuning.to_dict() | {"group": network.members}
+            if file is not None:
+                file.write(json_text("tune", document) + "\n")
+            return Outcome(document, partial(print_tuning, tuning))
+
+        each_group("tune", fabric, group, groups, as_json, work)
+    if out is not None and not as_json:
+        open_console().print(f"Selection table: {out}", style="dim")

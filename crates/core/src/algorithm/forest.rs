@@ -12,6 +12,7 @@ use crate::bound::{Edge, parallel_links, strength_of, symmetric_edges};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::Schedule;
+use num_integer::gcd;
 
 /// See the module.
 pub struct Forest;
@@ -97,10 +98,6 @@ fn packings(ranks: usize, edges: &[Edge], links: &[[Vec<u128>; 2]], most: usize)
         }
     }
     packings
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

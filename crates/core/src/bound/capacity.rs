@@ -3,6 +3,7 @@
 use crate::fabric::Fabric;
 use crate::system::System;
 use crate::units::Picos;
+use num_integer::gcd;
 
 /// Largest common denominator of rates kept exactly; together with [`MAX_EXACT_CAPACITY`] it keeps every product inside
 /// 128 bits.
@@ -116,10 +117,6 @@ fn in_largest_unit(mut links: Vec<u128>, picos: u128) -> Capacities {
     let common = links.iter().fold(0, |divisor, &link| gcd(divisor, link));
     links.iter_mut().for_each(|link| *link /= common);
     Capacities { links, unit: (common, picos) }
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

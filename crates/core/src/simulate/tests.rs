@@ -29,6 +29,7 @@ fn exact_times_of_waits() {
     let done =
         |list: &[(Op, u32, u32, u32)], start: &[(usize, Dependency)], apply: &[(usize, Dependency)], fidelity| {
             let mut schedule = transfers(&line, 8192, list);
+            schedule.transfers.iter_mut().for_each(|transfer| transfer.start_after.clear());
             start.iter().for_each(|&(id, other)| schedule.transfers[id].start_after.push(other));
             apply.iter().for_each(|&(id, other)| schedule.transfers[id].apply_after.push(other));
             let result = simulate(&line, &schedule, &tto(), fidelity, &mut |_| true).unwrap();

@@ -4,6 +4,7 @@ use super::text;
 use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Schedule, TransferId};
+use num_integer::{ExtendedGcd, Integer};
 
 /// The slots in which one transfer uses one link: `start + k * stride` for `k < count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +93,7 @@ fn meeting(a: &Use, b: &Use) -> Option<u128> {
         return None;
     }
     let (stride, other) = (a.stride as i128, b.stride as i128);
-    let (gcd, inverse) = bezout(stride, other);
+    let ExtendedGcd { gcd, x: inverse, .. } = stride.extended_gcd(&other);
     let distance = b.start as i128 - a.start as i128;
     if distance % gcd != 0 {
         return None;
@@ -102,17 +103,6 @@ fn meeting(a: &Use, b: &Use) -> Option<u128> {
     let period = stride / gcd * other;
     let slot = low + (a.start as i128 + k * stride - low).rem_euclid(period);
     (slot <= high).then_some(slot as u128)
-}
-
-/// gcd(a, b), and x with a * x = gcd (mod b).
-fn bezout(a: i128, b: i128) -> (i128, i128) {
-    let (mut r, mut next_r, mut x, mut next_x) = (a, b, 1, 0);
-    while next_r != 0 {
-        let quotient = r / next_r;
-        (r, next_r) = (next_r, r - quotient * next_r);
-        (x, next_x) = (next_x, x - quotient * next_x);
-    }
-    (r, x)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{LaneId, Op, Schedule, TransferId};
 use crate::watch::Watch;
+use fixedbitset::FixedBitSet;
 use std::collections::BTreeSet;
 
 /// What following the contributions showed.
@@ -77,13 +78,11 @@ struct Holdings<'a> {
     schedule: &'a Schedule,
     reduces: bool,
     takes_part: Vec<bool>,
-    /// 64-bit words in one set.
-    words: usize,
     /// Set of every rank, and what it is at the start of a lane.
-    sets: Vec<u64>,
-    initial: Vec<u64>,
+    sets: Vec<FixedBitSet>,
+    initial: Vec<FixedBitSet>,
     /// The complete set.
-    full: Vec<u64>,
+    full: FixedBitSet,
     /// Transfer that last wrote each rank's set, and the ranks written, so that a lane costs only
     /// what it touches.
     written_by: Vec<Option<TransferId>>,
@@ -95,20 +94,21 @@ impl<'a> Holdings<'a> {
         let ranks = schedule.ranks as usize;
         let reduces = schedule.collective.kind.reduces();
         let takes_part = participation(schedule);
-        let words = if reduces { ranks.div_ceil(64) } else { 1 };
-        let mut initial = vec![0; ranks * words];
-        let mut full = vec![u64::from(!reduces); words];
+        let bits = if reduces { ranks } else { 1 };
+        let mut initial = vec![FixedBitSet::with_capacity(bits); ranks];
+        let mut full = FixedBitSet::with_capacity(bits);
         if reduces {
             for rank in (0..ranks).filter(|&rank| takes_part[rank]) {
-                initial[rank * words + rank / 64] |= 1 << (rank % 64);
-                full[rank / 64] |= 1 << (rank % 64);
+                initial[rank].insert(rank);
+                full.insert(rank);
             }
+        } else {
+            full.insert(0);
         }
         Holdings {
             schedule,
             reduces,
             takes_part,
-            words,
             sets: initial.clone(),
             initial,
             full,
@@ -128,7 +128,7 @@ impl<'a> Holdings<'a> {
     fn start(&mut self, lane: usize) {
         if !self.reduces {
             let origin = self.origin(lane);
-            self.sets[origin as usize] = 1;
+            self.sets[origin as usize].insert(0);
             self.touched.push(origin);
         }
     }
@@ -136,18 +136,13 @@ impl<'a> Holdings<'a> {
     fn reset(&mut self) {
         for rank in self.touched.drain(..) {
             let rank = rank as usize;
-            let set = rank * self.words..(rank + 1) * self.words;
-            self.sets[set.clone()].copy_from_slice(&self.initial[set]);
+            self.sets[rank].clone_from(&self.initial[rank]);
             self.written_by[rank] = None;
         }
     }
 
-    fn set(&self, rank: u32) -> &[u64] {
-        &self.sets[rank as usize * self.words..(rank as usize + 1) * self.words]
-    }
-
     fn complete(&self, rank: u32) -> bool {
-        self.set(rank) == self.full
+        self.sets[rank as usize] == self.full
     }
 
     /// Ranks that must end with a lane.
@@ -167,7 +162,10 @@ impl<'a> Holdings<'a> {
     fn apply(&mut self, lane: usize, id: TransferId) -> Result<bool> {
         let schedule = self.schedule;
         let transfer = &schedule.transfers[id as usize];
-        let (from, to) = (transfer.from as usize * self.words, transfer.to as usize * self.words);
+        let [from, to] = self
+            .sets
+            .get_disjoint_mut([transfer.from as usize, transfer.to as usize])
+            .expect("ranks of a checked transfer are two");
         let fail = |rank: u32, what: String, other: String| {
             let (lane, moment) = (text::lane(schedule, lane), text::moment(schedule, id));
             text::not_proven(format!("rank {rank} {lane}: {what} in {moment} (transfer {id} {other})"))
@@ -177,33 +175,28 @@ impl<'a> Holdings<'a> {
             let what = format!("data is added to its own, but {kind} only copies,");
             return fail(transfer.to, what, format!("from rank {}", transfer.from));
         }
-        if !self.reduces && self.sets[from] == 0 {
+        if !self.reduces && from.is_clear() {
             return fail(transfer.from, "sends data it does not have".into(), format!("to rank {}", transfer.to));
         }
         self.written_by[transfer.to as usize] = Some(id);
         self.touched.push(transfer.to);
         if transfer.op == Op::Copy {
-            let repeats = self.set(transfer.from) == self.set(transfer.to);
-            self.sets.copy_within(from..from + self.words, to);
+            let repeats = from == to;
+            to.clone_from(from);
             return Ok(repeats);
         }
-        for word in 0..self.words {
-            let doubled = self.sets[from + word] & self.sets[to + word];
-            if doubled != 0 {
-                let rank = word as u32 * 64 + doubled.trailing_zeros();
-                let what = format!("contribution of rank {rank} is counted twice");
-                return fail(transfer.to, what, format!("from rank {}", transfer.from));
-            }
-            self.sets[to + word] |= self.sets[from + word];
+        if let Some(rank) = from.intersection(to).next() {
+            let what = format!("contribution of rank {rank} is counted twice");
+            return fail(transfer.to, what, format!("from rank {}", transfer.from));
         }
+        to.union_with(from);
         Ok(false)
     }
 
     /// What an incomplete rank ends without.
     fn shortfall(&self, lane: usize, rank: u32) -> String {
-        let set = self.set(rank);
         let missing: Vec<u32> = if self.reduces {
-            let holds = |other: u32| set[other as usize / 64] >> (other % 64) & 1 == 1;
+            let holds = |other: u32| self.sets[rank as usize].contains(other as usize);
             let all = 0..self.schedule.ranks;
             all.filter(|&other| self.takes_part[other as usize] && !holds(other)).collect()
         } else {
