@@ -93,8 +93,8 @@ struct Packing {
 const FINEST: u128 = 64;
 /// Above this all are too fast for what trees can send.
 const FASTEST: u128 = 1 << 26;
-/// Most combs by which unlike rates are approached, where each counts once for all its places.
-const MOST_ORDERS: usize = 64;
+/// Most parts by which shares of orders are approached.
+const MOST_PARTS: u64 = 32;
 
 impl Packing {
     fn new(product: &Product, system_rate: Rate) -> Packing {
@@ -157,7 +157,7 @@ impl Packing {
     /// With `e` edges of rate `c` on a line of `n` nodes, a tree in it loads each by `1 / w` on average, where
     /// `w = c e / (n - 1)`. Combs that start with dimension `i` load dimension `i + 1` in one of `n_i` lines and so on,
     /// so that loads are equal if the share is `w_i - w_h / n_h`, where `h` comes before `i` cyclically. Where that
-    /// is negative, dimensions take turns as [`split::orders`] says.
+    /// is negative, other orders take part too, in the shares of [`split::orders`].
     fn shares(&self) -> Vec<(Vec<usize>, u128)> {
         let dimensions = self.extents().len();
         let edges = |at: usize| {
@@ -179,8 +179,8 @@ impl Packing {
         let mut shares = shares.unwrap_or_else(|| {
             let (sizes, rates): (Vec<u64>, Vec<f64>) =
                 (0..dimensions).map(edges).map(|(edges, n)| (n as u64, edges as f64 / n as f64)).unzip();
-            let orders = split::orders(&sizes, &rates, MOST_ORDERS);
-            orders.into_iter().map(|(order, copies)| (order, copies.into())).collect()
+            let orders = split::whole_orders(&sizes, &rates, MOST_PARTS);
+            orders.into_iter().map(|(order, parts)| (order, parts.into())).collect()
         });
         shares.retain(|(_, share)| *share > 0);
         shares

@@ -36,36 +36,109 @@ pub fn levels(sizes: &[u64], rates: &[f64]) -> Vec<(usize, f64)> {
     levels
 }
 
-/// Orders of dimensions, with how often each is taken, whose mixture is near the split of [`levels`]: the busiest
-/// dimension has at most 0.1 % more than there, or as little as `most` orders allow. O(2^dimensions + most * dimensions).
-pub fn orders(sizes: &[u64], rates: &[f64], most: usize) -> Vec<(Vec<usize>, u64)> {
+/// Share of a buffer that a node sends over each dimension if it goes through them in an order.
+fn sent(sizes: &[u64], order: &[usize]) -> Vec<f64> {
+    let (mut sent, mut part) = (vec![0.0; sizes.len()], 1.0);
+    for &number in order {
+        sent[number] = part * (1.0 - 1.0 / sizes[number] as f64);
+        part /= sizes[number] as f64;
+    }
+    sent
+}
+
+/// Orders of dimensions, at most as many as dimensions, and shares of the data for each that together are the split of
+/// [`levels`]. O(2^dimensions * dimensions^2).
+///
+/// An order is taken for as much as leaves the rest a mixture of orders; at that point the dimensions of some set carry
+/// all they can, so that in the orders still to come they are before others. That is so first for the later levels.
+pub fn orders(sizes: &[u64], rates: &[f64]) -> Vec<(Vec<usize>, f64)> {
+    let inside = |set: usize, number: usize| set >> number & 1 == 1;
+    let sum = |values: &[f64], set| -> f64 {
+        values.iter().enumerate().filter(|&(number, _)| inside(set, number)).map(|(_, value)| value).sum()
+    };
     let levels = levels(sizes, rates);
-    let mut level = vec![(0, 0.0); sizes.len()];
-    for (depth, &(set, time)) in levels.iter().enumerate() {
-        (0..sizes.len()).filter(|number| set >> number & 1 == 1).for_each(|number| level[number] = (depth, time));
+    let mut rest = vec![0.0; sizes.len()];
+    // Dimensions of one go before those of the next.
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    for &(set, time) in levels.iter().rev() {
+        let block: Vec<usize> = (0..sizes.len()).filter(|&number| inside(set, number)).collect();
+        block.iter().for_each(|&number| rest[number] = rates[number] * time);
+        blocks.push(block);
     }
-    let best = levels.first().map_or(0.0, |&(_, time)| time);
-    let (mut sent, mut taken) = (vec![0.0; sizes.len()], Vec::<Vec<usize>>::new());
-    let mut nearest = (f64::INFINITY, 0);
-    while taken.len() < most && nearest.0 > best * 1.001 {
-        // In a level those first that are behind.
-        let ahead = |number: usize| sent[number] / rates[number] - taken.len() as f64 * level[number].1;
-        let mut order: Vec<usize> = (0..sizes.len()).collect();
-        order.sort_by(|&a, &b| level[b].0.cmp(&level[a].0).then(ahead(a).total_cmp(&ahead(b))));
-        let mut part = 1.0;
-        for &number in &order {
-            sent[number] += part * (1.0 - 1.0 / sizes[number] as f64);
-            part /= sizes[number] as f64;
+    let (mut left, mut orders) = (1.0, Vec::new());
+    loop {
+        let order = blocks.concat();
+        let by_order = sent(sizes, &order);
+        // How much of the rest may go in this order, and the set that then carries all it can.
+        let (mut most, mut full) = (1.0, None);
+        for set in 1..1usize << sizes.len() {
+            let all = sent_first(sizes, set);
+            let (room, of_rest) = (all - sum(&by_order, set), (all - sum(&rest, set)).max(0.0));
+            if room > TOLERANCE && of_rest / room < most - TOLERANCE {
+                (most, full) = (of_rest / room, Some(set));
+            }
         }
-        taken.push(order);
-        let busiest = sent.iter().zip(rates).map(|(sent, rate)| sent / rate).fold(0.0, f64::max);
-        if busiest / (taken.len() as f64) < nearest.0 {
-            nearest = (busiest / taken.len() as f64, taken.len());
+        // What is left of rounding is no order of its own.
+        let Some(full) = full.filter(|_| most < 1.0 - ROUNDING) else {
+            orders.push((order, left));
+            return orders;
+        };
+        if most > ROUNDING {
+            orders.push((order, left * most));
+        }
+        for (rest, sent) in rest.iter_mut().zip(by_order) {
+            *rest = (*rest - most * sent) / (1.0 - most);
+        }
+        left *= 1.0 - most;
+        let split = |block: Vec<usize>| -> [Vec<usize>; 2] {
+            let (first, later) = block.into_iter().partition(|&number| inside(full, number));
+            [first, later]
+        };
+        blocks = blocks.into_iter().flat_map(split).filter(|block| !block.is_empty()).collect();
+    }
+}
+
+/// Numbers within this of each other are equal.
+const TOLERANCE: f64 = 1e-9;
+/// Shares below this are none.
+const ROUNDING: f64 = 1e-7;
+
+/// `parts` whole parts divided as `shares`, which add up to 1.
+fn divide(shares: &[f64], parts: u64) -> Vec<u64> {
+    let exact: Vec<f64> = shares.iter().map(|share| share * parts as f64).collect();
+    let mut whole: Vec<u64> = exact.iter().map(|share| (share + TOLERANCE) as u64).collect();
+    let mut largest: Vec<usize> = (0..shares.len()).collect();
+    largest.sort_by(|&a, &b| (exact[b] - whole[b] as f64).total_cmp(&(exact[a] - whole[a] as f64)));
+    let missing = parts.saturating_sub(whole.iter().sum());
+    largest.iter().take(missing as usize).for_each(|&at| whole[at] += 1);
+    whole
+}
+
+/// [`orders`] with whole numbers, together at most `most`, for shares: the fewest with which the busiest dimension
+/// carries at most 0.5 % more, or those with which it carries least.
+pub fn whole_orders(sizes: &[u64], rates: &[f64], most: u64) -> Vec<(Vec<usize>, u64)> {
+    let (orders, shares): (Vec<Vec<usize>>, Vec<f64>) = orders(sizes, rates).into_iter().unzip();
+    let busiest = |parts: &[u64]| {
+        let mut load = vec![0.0; sizes.len()];
+        for (order, &parts) in orders.iter().zip(parts) {
+            let sent = sent(sizes, order);
+            load.iter_mut().zip(&sent).zip(rates).for_each(|((load, sent), rate)| *load += sent * parts as f64 / rate);
+        }
+        load.into_iter().fold(0.0, f64::max) / parts.iter().sum::<u64>() as f64
+    };
+    let least = levels(sizes, rates).first().map_or(0.0, |&(_, time)| time);
+    let mut best = (f64::INFINITY, Vec::new());
+    for parts in 1..=most {
+        let whole = divide(&shares, parts);
+        let time = busiest(&whole);
+        if time < best.0 {
+            best = (time, whole);
+        }
+        if best.0 <= 1.005 * least {
+            break;
         }
     }
-    taken.truncate(nearest.1);
-    taken.sort();
-    taken.chunk_by(|one, next| one == next).map(|same| (same[0].clone(), same.len() as u64)).collect()
+    orders.into_iter().zip(best.1).filter(|(_, parts)| *parts > 0).collect()
 }
 
 #[cfg(test)]
@@ -73,40 +146,42 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn busiest(sizes: &[u64], rates: &[f64], orders: &[(Vec<usize>, u64)]) -> f64 {
-        let (mut sent, mut count) = (vec![0.0; sizes.len()], 0.0);
-        for (order, copies) in orders {
-            let mut part = *copies as f64;
-            count += part;
-            for &number in order {
-                sent[number] += part * (1.0 - 1.0 / sizes[number] as f64);
-                part /= sizes[number] as f64;
-            }
-        }
-        sent.iter().zip(rates).map(|(sent, rate)| sent / rate / count).fold(0.0, f64::max)
-    }
-
     #[test]
     fn a_fast_dimension_comes_first() {
+        let sizes = [4, 4, 4];
         // Eight times as fast as either other: too fast for what can go over it.
-        let found = orders(&[4, 4, 4], &[8.0, 1.0, 1.0], 64);
-        assert_eq!(found, [(vec![0, 1, 2], 1), (vec![0, 2, 1], 1)]);
-        assert_eq!(levels(&[4, 4, 4], &[8.0, 1.0, 1.0])[0].0, 0b110);
-        // Between: neither order of the circle does by itself.
-        let between = [5.3, 1.0, 1.0];
-        let bound = levels(&[4, 4, 4], &between)[0];
-        assert_eq!(bound.0, 0b111);
-        assert!(busiest(&[4, 4, 4], &between, &orders(&[4, 4, 4], &between, 64)) <= 1.005 * bound.1);
+        assert_eq!(levels(&sizes, &[8.0, 1.0, 1.0])[0].0, 0b110);
+        assert_eq!(orders(&sizes, &[8.0, 1.0, 1.0]), [(vec![0, 1, 2], 0.5), (vec![0, 2, 1], 0.5)]);
+        assert_eq!(whole_orders(&sizes, &[8.0, 1.0, 1.0], 64), [(vec![0, 1, 2], 1), (vec![0, 2, 1], 1)]);
+        // Between: dimensions in a circle, whichever way, do not reach it.
+        let between = orders(&sizes, &[5.3, 1.0, 1.0]);
+        assert_eq!(between.iter().map(|(order, _)| &order[..]).collect::<Vec<_>>(), [[0, 1, 2], [0, 2, 1], [2, 0, 1]]);
+        assert_eq!(levels(&sizes, &[5.3, 1.0, 1.0])[0].0, 0b111);
+        assert_eq!(divide(&[0.5, 0.3, 0.2], 7), [4, 2, 1]);
     }
 
     proptest! {
         #[test]
-        fn few_orders_are_near_the_bound(dimensions in prop::collection::vec((2u64..9, 1u32..40), 1..5)) {
+        fn orders_make_the_split(dimensions in prop::collection::vec((2u64..9, 1u32..40), 1..6)) {
             let sizes: Vec<u64> = dimensions.iter().map(|(size, _)| *size).collect();
             let rates: Vec<f64> = dimensions.iter().map(|(_, rate)| f64::from(*rate)).collect();
-            let bound = levels(&sizes, &rates)[0].1;
-            let reached = busiest(&sizes, &rates, &orders(&sizes, &rates, 64));
-            prop_assert!((bound * (1.0 - 1e-9)..1.02 * bound).contains(&reached), "{reached} {bound}");
+            let orders = orders(&sizes, &rates);
+            prop_assert!(orders.len() <= sizes.len());
+            let all: f64 = orders.iter().map(|(_, share)| share).sum();
+            prop_assert!((all - 1.0).abs() < 1e-6, "{all}");
+            for (set, time) in levels(&sizes, &rates) {
+                for number in (0..sizes.len()).filter(|number| set >> number & 1 == 1) {
+                    let carried: f64 = orders.iter().map(|(order, share)| share * sent(&sizes, order)[number]).sum();
+                    prop_assert!((carried - rates[number] * time).abs() < 1e-6, "{carried} {}", rates[number] * time);
+                }
+            }
+            let (mut busiest, whole) = (0f64, whole_orders(&sizes, &rates, 64));
+            let parts = whole.iter().map(|(_, parts)| *parts).sum::<u64>() as f64;
+            for (number, rate) in rates.iter().enumerate() {
+                let carried: f64 = whole.iter().map(|(order, parts)| *parts as f64 * sent(&sizes, order)[number]).sum();
+                busiest = busiest.max(carried / parts / rate);
+            }
+            prop_assert!(busiest <= 1.05 * levels(&sizes, &rates)[0].1);
         }
     }
 }
