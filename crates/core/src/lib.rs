@@ -12,6 +12,7 @@ pub mod error;
 pub mod fabric;
 pub mod noc;
 pub mod options;
+pub mod parameter;
 pub mod rails;
 pub mod schedule;
 pub mod simulate;

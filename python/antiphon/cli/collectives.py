@@ -42,7 +42,7 @@ def compare(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     algorithms: tuple[str, ...],
     fidelity: str,
     report: str | None,
@@ -85,7 +85,7 @@ def simulate(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     fidelity: str,
     as_json: bool,
 ) -> None:
@@ -113,7 +113,7 @@ def verify(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     path: str | None,
     as_json: bool,
 ) -> None:
@@ -160,13 +160,13 @@ def verify(
 @FABRIC
 @problem
 @JSON
-def bound(fabric: str, collective: str, root: int, size: str, system: str, as_json: bool) -> None:
+def bound(fabric: str, collective: str, root: int, size: str, system: antiphon.System, as_json: bool) -> None:
     """Print how fast any schedule could be."""
     network = read_fabric(fabric)
     lower = antiphon.lower_bound(network, collective, size, system, root)
     total = antiphon.parse_bytes(size)
     if as_json:
-        document = {"fabric": network.name, "collective": collective, "bytes": total, "system": system}
+        document = {"fabric": network.name, "collective": collective, "bytes": total, "system": system.name}
         print_json("bound", document | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)})
         return
     table = Table(
@@ -179,7 +179,7 @@ def bound(fabric: str, collective: str, root: int, size: str, system: str, as_js
         text = "not applicable" if value is None else format_time(value)
         table.add_row(name, text + (" (binding)" if binding else ""), style="bold" if binding else "")
     console = open_console()
-    console.print(f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}")
+    console.print(f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system.name}")
     console.print(table)
 
 
@@ -195,7 +195,7 @@ def show(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     path: str | None,
     as_json: bool,
 ) -> None:
@@ -244,7 +244,7 @@ def show(
 
 
 def _built(
-    fabric: antiphon.Fabric, algorithm: str, collective: str, size: str, system: str, root: int
+    fabric: antiphon.Fabric, algorithm: str, collective: str, size: str, system: antiphon.System, root: int
 ) -> antiphon.Schedule:
     with progress_bar() as progress:
         building = partial(progress, f"{algorithm} (building)")

@@ -9,6 +9,7 @@ use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::GridKind;
+use crate::options::Opt;
 use crate::schedule::{Issue, Schedule, TransferId};
 
 /// See the module.
@@ -17,9 +18,10 @@ pub struct Ring2d;
 const INFO: Info = Info {
     name: "ring-2d",
     summary: "rings along both dimensions at once, half the data each way",
-    options: &[(
+    options: &[Opt::choice(
         "dependencies",
-        "complete (default) or published (the artifact's partial ones: a data race, for reproduction)",
+        &["complete", "published"],
+        "what a rank waits for; published: the artifact's partial ones, a data race, for reproduction",
     )],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -47,7 +49,7 @@ impl Algorithm for Ring2d {
         let Some((grid, (rows, columns))) = request.fabric.grid().and_then(|g| Some((g, g.rows_columns()?))) else {
             return request.refuse("it needs an intact two-dimensional grid");
         };
-        let published = request.options.choice("dependencies", &["complete", "published"])? == "published";
+        let published = request.options.choice("dependencies") == "published";
         let wraps = grid.kind != GridKind::Mesh;
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();

@@ -8,6 +8,7 @@
 use super::{Algorithm, Info, Request, cycle, half, path};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
+use crate::options::Opt;
 use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
@@ -17,8 +18,16 @@ const INFO: Info = Info {
     name: "ring-bi-odd",
     summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
     options: &[
-        ("excluded", "corner (complete) or centre (the artifact's incomplete variant, for reproduction)"),
-        ("interfaces", "per-link (default) or shared (both directions queue in the same ones, as in the artifact)"),
+        Opt::choice(
+            "excluded",
+            &["corner", "centre"],
+            "rank that is left out; centre: the artifact's incomplete variant, for reproduction",
+        ),
+        Opt::choice(
+            "interfaces",
+            &["per-link", "shared"],
+            "where both directions queue; shared: in the same ones, as in the artifact",
+        ),
     ],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",
     collectives: &[Kind::AllReduce],
@@ -30,7 +39,7 @@ impl Algorithm for RingBiOdd {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let centre = request.options.choice("excluded", &["corner", "centre"])? == "centre";
+        let centre = request.options.choice("excluded") == "centre";
         let shape =
             request.fabric.grid().filter(|g| g.kind == crate::fabric::GridKind::Mesh).and_then(|g| g.rows_columns());
         let Some((rows, columns)) = shape else {
@@ -54,7 +63,7 @@ impl Algorithm for RingBiOdd {
         };
         let slots = ring.len();
         let mut builder = request.builder();
-        builder.schedule.issue = match request.options.choice("interfaces", &["per-link", "shared"])? {
+        builder.schedule.issue = match request.options.choice("interfaces") {
             "shared" => Issue::StrictSteps,
             _ => Issue::Links,
         };

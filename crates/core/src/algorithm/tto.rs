@@ -7,6 +7,10 @@ use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::fabric::GridKind;
+use crate::options::{
+    Default::{Derived, Fixed},
+    Opt,
+};
 use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
 
 /// See the module.
@@ -16,9 +20,9 @@ const INFO: Info = Info {
     name: "tto",
     summary: "three disjoint trees with overlapped chunks; one corner is excluded from training",
     options: &[
-        ("chunk", "bytes of one chunk over the three trees (default 96KiB)"),
-        ("excluded", "rank of the excluded corner (default bottom-left)"),
-        ("barrier", "yes (default): no chiplet gathers before all roots have reduced everything; or no"),
+        Opt::bytes("chunk", Fixed("96KiB"), "one chunk over the three trees"),
+        Opt::rank("excluded", Derived("the bottom-left one"), "rank of the excluded corner"),
+        Opt::flag("barrier", Fixed("yes"), "chiplets gather only after all roots have reduced everything"),
     ],
     source: "TTO (HPCA 2024) section V, Algorithm 2",
     collectives: &[Kind::AllReduce],
@@ -78,7 +82,7 @@ impl Algorithm for Tto {
         let Some((rows, columns)) = shape else {
             return request.refuse("it needs an intact two-dimensional mesh with both sides at least 2");
         };
-        let barrier = request.options.choice("barrier", &["yes", "no"])? == "yes";
+        let barrier = request.options.flag("barrier");
         let excluded = request.options.rank("excluded", request.ranks())?.unwrap_or((rows - 1) * columns);
         let (r, c) = (excluded / columns, excluded % columns);
         if (r != 0 && r != rows - 1) || (c != 0 && c != columns - 1) {
@@ -94,7 +98,7 @@ impl Algorithm for Tto {
             row * columns + column
         };
         // Whole elements for each tree, so that no chunk is empty.
-        let chunk = request.options.bytes("chunk", 96 << 10)?.min(request.bytes).next_multiple_of(12);
+        let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(12);
         let chunks = request.bytes.div_ceil(chunk);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;

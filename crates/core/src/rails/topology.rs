@@ -1,7 +1,7 @@
 //! Dimensions, their presets and their specifications.
 
 use crate::error::{Code, Error, Result, nearest};
-use crate::system::Choice;
+use crate::parameter::Choice;
 use crate::units::{Picos, Rate, clip, parse_time};
 
 /// Most dimensions of a topology.
