@@ -153,6 +153,8 @@ def test_options_are_declared() -> None:
     mesh = Fabric("mesh:4x4")
     for name, known in options.items():
         for each in known.values():
+            assert each.meaning[0].isupper()
+            assert each.meaning.endswith(".")
             # What holds by default may be given, and changes nothing.
             if " " not in each.default:
                 for fabric in (mesh, Fabric("mesh:3x3"), Fabric("bigraph:2x2")):

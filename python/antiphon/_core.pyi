@@ -216,7 +216,7 @@ class System:
         """Network interfaces of a rank."""
     @property
     def interface_assignment(self) -> str:
-        """Which of them takes a message."""
+        """Which interface takes a message: the lowest free, the next free in turn, that of the receiver's number."""
     @property
     def interface_depth_packets(self) -> int:
         """Packets that queue in one interface before it pushes back."""
@@ -270,7 +270,7 @@ class System:
         """Allocations in one cycle."""
     @property
     def router_output_queue_flits(self) -> float:
-        """Flits that may wait between crossbar and link."""
+        """Flits that may wait between crossbar and link; inf: any number."""
     @property
     def router_hand_off_ns(self) -> float:
         """From the arrival of a message's last flit at its interface to the start of what waited for it."""

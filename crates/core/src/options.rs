@@ -170,3 +170,51 @@ pub fn parse_options(
     }
     Ok(given)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Opt] = &[
+        Opt::bytes("chunk", Default::Fixed("96KiB"), "One chunk.").at_least(4),
+        Opt::choice("mapping", &["linear", "hdrm"], "Where ranks are."),
+        Opt::flag("barrier", Default::Fixed("yes"), "Whether there is one."),
+        Opt::rank("excluded", Default::Derived("the last"), "Who is left out."),
+        Opt::count("trees", 1, 2, Default::Derived("the faster"), "How many."),
+    ];
+
+    #[test]
+    fn defaults_hold_unless_options_are_given() {
+        let options = Options::parse("tto", "", KNOWN).unwrap();
+        assert_eq!(
+            (options.bytes("chunk"), options.choice("mapping"), options.flag("barrier")),
+            (98_304, "linear", true)
+        );
+        assert_eq!((options.given("trees"), options.rank("excluded", 4)), (None, Ok(None)));
+        let options = Options::parse("tto", "trees=2,barrier=no,mapping=hdrm,excluded=3,chunk=1kB", KNOWN).unwrap();
+        assert_eq!((options.bytes("chunk"), options.choice("mapping"), options.flag("barrier")), (1000, "hdrm", false));
+        assert_eq!((options.count("trees"), options.rank("excluded", 4)), (2, Ok(Some(3))));
+        assert_eq!(options.rank("excluded", 3).unwrap_err().message, "tto: excluded=3 is no rank; ranks are 0 to 2");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, code, message) in [
+            ("chunk", Code::BadSpec, "tto: option 'chunk' is not of the form key=value"),
+            ("chunk=4,", Code::BadSpec, "tto: option '' is not of the form key=value"),
+            ("chunk=4,chunk=4", Code::BadSpec, "tto: option 'chunk' is given twice"),
+            ("chank=4", Code::UnknownName, "tto has no option 'chank'; did you mean 'chunk'?; known: chunk, mapping"),
+            ("chunk=3", Code::BadSize, "tto: chunk=3; expected a size from 4 B to 1PiB"),
+            ("chunk=x", Code::BadSize, "tto: chunk: size 'x'"),
+            ("trees=3", Code::BadSpec, "tto: trees=3; expected a whole number from 1 to 2"),
+            ("mapping=hdmr", Code::BadSpec, "tto: mapping=hdmr; did you mean 'hdrm'?; expected linear or hdrm"),
+            ("barrier=maybe", Code::BadSpec, "tto: barrier=maybe; expected yes or no"),
+            ("excluded=-1", Code::BadSpec, "tto: excluded=-1; expected a rank"),
+        ] {
+            let error = Options::parse("tto", text, KNOWN).err().unwrap();
+            assert_eq!(error.code, code, "{error}");
+            assert!(error.message.starts_with(message), "{error}");
+        }
+        assert!(parse_options("ring", "a=1", [].iter()).unwrap_err().message.ends_with("it has none"));
+    }
+}

@@ -20,7 +20,7 @@ const INFO: Info = Info {
     options: &[Opt::choice(
         "mapping",
         &["linear", "four-per-router"],
-        "where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank",
+        "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
     )],
     source: "Sanders et al., Parallel Computing 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce],

@@ -19,7 +19,7 @@ const INFO: Info = Info {
     options: &[Opt::bytes(
         "chunk",
         Derived("8KiB, past 128 ranks 64KiB"),
-        "one message of AllReduce, ReduceScatter and AllGather",
+        "One message of AllReduce, ReduceScatter and AllGather.",
     )],
     source: "folklore; the basic algorithm of fully connected dimensions (Themis, ISCA 2022, section 2)",
     collectives: &Kind::ALL,

@@ -21,8 +21,8 @@ const INFO: Info = Info {
     name: "halving-doubling",
     summary: "recursive halving, then doubling; rank-mapped on a BiGraph (HDRM)",
     options: &[
-        Opt::bytes("chunk", Fixed("128KiB"), "what goes together of a block of one rank"),
-        Opt::choice("mapping", &["auto", "linear", "hdrm"], "where ranks are; auto: hdrm where it exists"),
+        Opt::bytes("chunk", Fixed("128KiB"), "What goes together of a block of one rank."),
+        Opt::choice("mapping", &["auto", "linear", "hdrm"], "Where ranks are; auto: hdrm where it exists."),
     ],
     source: "Thakur et al., IJHPCA 2005; EFLOPS (HPCA 2020) for HDRM",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],

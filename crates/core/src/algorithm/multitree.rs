@@ -18,7 +18,7 @@ pub struct MultiTree;
 const INFO: Info = Info {
     name: "multitree",
     summary: "one greedy, contention-free tree per rank (one pipelined tree for broadcast and reduce)",
-    options: &[Opt::bytes("chunk", Fixed("64KiB"), "one chunk of broadcast and reduce")],
+    options: &[Opt::bytes("chunk", Fixed("64KiB"), "One chunk of broadcast and reduce.")],
     source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast, Kind::Reduce],
 };

@@ -21,7 +21,7 @@ const INFO: Info = Info {
     options: &[Opt::choice(
         "dependencies",
         &["complete", "published"],
-        "what a rank waits for; published: the artifact's partial ones, a data race, for reproduction",
+        "What a rank waits for; published: the artifact's partial ones, a data race, for reproduction.",
     )],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],

@@ -21,12 +21,12 @@ const INFO: Info = Info {
         Opt::choice(
             "excluded",
             &["corner", "centre"],
-            "rank that is left out; centre: the artifact's incomplete variant, for reproduction",
+            "Rank that is left out; centre: the artifact's incomplete variant, for reproduction.",
         ),
         Opt::choice(
             "interfaces",
             &["per-link", "shared"],
-            "where both directions queue; shared: in the same ones, as in the artifact",
+            "Where both directions queue; shared: in the same ones, as in the artifact.",
         ),
     ],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",

@@ -20,9 +20,9 @@ const INFO: Info = Info {
     name: "tto",
     summary: "three disjoint trees with overlapped chunks; one corner is excluded from training",
     options: &[
-        Opt::bytes("chunk", Fixed("96KiB"), "one chunk over the three trees"),
-        Opt::rank("excluded", Derived("the bottom-left one"), "rank of the excluded corner"),
-        Opt::flag("barrier", Fixed("yes"), "chiplets gather only after all roots have reduced everything"),
+        Opt::bytes("chunk", Fixed("96KiB"), "One chunk over the three trees."),
+        Opt::rank("excluded", Derived("the bottom-left one"), "Rank of the excluded corner."),
+        Opt::flag("barrier", Fixed("yes"), "Chiplets gather only after all roots have reduced everything."),
     ],
     source: "TTO (HPCA 2024) section V, Algorithm 2",
     collectives: &[Kind::AllReduce],

@@ -103,7 +103,10 @@ impl System {
     /// [`Code::UnknownName`] with the nearest known key.
     pub fn parameter(key: &str) -> Result<&'static Field<System>> {
         System::parameters().find(|field| field.parameter.key == key).ok_or_else(|| {
-            let hint = nearest(key, System::parameters().map(|field| field.parameter.key));
+            let known = || System::parameters().map(|field| field.parameter.key);
+            // The unit is easily forgotten.
+            let longer = known().find(|known| key.len() > 2 && known.starts_with(key));
+            let hint = longer.map_or_else(|| nearest(key, known()), |known| format!("; did you mean '{known}'?"));
             let what =
                 format!("a system has no parameter '{}'{hint}; 'antiphon systems generic' lists them", clip(key));
             Error::new(Code::UnknownName, what)
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_what_they_were() {
+    fn presets_replace_defaults() {
         for preset in PRESETS {
             let system = System::preset(preset.name).unwrap();
             assert_eq!((system.name.as_str(), system.description.as_str()), (preset.name, preset.description));

@@ -125,7 +125,7 @@ pub(super) fn prefixes(count: usize) -> impl Iterator<Item = usize> {
 
 /// Options of algorithms that [`stream`].
 pub(super) const OPTIONS: &[Opt] =
-    &[Opt::bytes("piece", Derived("the best by the slots it takes"), "one piece of one tree").at_least(4)];
+    &[Opt::bytes("piece", Derived("the best by the slots it takes"), "One piece of one tree.").at_least(4)];
 
 /// The schedule of the table that is soonest through by the model of `choice`, in the best number of pieces.
 pub(super) fn stream(request: &Request, tables: impl IntoIterator<Item = Table>) -> Result<Schedule> {
