@@ -112,7 +112,7 @@ impl<T: Stored> Stored for Option<T> {
         match (self, domain) {
             (Some(value), Domain::Or(_, domain)) => value.show(domain),
             (None, Domain::Or(number, _)) => Value::Number(*number),
-            _ => unreachable!("what may be missing is declared with a number for that"),
+            _ => unreachable!("what may be missing is declared by `Or`"),
         }
     }
 
@@ -120,7 +120,7 @@ impl<T: Stored> Stored for Option<T> {
         match domain {
             Domain::Or(number, _) if *value == Value::Number(*number) => None,
             Domain::Or(_, domain) => Some(T::read(value, domain)),
-            _ => unreachable!("what may be missing is declared with a number for that"),
+            _ => unreachable!("what may be missing is declared by `Or`"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The routers of a platform, for the flit-level network.
 
 use super::System;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::parameter::{Choice, Domain, Field, Parameter, parameters};
 use crate::units::Picos;
 use serde::{Deserialize, Serialize};
@@ -42,10 +42,12 @@ impl Choice for Allocator {
         &[("islip", Allocator::Islip), ("round-robin", Allocator::RoundRobin), ("age", Allocator::Age)];
 }
 
-/// Most virtual channels, iterations, speed-ups and cycles of one delay.
+/// Most virtual channels, iterations, speed-ups, and cycles of a delay.
 const LIMIT: u64 = 256;
 /// Cycles of a delay.
 const CYCLES: Domain = Domain::count(0, LIMIT, "cycles");
+/// Flits of an output queue.
+const QUEUE: Domain = Domain::count(1, u32::MAX as u64, "flits");
 /// Cycles of an allocation.
 const ALLOCATION: Domain = Domain::count(1, LIMIT, "cycles");
 
@@ -108,8 +110,6 @@ parameters! {
     }
 }
 
-const QUEUE: Domain = Domain::count(1, u32::MAX as u64, "flits");
-
 impl RouterModel {
     /// Four-stage routers of one cycle a stage at 1 GHz, iSLIP: what BookSim 2 has by default.
     pub fn textbook() -> RouterModel {
@@ -139,12 +139,16 @@ impl RouterModel {
         }
     }
 
-    /// Refuses values no router can have.
+    /// Refuses values no router can have. Times may be in any unit here, such as the ticks of a simulation.
     ///
     /// # Errors
     /// As [`System::check`].
     pub fn check(&self) -> Result<()> {
-        System { router: self.clone(), ..System::default() }.check()
+        if self.clock_ps == 0 {
+            return Err(Error::new(Code::BadSize, "a router's clock needs a period of at least 1 ps"));
+        }
+        let system = System { router: self.clone(), ..System::default() };
+        RouterModel::network_parameters().try_for_each(|(parameter, field)| parameter.check(&field.get(&system)))
     }
 
     /// What the flit-level network alone takes, under its names there: all but times, as delays are in cycles.
@@ -157,5 +161,24 @@ impl RouterModel {
             };
             (Parameter { key, ..field.parameter }, field)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routers_are_checked_whatever_the_unit_of_their_clock() {
+        let router = RouterModel::textbook();
+        assert_eq!(RouterModel { clock_ps: 1 << 54, ..router.clone() }.check(), Ok(()));
+        for (wrong, message) in [
+            (RouterModel { clock_ps: 0, ..router.clone() }, "clock"),
+            (RouterModel { depth_flits: 0, ..router.clone() }, "vc_depth=0; expected a whole number from 1 to 1048576"),
+            (RouterModel { output_queue_flits: Some(0), ..router.clone() }, "output_queue_flits=0"),
+        ] {
+            let error = wrong.check().unwrap_err();
+            assert!(error.code == Code::BadSize && error.message.contains(message), "{error}");
+        }
     }
 }
