@@ -2,7 +2,7 @@
 
 use crate::error::{Code, Error, Result, nearest};
 use crate::parameter::{Domain, Listed, Parameter, Value};
-use crate::units::{Bytes, MAX_BYTES, clip};
+use crate::units::{Bytes, MAX_BYTES, clip, parse_bytes};
 
 /// An option, and what holds where it is not given.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +141,7 @@ impl Options {
 /// The options in `text`, each of `known` and given once.
 ///
 /// # Errors
-/// [`Code::BadSpec`] and [`Code::UnknownName`], naming what is wrong; [`Code::BadSize`] for sizes.
+/// [`Code::BadSpec`] and [`Code::UnknownName`], naming what is wrong; [`Code::BadSize`] for what is no size.
 pub fn parse_options(
     name: &str,
     text: &str,
@@ -163,7 +163,7 @@ pub fn parse_options(
             return Err(Error::new(Code::BadSpec, format!("{name}: option '{key}' is given twice")));
         }
         let value = option.read(value).map_err(|error| match option.domain {
-            Domain::Bytes { .. } => error.at(name),
+            Domain::Bytes { .. } if parse_bytes(value).is_err() => error.at(name),
             _ => Error { code: Code::BadSpec, ..error }.at(name),
         })?;
         given.push((option, value));
@@ -204,7 +204,7 @@ mod tests {
             ("chunk=4,", Code::BadSpec, "tto: option '' is not of the form key=value"),
             ("chunk=4,chunk=4", Code::BadSpec, "tto: option 'chunk' is given twice"),
             ("chank=4", Code::UnknownName, "tto has no option 'chank'; did you mean 'chunk'?; known: chunk, mapping"),
-            ("chunk=3", Code::BadSize, "tto: chunk=3; expected a size from 4 B to 1PiB"),
+            ("chunk=3", Code::BadSpec, "tto: chunk=3; expected a size from 4 B to 1PiB"),
             ("chunk=x", Code::BadSize, "tto: chunk: size 'x'"),
             ("trees=3", Code::BadSpec, "tto: trees=3; expected a whole number from 1 to 2"),
             ("mapping=hdmr", Code::BadSpec, "tto: mapping=hdmr; did you mean 'hdrm'?; expected linear or hdrm"),

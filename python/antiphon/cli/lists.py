@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 from click.shell_completion import get_completion_class
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import antiphon
@@ -63,7 +63,7 @@ def systems(name: str | None, as_json: bool) -> None:
         ]
         print_json("systems", {"systems": rows, "settings": [asdict(parameter) for parameter in parameters]})
     elif name:
-        table = Table("Parameter", name, "Values", "Meaning", title=presets[0].description)
+        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=presets[0].description)
         for each in parameters:
             table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
         open_console().print(table)

@@ -36,13 +36,18 @@ def _default(parameter: antiphon.Parameter) -> str | int:
     return int(parameter.default) if parameter.kind == "count" and not parameter.choices else parameter.default
 
 
+def _help(parameter: antiphon.Parameter) -> str:
+    """What it is, and what there is to choose from."""
+    return f"{parameter.meaning[:-1]} ({parameter.values})." if parameter.kind == "choice" else parameter.meaning
+
+
 NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
     ("Traffic", "packet_flits", 1, "Flits of every packet."),
     ("Traffic", "seed", 1, "Seed of all random numbers."),
     ("Network", "routing", None, "xy, yx or minimal.  [default: xy on grids, else minimal]"),
     ("Network", "link_cycles", 1, "Cycles a link takes for one flit."),
     ("Network", "latency_cycles", 0, "Cycles a flit travels after that."),
-    *(("Routers", each.key, _default(each), each.meaning) for each in antiphon.router_parameters()),
+    *(("Routers", each.key, _default(each), _help(each)) for each in antiphon.router_parameters()),
     ("Measurement", "warm_up_cycles", None, "Cycles before measuring.  [default: until latencies settle]"),
     ("Measurement", "cycles", None, "Cycles measured.  [default: until the mean is known well]"),
 )

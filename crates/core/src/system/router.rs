@@ -65,8 +65,9 @@ parameters! {
         /// Virtual channels of every link, interface and ejection port.
         #[parameter("router_virtual_channels", Domain::count(1, LIMIT, ""), "BookSim 2: num_vcs")]
         pub virtual_channels: u32 = 4,
-        /// Flits in the buffer of one virtual channel; by default a packet and a round trip of credits fit.
+        /// Flits in the buffer of one virtual channel.
         #[parameter("router_depth_flits", Domain::count(1, 1 << 20, "flits"), "BookSim 2: vc_buf_size")]
+        // A packet and a round trip of credits fit.
         pub depth_flits: u32 = 128,
         /// When a packet may claim the next buffer: as flits of it fit, or as a whole.
         #[parameter("router_switching", Domain::Choice(Switching::NAMES), "Dally and Towles, chapter 13")]
