@@ -54,7 +54,8 @@ bench: build ## time the core (cargo bench) and whatever benches/ holds
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
 
-tables: build ## write the table of docs/fidelity.md again
+tables: build ## write again what follows from declared parameters, and the table of docs/fidelity.md
+	$(BIN)/python scripts/parameter_tables.py
 	$(BIN)/python scripts/fidelity_table.py
 
 oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about 550 MB)

@@ -110,10 +110,62 @@ def test_systems() -> None:
     ):
         with pytest.raises(AntiphonError, match="expected"):
             system.with_(**change)  # type: ignore[arg-type]
-    with pytest.raises(AntiphonError, match="flit size is 0"):
+    with pytest.raises(AntiphonError, match="flit_bytes=0; expected a size") as caught:
         System.from_json(system.to_json().replace('"flit_bytes":512', '"flit_bytes":0'))
+    assert caught.value.code == "bad-size"
     with pytest.raises(AntiphonError, match="did you mean 'tto'"):
         System("tt0")
+
+
+def test_every_parameter_is_an_argument_and_a_property() -> None:
+    system = System("tto")
+    for parameter in system.parameters():
+        value = getattr(system, parameter.key)
+        assert System().with_(**{parameter.key: value}) == System().with_(**{parameter.key: parameter.default})
+        assert getattr(System().with_(**{parameter.key: value}), parameter.key) == value
+        assert system.with_(**{parameter.key: None}) == system  # type: ignore[arg-type]
+        assert getattr(System, parameter.key).__doc__ == parameter.meaning
+        for limit in (parameter.least, parameter.most):
+            if limit is not None:
+                assert getattr(system.with_(**{parameter.key: limit}), parameter.key) == pytest.approx(limit)
+        for wrong in ([], 10**5000, float("nan"), -1, "nothing"):
+            with pytest.raises(AntiphonError, match=parameter.key) as caught:
+                system.with_(**{parameter.key: wrong})  # type: ignore[arg-type]
+            assert caught.value.code in ("bad-size", "bad-spec", "unknown-name")
+            assert len(str(caught.value)) < 300
+    assert system.with_(**{each.key: each.default for each in system.parameters()}) == system  # type: ignore[arg-type]
+    with pytest.raises(AntiphonError, match="no parameter 'interface'; did you mean 'interfaces'") as caught:
+        system.with_(interface=4)  # type: ignore[call-arg]
+    assert caught.value.code == "unknown-name"
+    for flag in (1, "true", 0.0):
+        with pytest.raises(AntiphonError, match="expected yes or no"):
+            system.with_(fixed_size_packets=flag)  # type: ignore[arg-type]
+    assert system.with_(interfaces=np.int32(3), link_rate_gb_per_s=np.float32(2)).interfaces == 3
+    with pytest.raises(AntiphonError, match="interfaces=True"):
+        system.with_(interfaces=True)
+
+
+def test_options_are_declared() -> None:
+    options = {algorithm.name: {each.key: each for each in algorithm.options} for algorithm in antiphon.algorithms()}
+    chunk = options["tto"]["chunk"]
+    assert (chunk.kind, chunk.default, chunk.least, chunk.most) == ("bytes", "96KiB", 1, 2**50)
+    assert options["ring-bi-odd"]["excluded"].choices == ["corner", "centre"]
+    mesh = Fabric("mesh:4x4")
+    for name, known in options.items():
+        for each in known.values():
+            assert each.meaning[0].isupper()
+            assert each.meaning.endswith(".")
+            # What holds by default may be given, and changes nothing.
+            if " " not in each.default:
+                for fabric in (mesh, Fabric("mesh:3x3"), Fabric("bigraph:2x2")):
+                    try:
+                        plain = antiphon.build(fabric, name, bytes=SMALL)
+                    except AntiphonError:
+                        continue
+                    given = antiphon.build(fabric, f"{name}:{each.key}={each.default}", bytes=SMALL)
+                    assert given.to_json() == plain.to_json().replace(f'"{name}"', f'"{given.algorithm}"')
+            with pytest.raises(AntiphonError, match=f"{name}: {each.key}"):
+                antiphon.build(mesh, f"{name}:{each.key}=no such value", bytes=SMALL)
 
 
 @pytest.mark.parametrize(("size", "count"), [(5, 5), ("64MiB", 2**26), ("375kB", 375_000), (np.int64(7), 7)])

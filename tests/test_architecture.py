@@ -15,16 +15,17 @@ PACKAGE = ROOT / "python" / "antiphon"
 
 # What each module of the core may import. Everything not listed is forbidden.
 FABRIC = {"error", "units", "watch"}
-COLLECTIVE = FABRIC | {"fabric", "options", "system"}
+COLLECTIVE = FABRIC | {"fabric", "options", "parameter", "system"}
 SCHEDULE = COLLECTIVE | {"collective"}
 ABOVE = SCHEDULE | {"schedule"}
 ALLOWED: dict[str, set[str]] = {
     "error": set(),
     "units": {"error"},
     "watch": {"error"},
-    "options": FABRIC,
+    "parameter": FABRIC,
+    "options": FABRIC | {"parameter"},
     "fabric": FABRIC,
-    "system": FABRIC | {"fabric", "options"},
+    "system": FABRIC | {"fabric", "options", "parameter"},
     "noc": COLLECTIVE,
     "collective": COLLECTIVE,
     "schedule": SCHEDULE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -461,7 +462,8 @@ def test_poor_outputs(redirection: str) -> None:
 
 def test_every_key_is_documented(commands: Any) -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
-    text = (docs / "json.md").read_text("utf-8")
+    pages = "".join((docs / name).read_text("utf-8") for name in ("json.md", "parameters.md"))
+    documented = {key for code in re.findall(r"`([^`\n]+)`", pages) for key in code.split(".")}
 
     def keys(value: Any) -> set[str]:
         if isinstance(value, list):
@@ -486,8 +488,9 @@ def test_every_key_is_documented(commands: Any) -> None:
         ("fabrics",),
         ("algorithms",),
         ("systems",),
+        ("systems", "tto"),
     ):
-        missing = [key for key in keys(commands.document(*command)) if f"`{key}`" not in text]
+        missing = keys(commands.document(*command)) - documented
         assert not missing, f"docs/json.md says nothing about {missing} of {command[0]}"
     schedule = antiphon.build(antiphon.Fabric("ring:4"), "ring").to_json()
     text = (docs / "schedule.md").read_text("utf-8")
@@ -507,3 +510,38 @@ def test_rails_topologies_are_no_fabrics(commands: Any) -> None:
         )
     assert f"rails:{dimensions}" in commands.refused("train", "resnet50", dimensions, "themis")
     assert "no fabric 'rong'" in commands.refused("simulate", "rong:4", "ring")
+
+
+def test_parameters_of_the_system_are_replaced(commands: Any) -> None:
+    run = ("simulate", "ring:4", "ring", *SMALL, "--system", "tto")
+    settings = ("--set", "link_rate_gb_per_s=50", "--set", "packet_payload_bytes=4KiB", "--set", "clock_ns=0")
+    changed = commands.document(*run, *settings)
+    assert changed["system"] == "tto, link_rate_gb_per_s=50, packet_payload_bytes=4KiB, clock_ns=0"
+    system = antiphon.System("tto").with_(link_rate_gb_per_s=50, packet_payload_bytes=4096, clock_ns=0)
+    fabric = antiphon.Fabric("ring:4")
+    schedule = antiphon.build(fabric, "ring", bytes=SMALL[1], system=system)
+    assert changed["time_ns"] == antiphon.run(fabric, schedule, system).time_ns
+    assert changed["time_ns"] < commands.document(*run)["time_ns"]
+    assert commands.document("bound", "ring:4", "--set", "name=mine")["system"] == "mine"
+    for setting, message in (
+        ("link_rate=50", "no parameter 'link_rate'; did you mean 'link_rate_gb_per_s'?"),
+        ("interfaces=0", "interfaces=0; expected a whole number from 1 to 65536"),
+        ("interfaces", "--set takes KEY=VALUE, not 'interfaces'"),
+        ("router_allocator=agge", "did you mean 'age'"),
+        ("processor=systolic:rows=0", "processor: systolic: rows=0; expected a whole number from 1 to 65536"),
+    ):
+        assert message in commands.refused(*run, "--set", setting)
+    assert "gives 'interfaces' twice" in commands.refused(*run, "--set", "interfaces=1", "--set", "interfaces=2")
+
+
+def test_parameters_of_a_system_are_listed(commands: Any) -> None:
+    settings = {row["key"]: row for row in commands.document("systems", "tto")["settings"]}
+    assert settings["packet_payload_bytes"]["default"] == "8KiB"
+    assert settings["router_virtual_channels"]["least"] == 1
+    printed = commands.invoke("systems", "tto").stdout
+    assert all(key in printed for key in settings)
+    assert "did you mean 'tto'" in commands.refused("systems", "tt0")
+    assert "Largest stable" in commands.invoke(
+        "noc", "ring:4", "--traffic", "neighbor", "--saturation", "--cycles", "500", "--warm-up-cycles", "500",
+        "--output-queue-flits", "2",
+    ).stdout  # fmt: skip

@@ -82,3 +82,9 @@ def test_the_table_of_fidelities_is_current() -> None:
     for fabric in module["FABRICS"]:
         for algorithm, row in module["rows"](fabric, size).items():
             assert f"| {fabric} | {algorithm} | {module['cell'](row)} |" in written
+
+
+def test_what_follows_from_parameters_is_current() -> None:
+    module = runpy.run_path(str(ROOT / "scripts" / "parameter_tables.py"))
+    for file in {path for path, _, _ in module["PARTS"]}:
+        assert (ROOT / file).read_text("utf-8") == module["current"](file), f"{file}: run make tables"

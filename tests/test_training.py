@@ -304,7 +304,7 @@ def test_workloads(commands: Any) -> None:
     wanted += " resnet50 vgg16 zfnet gnmt dlrm transformer-1t"
     assert set(wanted.split()) <= set(names)
     assert [row["name"] for row in listed["compute_models"]] == ["systolic", "roofline", "measured"]
-    assert "rows of multipliers" in commands.invoke("workloads").stdout
+    assert "Rows of multipliers" in commands.invoke("workloads").stdout
 
 
 def test_rails() -> None:

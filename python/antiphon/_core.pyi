@@ -11,6 +11,7 @@ from antiphon.results import (
     Bound,
     Iteration,
     NocResult,
+    Parameter,
     Proof,
     RailsAdvice,
     RailsRun,
@@ -53,6 +54,7 @@ __all__ = [
     "rails_queues",
     "rails_schedulers",
     "rails_topologies",
+    "router_parameters",
     "shard",
     "simulate",
     "systems",
@@ -129,7 +131,7 @@ class Fabric:
 
 @final
 class System:
-    """The parameters of a platform: links, packets, network interfaces, reduction rate.
+    """The parameters of a platform: links, packets, network interfaces, routers, reductions, processor.
 
     Made from a preset (``systems()`` lists them) and changed with ``with_``. Immutable,
     picklable, compared by value.
@@ -138,61 +140,87 @@ class System:
     def __new__(cls, name: str = "generic") -> System: ...
     @classmethod
     def from_json(cls, text: str) -> System:
-        """A system from the JSON of ``to_json``."""
+        """A system from the JSON of ``to_json``; what is left out has the value of ``generic``.
+
+        Raises:
+            AntiphonError: ``bad-file``, or as ``with_`` for values out of range.
+        """
     def to_json(self) -> str:
         """The system as JSON."""
     def with_(
         self,
         *,
         name: str | None = None,
+        # arguments: make tables
         link_rate_gb_per_s: float | None = None,
         link_latency_ns: float | None = None,
-        packet_payload_bytes: _Size | None = None,
-        flit_bytes: _Size | None = None,
-        header_flits: int | None = None,
-        fixed_size_packets: bool | None = None,
-        interfaces: int | None = None,
-        interface_depth_packets: int | None = None,
-        interface_virtual_channels: int | None = None,
-        interface_issue_ns: float | None = None,
-        interface_assignment: str | None = None,
+        clock_ns: float | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
-        router_virtual_channels: int | None = None,
-        router_depth_flits: int | None = None,
+        processor: str | None = None,
+        packet_payload_bytes: _Size | None = None,
+        flit_bytes: _Size | None = None,
+        header_flits: SupportsIndex | None = None,
+        fixed_size_packets: bool | None = None,
+        interfaces: SupportsIndex | None = None,
+        interface_assignment: str | None = None,
+        interface_depth_packets: SupportsIndex | None = None,
+        interface_virtual_channels: SupportsIndex | None = None,
+        interface_issue_ns: float | None = None,
+        router_clock_ns: float | None = None,
+        router_virtual_channels: SupportsIndex | None = None,
+        router_depth_flits: SupportsIndex | None = None,
         router_switching: str | None = None,
         router_allocator: str | None = None,
-        processor: str | None = None,
+        router_iterations: SupportsIndex | None = None,
+        router_routing_cycles: SupportsIndex | None = None,
+        router_vc_allocation_cycles: SupportsIndex | None = None,
+        router_switch_allocation_cycles: SupportsIndex | None = None,
+        router_traversal_cycles: SupportsIndex | None = None,
+        router_credit_cycles: SupportsIndex | None = None,
+        router_input_speedup: SupportsIndex | None = None,
+        router_output_speedup: SupportsIndex | None = None,
+        router_internal_speedup: SupportsIndex | None = None,
+        router_output_queue_flits: SupportsIndex | float | None = None,
+        router_hand_off_ns: float | None = None,
+        # end of arguments
     ) -> System:
-        """A copy with the given parameters replaced; the others of the router by way of JSON.
-
-        Args:
-            interface_assignment: ``lowest-free``, ``round-robin`` or ``receiver``.
-            router_switching: ``wormhole`` or ``cut-through``.
-            router_allocator: ``islip``, ``round-robin`` or ``age``.
-            processor: what computes on a rank (``compute_models()``), ``name[:key=value,...]``.
+        """A copy with the given parameters replaced (docs/parameters.md); text is read as on the command line.
 
         Raises:
-            AntiphonError: ``bad-size`` for values that are zero, negative or absurd.
+            AntiphonError: ``unknown-name`` with the nearest known key or name; ``bad-size`` or ``bad-spec`` with key,
+                value and range.
         """
+    def parameters(self) -> list[Parameter]:
+        """Every parameter; its default is the value of this system."""
     @property
     def name(self) -> str:
         """Preset name."""
     @property
     def description(self) -> str:
         """What it models and where its numbers are from."""
-    @property
-    def processor(self) -> str:
-        """What computes on a rank, with all parameters."""
+    # properties: make tables
     @property
     def link_rate_gb_per_s(self) -> float:
-        """Rate of links that give none, in 1e9 bytes per second."""
+        """Rate of links that give none."""
     @property
     def link_latency_ns(self) -> float:
         """Propagation latency of links that give none."""
     @property
+    def clock_ns(self) -> float:
+        """Times of flits and reductions are rounded up to whole periods of this clock; 0: there is none."""
+    @property
+    def hand_off_ns(self) -> float:
+        """From the arrival of a message's last packet to the start of what waited for it."""
+    @property
+    def reduce_rate_gb_per_s(self) -> float:
+        """Rate at which a rank adds received data to its own, one message at a time; inf: that is free."""
+    @property
+    def processor(self) -> str:
+        """What computes on a rank, for training."""
+    @property
     def packet_payload_bytes(self) -> int:
-        """Most payload in a packet."""
+        """Most payload bytes in a packet."""
     @property
     def flit_bytes(self) -> int:
         """Bytes in a flit; a packet is a whole number of flits."""
@@ -206,20 +234,66 @@ class System:
     def interfaces(self) -> int:
         """Network interfaces of a rank."""
     @property
+    def interface_assignment(self) -> str:
+        """Which interface takes a message: the lowest free, the next free in turn, that of the receiver's number."""
+    @property
     def interface_depth_packets(self) -> int:
         """Packets that queue in one interface before it pushes back."""
     @property
     def interface_virtual_channels(self) -> int:
-        """Channels that an interface deals its packets to when they leave over several links."""
+        """Virtual channels the packets of an interface are dealt to when they leave over several links."""
     @property
     def interface_issue_ns(self) -> float:
         """Time to hand one packet to an interface."""
     @property
-    def hand_off_ns(self) -> float:
-        """From the arrival of a message to the start of what waited for it."""
+    def router_clock_ns(self) -> float:
+        """Period of the routers' clock."""
     @property
-    def reduce_rate_gb_per_s(self) -> float:
-        """Rate at which a rank adds received data to its own; infinity if that is free."""
+    def router_virtual_channels(self) -> int:
+        """Virtual channels of every link, interface and ejection port."""
+    @property
+    def router_depth_flits(self) -> int:
+        """Flits in the buffer of one virtual channel; by default a packet and a round trip of credits fit."""
+    @property
+    def router_switching(self) -> str:
+        """When a packet may claim the next buffer: as flits of it fit, or as a whole."""
+    @property
+    def router_allocator(self) -> str:
+        """Allocator of virtual channels and of the crossbar."""
+    @property
+    def router_iterations(self) -> int:
+        """Iterations of each allocation."""
+    @property
+    def router_routing_cycles(self) -> int:
+        """Route computation; 0 where it is done ahead."""
+    @property
+    def router_vc_allocation_cycles(self) -> int:
+        """Allocation of a virtual channel."""
+    @property
+    def router_switch_allocation_cycles(self) -> int:
+        """Allocation of the crossbar."""
+    @property
+    def router_traversal_cycles(self) -> int:
+        """Crossing the router."""
+    @property
+    def router_credit_cycles(self) -> int:
+        """From the arrival of a credit to its use."""
+    @property
+    def router_input_speedup(self) -> int:
+        """Crossbar inputs of one input port: its virtual channels are dealt to them."""
+    @property
+    def router_output_speedup(self) -> int:
+        """Crossbar outputs of one output port: input ports are dealt to them."""
+    @property
+    def router_internal_speedup(self) -> int:
+        """Allocations in one cycle."""
+    @property
+    def router_output_queue_flits(self) -> float:
+        """Flits that may wait between crossbar and link; inf: any number."""
+    @property
+    def router_hand_off_ns(self) -> float:
+        """From the arrival of a message's last flit at its interface to the start of what waited for it."""
+    # end of properties
     def rounded_rates(self, fabric: Fabric) -> list[tuple[float, float]]:
         """Rates of a fabric's links that this system's clock rounds down, slowest first: as written, and at which they
         carry flits, in GB/s. Empty for systems without a clock."""
@@ -486,9 +560,16 @@ def noc(
     rate: float = 0.1,
     *,
     packet_flits: SupportsIndex = 1,
+    routing: str | None = None,
+    link_cycles: SupportsIndex = 1,
+    latency_cycles: SupportsIndex = 0,
+    warm_up_cycles: SupportsIndex | None = None,
+    cycles: SupportsIndex | None = None,
+    seed: SupportsIndex = 1,
+    progress: Callable[[float], object] | None = None,
+    # routers: make tables
     vcs: SupportsIndex = 4,
     vc_depth: SupportsIndex = 8,
-    routing: str | None = None,
     switching: str = "wormhole",
     allocator: str = "islip",
     iterations: SupportsIndex = 1,
@@ -500,13 +581,8 @@ def noc(
     input_speedup: SupportsIndex = 1,
     output_speedup: SupportsIndex = 1,
     internal_speedup: SupportsIndex = 1,
-    output_queue_flits: SupportsIndex | None = None,
-    link_cycles: SupportsIndex = 1,
-    latency_cycles: SupportsIndex = 0,
-    warm_up_cycles: SupportsIndex | None = None,
-    cycles: SupportsIndex | None = None,
-    seed: SupportsIndex = 1,
-    progress: Callable[[float], object] | None = None,
+    output_queue_flits: SupportsIndex | float | None = None,
+    # end of routers
 ) -> NocResult:
     """The flit-level network of a fabric under synthetic traffic (docs/noc.md).
 
@@ -515,21 +591,7 @@ def noc(
         traffic: pattern of destinations (``traffic_patterns()``), ``hotspot:rank=N,share=X``.
         rate: flits offered per rank and cycle, above 0 and at most 1.
         packet_flits: flits of every packet.
-        vcs: virtual channels of every link and ejection port.
-        vc_depth: flits in the buffer of one virtual channel.
         routing: ``xy``, ``yx`` or ``minimal``; None: ``xy`` on grids, ``minimal`` elsewhere.
-        switching: ``wormhole`` or ``cut-through``.
-        allocator: ``islip``, ``round-robin`` or ``age``.
-        iterations: iterations of each allocation.
-        routing_cycles: route computation.
-        vc_allocation_cycles: allocation of a virtual channel, at least 1.
-        switch_allocation_cycles: allocation of the crossbar, at least 1.
-        traversal_cycles: crossing the router.
-        credit_cycles: from the arrival of a credit to its use.
-        input_speedup: crossbar inputs of one input port.
-        output_speedup: crossbar outputs of one output port.
-        internal_speedup: allocations in one cycle.
-        output_queue_flits: flits that may wait between crossbar and link; None: any number.
         link_cycles: cycles that a link takes for one flit.
         latency_cycles: cycles that a flit travels after that.
         warm_up_cycles: cycles before the measurement; None: until latency and throughput settle.
@@ -537,12 +599,17 @@ def noc(
         seed: seed of all random numbers.
         progress: as in ``simulate``; the run may end well before the share is 1.
 
+    The others are parameters of the routers (``router_parameters()``).
+
     Raises:
         AntiphonError: ``bad-size``, ``bad-spec`` or ``unknown-name`` for wrong parameters,
             ``not-applicable`` for traffic or routing the fabric cannot have, ``too-large``, and
             ``stalled`` with the cycle of buffers if the network deadlocks.
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
+
+def router_parameters() -> list[Parameter]:
+    """The parameters of the routers of ``noc``, with their defaults there."""
 
 def traffic_patterns() -> list[str]:
     """Names of the patterns of synthetic traffic."""
@@ -652,8 +719,8 @@ class TrainingPlan:
 def workloads() -> list[tuple[str, str, str]]:
     """(name, meaning, source) of every model that is known by name."""
 
-def compute_models() -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """(name, meaning, options as (key, meaning)) of every compute model."""
+def compute_models() -> list[tuple[str, str, list[Parameter]]]:
+    """(name, meaning, options) of every compute model."""
 
 def default_batch(compute: str) -> int:
     """Samples on a rank unless said otherwise: one for each PE of a systolic array, else 32."""

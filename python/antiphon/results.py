@@ -76,20 +76,51 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """What may be given by key: a parameter of systems or routers, an option of an algorithm or compute model.
+
+    Attributes:
+        key: as an argument of ``System.with_`` and ``noc``, or in ``name:key=value``.
+        kind: ``bytes``, ``count``, ``number``, ``choice``, ``flag``, ``rank`` or ``specification``.
+        values: what it takes, in words.
+        unit: of its values; empty where there is none.
+        least: smallest number it takes; None if it is no number.
+        most: largest.
+        choices: names to choose from, or a number outside of the range.
+        default: what holds unless it is given, as text; in ``System.parameters`` the value of that system.
+        meaning: in one line.
+        source: paper or origin.
+        json: its place in JSON, in the unit of its name there; empty for options of algorithms.
+    """
+
+    key: str
+    kind: str
+    values: str
+    unit: str
+    least: float | None
+    most: float | None
+    choices: list[str]
+    default: str
+    meaning: str
+    source: str
+    json: str
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """One algorithm that is known.
 
     Attributes:
         name: as in specifications ``name[:key=value,...]``.
         summary: what it does, in one line.
-        options: (key, meaning) of each option.
+        options: what may be given behind the name.
         source: paper or origin.
         collectives: names of the collectives it can do.
     """
 
     name: str
     summary: str
-    options: list[tuple[str, str]]
+    options: list[Parameter]
     source: str
     collectives: list[str]
 
@@ -181,23 +212,10 @@ class SimulationResult(ByValue):
 class Router:
     """The virtual-channel routers of a flit-level network (docs/noc.md).
 
-    Attributes:
-        vcs: virtual channels of every link and ejection port.
-        vc_depth: flits in the buffer of one virtual channel.
-        switching: ``wormhole`` or ``cut-through``.
-        allocator: ``islip``, ``round-robin`` or ``age``.
-        iterations: iterations of each allocation.
-        routing_cycles: route computation.
-        vc_allocation_cycles: allocation of a virtual channel.
-        switch_allocation_cycles: allocation of the crossbar.
-        traversal_cycles: crossing the router.
-        credit_cycles: from the arrival of a credit to its use.
-        input_speedup: crossbar inputs of one input port.
-        output_speedup: crossbar outputs of one output port.
-        internal_speedup: allocations in one cycle.
-        output_queue_flits: flits that may wait between crossbar and link; None: any number.
+    Delays are in cycles, buffers in flits; docs/parameters.md has the meanings. None: any number.
     """
 
+    # fields: make tables
     vcs: int
     vc_depth: int
     switching: str
@@ -212,6 +230,7 @@ class Router:
     output_speedup: int
     internal_speedup: int
     output_queue_flits: int | None
+    # end of fields
 
 
 @dataclass(frozen=True)

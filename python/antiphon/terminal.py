@@ -470,10 +470,16 @@ def print_trees_advice(advice: antiphon.TreesAdvice) -> None:
 
 def print_compute_models() -> None:
     """The compute models and their options."""
-    table = Table("Compute model", "What it is", "Options (default)", show_lines=True)
+    table = Table("Compute model", "What it is", "Options", show_lines=True)
     for name, summary, options in antiphon.compute_models():
-        table.add_row(Text(name, style="bold"), summary, "\n".join(f"{key}: {meaning}" for key, meaning in options))
+        table.add_row(Text(name, style="bold"), summary, "\n".join(map(option_text, options)))
     open_console().print(table)
+
+
+def option_text(option: antiphon.Parameter) -> str:
+    """An option on one line."""
+    values = "" if option.kind in ("bytes", "rank") else f"{option.values}; "
+    return f"{option.key}: {option.meaning.rstrip('.')} ({values}default {option.default})"
 
 
 def _size(count: int) -> str:

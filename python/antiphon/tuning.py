@@ -244,7 +244,7 @@ class _Search:
         self.timed: set[str] = set()
         self.report: Callable[[], object] = lambda: None
         self.specs = list(specs)
-        options = {known.name: [key for key, _meaning in known.options] for known in core_algorithms()}
+        options = {known.name: [option.key for option in known.options] for known in core_algorithms()}
         self.tuned = {spec: next((key for key in options.get(spec, []) if key in TUNED), None) for spec in self.specs}
         self.start: dict[str, int] = {}
 

@@ -13,6 +13,7 @@ pub mod execute;
 pub mod fabric;
 pub mod noc;
 pub mod options;
+pub mod parameter;
 pub mod rails;
 pub mod schedule;
 pub mod simulate;

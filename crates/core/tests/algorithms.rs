@@ -471,7 +471,7 @@ fn forest_refuses() {
     let fabric = Fabric::parse("mesh:4x4").unwrap();
     for spec in ["forest:piece=1B", "combs:piece=3"] {
         let error = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap_err();
-        assert_eq!((error.code, error.message.contains("4 bytes or more")), (Code::BadSpec, true), "{error}");
+        assert_eq!((error.code, error.message.contains("a size from 4 B")), (Code::BadSpec, true), "{error}");
     }
 }
 

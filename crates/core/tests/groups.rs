@@ -49,7 +49,7 @@ fn every_row_of_a_mesh() {
             let row = mesh.group(&group).unwrap().fabric;
             assert!(group.windows(2).all(|pair| pair[1] == pair[0] + along));
             let line = Fabric::parse("mesh:8").unwrap();
-            for spec in ["combs", "direct", "overlapped-tree", "hierarchical"] {
+            for spec in ["combs", "direct", "hierarchical"] {
                 let (schedule, times) = done(&row, Kind::AllReduce, 50_000, spec).unwrap();
                 let (alone, as_line) = done(&line, Kind::AllReduce, 50_000, spec).unwrap();
                 assert_eq!((times, schedule.transfers.len()), (as_line, alone.transfers.len()), "{spec}");
@@ -58,7 +58,10 @@ fn every_row_of_a_mesh() {
     }
 }
 
-/// The corner of a mesh is a mesh: every algorithm does there what it does on a mesh of its size, on the corner's links.
+/// Algorithms that lay trees or routes on any graph, through the ranks outside too.
+const OF_GRAPHS: [&str; 3] = ["multitree", "forest", "overlapped-tree"];
+
+/// The corner of a mesh is a mesh: algorithms for grids do there what they do on a mesh of its size, on the corner's links.
 #[test]
 fn a_corner_is_a_mesh() {
     let mesh = Fabric::parse("mesh:8x8").unwrap();
@@ -70,7 +73,9 @@ fn a_corner_is_a_mesh() {
             let (there, alone) = (done(&corner, kind, 40_000, spec), done(&small, kind, 40_000, spec));
             assert_eq!(there.is_some(), alone.is_some(), "{spec} {kind:?}");
             let (Some((schedule, times)), Some((_, expected))) = (there, alone) else { continue };
-            // Routes of several links may leave the corner only where there is a choice.
+            if OF_GRAPHS.contains(&spec) {
+                continue;
+            }
             assert_eq!(times, expected, "{spec} {kind:?}");
             let inside = |node: NodeId| node % 8 < 4 && node / 8 < 4;
             let links = schedule.transfers.iter().flat_map(|transfer| &transfer.route);

@@ -4,11 +4,12 @@
 use antiphon_core::collective::Kind;
 use antiphon_core::error::Code;
 use antiphon_core::execute::check_by_execution;
+use antiphon_core::parameter::Choice;
 use antiphon_core::rails::scheduler::{Baseline, Scheduler, Search, Themis};
 use antiphon_core::rails::{Expansion, Plan, Queue, Run, Topology, lower, prove_by_symmetry, run};
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
-use antiphon_core::system::{Choice, PacketFormat, System};
+use antiphon_core::system::{PacketFormat, System};
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
 

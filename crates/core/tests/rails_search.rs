@@ -1,9 +1,9 @@
 //! The search for orders of chunks on random topologies: near the bound of any scheduler, never behind another.
 
 use antiphon_core::collective::Kind;
+use antiphon_core::parameter::Choice;
 use antiphon_core::rails::advise::advise;
 use antiphon_core::rails::{Chunks, Policy, Queue, Task, Topology};
-use antiphon_core::system::Choice;
 use antiphon_core::units::Picos;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};

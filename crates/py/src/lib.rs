@@ -7,6 +7,7 @@ mod fabric;
 mod heartbeat;
 mod noc;
 mod operations;
+mod parameter;
 mod rails;
 mod schedule;
 mod system;
@@ -22,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use super::fabric::Fabric;
     #[pymodule_export]
-    use super::noc::{noc, traffic_patterns};
+    use super::noc::{noc, router_parameters, traffic_patterns};
     #[pymodule_export]
     use super::operations::{
         algorithms, build, bus_factor, check_fidelity, collectives, fabrics, fidelities, format_bytes, lower_bound,
@@ -36,6 +37,11 @@ mod _core {
     use super::system::System;
     #[pymodule_export]
     use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, workloads};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::system::add_properties(module.py())
+    }
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -3,12 +3,16 @@
 use crate::convert::{Int, fields, raise, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
-use antiphon_core::error::{Code, Error};
+use crate::parameter::{extract, listed, to_python};
+use antiphon_core::error::{Code, Error, nearest};
 use antiphon_core::noc::route::Kind;
 use antiphon_core::noc::synthetic::Experiment;
 use antiphon_core::noc::traffic;
-use antiphon_core::system::{Choice, RouterModel};
+use antiphon_core::parameter::{Choice, Field, Listed, Parameter, Value};
+use antiphon_core::system::{RouterModel, System};
+use antiphon_core::units::clip;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// A rate; integers too large for a float are just too large.
 pub struct FlitRate(f64);
@@ -26,13 +30,9 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 
 #[pyfunction]
 #[pyo3(signature = (
-    fabric, traffic = "uniform", rate = FlitRate(0.1), *, packet_flits = Int::from(1), vcs = Int::from(4), vc_depth = Int::from(8), routing = None,
-    switching = "wormhole", allocator = "islip", iterations = Int::from(1), routing_cycles = Int::from(1),
-    vc_allocation_cycles = Int::from(1), switch_allocation_cycles = Int::from(1), traversal_cycles = Int::from(1),
-    credit_cycles = Int::from(1), input_speedup = Int::from(1), output_speedup = Int::from(1), internal_speedup = Int::from(1),
-    output_queue_flits = None, link_cycles = Int::from(1), latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None,
-    seed = Int::from(1), progress = None,
-), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, vcs=4, vc_depth=8, routing=None, switching='wormhole', allocator='islip', iterations=1, routing_cycles=1, vc_allocation_cycles=1, switch_allocation_cycles=1, traversal_cycles=1, credit_cycles=1, input_speedup=1, output_speedup=1, internal_speedup=1, output_queue_flits=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None)")]
+    fabric, traffic = "uniform", rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
+    latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None, seed = Int::from(1), progress = None, **router,
+), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, **router)")]
 #[allow(clippy::too_many_arguments)]
 pub fn noc<'py>(
     py: Python<'py>,
@@ -40,52 +40,31 @@ pub fn noc<'py>(
     traffic: &str,
     rate: FlitRate,
     packet_flits: Int,
-    vcs: Int,
-    vc_depth: Int,
     routing: Option<&str>,
-    switching: &str,
-    allocator: &str,
-    iterations: Int,
-    routing_cycles: Int,
-    vc_allocation_cycles: Int,
-    switch_allocation_cycles: Int,
-    traversal_cycles: Int,
-    credit_cycles: Int,
-    input_speedup: Int,
-    output_speedup: Int,
-    internal_speedup: Int,
-    output_queue_flits: Option<Int>,
     link_cycles: Int,
     latency_cycles: Int,
     warm_up_cycles: Option<Int>,
     cycles: Option<Int>,
     seed: Int,
     progress: Option<Py<PyAny>>,
+    router: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let fabric = &fabric.0;
-    let router = RouterModel {
-        virtual_channels: vcs.get("vcs")?,
-        depth_flits: vc_depth.get("vc_depth")?,
-        switching: Choice::parse(switching).map_err(raise)?,
-        allocator: Choice::parse(allocator).map_err(raise)?,
-        iterations: iterations.get("iterations")?,
-        routing_cycles: routing_cycles.get("routing_cycles")?,
-        vc_allocation_cycles: vc_allocation_cycles.get("vc_allocation_cycles")?,
-        switch_allocation_cycles: switch_allocation_cycles.get("switch_allocation_cycles")?,
-        traversal_cycles: traversal_cycles.get("traversal_cycles")?,
-        credit_cycles: credit_cycles.get("credit_cycles")?,
-        input_speedup: input_speedup.get("input_speedup")?,
-        output_speedup: output_speedup.get("output_speedup")?,
-        internal_speedup: internal_speedup.get("internal_speedup")?,
-        output_queue_flits: output_queue_flits.map(|flits| flits.get("output_queue_flits")).transpose()?,
-        ..RouterModel::textbook()
-    };
+    let mut system = System { router: RouterModel::textbook(), ..System::default() };
+    for (key, value) in router.into_iter().flatten() {
+        let key: String = key.extract()?;
+        let (parameter, field) = router_parameter(&key).map_err(raise)?;
+        if !value.is_none() {
+            let value = extract(&parameter, &value).map_err(raise)?;
+            field.set(&mut system, &value).map_err(raise)?;
+        }
+    }
     let experiment = Experiment {
         traffic: traffic.into(),
         rate: rate.0,
         packet_flits: packet_flits.get("packet_flits")?,
         routing: routing.map(Kind::parse).transpose().map_err(raise)?,
-        router,
+        router: system.router.clone(),
         link_cycles: link_cycles.get("link_cycles")?,
         latency_cycles: latency_cycles.get("latency_cycles")?,
         warm_up_cycles: warm_up_cycles.map(|cycles| cycles.get("warm_up_cycles")).transpose()?,
@@ -98,26 +77,12 @@ pub fn noc<'py>(
         "Latency",
         &fields!(py, { mean: latency.mean, half_width: latency.half_width, p50: latency.p50, p99: latency.p99 }),
     )?;
-    let model = &experiment.router;
-    let router = record(
-        "Router",
-        &fields!(py, {
-            vcs: model.virtual_channels,
-            vc_depth: model.depth_flits,
-            switching: model.switching.name(),
-            allocator: model.allocator.name(),
-            iterations: model.iterations,
-            routing_cycles: model.routing_cycles,
-            vc_allocation_cycles: model.vc_allocation_cycles,
-            switch_allocation_cycles: model.switch_allocation_cycles,
-            traversal_cycles: model.traversal_cycles,
-            credit_cycles: model.credit_cycles,
-            input_speedup: model.input_speedup,
-            output_speedup: model.output_speedup,
-            internal_speedup: model.internal_speedup,
-            output_queue_flits: model.output_queue_flits,
-        }),
-    )?;
+    let router = PyDict::new(py);
+    for (parameter, field) in RouterModel::network_parameters() {
+        let value = Some(field.get(&system)).filter(|value| *value != Value::Number(f64::INFINITY));
+        router.set_item(parameter.key, value.map(|value| to_python(py, value)).transpose()?)?;
+    }
+    let router = record("Router", &router)?;
     record(
         "NocResult",
         &fields!(py, {
@@ -142,6 +107,21 @@ pub fn noc<'py>(
             events: measured.events,
         }),
     )
+}
+
+fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Error> {
+    let known = || RouterModel::network_parameters();
+    known().find(|(parameter, _)| parameter.key == key).ok_or_else(|| {
+        let hint = nearest(key, known().map(|(parameter, _)| parameter.key));
+        Error::new(Code::UnknownName, format!("noc has no parameter '{}'{hint}", clip(key)))
+    })
+}
+
+#[pyfunction]
+pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let textbook = System { router: RouterModel::textbook(), ..System::default() };
+    let fields = RouterModel::network_parameters();
+    fields.map(|(parameter, field)| listed(py, &Listed { parameter, ..field.listed(&textbook) })).collect()
 }
 
 #[pyfunction]

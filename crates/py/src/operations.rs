@@ -3,10 +3,12 @@
 use crate::convert::{Size, Table, fields, nanos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::heartbeat::{run_watched, run_with_progress};
+use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
 use antiphon_core::error::{Code, Error};
+use antiphon_core::options::Opt;
 use antiphon_core::simulate::{Fidelity, SimulationResult};
 use antiphon_core::verify::Proof;
 use antiphon_core::watch::Watch;
@@ -213,13 +215,15 @@ fn result_record<'py>(
 pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for info in algorithm::ALL.map(|algorithm| algorithm.info()) {
+        let option = |option: &Opt| listed(py, &option.listed(info.source));
+        let options = info.options.iter().map(option).collect::<PyResult<Vec<_>>>()?;
         let collectives: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
         list.append(record(
             "Algorithm",
             &fields!(py, {
                 name: info.name,
                 summary: info.summary,
-                options: info.options.to_vec(),
+                options: options,
                 source: info.source,
                 collectives: collectives,
             }),
@@ -235,7 +239,7 @@ pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {
 
 #[pyfunction]
 pub fn systems() -> Vec<&'static str> {
-    system::System::PRESETS.to_vec()
+    system::PRESETS.iter().map(|preset| preset.name).collect()
 }
 
 #[pyfunction]

@@ -6,12 +6,12 @@ use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric::Dimension;
+use antiphon_core::parameter::Choice;
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::{
     Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, topology,
 };
-use antiphon_core::system::Choice;
 use pyo3::prelude::*;
 
 /// A number of chunks, or `"best"`.

@@ -1,11 +1,13 @@
 //! Workloads, compute models and iterations of training.
 
 use crate::convert::{Int, Table, fields, nanos, picos, raise, record, run};
+use crate::parameter::listed;
 use antiphon_core::compute;
 use antiphon_core::error::{Code, Error};
+use antiphon_core::parameter::Choice;
 use antiphon_core::rails::scheduler::{Search, Themis};
 use antiphon_core::rails::{self, Queue, Topology};
-use antiphon_core::system::{Choice, Processor};
+use antiphon_core::system::Processor;
 use antiphon_core::training::{
     self, Bucket, Cost, GradientQueue, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
     Work,
@@ -62,11 +64,16 @@ pub fn workloads() -> Vec<(&'static str, &'static str, &'static str)> {
     workload::PRESETS.iter().map(|preset| (preset.name, preset.description, preset.source)).collect()
 }
 
-type Keys = Vec<(&'static str, &'static str)>;
+/// Name, meaning and options of a compute model.
+type Model<'py> = (&'static str, &'static str, Vec<Bound<'py, PyAny>>);
 
 #[pyfunction]
-pub fn compute_models() -> Vec<(&'static str, &'static str, Keys)> {
-    Processor::MODELS.iter().map(|&(name, summary, keys)| (name, summary, keys.to_vec())).collect()
+pub fn compute_models(py: Python<'_>) -> PyResult<Vec<Model<'_>>> {
+    let model = |(model, summary): &(Processor, &'static str)| {
+        let options = model.options().iter().map(|option| listed(py, option)).collect::<PyResult<_>>()?;
+        Ok((model.name(), *summary, options))
+    };
+    Processor::models().iter().map(model).collect()
 }
 
 #[pyfunction]

@@ -44,7 +44,7 @@ def compare(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     group: str | None,
     groups: str | None,
     algorithms: tuple[str, ...],
@@ -93,7 +93,7 @@ def simulate(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     group: str | None,
     groups: str | None,
     fidelity: str,
@@ -124,7 +124,7 @@ def verify(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     group: str | None,
     groups: str | None,
     path: str | None,
@@ -189,7 +189,7 @@ def bound(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     group: str | None,
     groups: str | None,
     as_json: bool,
@@ -200,9 +200,9 @@ def bound(
     def work(network: antiphon.Fabric) -> Outcome:
         lower = antiphon.lower_bound(network, collective, size, system, root)
         head = {"fabric": network.name, "group": network.members, "collective": collective}
-        head |= {"bytes": total, "system": system}
+        head |= {"bytes": total, "system": system.name}
         document = head | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)}
-        title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system}"
+        title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system.name}"
         return Outcome(document, partial(_print_bound, title, lower))
 
     each_group("bound", fabric, group, groups, as_json, work)
@@ -236,7 +236,7 @@ def show(
     collective: str,
     root: int,
     size: str,
-    system: str,
+    system: antiphon.System,
     group: str | None,
     groups: str | None,
     path: str | None,
@@ -298,7 +298,7 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
 
 
 def _built(
-    fabric: antiphon.Fabric, algorithm: str, collective: str, size: str, system: str, root: int
+    fabric: antiphon.Fabric, algorithm: str, collective: str, size: str, system: antiphon.System, root: int
 ) -> antiphon.Schedule:
     with progress_bar() as progress:
         building = partial(progress, f"{algorithm} (building)")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 from click.shell_completion import get_completion_class
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import JSON
-from antiphon.terminal import open_console, print_json, print_list
+from antiphon.cli.options import JSON, completing
+from antiphon.terminal import open_console, option_text, print_json, print_list
 
 
 @main.command()
@@ -33,7 +34,7 @@ def algorithms(as_json: bool) -> None:
             {
                 "name": a.name,
                 "summary": a.summary,
-                "options": [{"key": key, "meaning": meaning} for key, meaning in a.options],
+                "options": [asdict(option) for option in a.options],
                 "source": a.source,
                 "collectives": a.collectives,
             }
@@ -43,22 +44,31 @@ def algorithms(as_json: bool) -> None:
         return
     table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
     for a in known:
-        options = "\n".join(f"{key}: {meaning}" for key, meaning in a.options)
+        options = "\n".join(map(option_text, a.options))
         table.add_row(Text(a.name, style="bold"), a.summary, options, ", ".join(a.collectives), a.source)
     open_console().print(table)
 
 
 @main.command()
+@click.argument("name", required=False, shell_complete=completing(antiphon.systems))
 @JSON
-def systems(as_json: bool) -> None:
-    """List the system presets."""
-    rows = []
-    for name in antiphon.systems():
-        system = antiphon.System(name)
-        rows.append({"name": name, "summary": system.description, "parameters": json.loads(system.to_json())})
-    if not as_json:
-        rows = [{"name": row["name"], "summary": row["summary"]} for row in rows]
-    print_list("systems", rows, as_json)
+def systems(name: str | None, as_json: bool) -> None:
+    """List the system presets, or the parameters of one, which --set replaces."""
+    presets = [antiphon.System(each) for each in ([name] if name else antiphon.systems())]
+    parameters = antiphon.System(name or "generic").parameters()
+    if as_json:
+        rows = [
+            {"name": preset.name, "summary": preset.description, "parameters": json.loads(preset.to_json())}
+            for preset in presets
+        ]
+        print_json("systems", {"systems": rows, "settings": [asdict(parameter) for parameter in parameters]})
+    elif name:
+        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=presets[0].description)
+        for each in parameters:
+            table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
+        open_console().print(table)
+    else:
+        print_list("systems", [{"name": preset.name, "summary": preset.description} for preset in presets], as_json)
 
 
 @main.command()

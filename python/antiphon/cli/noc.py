@@ -33,26 +33,23 @@ def network_options(function: F) -> F:
     return function
 
 
+def _default(parameter: antiphon.Parameter) -> str | int:
+    """Its default as an option's: what may be infinite is text."""
+    return int(parameter.default) if parameter.kind == "count" and not parameter.choices else parameter.default
+
+
+def _help(parameter: antiphon.Parameter) -> str:
+    """What it is, and what there is to choose from."""
+    return f"{parameter.meaning[:-1]} ({parameter.values})." if parameter.kind == "choice" else parameter.meaning
+
+
 NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
     ("Traffic", "packet_flits", 1, "Flits of every packet."),
     ("Traffic", "seed", 1, "Seed of all random numbers."),
     ("Network", "routing", None, "xy, yx or minimal.  [default: xy on grids, else minimal]"),
     ("Network", "link_cycles", 1, "Cycles a link takes for one flit."),
     ("Network", "latency_cycles", 0, "Cycles a flit travels after that."),
-    ("Routers", "vcs", 4, "Virtual channels of a link."),
-    ("Routers", "vc_depth", 8, "Flits in the buffer of a virtual channel."),
-    ("Routers", "switching", "wormhole", "wormhole or cut-through."),
-    ("Routers", "allocator", "islip", "islip, round-robin or age."),
-    ("Routers", "iterations", 1, "Iterations of each allocation."),
-    ("Routers", "routing_cycles", 1, "Route computation."),
-    ("Routers", "vc_allocation_cycles", 1, "Allocation of a virtual channel."),
-    ("Routers", "switch_allocation_cycles", 1, "Allocation of the crossbar."),
-    ("Routers", "traversal_cycles", 1, "Crossing the router."),
-    ("Routers", "credit_cycles", 1, "From the arrival of a credit to its use."),
-    ("Routers", "input_speedup", 1, "Crossbar inputs of an input port."),
-    ("Routers", "output_speedup", 1, "Crossbar outputs of an output port."),
-    ("Routers", "internal_speedup", 1, "Allocations in a cycle."),
-    ("Routers", "output_queue_flits", None, "Flits that may wait for a link.  [default: any number]"),
+    *(("Routers", each.key, _default(each), _help(each)) for each in antiphon.router_parameters()),
     ("Measurement", "warm_up_cycles", None, "Cycles before measuring.  [default: until latencies settle]"),
     ("Measurement", "cycles", None, "Cycles measured.  [default: until the mean is known well]"),
 )

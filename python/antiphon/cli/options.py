@@ -59,15 +59,43 @@ def fidelity_option(text: str) -> Callable[[F], F]:
 
 
 def system_option(function: F) -> F:
-    """The platform."""
-    option = click.option(
-        "--system",
-        default="generic",
-        show_default=True,
-        help="Preset of link, packet and endpoint parameters.",
-        shell_complete=completing(antiphon.systems),
-    )
-    return option(function)
+    """The platform: a preset, and parameters that replace its own."""
+    for option in (
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Replace a parameter of the system (antiphon systems NAME). Repeatable.",
+            is_eager=True,
+            expose_value=False,
+            callback=lambda context, _parameter, given: context.meta.update(settings=given),
+            shell_complete=completing(lambda: [f"{parameter.key}=" for parameter in antiphon.System().parameters()]),
+        ),
+        click.option(
+            "--system",
+            default="generic",
+            show_default=True,
+            help="Preset of link, packet and endpoint parameters.",
+            callback=lambda context, _parameter, name: _read_system(name, context.meta["settings"]),
+            shell_complete=completing(antiphon.systems),
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _read_system(name: str, settings: Sequence[str]) -> antiphon.System:
+    """The system of a preset and of ``KEY=VALUE`` settings, which its name then tells."""
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise AntiphonError(f"--set takes KEY=VALUE, not '{setting[:40]}'", "bad-spec")
+        if key in changes:
+            raise AntiphonError(f"--set gives '{key[:40]}' twice", "bad-spec")
+        changes[key] = value
+    return antiphon.System(name).with_(**{"name": ", ".join([name, *settings]), **changes})
 
 
 def problem(function: F) -> F:

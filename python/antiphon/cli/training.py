@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -80,7 +81,7 @@ def train(
     model: str,
     fabric: str,
     algorithm: str,
-    system: str,
+    system: antiphon.System,
     dataset: int,
     against: tuple[str, ...],
     group: str | None,
@@ -103,7 +104,6 @@ def train(
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
         with progress_bar() as progress:
-            platform = antiphon.System(system)
             baselines = split_specs(against) if against else []
             for name in models:
                 work = antiphon.workload(name)
@@ -114,7 +114,7 @@ def train(
                     for each in [algorithm, *baselines]:
                         try:
                             runs[each] = antiphon.train(
-                                work, network, each, platform, dataset=dataset, progress=progress, **options
+                                work, network, each, system, dataset=dataset, progress=progress, **options
                             )
                         except AntiphonError as error:
                             # One training must succeed, a row of a table need not.
@@ -163,7 +163,7 @@ def workloads(as_json: bool) -> None:
     rows = [dict(zip(("name", "summary", "source"), preset, strict=True)) for preset in antiphon.workloads()]
     if as_json:
         models = [
-            {"name": name, "summary": summary, "options": [{"key": key, "meaning": text} for key, text in options]}
+            {"name": name, "summary": summary, "options": [asdict(option) for option in options]}
             for name, summary, options in antiphon.compute_models()
         ]
         print_json("workloads", {"workloads": rows, "compute_models": models})

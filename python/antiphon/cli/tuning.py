@@ -38,7 +38,7 @@ def tune(
     fabric: str,
     collective: str,
     sizes: str,
-    system: str,
+    system: antiphon.System,
     algorithms: tuple[str, ...],
     all_ranks: bool,
     fidelity: str,

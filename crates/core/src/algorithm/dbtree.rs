@@ -8,6 +8,7 @@
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
+use crate::options::Opt;
 use crate::schedule::{Issue, Lane, Op, Schedule};
 
 /// See the module.
@@ -16,9 +17,10 @@ pub struct DbTree;
 const INFO: Info = Info {
     name: "dbtree",
     summary: "double binary tree, pipelined; ignores the topology",
-    options: &[(
+    options: &[Opt::choice(
         "mapping",
-        "linear (default) or four-per-router (the artifact's, for reproduction; drops an odd last rank)",
+        &["linear", "four-per-router"],
+        "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
     )],
     source: "Sanders et al., Parallel Computing 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce],
@@ -79,7 +81,7 @@ impl Algorithm for DbTree {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let crowded = request.options.choice("mapping", &["linear", "four-per-router"])? == "four-per-router";
+        let crowded = request.options.choice("mapping") == "four-per-router";
         let grid = request.fabric.product().filter(|product| product.is_direct());
         if crowded && grid.is_none() {
             return request.refuse("mapping=four-per-router is defined for intact grids");

@@ -6,6 +6,8 @@
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::Value;
 use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
@@ -14,9 +16,10 @@ pub struct Direct;
 const INFO: Info = Info {
     name: "direct",
     summary: "every pair of ranks exchanges directly, along minimal routes",
-    options: &[(
+    options: &[Opt::bytes(
         "chunk",
-        "bytes of one message of AllReduce, ReduceScatter and AllGather (default 8KiB, 64KiB past 128 ranks)",
+        Derived("8KiB, past 128 ranks 64KiB"),
+        "One message of AllReduce, ReduceScatter and AllGather.",
     )],
     source: "folklore; the basic algorithm of fully connected dimensions (Themis, ISCA 2022, section 2)",
     collectives: &Kind::ALL,
@@ -71,7 +74,8 @@ impl Algorithm for Direct {
                 let half = n.saturating_sub(1);
                 let stride = half * (u32::from(request.scatters()) + u32::from(request.gathers()));
                 // With many ranks a period outlasts the run, and small messages only cost time.
-                let chunk = if n <= 128 { 8 << 10 } else { 64 << 10 };
+                let small = if n <= 128 { 8 << 10 } else { 64 << 10 };
+                let chunk = request.options.given("chunk").map_or(small, Value::whole);
                 request.shard_lanes(&mut builder, 0..n, chunk, stride.max(1))?;
                 builder.schedule.endpoint.issue = Issue::StrictSteps;
                 builder.phase(request.collective.kind.name(), false);

@@ -11,6 +11,7 @@ use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::Shape;
+use crate::options::{Default::Fixed, Opt};
 use crate::schedule::{Op, Pacing, Schedule};
 
 /// See the module.
@@ -20,8 +21,8 @@ const INFO: Info = Info {
     name: "halving-doubling",
     summary: "recursive halving, then doubling; rank-mapped on a BiGraph (HDRM)",
     options: &[
-        ("chunk", "bytes of one block of one rank that go together (default 128KiB)"),
-        ("mapping", "auto (default: hdrm where it exists), linear or hdrm"),
+        Opt::bytes("chunk", Fixed("128KiB"), "What goes together of a block of one rank."),
+        Opt::choice("mapping", &["auto", "linear", "hdrm"], "Where ranks are; auto: hdrm where it exists."),
     ],
     source: "Thakur et al., IJHPCA 2005; EFLOPS (HPCA 2020) for HDRM",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -56,7 +57,7 @@ impl Algorithm for HalvingDoubling {
             Shape::BiGraph { switches, hosts } if switches == hosts && switches.is_power_of_two() => Some(switches),
             _ => None,
         };
-        let side = match request.options.choice("mapping", &["auto", "linear", "hdrm"])? {
+        let side = match request.options.choice("mapping") {
             "linear" => None,
             "hdrm" if mappable.is_none() => {
                 return request
@@ -74,7 +75,7 @@ impl Algorithm for HalvingDoubling {
         let reversed = |l: u32| l.reverse_bits() >> (32 - bits);
         let owners = (0..n).map(|lane| rank[reversed(lane) as usize]);
         let stride = bits * (u32::from(request.scatters()) + u32::from(request.gathers()));
-        request.shard_lanes(&mut builder, owners, 128 << 10, stride.max(1))?;
+        request.shard_lanes(&mut builder, owners, request.options.bytes("chunk"), stride.max(1))?;
         builder.phase(request.collective.kind.name(), false);
         // The lanes of all positions that agree with `i` in their lowest `known` bits.
         let span = |i: u32, known: u32| {

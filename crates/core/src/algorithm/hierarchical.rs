@@ -7,9 +7,10 @@ use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::{Code, Result};
 use crate::fabric::DimensionShape;
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::{Choice, Value};
 use crate::rails::{Chunks, Expansion, Policy, Task, lower_watched};
 use crate::schedule::Schedule;
-use crate::system::Choice;
 
 /// See the module.
 pub struct Hierarchical;
@@ -18,21 +19,26 @@ const INFO: Info = Info {
     name: "hierarchical",
     summary: "one dimension of a product after the other; chunks in different orders keep all of them busy",
     options: &[
-        ("chunks", "parts of the buffer, 1 to 256 (default 32, fewer where blocks would be less than a packet)"),
-        (
-            "slices",
-            "parts of a chunk that follow each other through the steps of a dimension, 1 to 64 (default 4, fewer for small blocks)",
+        Opt::count(
+            "chunks",
+            1,
+            256,
+            Derived("32, fewer where blocks would be less than a packet"),
+            "Parts of the buffer, which go through the dimensions in different orders.",
         ),
-        ("scheduler", "search (default), themis or baseline: who orders the dimensions for each chunk"),
+        Opt::count(
+            "slices",
+            1,
+            64,
+            Derived("4, fewer for small blocks"),
+            "Parts of a chunk that follow each other through the steps of a dimension.",
+        ),
+        Opt::choice("scheduler", &["search", "themis", "baseline"], "Who orders the dimensions for each chunk."),
     ],
     source: "Themis (ISCA 2022), on any product of lines, rings, cliques and switches",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll],
 };
 
-/// Most chunks.
-const MAX_CHUNKS: u32 = 256;
-/// Most slices.
-const MAX_SLICES: u32 = 64;
 /// Lanes in messages of a schedule that is still built in seconds, if options do not ask for more.
 const MAX_LANES: u64 = 1 << 24;
 
@@ -42,7 +48,7 @@ impl Algorithm for Hierarchical {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let policy = Policy::parse(request.options.choice("scheduler", &["search", "themis", "baseline"])?)?;
+        let policy = Policy::parse(request.options.choice("scheduler"))?;
         let expansion = match Expansion::of(request.fabric, request.system) {
             Err(error) if error.code == Code::NotApplicable => return request.refuse(error.message),
             expansion => expansion?,
@@ -56,8 +62,9 @@ impl Algorithm for Hierarchical {
         let packets = request.bytes / (2 * u64::from(request.ranks()) * request.system.packet.payload_bytes).max(1);
         let lanes = MAX_LANES / u64::from(request.ranks()).pow(if kind == Kind::AllToAll { 3 } else { 2 });
         let parts = packets.min(lanes).max(1);
-        let chunks = request.options.count("chunks", parts.min(32) as u32, MAX_CHUNKS)?;
-        let slices = request.options.count("slices", (parts / u64::from(chunks)).clamp(1, 4) as u32, MAX_SLICES)?;
+        let given = |key: &str| request.options.given(key).map(Value::whole).map(|count| count as u32);
+        let chunks = given("chunks").unwrap_or(parts.min(32) as u32);
+        let slices = given("slices").unwrap_or((parts / u64::from(chunks)).clamp(1, 4) as u32);
         let task = Task {
             topology: expansion.topology.clone(),
             kind,

@@ -22,7 +22,7 @@ mod tto;
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{DimensionShape, Fabric, Product};
-use crate::options::Options;
+use crate::options::{Opt, Options};
 use crate::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, clip};
@@ -35,8 +35,8 @@ pub struct Info {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// (key, meaning) of each option.
-    pub options: &'static [(&'static str, &'static str)],
+    /// Its options.
+    pub options: &'static [Opt],
     /// Paper or origin.
     pub source: &'static str,
     /// Collectives it can do.
@@ -84,7 +84,7 @@ pub struct Request<'a> {
     /// Full buffer size.
     pub bytes: Bytes,
     spec: &'a str,
-    options: Options<'a>,
+    options: Options,
     watch: Watch<'a>,
 }
 
@@ -164,18 +164,18 @@ impl<'a> Request<'a> {
         self.expect(passes * u64::from(self.ranks()) * u64::from(self.ranks() - 1), 0)
     }
 
-    /// Adds a lane for the shard of every rank in `owners`, cut into chunks of about the bytes of
-    /// the option `chunk`, `stride` slots apart.
+    /// Adds a lane for the shard of every rank in `owners`, cut into chunks of about `chunk` bytes,
+    /// `stride` slots apart.
     fn shard_lanes(
         &self,
         builder: &mut Builder,
         owners: impl Iterator<Item = u32>,
-        default_chunk: Bytes,
+        chunk: Bytes,
         stride: u32,
     ) -> Result<()> {
         let (format, whole) = (&self.system.packet, self.block_bytes(self.ranks()));
         let unit = if format.fixed_size { format.payload_bytes } else { 4 };
-        let most = whole.div_ceil(self.options.bytes("chunk", default_chunk)?.next_multiple_of(unit));
+        let most = whole.div_ceil(chunk.next_multiple_of(unit));
         // Somewhat fewer where that pads less.
         let wire = |chunks: u64| whole.div_ceil(chunks).next_multiple_of(unit);
         let counts = most - (most / 2).min(32)..=most;

@@ -8,6 +8,7 @@ use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::{DimensionShape, Fabric, Link, LinkId, NodeId, Router};
+use crate::options::{Default::Fixed, Opt};
 use crate::schedule::{Issue, Lane, Op, Schedule};
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ pub struct MultiTree;
 const INFO: Info = Info {
     name: "multitree",
     summary: "one greedy, contention-free tree per rank (one pipelined tree for broadcast and reduce)",
-    options: &[("chunk", "bytes of one chunk of broadcast and reduce (default 64KiB)")],
+    options: &[Opt::bytes("chunk", Fixed("64KiB"), "One chunk of broadcast and reduce.")],
     source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast, Kind::Reduce],
 };
@@ -200,7 +201,7 @@ impl Algorithm for MultiTree {
         let Some(twins) = twins(fabric).into_iter().collect::<Option<Vec<LinkId>>>() else {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
-        let chunk = request.options.bytes("chunk", 64 << 10)?.min(request.bytes).next_multiple_of(4);
+        let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(4);
         let roots: Vec<u32> =
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
         // Growing the trees takes long; do not start what cannot be held.

@@ -8,6 +8,8 @@ use super::cycle::{self, Cycle};
 use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::Value;
 use crate::schedule::{Builder, Dependency, Event, Issue, Schedule, TransferId};
 
 /// See the module.
@@ -16,9 +18,12 @@ pub struct Ring;
 const INFO: Info = Info {
     name: "ring",
     summary: "unidirectional ring, one shard a step; a closed walk on odd meshes",
-    options: &[(
+    options: &[Opt::count(
         "buffers",
-        "most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before (default: all)",
+        1,
+        4096,
+        Derived("all"),
+        "Most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before.",
     )],
     source: "Patarasuk and Yuan, JPDC 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -31,8 +36,7 @@ impl Algorithm for Ring {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         request.expect_ring()?;
-        let buffers = request.options.get("buffers").map(|_| request.options.count("buffers", 1, request.ranks()));
-        let buffers = buffers.transpose()?;
+        let buffers = request.options.given("buffers").map(Value::whole);
         let Cycle { ranks: walk, both_ways, direct } = match cycle::closed_walk(request.fabric, request.system) {
             Ok(cycle) => cycle,
             Err(why) => return request.refuse(why),
@@ -79,7 +83,7 @@ impl Algorithm for Ring {
 }
 
 /// Makes every message of a rank wait until the one `buffers` before it was sent.
-fn wait_for_buffers(builder: &mut Builder, buffers: u32) {
+fn wait_for_buffers(builder: &mut Builder, buffers: u64) {
     let mut order: Vec<TransferId> = builder.schedule.order();
     order.sort_by_key(|&id| builder.schedule.transfers[id as usize].from);
     for pair in order.windows(buffers as usize + 1) {

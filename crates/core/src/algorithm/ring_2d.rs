@@ -9,6 +9,7 @@
 use super::{Algorithm, Info, Request, half, path};
 use crate::collective::Kind;
 use crate::error::Result;
+use crate::options::Opt;
 use crate::schedule::{Dependencies, Dependency, Issue, Schedule};
 
 /// See the module.
@@ -17,9 +18,10 @@ pub struct Ring2d;
 const INFO: Info = Info {
     name: "ring-2d",
     summary: "rings along both dimensions at once, half the data each way",
-    options: &[(
+    options: &[Opt::choice(
         "dependencies",
-        "complete (default, with a barrier on meshes), held (without) or published (the artifact's partial ones: a data race, for reproduction)",
+        &["complete", "held", "published"],
+        "What a rank waits for. complete: on meshes a barrier between the dimensions; held: no barrier, sums wait at their receivers; published: the artifact's partial ones, a data race, for reproduction.",
     )],
     source: "TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
@@ -48,7 +50,7 @@ impl Algorithm for Ring2d {
         let Some(((rows, columns), grid)) = grid else {
             return request.refuse("it needs an intact two-dimensional grid");
         };
-        let dependencies = request.options.choice("dependencies", &["complete", "held", "published"])?;
+        let dependencies = request.options.choice("dependencies");
         let (published, held) = (dependencies == "published", dependencies == "held");
         // Of rows, which lie along the second dimension, and of columns.
         let wraps = [1, 0].map(|dimension: usize| grid.product.dimensions[dimension].wraps());

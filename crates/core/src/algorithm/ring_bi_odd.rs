@@ -8,6 +8,7 @@
 use super::{Algorithm, Info, Request, cycle, half, path};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
+use crate::options::Opt;
 use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
@@ -17,8 +18,16 @@ const INFO: Info = Info {
     name: "ring-bi-odd",
     summary: "bidirectional ring on odd meshes; one chiplet joins through two merging neighbours",
     options: &[
-        ("excluded", "corner (complete) or centre (the artifact's incomplete variant, for reproduction)"),
-        ("interfaces", "per-link (default) or shared (both directions queue in the same ones, as in the artifact)"),
+        Opt::choice(
+            "excluded",
+            &["corner", "centre"],
+            "Rank that is left out; centre: the artifact's incomplete variant, for reproduction.",
+        ),
+        Opt::choice(
+            "interfaces",
+            &["per-link", "shared"],
+            "Where both directions queue; shared: in the same ones, as in the artifact.",
+        ),
     ],
     source: "TTO (HPCA 2024) section IV, Algorithm 1",
     collectives: &[Kind::AllReduce],
@@ -30,7 +39,7 @@ impl Algorithm for RingBiOdd {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let centre = request.options.choice("excluded", &["corner", "centre"])? == "centre";
+        let centre = request.options.choice("excluded") == "centre";
         let Some((mesh, rows, columns)) = request.mesh() else {
             return request.refuse("it needs an intact two-dimensional mesh");
         };
@@ -52,7 +61,7 @@ impl Algorithm for RingBiOdd {
         };
         let slots = ring.len();
         let mut builder = request.builder();
-        builder.schedule.endpoint.issue = match request.options.choice("interfaces", &["per-link", "shared"])? {
+        builder.schedule.endpoint.issue = match request.options.choice("interfaces") {
             "shared" => Issue::StrictSteps,
             _ => Issue::Links,
         };

@@ -6,6 +6,10 @@
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
+use crate::options::{
+    Default::{Derived, Fixed},
+    Opt,
+};
 use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
 
 /// See the module.
@@ -15,9 +19,9 @@ const INFO: Info = Info {
     name: "tto",
     summary: "three disjoint trees with overlapped chunks; one corner is excluded from training",
     options: &[
-        ("chunk", "bytes of one chunk over the three trees (default 96KiB)"),
-        ("excluded", "rank of the excluded corner (default bottom-left)"),
-        ("barrier", "yes (default): no chiplet gathers before all roots have reduced everything; or no"),
+        Opt::bytes("chunk", Fixed("96KiB"), "One chunk over the three trees."),
+        Opt::rank("excluded", Derived("the bottom-left one"), "Rank of the excluded corner."),
+        Opt::flag("barrier", Fixed("yes"), "Chiplets gather only after all roots have reduced everything."),
     ],
     source: "TTO (HPCA 2024) section V, Algorithm 2",
     collectives: &[Kind::AllReduce],
@@ -76,7 +80,7 @@ impl Algorithm for Tto {
         let Some((mesh, rows, columns)) = request.mesh() else {
             return request.refuse("it needs an intact two-dimensional mesh with both sides at least 2");
         };
-        let barrier = request.options.choice("barrier", &["yes", "no"])? == "yes";
+        let barrier = request.options.flag("barrier");
         let excluded = request.options.rank("excluded", request.ranks())?.unwrap_or(mesh.rank(&[rows - 1, 0]));
         let corners = [0, rows - 1].into_iter().flat_map(|r| [0, columns - 1].map(|c| (r, c)));
         let Some((r, c)) = corners.into_iter().find(|&(r, c)| mesh.rank(&[r, c]) == excluded) else {
@@ -92,7 +96,7 @@ impl Algorithm for Tto {
             mesh.rank(&[row, column])
         };
         // Whole elements for each tree, so that no chunk is empty.
-        let chunk = request.options.bytes("chunk", 96 << 10)?.min(request.bytes).next_multiple_of(12);
+        let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(12);
         let chunks = request.bytes.div_ceil(chunk);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;

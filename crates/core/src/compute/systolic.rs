@@ -134,7 +134,7 @@ impl SystolicArray {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::Choice;
+    use crate::parameter::Choice;
     use proptest::prelude::*;
 
     fn array(rows: u32, columns: u32, dataflow: Dataflow) -> SystolicArray {

@@ -3,7 +3,7 @@
 use super::network::{Hop, Packet, Routing};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{DimensionShape, Fabric, LinkId, NodeId, Product, Router};
-use crate::system::Choice;
+use crate::parameter::Choice;
 
 /// Most entries of a routing table.
 const MAX_ENTRIES: usize = 1 << 26;

@@ -2,7 +2,7 @@
 
 use super::plan::{Order, Plan, Stage, StageTable};
 use super::topology::Topology;
-use crate::system::Choice;
+use crate::parameter::Choice;
 use crate::units::Picos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

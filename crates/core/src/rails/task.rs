@@ -6,7 +6,7 @@ use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::topology::Topology;
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::system::Choice;
+use crate::parameter::Choice;
 use crate::units::Bytes;
 
 /// Schedulers by name.

@@ -6,7 +6,7 @@ use super::plan::{MAX_CHUNKS, Order, Plan, StageTable};
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::topology::{PRESETS, Topology};
 use crate::collective::Kind;
-use crate::system::Choice;
+use crate::parameter::Choice;
 use proptest::prelude::*;
 
 const SIZES_MB: [u64; 5] = [100, 250, 500, 750, 1000];

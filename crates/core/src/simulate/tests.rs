@@ -12,7 +12,7 @@ use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};
-use crate::system::{Allocator, Assignment, NetworkInterface, RouterModel, Switching};
+use crate::system::{Allocator, Assignment, NetworkInterface, PRESETS, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -546,7 +546,9 @@ fn skipped_periods_change_no_result_of_any_algorithm() {
             let chunked = ["tto", "direct", "halving-doubling"].contains(&name);
             let specs = [name.to_string(), format!("{name}:chunk=30kB")];
             for spec in &specs[..if chunked { 2 } else { 1 }] {
-                for (system, bytes) in System::PRESETS.into_iter().flat_map(|s| [(s, 3_000_000), (s, 1 << 24)]) {
+                for (system, bytes) in
+                    PRESETS.iter().flat_map(|preset| [(preset.name, 3_000_000), (preset.name, 1 << 24)])
+                {
                     let system = System::preset(system).unwrap();
                     let collective = Collective::new(Kind::AllReduce);
                     if let Ok(schedule) = algorithm::build(&fabric, &system, collective, bytes, spec) {

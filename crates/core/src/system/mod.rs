@@ -1,97 +1,54 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
-mod choice;
+mod interface;
+mod packet;
+mod preset;
 mod processor;
 mod router;
 
-pub use choice::Choice;
+pub use interface::{Assignment, NetworkInterface};
+pub use packet::PacketFormat;
+pub use preset::{PRESETS, Preset};
 pub use processor::{Dataflow, Processor, Roofline, SystolicArray};
 pub use router::{Allocator, RouterModel, Switching};
 
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Link;
+use crate::parameter::{Domain, Field, Value, parameters};
 use crate::units::{Bytes, Picos, Rate, clip};
-use serde::{Deserialize, Serialize};
 
-/// How data is cut into packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PacketFormat {
-    /// Most payload bytes in a packet.
-    pub payload_bytes: Bytes,
-    /// Bytes in a flit; a packet is a whole number of flits.
-    pub flit_bytes: Bytes,
-    /// Flits of header in front of the payload.
-    pub header_flits: u64,
-    /// Whether short packets are padded to full payload.
-    pub fixed_size: bool,
-}
-
-/// Which interface of a rank takes a message, where they are shared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Assignment {
-    /// The lowest that is free.
-    #[default]
-    LowestFree,
-    /// The next free one after that of the message before.
-    RoundRobin,
-    /// That of the receiver's number, modulo the count: messages of one flow stay in order.
-    Receiver,
-}
-
-impl Choice for Assignment {
-    const WHAT: &'static str = "assignment";
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("lowest-free", Assignment::LowestFree),
-        ("round-robin", Assignment::RoundRobin),
-        ("receiver", Assignment::Receiver),
-    ];
-}
-
-/// Network interfaces of one rank, used by schedules that are issued in step order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NetworkInterface {
-    /// Interfaces of a rank.
-    pub count: u32,
-    /// Which of them takes a message.
-    #[serde(default)]
-    pub assignment: Assignment,
-    /// Packets that queue in one interface before it pushes back.
-    pub depth_packets: u64,
-    /// Virtual channels the packets of an interface are dealt to when they leave over several links.
-    pub virtual_channels: u32,
-    /// Time to hand one packet to an interface.
-    pub issue_ps: Picos,
-}
-
-/// The parameters of a platform. Times in picoseconds, rates in bytes per second.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct System {
-    /// Preset name.
-    pub name: String,
-    /// What it models and where its numbers are from.
-    pub description: String,
-    /// Rate of links that give none.
-    pub link_rate: Rate,
-    /// Propagation latency of links that give none.
-    pub link_latency_ps: Picos,
-    /// If set, the time of one flit on a link is rounded up to whole periods of this clock.
-    pub clock_ps: Option<Picos>,
-    /// Packet format.
-    pub packet: PacketFormat,
-    /// Network interfaces.
-    pub interface: NetworkInterface,
-    /// Routers, for flit fidelity.
-    pub router: RouterModel,
-    /// From the arrival of a message's last packet to the start of what waited for it.
-    pub hand_off_ps: Picos,
-    /// Rate at which a rank adds received data to its own, one message at a time; `None` is free.
-    pub reduce_rate: Option<Rate>,
-    /// What computes on a rank, for training.
-    pub processor: Processor,
+parameters! {
+    /// The parameters of a platform. Times in picoseconds, rates in bytes per second.
+    pub struct System of System[] {
+        /// Preset name.
+        pub name: String = PRESETS[0].name.into(),
+        /// What it models and where its numbers are from.
+        pub description: String = PRESETS[0].description.into(),
+        /// Rate of links that give none.
+        #[parameter("link_rate_gb_per_s", Domain::GB_PER_S, "alpha-beta model: Hockney, Parallel Computing 1994")]
+        pub link_rate: Rate = Rate::gb_per_s(25),
+        /// Propagation latency of links that give none.
+        #[parameter("link_latency_ns", Domain::ns(0.0), "alpha-beta model: Hockney, Parallel Computing 1994")]
+        pub link_latency_ps: Picos = 20_000,
+        /// Times of flits and reductions are rounded up to whole periods of this clock; 0: there is none.
+        #[parameter("clock_ns", Domain::Or(0.0, &Domain::ns(0.001)), "TTO artifact: BookSim's cycle")]
+        pub clock_ps: Option<Picos> = None,
+        /// Packet format.
+        pub packet: PacketFormat = PacketFormat::default(),
+        /// Network interfaces.
+        pub interface: NetworkInterface = NetworkInterface::default(),
+        /// Routers, for flit fidelity.
+        pub router: RouterModel = RouterModel::default(),
+        /// From the arrival of a message's last packet to the start of what waited for it.
+        #[parameter("hand_off_ns", Domain::ns(0.0), "TTO artifact; the latency of a step in C-Cube's cost model")]
+        pub hand_off_ps: Picos = 10_000,
+        /// Rate at which a rank adds received data to its own, one message at a time; inf: that is free.
+        #[parameter("reduce_rate_gb_per_s", Domain::Or(f64::INFINITY, &Domain::GB_PER_S), "TTO artifact: sums of its PEs")]
+        pub reduce_rate: Option<Rate> = None,
+        /// What computes on a rank, for training.
+        #[parameter("processor", Processor::SPEC, "SCALE-Sim; Roofline (Williams et al., CACM 2009)")]
+        pub processor: Processor = Processor::default(),
+    }
 }
 
 /// Packets of one message: how many, and flits in each (header included).
@@ -104,86 +61,84 @@ pub struct Packets {
 }
 
 impl System {
-    /// Names of the presets.
-    pub const PRESETS: [&'static str; 4] = ["generic", "ideal", "dgx1", "tto"];
-
     /// A preset by name.
     ///
     /// # Errors
     /// [`Code::UnknownName`] with the nearest known name.
     pub fn preset(name: &str) -> Result<System> {
-        match name {
-            "generic" => Ok(System {
-                name: "generic".into(),
-                description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank".into(),
-                link_rate: Rate::gb_per_s(25),
-                link_latency_ps: 20_000,
-                clock_ps: None,
-                packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 1, fixed_size: false },
-                interface: NetworkInterface { count: 4, assignment: Assignment::LowestFree, depth_packets: 64, virtual_channels: 4, issue_ps: 1_000 },
-                // A packet and a round trip of credits fit into a buffer.
-                router: RouterModel {
-                    depth_flits: 128,
-                    switching: Switching::CutThrough,
-                    routing_cycles: 0,
-                    hand_off_ps: 2_000,
-                    ..RouterModel::textbook()
-                },
-                hand_off_ps: 10_000,
-                reduce_rate: None,
-                processor: Processor::parse("roofline")?,
-            }),
-            // What stage-level models leave out costs nothing here (docs/rails.md).
-            "ideal" => Ok(System {
-                name: "ideal".into(),
-                description: "25 GB/s links, 20 ns latency, 64 KiB packets without header; hand-off and reductions are free".into(),
-                packet: PacketFormat { payload_bytes: 64 << 10, flit_bytes: 256, header_flits: 0, fixed_size: false },
-                router: RouterModel { depth_flits: 512, ..System::preset("generic")?.router },
-                hand_off_ps: 0,
-                ..System::preset("generic")?
-            }),
-            // reference/ccube.md: the latency is fitted to one figure, the gain of the overlap at 64 MB; the other
-            // numbers are the machine's.
-            "dgx1" => Ok(System {
-                name: "dgx1".into(),
-                description: "DGX-1 of C-Cube (HPCA 2023): 25 GB/s NVLinks; 12.4 us a step, a fit to its Figure 12 at 64 MB; V100 GPUs: 60 % of 15.7 TFLOP/s, 75 % of 900 GB/s".into(),
-                link_latency_ps: 0,
-                packet: PacketFormat { payload_bytes: 4096, flit_bytes: 64, header_flits: 0, fixed_size: false },
-                // As in `generic`, 8 ns of it are spent in the routers at both ends.
-                router: RouterModel { hand_off_ps: 12_392_000, ..System::preset("generic")?.router },
-                hand_off_ps: 12_400_000,
-                processor: Processor::parse("roofline:tflops=15.7,gb-per-s=900,element-bytes=4")?,
-                ..System::preset("generic")?
-            }),
-            // reference/tto.md section 1; Table II of the paper.
-            "tto" => Ok(System {
-                name: "tto".into(),
-                description: "TTO (HPCA 2024) Table II: 25 GB/s chiplet links, 512 B flits at 21 ns, 8192 B packets with a head flit, 4 network interfaces, 16 PEs of 256x256 MACs".into(),
-                link_rate: Rate::gb_per_s(25),
-                link_latency_ps: 0,
-                clock_ps: Some(1_000),
-                packet: PacketFormat { payload_bytes: 8192, flit_bytes: 512, header_flits: 1, fixed_size: true },
-                // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
-                interface: NetworkInterface { count: 4, assignment: Assignment::LowestFree, depth_packets: 52, virtual_channels: 4, issue_ps: 1_000 },
-                // Reference section 1: 4 channels of 318 flits, look-ahead routing, iSLIP; 9 of the 12 ns
-                // of hand-off are spent in the routers at both ends.
-                router: RouterModel {
-                    depth_flits: 318,
-                    switching: Switching::CutThrough,
-                    routing_cycles: 0,
-                    hand_off_ps: 3_000,
-                    ..RouterModel::textbook()
-                },
-                hand_off_ps: 12_000,
-                // 16 PEs x 256 four-byte sums a cycle (reference section 1.3).
-                reduce_rate: Some(Rate(16 * 256 * 4 * 1_000_000_000)),
-                processor: Processor::parse("systolic")?,
-            }),
-            _ => Err(Error::new(
-                Code::UnknownName,
-                format!("no system '{}'{}; known: {}", clip(name), nearest(name, System::PRESETS), System::PRESETS.join(", ")),
-            )),
+        let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
+            let names = PRESETS.map(|preset| preset.name);
+            let what = format!("no system '{}'{}; known: {}", clip(name), nearest(name, names), names.join(", "));
+            return Err(Error::new(Code::UnknownName, what));
+        };
+        let mut system = System { name: name.into(), description: preset.description.into(), ..System::default() };
+        for setting in preset.settings {
+            let (key, text) = setting.split_once('=').expect("settings are key=value");
+            system.set(key, text)?;
         }
+        Ok(system)
+    }
+
+    /// A system from JSON; what is left out has the value of `generic`.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] for what is no system, and as [`System::check`].
+    pub fn from_json(text: &str) -> Result<System> {
+        let system: System =
+            serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, format!("system: {error}")))?;
+        system.check()?;
+        Ok(system)
+    }
+
+    /// Everything users may set.
+    pub fn parameters() -> impl Iterator<Item = &'static Field<System>> {
+        [System::PARAMETERS, PacketFormat::PARAMETERS, NetworkInterface::PARAMETERS, RouterModel::PARAMETERS]
+            .into_iter()
+            .flatten()
+    }
+
+    /// What users may set under `key`.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] with the nearest known key.
+    pub fn parameter(key: &str) -> Result<&'static Field<System>> {
+        System::parameters().find(|field| field.parameter.key == key).ok_or_else(|| {
+            let known = || System::parameters().map(|field| field.parameter.key);
+            // The unit is easily forgotten.
+            let longer = known().find(|known| key.len() > 2 && known.starts_with(key));
+            let hint = longer.map_or_else(|| nearest(key, known()), |known| format!("; did you mean '{known}'?"));
+            let what =
+                format!("a system has no parameter '{}'{hint}; 'antiphon systems generic' lists them", clip(key));
+            Error::new(Code::UnknownName, what)
+        })
+    }
+
+    /// Sets a parameter from text, as in `key=text`.
+    ///
+    /// # Errors
+    /// [`Code::UnknownName`] with the nearest known key or name; [`Code::BadSize`] with key, value and range; for a
+    /// processor as [`Processor::parse`].
+    pub fn set(&mut self, key: &str, text: &str) -> Result<()> {
+        let value = System::parameter(key)?.parameter.read(text).map_err(|error| error.at("system"))?;
+        self.assign(key, &value)
+    }
+
+    /// Sets a parameter.
+    ///
+    /// # Errors
+    /// As [`System::set`].
+    pub fn assign(&mut self, key: &str, value: &Value) -> Result<()> {
+        System::parameter(key)?.set(self, value).map_err(|error| error.at("system"))
+    }
+
+    /// Refuses parameters out of range, with which something would divide by zero or run for ever.
+    ///
+    /// # Errors
+    /// As [`System::set`].
+    pub fn check(&self) -> Result<()> {
+        System::parameters()
+            .try_for_each(|field| field.parameter.check(&field.get(self)))
+            .map_err(|error| error.at("system"))
     }
 
     /// Effective rate of a link.
@@ -284,6 +239,7 @@ impl System {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameter::Parameter;
 
     #[test]
     fn tto_packet_takes_357_ns() {
@@ -309,7 +265,70 @@ mod tests {
     }
 
     #[test]
-    fn unknown_system_names_the_nearest() {
+    fn unknown_names_bring_the_nearest() {
         assert!(System::preset("ttoo").unwrap_err().message.contains("did you mean 'tto'"));
+        let error = System::default().set("interface", "4").unwrap_err();
+        assert_eq!(error.code, Code::UnknownName);
+        assert!(error.message.contains("no parameter 'interface'; did you mean 'interfaces'?"), "{error}");
+    }
+
+    #[test]
+    fn presets_replace_defaults() {
+        for preset in PRESETS {
+            let system = System::preset(preset.name).unwrap();
+            assert_eq!((system.name.as_str(), system.description.as_str()), (preset.name, preset.description));
+            system.check().unwrap();
+            // A setting that changes nothing would say that the default is another.
+            for setting in preset.settings {
+                let field = System::parameter(setting.split_once('=').unwrap().0).unwrap();
+                assert_ne!(field.get(&system), field.get(&System::default()), "{}: {setting}", preset.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_parameter_is_set_shown_and_checked() {
+        let mut keys = vec![];
+        for field in System::parameters() {
+            let Parameter { key, domain, meaning } = field.parameter;
+            assert!(!keys.contains(&key) && meaning.ends_with('.') && !field.source.is_empty(), "{key}");
+            keys.push(key);
+            let mut texts: Vec<String> = domain.choices().iter().map(Value::to_string).collect();
+            texts.extend(domain.range().into_iter().flat_map(|(least, most)| [least, most]).map(|x| x.to_string()));
+            for text in texts.iter().chain([&field.write(&System::default())]) {
+                let mut system = System::default();
+                system.set(key, text).unwrap();
+                assert_eq!(field.parameter.read(&field.write(&system)), Ok(field.get(&system)), "{key}={text}");
+                // Nothing else has changed.
+                field.set(&mut system, &field.get(&System::default())).unwrap();
+                assert_eq!(system, System::default(), "{key}");
+            }
+            for text in ["", "x", "nan", "-1", "1e300"] {
+                let error = System::default().set(key, text).unwrap_err();
+                assert!(error.message.starts_with(&format!("system: {key}")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_keys_and_is_checked() {
+        for preset in PRESETS {
+            let system = System::preset(preset.name).unwrap();
+            let json = serde_json::to_value(&system).unwrap();
+            assert_eq!(System::from_json(&json.to_string()), Ok(system));
+            for field in System::parameters() {
+                assert!(json.pointer(&format!("/{}", field.json.replace('.', "/"))).is_some(), "{}", field.json);
+            }
+        }
+        assert_eq!(System::from_json("{}"), Ok(System::default()));
+        let refused = |json: &str| System::from_json(json).unwrap_err();
+        assert_eq!(refused(r#"{"link_rat": 1}"#).code, Code::BadFile);
+        let error = refused(r#"{"packet": {"flit_bytes": 0}}"#);
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (Code::BadSize, "system: flit_bytes=0; expected a size from 1 B to 1GiB")
+        );
+        let error = refused(r#"{"processor": {"systolic": {"clock_ps": 0}}}"#);
+        assert!(error.message.contains("clock-ghz=inf; expected a number from 0.001 to 1000 GHz"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! What computes on one rank: the parameters of a compute model.
 
-use super::Choice;
 use crate::error::{Code, Error, Result, nearest};
-use crate::options::Options;
+use crate::options::parse_options;
+use crate::parameter::{Choice, Domain, Field, Listed, Scale, Stored, Value, parameters};
 use crate::units::{Picos, Rate, clip};
 use serde::{Deserialize, Serialize};
 
@@ -25,37 +25,58 @@ impl Choice for Dataflow {
         &[("os", Dataflow::OutputStationary), ("ws", Dataflow::WeightStationary), ("is", Dataflow::InputStationary)];
 }
 
-/// Processing elements (PEs) that are systolic arrays; each works on samples of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SystolicArray {
-    /// Rows of multipliers in a PE.
-    pub rows: u32,
-    /// Columns of multipliers in a PE.
-    pub columns: u32,
-    /// PEs of a rank.
-    pub elements: u32,
-    /// What stays in the array.
-    pub dataflow: Dataflow,
-    /// Clock period.
-    pub clock_ps: Picos,
+parameters! {
+    /// Processing elements (PEs) that are systolic arrays; each works on samples of its own.
+    #[derive(Copy)]
+    pub struct SystolicArray of SystolicArray[] {
+        /// Rows of multipliers in a PE.
+        #[parameter("rows", Domain::count(1, 1 << 16, ""), "SCALE-Sim: ArrayHeight")]
+        pub rows: u32 = 256,
+        /// Columns of multipliers in a PE.
+        #[parameter("cols", Domain::count(1, 1 << 16, ""), "SCALE-Sim: ArrayWidth")]
+        pub columns: u32 = 256,
+        /// PEs of a rank, each with samples of its own.
+        #[parameter("pes", Domain::count(1, 1 << 20, ""), "TTO (HPCA 2024), Table II")]
+        pub elements: u32 = 16,
+        /// What stays in the array: outputs (os), weights (ws) or inputs (is).
+        #[parameter("dataflow", Domain::Choice(Dataflow::NAMES), "SCALE-Sim: Dataflow")]
+        pub dataflow: Dataflow = Dataflow::OutputStationary,
+        /// Clock of the array.
+        #[parameter("clock-ghz", CLOCK, "TTO (HPCA 2024), Table II")]
+        pub clock_ps: Picos = 1_000,
+    }
 }
 
-/// A processor that is limited either by arithmetic or by memory bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Roofline {
-    /// Peak arithmetic, in floating-point operations per second; a multiply-add is two.
-    pub flops: u64,
-    /// Share of the peak that is reached, in thousandths.
-    pub flops_permille: u32,
-    /// Peak memory bandwidth.
-    pub memory_rate: Rate,
-    /// Share of it that is reached, in thousandths.
-    pub memory_permille: u32,
-    /// Bytes of one operand in memory.
-    pub element_bytes: u32,
+parameters! {
+    /// A processor that is limited either by arithmetic or by memory bandwidth.
+    #[derive(Copy)]
+    pub struct Roofline of Roofline[] {
+        /// Peak arithmetic, in 1e12 floating-point operations per second; a multiply-add is two.
+        #[parameter("tflops", PEAK, "Roofline: Williams et al., CACM 2009")]
+        pub flops: u64 = 100_000_000_000_000,
+        /// Share of the peak that is reached.
+        #[parameter("efficiency", SHARE, "Roofline: Williams et al., CACM 2009")]
+        pub flops_permille: u32 = 600,
+        /// Peak memory bandwidth.
+        #[parameter("gb-per-s", MEMORY, "Roofline: Williams et al., CACM 2009")]
+        pub memory_rate: Rate = Rate::gb_per_s(1000),
+        /// Share of the memory bandwidth that is reached.
+        #[parameter("memory-efficiency", SHARE, "Roofline: Williams et al., CACM 2009")]
+        pub memory_permille: u32 = 750,
+        /// Bytes of one operand in memory.
+        #[parameter("element-bytes", Domain::count(1, 64, "bytes"), "Roofline: Williams et al., CACM 2009")]
+        pub element_bytes: u32 = 2,
+    }
 }
+
+const fn number(least: f64, most: f64, unit: &'static str, scale: Scale) -> Domain {
+    Domain::Number { least, most, unit, scale }
+}
+
+const CLOCK: Domain = number(1e-3, 1e3, "GHz", Scale::Per(1e3));
+const PEAK: Domain = number(1e-3, 1e6, "TFLOP/s", Scale::Times(1e12));
+const MEMORY: Domain = number(1e-3, 1e6, "GB/s", Scale::Times(1e9));
+const SHARE: Domain = number(1e-3, 1.0, "", Scale::Times(1e3));
 
 /// The compute model of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,29 +90,41 @@ pub enum Processor {
     Measured,
 }
 
-type Keys = &'static [(&'static str, &'static str)];
-const SYSTOLIC: Keys = &[
-    ("rows", "rows of multipliers in a PE (256)"),
-    ("cols", "columns of multipliers in a PE (256)"),
-    ("pes", "PEs of a rank, each with samples of its own (16)"),
-    ("dataflow", "os, ws or is: what stays in the array (os)"),
-    ("clock-ghz", "clock (1)"),
-];
-const ROOFLINE: Keys = &[
-    ("tflops", "peak arithmetic in 1e12 operations per second (100)"),
-    ("efficiency", "share of it that is reached (0.6)"),
-    ("gb-per-s", "peak memory bandwidth in 1e9 bytes per second (1000)"),
-    ("memory-efficiency", "share of it that is reached (0.75)"),
-    ("element-bytes", "bytes of one operand (2)"),
-];
+impl Default for Processor {
+    fn default() -> Self {
+        Processor::Roofline(Roofline::default())
+    }
+}
+
+impl Stored for Processor {
+    fn show(&self, _: &Domain) -> Value {
+        Value::Text(self.spec())
+    }
+
+    fn read(value: &Value, _: &Domain) -> Self {
+        Processor::parse(value.text()).expect("a specification is checked first")
+    }
+}
 
 impl Processor {
-    /// Names of the compute models, what they are, and their options with defaults.
-    pub const MODELS: [(&'static str, &'static str, Keys); 3] = [
-        ("systolic", "systolic arrays, one sample at a time in each; needs layer shapes", SYSTOLIC),
-        ("roofline", "the slower of arithmetic and memory; needs layer shapes or operation counts", ROOFLINE),
-        ("measured", "the times in the workload's table", &[]),
-    ];
+    /// Values of the parameter `processor`.
+    pub const SPEC: Domain =
+        Domain::Spec { form: "MODEL[:KEY=VALUE,...]", check: |text| Processor::parse(text).map(|_| ()) };
+
+    /// Every compute model with its default options, and what it is.
+    pub fn models() -> [(Processor, &'static str); 3] {
+        [
+            (
+                Processor::Systolic(SystolicArray::default()),
+                "systolic arrays, one sample at a time in each; needs layer shapes",
+            ),
+            (
+                Processor::Roofline(Roofline::default()),
+                "the slower of arithmetic and memory; needs layer shapes or operation counts",
+            ),
+            (Processor::Measured, "the times in the workload's table"),
+        ]
+    }
 
     /// A compute model from `name[:key=value,...]`.
     ///
@@ -99,53 +132,47 @@ impl Processor {
     /// [`Code::UnknownName`] with the nearest known name, [`Code::BadSpec`] for values.
     pub fn parse(spec: &str) -> Result<Processor> {
         let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-        let Some(&(name, _, keys)) = Processor::MODELS.iter().find(|(known, ..)| *known == name) else {
-            let names = Processor::MODELS.map(|(name, ..)| name);
+        let models = Processor::models().map(|(model, _)| model);
+        let Some(model) = models.into_iter().find(|model| model.name() == name) else {
+            let names = models.map(|model| model.name());
             let what =
                 format!("no compute model '{}'{}; known: {}", clip(name), nearest(name, names), names.join(", "));
             return Err(Error::new(Code::UnknownName, what));
         };
-        let options = Options::parse(name, rest, keys)?;
-        Ok(match name {
-            "systolic" => Processor::Systolic(SystolicArray {
-                rows: options.count("rows", 256, 1 << 16)?,
-                columns: options.count("cols", 256, 1 << 16)?,
-                elements: options.count("pes", 16, 1 << 20)?,
-                dataflow: options.get("dataflow").map_or(Ok(Dataflow::default()), Dataflow::parse)?,
-                clock_ps: (1000.0 / options.number("clock-ghz", 1.0, 1e-3, 1e3)?).round() as Picos,
-            }),
-            "roofline" => Processor::Roofline(Roofline {
-                flops: (options.number("tflops", 100.0, 1e-3, 1e6)? * 1e12).round() as u64,
-                flops_permille: (options.number("efficiency", 0.6, 1e-3, 1.0)? * 1e3).round() as u32,
-                memory_rate: Rate((options.number("gb-per-s", 1000.0, 1e-3, 1e6)? * 1e9).round() as u64),
-                memory_permille: (options.number("memory-efficiency", 0.75, 1e-3, 1.0)? * 1e3).round() as u32,
-                element_bytes: options.count("element-bytes", 2, 64)?,
-            }),
-            _ => Processor::Measured,
+        Ok(match model {
+            Processor::Systolic(array) => {
+                Processor::Systolic(configured(name, rest, array, SystolicArray::PARAMETERS)?)
+            }
+            Processor::Roofline(roofline) => {
+                Processor::Roofline(configured(name, rest, roofline, Roofline::PARAMETERS)?)
+            }
+            Processor::Measured => configured(name, rest, model, &[])?,
         })
+    }
+
+    /// Name of the model.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Processor::Systolic(_) => "systolic",
+            Processor::Roofline(_) => "roofline",
+            Processor::Measured => "measured",
+        }
+    }
+
+    /// Its options, with their values here for defaults.
+    pub fn options(&self) -> Vec<Listed> {
+        match self {
+            Processor::Systolic(array) => SystolicArray::PARAMETERS.iter().map(|field| field.listed(array)).collect(),
+            Processor::Roofline(roofline) => Roofline::PARAMETERS.iter().map(|field| field.listed(roofline)).collect(),
+            Processor::Measured => vec![],
+        }
     }
 
     /// The specification that [`Processor::parse`] reads.
     pub fn spec(&self) -> String {
-        match self {
-            Processor::Systolic(array) => format!(
-                "systolic:rows={},cols={},pes={},dataflow={},clock-ghz={}",
-                array.rows,
-                array.columns,
-                array.elements,
-                array.dataflow.name(),
-                1000.0 / array.clock_ps as f64
-            ),
-            Processor::Roofline(roofline) => format!(
-                "roofline:tflops={},efficiency={},gb-per-s={},memory-efficiency={},element-bytes={}",
-                roofline.flops as f64 / 1e12,
-                f64::from(roofline.flops_permille) / 1e3,
-                roofline.memory_rate.as_gb_per_s(),
-                f64::from(roofline.memory_permille) / 1e3,
-                roofline.element_bytes
-            ),
-            Processor::Measured => "measured".into(),
-        }
+        let given = |option: &Listed| format!("{}={}", option.parameter.key, option.default);
+        let options: Vec<_> = self.options().iter().map(given).collect();
+        if options.is_empty() { self.name().into() } else { format!("{}:{}", self.name(), options.join(",")) }
     }
 
     /// Samples a rank works on in an iteration unless the user says: one for each PE, 32 elsewhere.
@@ -155,6 +182,15 @@ impl Processor {
             Processor::Roofline(_) | Processor::Measured => 32,
         }
     }
+}
+
+/// `model` with the options in `text`.
+fn configured<T>(name: &str, text: &str, mut model: T, fields: &'static [Field<T>]) -> Result<T> {
+    for (option, value) in parse_options(name, text, fields.iter().map(|field| &field.parameter))? {
+        let field = fields.iter().find(|field| field.parameter.key == option.key).expect("only these are known");
+        field.set(&mut model, &value)?;
+    }
+    Ok(model)
 }
 
 #[cfg(test)]

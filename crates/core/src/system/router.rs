@@ -1,7 +1,8 @@
 //! The routers of a platform, for the flit-level network.
 
-use super::Choice;
+use super::System;
 use crate::error::{Code, Error, Result};
+use crate::parameter::{Choice, Domain, Field, Parameter, parameters};
 use crate::units::Picos;
 use serde::{Deserialize, Serialize};
 
@@ -41,74 +42,84 @@ impl Choice for Allocator {
         &[("islip", Allocator::Islip), ("round-robin", Allocator::RoundRobin), ("age", Allocator::Age)];
 }
 
-/// An input-queued virtual-channel router with credit flow control. Delays are in cycles of `clock_ps`.
-///
-/// A head flit that arrives at cycle `t` bids for a virtual channel at `t + routing_cycles`, for the
-/// crossbar `vc_allocation_cycles` later, and is on the link `switch_allocation_cycles +
-/// traversal_cycles` after its grant. Body flits only bid for the crossbar. (Dally and Towles,
-/// Principles and Practices of Interconnection Networks, chapters 16 and 17.)
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RouterModel {
-    /// Period of the routers' clock.
-    pub clock_ps: Picos,
-    /// Virtual channels of every link, interface and ejection port.
-    pub virtual_channels: u32,
-    /// Flits in the buffer of one virtual channel.
-    pub depth_flits: u32,
-    /// When a packet may claim the next buffer.
-    pub switching: Switching,
-    /// Allocator of virtual channels and of the crossbar.
-    pub allocator: Allocator,
-    /// Iterations of each allocation.
-    pub iterations: u32,
-    /// Route computation; 0 where it is done ahead.
-    pub routing_cycles: u32,
-    /// Allocation of a virtual channel, at least 1.
-    pub vc_allocation_cycles: u32,
-    /// Allocation of the crossbar, at least 1.
-    pub switch_allocation_cycles: u32,
-    /// Crossing the router.
-    pub traversal_cycles: u32,
-    /// From the arrival of a credit to its use.
-    pub credit_cycles: u32,
-    /// Crossbar inputs of one input port: its virtual channels are dealt to them.
-    pub input_speedup: u32,
-    /// Crossbar outputs of one output port: input ports are dealt to them.
-    pub output_speedup: u32,
-    /// Allocations in one cycle.
-    pub internal_speedup: u32,
-    /// Flits that may wait between crossbar and link; unlimited if `None`.
-    pub output_queue_flits: Option<u32>,
-    /// From the arrival of a message's last flit at its interface to the start of what waited for it.
-    pub hand_off_ps: Picos,
+/// Most virtual channels, iterations, speed-ups, and cycles of a delay.
+const LIMIT: u64 = 256;
+/// Cycles of a delay.
+const CYCLES: Domain = Domain::count(0, LIMIT, "cycles");
+/// Flits of an output queue.
+const QUEUE: Domain = Domain::count(1, u32::MAX as u64, "flits");
+/// Cycles of an allocation.
+const ALLOCATION: Domain = Domain::count(1, LIMIT, "cycles");
+
+parameters! {
+    /// An input-queued virtual-channel router with credit flow control. Delays are in cycles of `clock_ps`.
+    ///
+    /// A head flit that arrives at cycle `t` bids for a virtual channel at `t + routing_cycles`, for the
+    /// crossbar `vc_allocation_cycles` later, and is on the link `switch_allocation_cycles +
+    /// traversal_cycles` after its grant. Body flits only bid for the crossbar. (Dally and Towles,
+    /// Principles and Practices of Interconnection Networks, chapters 16 and 17.)
+    pub struct RouterModel of System[router] {
+        /// Period of the routers' clock.
+        #[parameter("router_clock_ns", Domain::ns(0.001), "TTO artifact: 1 GHz")]
+        pub clock_ps: Picos = 1_000,
+        /// Virtual channels of every link, interface and ejection port.
+        #[parameter("router_virtual_channels", Domain::count(1, LIMIT, ""), "BookSim 2: num_vcs")]
+        pub virtual_channels: u32 = 4,
+        /// Flits in the buffer of one virtual channel.
+        #[parameter("router_depth_flits", Domain::count(1, 1 << 20, "flits"), "BookSim 2: vc_buf_size")]
+        // A packet and a round trip of credits fit.
+        pub depth_flits: u32 = 128,
+        /// When a packet may claim the next buffer: as flits of it fit, or as a whole.
+        #[parameter("router_switching", Domain::Choice(Switching::NAMES), "Dally and Towles, chapter 13")]
+        pub switching: Switching = Switching::CutThrough,
+        /// Allocator of virtual channels and of the crossbar.
+        #[parameter("router_allocator", Domain::Choice(Allocator::NAMES), "BookSim 2: vc_allocator, sw_allocator")]
+        pub allocator: Allocator = Allocator::Islip,
+        /// Iterations of each allocation.
+        #[parameter("router_iterations", Domain::count(1, LIMIT, ""), "BookSim 2: alloc_iters")]
+        pub iterations: u32 = 1,
+        /// Route computation; 0 where it is done ahead.
+        #[parameter("router_routing_cycles", CYCLES, "BookSim 2: routing_delay")]
+        pub routing_cycles: u32 = 0,
+        /// Allocation of a virtual channel.
+        #[parameter("router_vc_allocation_cycles", ALLOCATION, "BookSim 2: vc_alloc_delay")]
+        pub vc_allocation_cycles: u32 = 1,
+        /// Allocation of the crossbar.
+        #[parameter("router_switch_allocation_cycles", ALLOCATION, "BookSim 2: sw_alloc_delay")]
+        pub switch_allocation_cycles: u32 = 1,
+        /// Crossing the router.
+        #[parameter("router_traversal_cycles", CYCLES, "BookSim 2: st_prepare_delay, st_final_delay")]
+        pub traversal_cycles: u32 = 1,
+        /// From the arrival of a credit to its use.
+        #[parameter("router_credit_cycles", CYCLES, "BookSim 2: credit_delay")]
+        pub credit_cycles: u32 = 1,
+        /// Crossbar inputs of one input port: its virtual channels are dealt to them.
+        #[parameter("router_input_speedup", Domain::count(1, LIMIT, ""), "BookSim 2: input_speedup")]
+        pub input_speedup: u32 = 1,
+        /// Crossbar outputs of one output port: input ports are dealt to them.
+        #[parameter("router_output_speedup", Domain::count(1, LIMIT, ""), "BookSim 2: output_speedup")]
+        pub output_speedup: u32 = 1,
+        /// Allocations in one cycle.
+        #[parameter("router_internal_speedup", Domain::count(1, LIMIT, ""), "BookSim 2: internal_speedup")]
+        pub internal_speedup: u32 = 1,
+        /// Flits that may wait between crossbar and link; inf: any number.
+        #[parameter("router_output_queue_flits", Domain::Or(f64::INFINITY, &QUEUE), "BookSim 2: output_buffer_size")]
+        pub output_queue_flits: Option<u32> = None,
+        /// From the arrival of a message's last flit at its interface to the start of what waited for it.
+        #[parameter("router_hand_off_ns", Domain::ns(0.0), "hand_off_ns, less what the routers at both ends take")]
+        pub hand_off_ps: Picos = 2_000,
+    }
 }
 
 impl RouterModel {
-    /// Most virtual channels, iterations, speed-ups and cycles of one delay.
-    pub const LIMIT: u32 = 256;
-    /// Most flits in a buffer.
-    pub const DEPTH_LIMIT: u32 = 1 << 20;
-
     /// Four-stage routers of one cycle a stage at 1 GHz, iSLIP: what BookSim 2 has by default.
     pub fn textbook() -> RouterModel {
         RouterModel {
-            clock_ps: 1_000,
-            virtual_channels: 4,
             depth_flits: 8,
             switching: Switching::Wormhole,
-            allocator: Allocator::Islip,
-            iterations: 1,
             routing_cycles: 1,
-            vc_allocation_cycles: 1,
-            switch_allocation_cycles: 1,
-            traversal_cycles: 1,
-            credit_cycles: 1,
-            input_speedup: 1,
-            output_speedup: 1,
-            internal_speedup: 1,
-            output_queue_flits: None,
             hand_off_ps: 0,
+            ..RouterModel::default()
         }
     }
 
@@ -129,33 +140,46 @@ impl RouterModel {
         }
     }
 
-    /// Refuses values no router can have.
+    /// Refuses values no router can have. Times may be in any unit here, such as the ticks of a simulation.
     ///
     /// # Errors
-    /// [`Code::BadSize`] with the field and its range.
+    /// As [`System::check`].
     pub fn check(&self) -> Result<()> {
-        let limit = Self::LIMIT;
-        for (name, value, from, to) in [
-            ("virtual channels", self.virtual_channels, 1, limit),
-            ("flits of depth", self.depth_flits, 1, Self::DEPTH_LIMIT),
-            ("allocator iterations", self.iterations, 1, limit),
-            ("routing cycles", self.routing_cycles, 0, limit),
-            ("cycles of virtual-channel allocation", self.vc_allocation_cycles, 1, limit),
-            ("cycles of switch allocation", self.switch_allocation_cycles, 1, limit),
-            ("traversal cycles", self.traversal_cycles, 0, limit),
-            ("credit cycles", self.credit_cycles, 0, limit),
-            ("input speed-up", self.input_speedup, 1, limit),
-            ("output speed-up", self.output_speedup, 1, limit),
-            ("internal speed-up", self.internal_speedup, 1, limit),
-            ("flits of output queue", self.output_queue_flits.unwrap_or(1), 1, u32::MAX),
-        ] {
-            if value < from || value > to {
-                return Err(Error::new(Code::BadSize, format!("a router has {from} to {to} {name}, not {value}")));
-            }
-        }
         if self.clock_ps == 0 {
             return Err(Error::new(Code::BadSize, "a router's clock needs a period of at least 1 ps"));
         }
-        Ok(())
+        let system = System { router: self.clone(), ..System::default() };
+        RouterModel::network_parameters().try_for_each(|(parameter, field)| parameter.check(&field.get(&system)))
+    }
+
+    /// What the flit-level network alone takes, under its names there: all but times, as delays are in cycles.
+    pub fn network_parameters() -> impl Iterator<Item = (Parameter, &'static Field<System>)> {
+        RouterModel::PARAMETERS.iter().filter(|field| field.parameter.domain.unit() != "ns").map(|field| {
+            let key = match field.parameter.key.trim_start_matches("router_") {
+                "virtual_channels" => "vcs",
+                "depth_flits" => "vc_depth",
+                same => same,
+            };
+            (Parameter { key, ..field.parameter }, field)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routers_are_checked_whatever_the_unit_of_their_clock() {
+        let router = RouterModel::textbook();
+        assert_eq!(RouterModel { clock_ps: 1 << 54, ..router.clone() }.check(), Ok(()));
+        for (wrong, message) in [
+            (RouterModel { clock_ps: 0, ..router.clone() }, "clock"),
+            (RouterModel { depth_flits: 0, ..router.clone() }, "vc_depth=0; expected a whole number from 1 to 1048576"),
+            (RouterModel { output_queue_flits: Some(0), ..router.clone() }, "output_queue_flits=0"),
+        ] {
+            let error = wrong.check().unwrap_err();
+            assert!(error.code == Code::BadSize && error.message.contains(message), "{error}");
+        }
     }
 }

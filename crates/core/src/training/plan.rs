@@ -3,7 +3,7 @@
 use super::gradient_queue::GradientQueue;
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
-use crate::system::Choice;
+use crate::parameter::Choice;
 use crate::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
 use crate::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
 

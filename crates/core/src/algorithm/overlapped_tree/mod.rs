@@ -10,6 +10,11 @@ use super::{Algorithm, Info, Request, trees};
 use crate::collective::{Kind, shard};
 use crate::cost::{Pipeline, Step};
 use crate::error::Result;
+use crate::options::{
+    Default::{Derived, Fixed},
+    Opt,
+};
+use crate::parameter::Value;
 use crate::schedule::{Lane, Op, Pacing, Schedule};
 use crate::units::{Bytes, Picos, Rate};
 use map::{Mapper, Tree, numbered};
@@ -22,13 +27,24 @@ const INFO: Info = Info {
     name: "overlapped-tree",
     summary: "one or two low trees without link conflicts, reduction and broadcast of different chunks at once",
     options: &[
-        ("overlap", "yes (default) or no: broadcast starts when everything is reduced"),
-        ("trees", "1 or 2 (default: the faster by the slots they take)"),
-        ("chunk", "bytes of one chunk of a tree (default: the best by the cost model)"),
-        ("mapping", "search (default) or numbered: NCCL's tree with rank v at node v, and every number XOR 1"),
-        (
+        Opt::flag("overlap", Fixed("yes"), "Broadcast starts before everything is reduced."),
+        Opt::count(
+            "trees",
+            1,
+            2,
+            Derived("the faster number by the slots they take"),
+            "Trees that the data is divided among.",
+        ),
+        Opt::bytes("chunk", Derived("the best by the cost model"), "One chunk of a tree."),
+        Opt::choice(
+            "mapping",
+            &["search", "numbered"],
+            "Where ranks are; numbered: NCCL's tree with rank v at node v, and every number XOR 1.",
+        ),
+        Opt::choice(
             "pacing",
-            "pipelined (default) or stop-and-wait: a link waits until a chunk is received, as the cost model does",
+            &["pipelined", "stop-and-wait"],
+            "Stop-and-wait: a link waits until a chunk is received, as the cost model does.",
         ),
     ],
     source: "C-Cube (HPCA 2023)",
@@ -47,14 +63,11 @@ impl Algorithm for OverlappedTree {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let options = &request.options;
-        let overlap = options.choice("overlap", &["yes", "no"])? == "yes";
-        let mapping = options.choice("mapping", &["search", "numbered"])?;
-        let pacing = options.choice("pacing", &["pipelined", "stop-and-wait"])?;
-        let counts = match options.get("trees") {
-            Some(_) => vec![options.count("trees", 1, 2)? as usize],
-            None => vec![1, 2],
-        };
-        let chunk = options.get("chunk").map(|_| options.bytes("chunk", 0)).transpose()?;
+        let overlap = options.flag("overlap");
+        let mapping = options.choice("mapping");
+        let pacing = options.choice("pacing");
+        let counts = options.given("trees").map_or(vec![1, 2], |trees| vec![trees.whole() as usize]);
+        let chunk = options.given("chunk").map(Value::whole);
         // Where ranks share a link to a switch, the trees as they are numbered may do best.
         let mut placed = if mapping == "search" { search(request, &counts) } else { vec![] };
         if placed.is_empty() || request.fabric.has_switches() {

@@ -8,8 +8,10 @@ pub(super) use table::Table;
 
 use super::Request;
 use crate::collective::shard;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::Value;
 use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
 use crate::units::Picos;
 use std::collections::HashMap;
@@ -122,16 +124,12 @@ pub(super) fn prefixes(count: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Options of algorithms that [`stream`].
-pub(super) const OPTIONS: &[(&str, &str)] =
-    &[("piece", "bytes of one piece of one tree (default: the best by the slots it takes)")];
+pub(super) const OPTIONS: &[Opt] =
+    &[Opt::bytes("piece", Derived("the best by the slots it takes"), "One piece of one tree.").at_least(4)];
 
 /// The schedule of the table that is soonest through by the model of `choice`, in the best number of pieces.
 pub(super) fn stream(request: &Request, tables: impl IntoIterator<Item = Table>) -> Result<Schedule> {
-    let given = request.options.get("piece").map(|_| request.options.bytes("piece", 0)).transpose()?;
-    if given.is_some_and(|piece| piece < 4) {
-        let what = format!("{}: piece is less than an element; give 4 bytes or more", request.spec);
-        return Err(Error::new(Code::BadSpec, what));
-    }
+    let given = request.options.given("piece").map(Value::whole);
     let (Table { trees, steps, period, .. }, rounds) = choice::best(request, tables, given);
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);

@@ -3,12 +3,24 @@
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::clip;
 
-/// A parameter that is one of a few named values.
+/// A parameter that is one of a few named values, at most eight.
 pub trait Choice: Sized + Copy + PartialEq + 'static {
     /// What is chosen, for messages.
     const WHAT: &'static str;
     /// All values with their command-line names.
     const ALL: &'static [(&'static str, Self)];
+    /// Their names, and empty ones after them.
+    #[doc(hidden)]
+    const PADDED: [&'static str; 8] = {
+        let (mut names, mut at) = ([""; 8], 0);
+        while at < Self::ALL.len() {
+            names[at] = Self::ALL[at].0;
+            at += 1;
+        }
+        names
+    };
+    /// Their names.
+    const NAMES: &'static [&'static str] = Self::PADDED.split_at(Self::ALL.len()).0;
 
     /// The value with a command-line name.
     ///
@@ -16,9 +28,8 @@ pub trait Choice: Sized + Copy + PartialEq + 'static {
     /// [`Code::UnknownName`] with the nearest known name.
     fn parse(text: &str) -> Result<Self> {
         Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(name, _)| *name).collect();
-            let hint = nearest(text, names.iter().copied());
-            let what = format!("no {} '{}'{hint}; known: {}", Self::WHAT, clip(text), names.join(", "));
+            let hint = nearest(text, Self::NAMES.iter().copied());
+            let what = format!("no {} '{}'{hint}; known: {}", Self::WHAT, clip(text), Self::NAMES.join(", "));
             Error::new(Code::UnknownName, what)
         })
     }

@@ -1,0 +1,24 @@
+//! Packets: how data is cut into them.
+
+use super::System;
+use crate::parameter::{Domain, parameters};
+use crate::units::Bytes;
+
+parameters! {
+    /// How data is cut into packets.
+    #[derive(Copy)]
+    pub struct PacketFormat of System[packet] {
+        /// Most payload bytes in a packet.
+        #[parameter("packet_payload_bytes", Domain::Bytes { least: 1, most: 1 << 30 }, "TTO (HPCA 2024), Table II")]
+        pub payload_bytes: Bytes = 4096,
+        /// Bytes in a flit; a packet is a whole number of flits.
+        #[parameter("flit_bytes", Domain::Bytes { least: 1, most: 1 << 30 }, "TTO (HPCA 2024), Table II")]
+        pub flit_bytes: Bytes = 64,
+        /// Flits of header in front of the payload.
+        #[parameter("header_flits", Domain::count(0, 1 << 16, "flits"), "TTO artifact: a head flit")]
+        pub header_flits: u64 = 1,
+        /// Whether short packets are padded to full payload.
+        #[parameter("fixed_size_packets", Domain::Flag, "TTO artifact: they are")]
+        pub fixed_size: bool = false,
+    }
+}

@@ -1,0 +1,68 @@
+//! Systems by name: what each changes of the defaults, with the source of every number.
+
+/// A named system.
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it models and where its numbers are from.
+    pub description: &'static str,
+    /// The parameters that differ from their defaults, as `key=value`.
+    pub settings: &'static [&'static str],
+}
+
+/// All presets; the first has the defaults.
+pub const PRESETS: [Preset; 4] = [
+    Preset {
+        name: "generic",
+        description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank",
+        settings: &[],
+    },
+    // What stage-level models leave out costs nothing here (docs/rails.md).
+    Preset {
+        name: "ideal",
+        description: "25 GB/s links, 20 ns latency, 64 KiB packets without header; hand-off and reductions are free",
+        settings: &[
+            "packet_payload_bytes=64KiB",
+            "flit_bytes=256",
+            "header_flits=0",
+            "router_depth_flits=512",
+            "hand_off_ns=0",
+        ],
+    },
+    // C-Cube (HPCA 2023): the hand-off is fitted to the gain of the overlap at 64 MB in Figure 12; the other numbers are
+    // the machine's.
+    Preset {
+        name: "dgx1",
+        description: "DGX-1 of C-Cube (HPCA 2023): 25 GB/s NVLinks; 12.4 us a step, a fit to its Figure 12 at 64 MB; V100 GPUs: 60 % of 15.7 TFLOP/s, 75 % of 900 GB/s",
+        settings: &[
+            "link_latency_ns=0",
+            "header_flits=0",
+            "hand_off_ns=12400",
+            // As by default, 8 ns of the hand-off are spent in the routers at both ends.
+            "router_hand_off_ns=12392",
+            "processor=roofline:tflops=15.7,gb-per-s=900,element-bytes=4",
+        ],
+    },
+    // TTO (HPCA 2024), Table II, and what its artifact sets.
+    Preset {
+        name: "tto",
+        description: "TTO (HPCA 2024) Table II: 25 GB/s chiplet links, 512 B flits at 21 ns, 8192 B packets with a head flit, 4 network interfaces, 16 PEs of 256x256 MACs",
+        settings: &[
+            "link_latency_ns=0",
+            "clock_ns=1",
+            "packet_payload_bytes=8KiB",
+            "flit_bytes=512",
+            "fixed_size_packets=yes",
+            // Outgoing FIFO 32 + per-interface message buffer 16 + injection queue 4 packets.
+            "interface_depth_packets=52",
+            // 4 channels of 318 flits, look-ahead routing, iSLIP.
+            "router_depth_flits=318",
+            "hand_off_ns=12",
+            // 9 of the 12 ns are spent in the routers at both ends.
+            "router_hand_off_ns=3",
+            // 16 PEs x 256 four-byte sums a cycle.
+            "reduce_rate_gb_per_s=16384",
+            "processor=systolic",
+        ],
+    },
+];

@@ -1,0 +1,149 @@
+"""Writes what follows from the parameters that the core declares: the tables of docs/parameters.md, the arguments and
+properties in `_core.pyi`, the fields of `antiphon.Router`.
+
+Run by `make tables`; a test sees that all is current.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import antiphon
+from antiphon import Parameter
+
+ROOT = Path(__file__).resolve().parent.parent
+GIVEN = {"bytes": "_Size", "count": "SupportsIndex", "number": "float", "flag": "bool"}
+HELD = {"bytes": "int", "count": "int", "number": "float", "flag": "bool"}
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def row(parameter: Parameter, json: str) -> list[str]:
+    """The row of a parameter with its place in JSON."""
+    values = ", ".join(map(code, parameter.choices)) if parameter.kind == "choice" else parameter.values
+    return [code(parameter.key), values, code(parameter.default), parameter.meaning, code(json), parameter.source]
+
+
+def systems() -> str:
+    """Every parameter of systems."""
+    header = ["Parameter", "Values", "Default", "Meaning", "JSON", "From"]
+    return table(header, (row(each, each.json) for each in antiphon.System().parameters()))
+
+
+def presets() -> str:
+    """What every preset replaces."""
+    usual = {each.key: each.default for each in antiphon.System().parameters()}
+    rows = []
+    for name in antiphon.systems():
+        system = antiphon.System(name)
+        replaced = [each for each in system.parameters() if each.default != usual[each.key]]
+        settings = ", ".join(code(f"{each.key}={each.default}") for each in replaced)
+        rows.append([code(name), system.description, settings])
+    return table(["System", "What it models", "What it replaces"], rows)
+
+
+def models() -> str:
+    """The options of compute models."""
+    rows = []
+    for name, _summary, options in antiphon.compute_models():
+        rows += [[code(name), *row(each, f"processor.{name}.{each.json}")] for each in options]
+    return table(["Model", "Option", "Values", "Default", "Meaning", "JSON", "From"], rows)
+
+
+def algorithms() -> str:
+    """The options of algorithms."""
+    rows = []
+    for algorithm in antiphon.algorithms():
+        for option in algorithm.options:
+            key, values, _, meaning, *_ = row(option, "")
+            default = option.default if " " in option.default else code(option.default)
+            rows.append([code(algorithm.name), key, values, default, meaning])
+    return table(["Algorithm", "Option", "Values", "Default", "Meaning"], rows)
+
+
+def infinite(parameter: Parameter) -> bool:
+    """Whether it is a whole number or infinite."""
+    return parameter.kind == "count" and bool(parameter.choices)
+
+
+def given(parameter: Parameter) -> str:
+    """The type of an argument."""
+    return "SupportsIndex | float" if infinite(parameter) else GIVEN.get(parameter.kind, "str")
+
+
+def held(parameter: Parameter, missing: str) -> str:
+    """The type of a value; ``missing`` is that of an infinite one."""
+    return missing if infinite(parameter) else HELD.get(parameter.kind, "str")
+
+
+def arguments() -> str:
+    """The arguments of `System.with_`."""
+    each = antiphon.System().parameters()
+    return "".join(f"        {one.key}: {given(one)} | None = None,\n" for one in each)
+
+
+def properties() -> str:
+    """The properties of a `System`."""
+    lines = []
+    for each in antiphon.System().parameters():
+        lines += [
+            "    @property",
+            f"    def {each.key}(self) -> {held(each, 'float')}:",
+            f'        """{each.meaning}"""',
+        ]
+    return "\n".join([*lines, ""])
+
+
+def routers() -> str:
+    """The arguments of `noc` that are parameters of routers."""
+    lines = []
+    for each in antiphon.router_parameters():
+        default = each.default if each.kind == "count" else f'"{each.default}"'
+        type_and_default = f"{given(each)} | None = None" if infinite(each) else f"{given(each)} = {default}"
+        lines.append(f"    {each.key}: {type_and_default},\n")
+    return "".join(lines)
+
+
+def fields() -> str:
+    """The fields of a `Router`."""
+    return "".join(f"    {each.key}: {held(each, 'int | None')}\n" for each in antiphon.router_parameters())
+
+
+PARTS = (
+    ("docs/parameters.md", "systems", systems),
+    ("docs/parameters.md", "presets", presets),
+    ("docs/parameters.md", "models", models),
+    ("docs/parameters.md", "algorithms", algorithms),
+    ("python/antiphon/_core.pyi", "arguments", arguments),
+    ("python/antiphon/_core.pyi", "properties", properties),
+    ("python/antiphon/_core.pyi", "routers", routers),
+    ("python/antiphon/results.py", "fields", fields),
+)
+"""File, name of the part in it, what is written there."""
+
+
+def current(file: str) -> str:
+    """What a file should be."""
+    text = (ROOT / file).read_text("utf-8")
+    for path, name, write in PARTS:
+        if path == file:
+            start, close = ("<!-- ", " -->") if path.endswith(".md") else ("# ", "")
+            part = rf"(?<={start}{name}: make tables{close}\n).*?(?=^ *{start}end of {name}{close}$)"
+            text, count = re.subn(part, lambda _, write=write: write(), text, flags=re.DOTALL | re.MULTILINE)
+            assert count == 1, f"{file} has no place for {name}"
+    return text
+
+
+if __name__ == "__main__":
+    for file in {path for path, _, _ in PARTS}:
+        (ROOT / file).write_text(current(file), "utf-8")
