@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -222,6 +223,7 @@ def show(
         "link_bytes_max": int(link_bytes.max(initial=0)),
         "link_bytes_mean": float(link_bytes.mean()),
         "links_idle": int((link_bytes == 0).sum()),
+        "dimensions": _dimensions(network, antiphon.System(system)),
     }
     if as_json:
         links = {"from": network.links["from"], "to": network.links["to"], "bytes": link_bytes}
@@ -230,6 +232,7 @@ def show(
     table = Table(show_header=False, title=f"{schedule.algorithm} on {network.name}")
     for label, value in (
         ("Collective", f"{schedule.collective} of {antiphon.format_bytes(schedule.bytes)}"),
+        ("Dimensions", "\n".join(map(_dimension, document["dimensions"])) or "none"),
         ("Proof", "✓ complete" if proof.complete else f"incomplete: {proof.gaps}"),
         ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
         ("Steps", f"{stats.steps:,} ({', '.join(f'{name} {steps:,}' for name, steps in stats.phases)})"),
@@ -241,6 +244,22 @@ def show(
     ):
         table.add_row(label, value)
     open_console().print(table)
+
+
+def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[str, Any]]:
+    """The dimensions of a product, with the system's rate and latency where its links have none."""
+    rows = rows_of(fabric.dimensions)
+    for row in rows:
+        hops = 2 if row["shape"] == "switch" else 1
+        if math.isnan(row["rate_gb_per_s"]):
+            row["rate_gb_per_s"] = system.link_rate_gb_per_s
+        if math.isnan(row["latency_ns"]):
+            row["latency_ns"] = hops * system.link_latency_ns
+    return rows
+
+
+def _dimension(row: dict[str, Any]) -> str:
+    return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns"
 
 
 def _built(

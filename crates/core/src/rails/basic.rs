@@ -148,7 +148,9 @@ mod tests {
     #[test]
     fn counts() {
         for shape in [DimensionShape::Ring, DimensionShape::Clique, DimensionShape::Switch] {
-            for size in (2..=9).chain([16]).filter(|size| shape != DimensionShape::Switch || u32::is_power_of_two(*size)) {
+            for size in
+                (2..=9).chain([16]).filter(|size| shape != DimensionShape::Switch || u32::is_power_of_two(*size))
+            {
                 for basic in [Basic::Reduce, Basic::Gather, Basic::Exchange] {
                     let list = messages(shape, size, basic, 2);
                     for npu in 0..size {

@@ -66,7 +66,8 @@ impl Run {
     /// Mean utilization of all dimensions, weighted by their rates (Themis paper, section 5).
     pub fn mean_utilization(&self, topology: &Topology) -> f64 {
         let dimensions = topology.dimensions.iter().enumerate();
-        let sent: f64 = dimensions.map(|(number, dimension)| self.utilization(number) * dimension.npu_rate().0 as f64).sum();
+        let sent: f64 =
+            dimensions.map(|(number, dimension)| self.utilization(number) * dimension.npu_rate().0 as f64).sum();
         sent / topology.total_rate() as f64
     }
 

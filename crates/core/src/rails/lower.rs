@@ -138,7 +138,8 @@ impl<'a> Lowering<'a> {
             let dimensions = expansion.topology.dimensions.len();
             for at in layout.lanes() {
                 let owner = coordinates.position(&at[..dimensions]);
-                let source = if plan.kind == Kind::AllToAll { coordinates.position(&at[dimensions + 2..]) } else { owner };
+                let source =
+                    if plan.kind == Kind::AllToAll { coordinates.position(&at[dimensions + 2..]) } else { owner };
                 let (start, length) = shard(plan.bytes, npus as usize, owner as usize);
                 let parts = (slices * pieces) as usize;
                 let part = chunk * parts + (at[dimensions + 1] * pieces + at[dimensions]) as usize;

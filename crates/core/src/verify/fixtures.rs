@@ -1,7 +1,7 @@
 //! Small hand-made schedules for the tests.
 
 use crate::collective::{Collective, Kind, shard};
-use crate::fabric::{Fabric, DimensionShape, grid::grid};
+use crate::fabric::{DimensionShape, Fabric, grid::grid};
 use crate::schedule::{Builder, Lane, Op, Schedule};
 
 pub type Case = (Fabric, Schedule);

@@ -28,7 +28,8 @@ impl Scheduler for Themis {
         let one_way = Plan { kind, bytes: plan.bytes << fine, ..plan.clone() };
         let ascending = Path::ascending(topology.dimensions.len());
         let baseline = if plan.kind == Kind::AllGather { ascending.reversed() } else { ascending };
-        let delay = |dimension: &Dimension| (u128::from(dimension.npu_latency()) * u128::from(dimension.steps())) << fine;
+        let delay =
+            |dimension: &Dimension| (u128::from(dimension.npu_latency()) * u128::from(dimension.steps())) << fine;
         let start = |dimension| if self.fixed_delay { delay(dimension) } else { 0 };
         let mut loads: Vec<u128> = topology.dimensions.iter().map(start).collect();
         let mut path = baseline;
