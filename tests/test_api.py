@@ -51,6 +51,32 @@ def test_fabrics_survive_pickling(spec: str) -> None:
     assert spec in repr(fabric)
 
 
+def test_expanded_rails_are_fabrics() -> None:
+    fabric = Fabric.from_rails("ring4@2000/20ns,sw4@800/700ns")
+    assert fabric == antiphon.rails_messages("ring4@2000/20ns,sw4@800/700ns", chunks=1)[0]
+    assert pickle.loads(pickle.dumps(fabric)) == fabric
+    assert fabric.name == "rails:ring4@2000/20ns,sw4@800/700ns"
+    rings = Fabric.from_rails("ring4@2000/20ns,fc3@800/700ns")
+    assert antiphon.verify(rings, antiphon.build(rings, "combs", bytes=SMALL)).complete
+    with pytest.raises(AntiphonError, match="did you mean 'ring'"):
+        Fabric.from_rails("rng4@1/1ns")
+
+
+def test_dimensions() -> None:
+    torus = Fabric("torus:4x2@200/90ns+25,slow=0-1:0.5").dimensions
+    assert torus["shape"].tolist() == ["ring", "ring"]
+    assert torus["size"].tolist() == [4, 2]
+    assert torus["rate_gb_per_s"].tolist() == [200, 25]
+    assert torus["latency_ns"][0] == 90
+    assert np.isnan(torus["latency_ns"][1])
+    assert Fabric("switch:8@10/1ns").dimensions["latency_ns"].tolist() == [2]
+    rails = Fabric.from_rails("fc5@800/20ns,sw8@800/700ns").dimensions
+    assert rails["shape"].tolist() == ["clique", "switch"]
+    assert rails["rate_gb_per_s"].tolist() == [25, 100]
+    for spec in ("dgx1v", "bigraph:2", "mesh:3x3,drop=0-1"):
+        assert len(Fabric(spec).dimensions["size"]) == 0
+
+
 def test_other_objects_survive_pickling(mesh: Fabric, result: antiphon.SimulationResult) -> None:
     schedule = antiphon.build(mesh, "ring", bytes=SMALL)
     objects: list[Any] = [

@@ -188,6 +188,19 @@ def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> No
     assert "proven" in commands.invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
 
 
+def test_show_prints_dimensions(commands: Any) -> None:
+    spec = "torus:2x4@50/90ns+25"
+    shown = commands.document("show", spec, "ring", *SMALL, "--system", "generic")["dimensions"]
+    assert shown == [
+        {"shape": "ring", "size": 2, "rate_gb_per_s": 50, "latency_ns": 90},
+        {"shape": "ring", "size": 4, "rate_gb_per_s": 25, "latency_ns": antiphon.System("generic").link_latency_ns},
+    ]
+    assert "ring of 2, 50 GB/s, 90 ns" in commands.invoke("show", spec, "ring", *SMALL).stdout
+    assert commands.document("show", "dgx1v", "ring", *SMALL)["dimensions"] == []
+    refused = commands.refused("show", "torus:2x4@1+2+3", "ring", *SMALL)
+    assert "3 rates for 2 dimension(s); write one for all or one for each, joined by +" in refused
+
+
 def test_verify_prints_the_counter_example(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
     commands.invoke("show", "ring:4", "ring", *SMALL, "--schedule-json", str(file))

@@ -91,6 +91,9 @@ class Fabric:
     @classmethod
     def from_graphml(cls, path: str | PathLike[str], name: str | None = None) -> Fabric:
         """A fabric from a GraphML file (needs networkx), read as in ``from_networkx``."""
+    @classmethod
+    def from_rails(cls, topology: str) -> Fabric:
+        """The fabric of a rails topology, every NPU, switch and link by itself (docs/rails.md)."""
     def to_json(self) -> str:
         """The fabric as JSON that ``from_json`` reads back."""
     def group(self, ranks: str | Sequence[int]) -> Fabric:
@@ -125,6 +128,11 @@ class Fabric:
     def links(self) -> Table:
         """Per directed link: ``from``, ``to`` (nodes), ``dimension``, ``rate_gb_per_s`` and
         ``latency_ns`` (NaN: the system's), ``speed`` (1 = full)."""
+    @property
+    def dimensions(self) -> Table:
+        """Per dimension of a product, in the order of the sizes: ``shape`` (``line``, ``ring``, ``clique``,
+        ``switch``), ``size``, ``rate_gb_per_s`` from a node to a neighbour and ``latency_ns`` between
+        neighbours, through the switch if there is one (NaN: the system's). Empty for other fabrics."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...

@@ -2,6 +2,7 @@
 
 use crate::convert::{Table, nanos, run};
 use antiphon_core::fabric;
+use antiphon_core::rails::{Expansion, Topology};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::sync::Arc;
@@ -56,6 +57,12 @@ impl Fabric {
     #[pyo3(signature = (path, name = None))]
     fn from_graphml(_class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
         Fabric::from_graph("from_graphml", path, name)
+    }
+
+    #[classmethod]
+    fn from_rails(class: &Bound<'_, PyType>, topology: &str) -> PyResult<Self> {
+        let expanded = run(class.py(), || Expansion::new(&Topology::parse(topology)?))?;
+        Ok(Fabric(Arc::new(expanded.fabric)))
     }
 
     fn to_json(&self) -> String {
@@ -126,6 +133,20 @@ impl Fabric {
         Ok(table.0)
     }
 
+    #[getter]
+    fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dimensions = self.0.product().map_or(&[][..], |product| &product.dimensions);
+        let table = Table::new(py)
+            .text("shape", dimensions.iter().map(|along| along.shape.name().into()))?
+            .column("size", dimensions.iter().map(|along| along.size))?
+            .column(
+                "rate_gb_per_s",
+                dimensions.iter().map(|along| along.link_rate().map_or(f64::NAN, |rate| rate.as_gb_per_s())),
+            )?
+            .column("latency_ns", dimensions.iter().map(|along| along.latency.map_or(f64::NAN, nanos)))?;
+        Ok(table.0)
+    }
+
     fn __repr__(&self) -> String {
         format!("<Fabric {}: {}>", self.0.name, self.0.describe())
     }
@@ -141,7 +162,12 @@ impl Fabric {
                 let arguments = PyTuple::new(slf.py(), [fabric.to_json(), fabric.name.clone()])?;
                 Ok((class.getattr("from_json")?, arguments))
             }
-            _ => Ok((class.into_any(), PyTuple::new(slf.py(), [&fabric.name])?)),
+            _ => {
+                let arguments = PyTuple::new(slf.py(), [&fabric.name])?;
+                let maker =
+                    if fabric.name.starts_with("rails:") { class.getattr("from_rails")? } else { class.into_any() };
+                Ok((maker, arguments))
+            }
         }
     }
 }

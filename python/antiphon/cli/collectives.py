@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -252,7 +253,7 @@ def show(
             stats = schedule.stats(network)
             if file is not None:
                 file.write(schedule.to_json())
-            document = _figures(network, schedule, proof, stats)
+            document = _figures(network, system, schedule, proof, stats)
             links = {"from": network.links["from"], "to": network.links["to"], "bytes": stats.links["bytes"]}
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
             return Outcome(document | tables, partial(_print_figures, network, schedule, document))
@@ -260,7 +261,9 @@ def show(
         each_group("show", fabric, group, groups, as_json, work)
 
 
-def _figures(network: antiphon.Fabric, schedule: antiphon.Schedule, proof: Proof, stats: Stats) -> dict[str, Any]:
+def _figures(
+    network: antiphon.Fabric, system: antiphon.System, schedule: antiphon.Schedule, proof: Proof, stats: Stats
+) -> dict[str, Any]:
     link_bytes = stats.links["bytes"]
     return _schedule_dict(network, schedule) | {
         "verified": proof.complete,
@@ -276,6 +279,7 @@ def _figures(network: antiphon.Fabric, schedule: antiphon.Schedule, proof: Proof
         "link_bytes_max": int(link_bytes.max(initial=0)),
         "link_bytes_mean": float(link_bytes.mean()),
         "links_idle": int((link_bytes == 0).sum()),
+        "dimensions": _dimensions(network, system),
     }
 
 
@@ -284,6 +288,7 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
     steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in document["phases"])
     for label, value in (
         ("Collective", f"{schedule.collective} of {antiphon.format_bytes(schedule.bytes)}"),
+        ("Dimensions", "\n".join(map(_dimension, document["dimensions"])) or "none"),
         ("Proof", "✓ complete" if document["verified"] else f"incomplete: {document['known_gaps']}"),
         ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
         ("Steps", f"{document['steps']:,} ({steps})"),
@@ -295,6 +300,22 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
     ):
         table.add_row(label, value)
     open_console().print(table)
+
+
+def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[str, Any]]:
+    """The dimensions of a product, with the system's rate and latency where its links have none."""
+    rows = rows_of(fabric.dimensions)
+    for row in rows:
+        hops = 2 if row["shape"] == "switch" else 1
+        if math.isnan(row["rate_gb_per_s"]):
+            row["rate_gb_per_s"] = system.link_rate_gb_per_s
+        if math.isnan(row["latency_ns"]):
+            row["latency_ns"] = hops * system.link_latency_ns
+    return rows
+
+
+def _dimension(row: dict[str, Any]) -> str:
+    return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns"
 
 
 def _built(

@@ -317,6 +317,72 @@ mod tests {
         (fabric, packing)
     }
 
+    /// Products with unlike rates, all of whose links can be full.
+    const UNLIKE: [&str; 7] = [
+        "mesh:4x4@100+50",
+        "mesh:8x8@50+100",
+        "mesh:4x4x4@100+50+25",
+        "torus:4x4x4@100+25+25",
+        "torus:3x4@50+33",
+        "fbfly:4x8@50+25",
+        "hypercube:3@1+1+2",
+    ];
+
+    /// How many trees use every link; each is a spanning tree.
+    fn loads(fabric: &Fabric, packing: &Packing, combs: &[Comb]) -> Vec<usize> {
+        let mut trees = vec![0; fabric.links.len()];
+        for comb in combs {
+            let parents = packing.parents(comb);
+            assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1, "{}: {comb:?}", fabric.name);
+            for (node, parent) in (0..).zip(&parents) {
+                let steps = std::iter::successors(*parent, |&parent| parents[parent as usize]).take(parents.len());
+                assert!(steps.count() < parents.len(), "{}: {comb:?} has a cycle", fabric.name);
+                if let Some(parent) = *parent {
+                    trees[fabric.link_between(node, parent).unwrap() as usize] += 1;
+                    trees[fabric.link_between(parent, node).unwrap() as usize] += 1;
+                }
+            }
+        }
+        trees
+    }
+
+    /// All combs together load every link in proportion to its rate.
+    #[test]
+    fn unlike_links_are_loaded_by_their_rates() {
+        for spec in UNLIKE {
+            let (fabric, packing) = packing(spec);
+            let combs = packing.combs(usize::MAX);
+            let loads = loads(&fabric, &packing, &combs);
+            let rate = |link: usize| fabric.links[link].rate.unwrap().0;
+            for (link, &load) in loads.iter().enumerate() {
+                assert_eq!(load as u64 * rate(0), loads[0] as u64 * rate(link), "{spec}: link {link}");
+            }
+        }
+    }
+
+    /// A dimension too fast for what trees can send over it comes first in all of them; the others are full.
+    #[test]
+    fn too_fast_dimensions_come_first() {
+        for (spec, fast, orders) in [
+            ("torus:4x4x4@200+25+25", 0, &[[0, 1, 2], [0, 2, 1]][..]),
+            ("torus:4x4x4@25+200+25", 1, &[[1, 0, 2], [1, 2, 0]]),
+            ("torus:4x4x4@1+2+1000000", 2, &[[2, 0, 1], [2, 1, 0]]),
+        ] {
+            let (fabric, packing) = packing(spec);
+            let combs = packing.combs(usize::MAX);
+            assert!(combs.iter().all(|comb| orders.iter().any(|order| comb.order == order)), "{spec}");
+            let loads = loads(&fabric, &packing, &combs);
+            let slowest = fabric.links.iter().map(|link| link.rate.unwrap().0).min().unwrap();
+            let busy = |link: usize| loads[link] as f64 / fabric.links[link].rate.unwrap().0 as f64;
+            let most = (0..loads.len()).map(busy).fold(0.0, f64::max);
+            for (id, link) in fabric.links.iter().enumerate() {
+                assert!(link.rate != Some(Rate(slowest)) || busy(id) > 0.99 * most, "{spec}: {id}");
+                let label = ["z", "y", "x"][fast];
+                assert!(link.dimension != label || busy(id) < 0.99 * most, "{spec}: {id}");
+            }
+        }
+    }
+
     /// Reference section 2: all combs together load every edge equally, each is a spanning tree, and on
     /// meshes there are as few as published.
     #[test]
@@ -324,19 +390,7 @@ mod tests {
         for spec in GRIDS {
             let (fabric, packing) = packing(spec);
             let combs = packing.combs(usize::MAX);
-            let mut trees = vec![0; fabric.links.len()];
-            for comb in &combs {
-                let parents = packing.parents(comb);
-                assert_eq!(parents.iter().filter(|parent| parent.is_none()).count(), 1, "{spec}: {comb:?}");
-                for (node, parent) in (0..).zip(&parents) {
-                    let steps = std::iter::successors(*parent, |&parent| parents[parent as usize]).take(parents.len());
-                    assert!(steps.count() < parents.len(), "{spec}: {comb:?} has a cycle");
-                    if let Some(parent) = *parent {
-                        trees[fabric.link_between(node, parent).unwrap() as usize] += 1;
-                        trees[fabric.link_between(parent, node).unwrap() as usize] += 1;
-                    }
-                }
-            }
+            let trees = loads(&fabric, &packing, &combs);
             let each = 2 * combs.len() * (fabric.ranks() - 1) / fabric.links.len();
             assert!(trees.iter().all(|&trees| trees == each), "{spec}: {} combs, {trees:?}", combs.len());
         }

@@ -22,7 +22,7 @@ const INFO: Info = Info {
         "buffers",
         1,
         4096,
-        Derived("all"),
+        Derived("as many as there are"),
         "Most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before.",
     )],
     source: "Patarasuk and Yuan, JPDC 2009; TTO (HPCA 2024) as baseline",

@@ -297,3 +297,99 @@ impl Product {
 fn sizes(dimensions: &[Dimension]) -> Vec<u32> {
     dimensions.iter().map(|dimension| dimension.size as u32).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn dimension(shape: DimensionShape, size: u64) -> Dimension {
+        Dimension::new(shape, size).with_link_rate(Some(Rate(10)))
+    }
+
+    #[test]
+    fn rates_of_a_node_and_of_a_link() {
+        use DimensionShape::{Clique, Line, Ring, Switch};
+        for (shape, size, node) in [
+            (Line, 2, 10),
+            (Line, 5, 20),
+            (Ring, 2, 10),
+            (Ring, 3, 20),
+            (Clique, 5, 40),
+            (Switch, 8, 10),
+            (Line, 1, 10),
+        ] {
+            let along = dimension(shape, size);
+            assert_eq!((along.rate, along.link_rate()), (Some(Rate(node)), Some(Rate(10))), "{along:?}");
+        }
+        // What was given for a node is kept where it cannot be divided.
+        let clique = Dimension { rate: Some(Rate(100)), ..Dimension::new(DimensionShape::Clique, 4) };
+        assert_eq!((clique.rate, clique.link_rate()), (Some(Rate(100)), Some(Rate(33))));
+        assert_eq!(Dimension::new(Ring, 4).link_rate(), None);
+    }
+
+    #[test]
+    fn parts_of_dimensions() {
+        use DimensionShape::{Clique, Line, Ring, Switch};
+        let part = |shape, size, coordinates: &[u32]| {
+            let (part, order) = dimension(shape, size).part(coordinates)?;
+            assert_eq!(part.link_rate(), Some(Rate(10)));
+            Some((part.shape, part.size, order))
+        };
+        assert_eq!(part(Line, 5, &[1, 2, 3]), Some((Line, 3, vec![1, 2, 3])));
+        assert_eq!(part(Line, 5, &[1, 3]), None);
+        assert_eq!(part(Ring, 5, &[0, 1, 2, 3, 4]), Some((Ring, 5, vec![0, 1, 2, 3, 4])));
+        assert_eq!(part(Ring, 5, &[0, 1, 3, 4]), Some((Line, 4, vec![3, 4, 0, 1])));
+        assert_eq!(part(Ring, 5, &[1, 2]), Some((Line, 2, vec![1, 2])));
+        assert_eq!(part(Ring, 5, &[0, 2, 4]), None);
+        assert_eq!(part(Ring, 6, &[0, 1, 3]), None);
+        assert_eq!(part(Ring, 3, &[0, 2]), Some((Line, 2, vec![2, 0])));
+        assert_eq!(part(Clique, 5, &[0, 2, 4]), Some((Clique, 3, vec![0, 2, 4])));
+        assert_eq!(part(Switch, 5, &[4]), Some((Switch, 1, vec![4])));
+    }
+
+    #[test]
+    fn boxes_of_products() {
+        let mesh = Product::last_fastest(vec![dimension(DimensionShape::Line, 3), dimension(DimensionShape::Ring, 4)]);
+        assert_eq!((mesh.rows_columns(), mesh.node(&[2, 1])), (Some((3, 4)), 9));
+        let part = mesh.part(&[9, 8, 4, 5, 11, 7]).unwrap();
+        assert_eq!(part.coordinates.sizes(), [2, 3]);
+        assert_eq!(part.nodes, [7, 4, 5, 11, 8, 9]);
+        assert!(part.is_all(DimensionShape::Line));
+        let column = mesh.part(&[1, 5, 9]).unwrap();
+        assert_eq!((column.dimensions.len(), column.nodes), (1, vec![1, 5, 9]));
+        assert_eq!(mesh.part(&[1, 5, 8]), None);
+        assert_eq!(mesh.part(&[0, 1, 4]), None);
+        assert_eq!(mesh.part(&[0, 99]), None);
+        // A dimension of one node in the whole stays.
+        let flat = Product::first_fastest(vec![dimension(DimensionShape::Ring, 4), dimension(DimensionShape::Line, 1)]);
+        assert_eq!(flat.part(&[0, 3]).unwrap().coordinates.sizes(), [2, 1]);
+        assert_eq!(flat.without_ones().coordinates.sizes(), [4]);
+    }
+
+    proptest! {
+        #[test]
+        fn positions_and_coordinates(sizes in prop::collection::vec(1u32..6, 1..5), pick in 0u32..10_000) {
+            for coordinates in [Coordinates::last_fastest(sizes.clone()), Coordinates::first_fastest(sizes.clone())] {
+                prop_assert_eq!(coordinates.count(), sizes.iter().product::<u32>());
+                let position = pick % coordinates.count();
+                let at = coordinates.all(position);
+                prop_assert_eq!(coordinates.position(&at), position);
+                prop_assert!(at.iter().zip(coordinates.sizes()).all(|(at, size)| at < size));
+                for number in 0..sizes.len() {
+                    let line: Vec<u32> = coordinates.line(position, number).collect();
+                    prop_assert_eq!(line.len(), sizes[number] as usize);
+                    prop_assert_eq!(line[at[number] as usize], position);
+                    for (place, other) in (0..).zip(line) {
+                        prop_assert_eq!(coordinates.with(position, number, place), other);
+                        let expected = (place != at[number]).then_some(number);
+                        prop_assert_eq!(coordinates.differ(position, other), expected);
+                    }
+                    prop_assert_eq!(coordinates.origins(number).count() as u32, coordinates.count() / sizes[number]);
+                }
+            }
+            let (row_major, last) = (Coordinates::last_fastest(sizes.clone()), sizes.len() - 1);
+            prop_assert!(sizes[last] < 2 || row_major.line(0, last).take(2).eq([0, 1]));
+        }
+    }
+}

@@ -245,8 +245,54 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_for_every_dimension() {
+        let fabric = Fabric::parse("torus:4x2x3@200/90ns+25/500ns+12.5").unwrap();
+        for link in &fabric.links {
+            let expected = match &*link.dimension {
+                "z" => (200, Some(90_000)),
+                "y" => (25, Some(500_000)),
+                _ => (12, None),
+            };
+            assert_eq!((link.rate.unwrap().0 / 1_000_000_000, link.latency), expected, "{link:?}");
+        }
+        let along = &fabric.product().unwrap().dimensions;
+        assert_eq!(
+            along.iter().map(|along| along.rate.unwrap().0).collect::<Vec<_>>(),
+            [400e9, 25e9, 25e9].map(|r| r as u64)
+        );
+        assert_eq!(along.iter().map(|along| along.latency).collect::<Vec<_>>(), [Some(90_000), Some(500_000), None]);
+        // One is for all; a message to a switch and on from it waits twice.
+        let same = |one: &str, other: &str| Fabric::parse(one).unwrap().links == Fabric::parse(other).unwrap().links;
+        assert!(same("mesh:3x3@5/1ns", "mesh:3x3@5/1ns+5/1ns") && same("hypercube:3@5", "hypercube:3@5+5+5"));
+        let switch = Fabric::parse("switch:4@10/20ns").unwrap();
+        assert!(
+            switch.links.iter().all(|link| (link.rate, link.latency) == (Some(Rate(10_000_000_000)), Some(20_000)))
+        );
+        let along = switch.product().unwrap().dimensions[0];
+        assert_eq!((along.rate, along.latency), (Some(Rate(10_000_000_000)), Some(40_000)));
+        // Degradations come after.
+        let slow = Fabric::parse("mesh:2x2@10+20,slow=0-1:0.5,slow=0-2:0.1").unwrap();
+        let link = |to| slow.link(slow.link_between(0, to).unwrap());
+        assert_eq!((link(1).rate, link(1).speed_permille), (Some(Rate(20_000_000_000)), 500));
+        assert_eq!((link(2).rate, link(2).speed_permille), (Some(Rate(10_000_000_000)), 100));
+        assert_eq!(Fabric::parse("mesh:2x2@10+20,dead=0").unwrap().links.len(), 4);
+    }
+
+    #[test]
     fn refusals_say_what_is_wrong() {
         for (spec, code, why) in [
+            (
+                "mesh:4x4@1+2+3",
+                Code::BadSpec,
+                "3 rates for 2 dimension(s); write one for all or one for each, joined by +",
+            ),
+            ("torus:4x4x4@1+2", Code::BadSpec, "2 rates for 3 dimension(s)"),
+            ("switch:8@1+2", Code::BadSpec, "2 rates for 1 dimension(s)"),
+            ("dgx1v@25+50", Code::BadSpec, "2 rates, but it has no dimensions; write one for all links"),
+            ("bigraph:4@25+50", Code::BadSpec, "it has no dimensions"),
+            ("mesh:4x4@1+", Code::BadSpec, "'@' is not @RATE[/LATENCY]"),
+            ("mesh:4x4@1/1ns+2/2", Code::BadSize, "time '2'"),
+            ("mesh:4x4@1+0", Code::BadSize, "link rate 0"),
             ("mseh:8x8", Code::UnknownName, "did you mean 'mesh'?"),
             ("", Code::UnknownName, "known: mesh, torus"),
             ("mesh", Code::BadSpec, "for example mesh:8x8"),

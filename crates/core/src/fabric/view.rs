@@ -218,3 +218,126 @@ fn not_applicable(fabric: &Fabric, why: &str) -> Error {
 fn bad(why: impl AsRef<str>) -> Error {
     Error::new(Code::BadSpec, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::DimensionShape;
+
+    fn parse(spec: &str) -> Fabric {
+        Fabric::parse(spec).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_group_keeps_nodes_and_links() {
+        let mesh = parse("mesh:4x4");
+        let View { fabric, ranks, links } = mesh.group(&[5, 4, 0, 1]).unwrap();
+        assert_eq!((fabric.name.as_str(), fabric.ranks(), fabric.nodes.len()), ("mesh:4x4[5,4,0,1]", 4, 16));
+        assert_eq!((ranks, fabric.node_of_rank(0), fabric.nodes[0].rank), (vec![5, 4, 0, 1], 5, Some(2)));
+        assert_eq!((&fabric.links, links), (&mesh.links, (0..48).collect()));
+        let product = fabric.product().unwrap();
+        assert_eq!((product.ranks(&fabric), &product.nodes[..]), (vec![2, 3, 1, 0], &[0, 1, 4, 5][..]));
+        assert_eq!(mesh.group(&[0, 1, 4]).unwrap().fabric.shape, Shape::Graph);
+        // A group of a group, and one that forwards through the others.
+        let inner = fabric.group(&[1, 2]).unwrap();
+        assert_eq!((inner.fabric.node_of_rank(0), inner.fabric.node_of_rank(1)), (4, 0));
+        assert_eq!(mesh.group(&[0, 15]).unwrap().fabric.ranks(), 2);
+        // All ranks in their order are the fabric itself.
+        let bigraph = parse("bigraph:2");
+        assert_eq!(bigraph.group(&(0..8).collect::<Vec<_>>()).unwrap().fabric.shape, bigraph.shape);
+        assert_eq!(bigraph.group(&[1, 0]).unwrap().fabric.shape, Shape::Graph);
+    }
+
+    #[test]
+    fn rows_are_rings_and_parts_of_rings_lines() {
+        let torus = parse("torus:4x6@50+25");
+        let shape = |ranks: &[u32]| {
+            let view = torus.group(ranks).unwrap();
+            let along = view.fabric.product().unwrap().dimensions.clone();
+            along
+                .iter()
+                .map(|along| (along.shape, along.size, along.link_rate().unwrap().as_gb_per_s()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shape(&[6, 7, 8, 9, 10, 11]), [(DimensionShape::Ring, 6, 25.0)]);
+        assert_eq!(shape(&[11, 6, 7]), [(DimensionShape::Line, 3, 25.0)]);
+        assert_eq!(shape(&[1, 19, 7, 13]), [(DimensionShape::Ring, 4, 50.0)]);
+        let switch = parse("switch:8").group(&[7, 0, 3]).unwrap();
+        assert_eq!(switch.fabric.product().unwrap().nodes, [0, 3, 7]);
+    }
+
+    #[test]
+    fn groups_of_a_specification() {
+        let groups = |spec: &str, text: &str| Groups::parse(&parse(spec), text).map(|groups| groups.groups);
+        assert_eq!(groups("mesh:2x3", "rows").unwrap(), [vec![0, 1, 2], vec![3, 4, 5]]);
+        assert_eq!(groups("mesh:2x3", "columns").unwrap(), [[0, 3], [1, 4], [2, 5]]);
+        assert_eq!(groups("torus:2x2x3", "dimension=1").unwrap().len(), 6);
+        assert_eq!(groups("torus:2x2x3", "dimension=1").unwrap()[1], [1, 4]);
+        let group = |text: &str| parse_group(&parse("mesh:4x4"), text);
+        assert_eq!(group("0,1,8,9").unwrap(), [0, 1, 8, 9]);
+        assert_eq!(group("12-15,3,0-1").unwrap(), [12, 13, 14, 15, 3, 0, 1]);
+        assert_eq!(listed(&[12, 13, 14, 15, 3, 0, 1]), "12-15,3,0,1");
+    }
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        for (text, why) in [
+            ("", "'' is no rank; write for example 0,1,8,9"),
+            ("0,x", "'x' is no rank"),
+            ("0,-1", "'' is no rank"),
+            ("0,16", "rank 16 does not exist; mesh:4x4 has 0 to 15"),
+            ("0,99999999999", "rank 4294967295 does not exist"),
+            ("0-4294967295", "rank 16 does not exist"),
+            ("3,4,3", "rank 3 is there twice"),
+            ("5", "1 rank(s); a collective needs at least 2"),
+            ("5-3", "'5-3' goes down"),
+        ] {
+            let error = parse_group(&parse("mesh:4x4"), text).unwrap_err();
+            assert_eq!(error.code, Code::BadSpec);
+            assert!(error.message.contains(why) && error.message.starts_with("group '"), "{text}: {error}");
+        }
+        assert!(parse("mesh:4x4").group(&[1, 1]).unwrap_err().message.starts_with("group: rank 1 is there twice"));
+        for (spec, text, code, why) in [
+            ("mesh:4x4x2", "rows", Code::NotApplicable, "is no product of two dimensions; list the groups in a file"),
+            ("mesh:4x4,drop=0-1", "columns", Code::NotApplicable, "is no product of two dimensions"),
+            ("dgx1v", "dimension=0", Code::NotApplicable, "dgx1v is no product of dimensions"),
+            ("mesh:4x4", "dimension=2", Code::BadSpec, "there is no such dimension; mesh:4x4 has 0 to 1"),
+            ("mesh:4x4", "dimension=", Code::BadSpec, "no such dimension"),
+            ("mesh:1x4", "dimension=0", Code::BadSpec, "group 0: 1 rank(s)"),
+            (
+                "mesh:4x4",
+                "rwos",
+                Code::BadFile,
+                "did you mean 'rows'?; known: rows, columns, dimension=K, or a JSON file",
+            ),
+        ] {
+            let error = Groups::parse(&parse(spec), text).unwrap_err();
+            assert_eq!(error.code, code, "{error}");
+            assert!(error.message.contains(why) && error.message.contains(text), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn groups_of_files() {
+        let path = std::env::temp_dir().join(format!("antiphon-groups-{}.json", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Groups::parse(&parse("mesh:4x4"), path.to_str().unwrap()).map(|groups| groups.groups)
+        };
+        assert_eq!(read("[[0, 5], [3, 2, 1]]").unwrap(), [vec![0, 5], vec![3, 2, 1]]);
+        for (text, why) in [
+            ("[[0, 5], [5, 1]]", "rank 5 is in groups 0 and 1; it can be in one"),
+            ("[[0, 1], [2]]", "group 1: 1 rank(s)"),
+            ("[[0, 16]]", "group 0: rank 16 does not exist"),
+            ("[]", "there are none"),
+            ("[0, 1]", "write lists of ranks, for example [[0, 1], [2, 3]]"),
+            ("[[0, -1]]", "write lists of ranks"),
+            (&"[".repeat(100_000), "write lists of ranks"),
+            (&" ".repeat(MAX_GROUPS_BYTES as usize + 1), "larger than 1 MiB"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.message.contains(why) && error.message.starts_with("groups '"), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
