@@ -106,8 +106,8 @@ class Fabric:
             AntiphonError: ``bad-spec`` for ranks that do not exist or are there twice, and for fewer than two.
         """
     def groups(self, which: str) -> list[Fabric]:
-        """Groups that share no rank: ``rows`` or ``columns`` of two dimensions, ``dimension=K`` (from 0, in the order of
-        the sizes), or the path of a JSON file with lists of ranks.
+        """Groups that share no rank: ``rows`` or ``columns`` of two dimensions, ``dimension=K`` (from 0, in the
+        order of the sizes), or the path of a JSON file with lists of ranks.
 
         Raises:
             AntiphonError: ``not-applicable``, ``bad-spec``, ``bad-file`` or ``too-large``.
@@ -261,7 +261,7 @@ class System:
         """Virtual channels of every link, interface and ejection port."""
     @property
     def router_depth_flits(self) -> int:
-        """Flits in the buffer of one virtual channel; by default a packet and a round trip of credits fit."""
+        """Flits in the buffer of one virtual channel."""
     @property
     def router_switching(self) -> str:
         """When a packet may claim the next buffer: as flits of it fit, or as a whole."""
@@ -355,8 +355,8 @@ class Schedule:
         """What every rank sends to each peer and receives from it, in order: a row for every transfer at either end.
 
         Columns: ``rank``; ``stream``, its number among those of the rank; ``peer``; ``action`` (``send``; ``reduce`` or
-        ``copy`` what was received); ``transfer``, ``phase``, ``step``; ``after_barrier``, whether all earlier phases must
-        be complete everywhere; ``waits``, how many rows of ``dependencies`` it has.
+        ``copy`` what was received); ``transfer``, ``phase``, ``step``; ``after_barrier``, whether all earlier phases
+        must be complete everywhere; ``waits``, how many rows of ``dependencies`` it has.
         """
     def execute(self, buffers: Sequence[_Buffer], seed: int | None = None, *, threads: bool = False) -> list[_Buffer]:
         """Runs the schedule on real data, in this process: the buffers that the ranks end with.
@@ -366,8 +366,8 @@ class Schedule:
                 or float64; for an all-to-all, ``ranks`` times as long, one part per source.
             seed: without one, messages go in schedule order; with one, in a random order that
                 respects only dependencies and barriers.
-            threads: run the program of every rank, a thread for each peer and direction, at most 1024; their order is up
-                to the machine, and ``seed`` only chooses when some pause.
+            threads: run the program of every rank, a thread for each peer and direction, at most 1024; their order is
+                up to the machine, and ``seed`` only chooses when some pause.
 
         Raises:
             AntiphonError: ``bad-spec`` or ``bad-size`` for wrong buffers, ``too-large``.

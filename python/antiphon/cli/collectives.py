@@ -200,9 +200,15 @@ def bound(
 
     def work(network: antiphon.Fabric) -> Outcome:
         lower = antiphon.lower_bound(network, collective, size, system, root)
-        head = {"fabric": network.name, "group": network.members, "collective": collective}
-        head |= {"bytes": total, "system": system.name}
-        document = head | {"lower_bound_ns": lower.time_ns, "bound": bound_dict(lower)}
+        document: dict[str, Any] = {
+            "fabric": network.name,
+            "group": network.members,
+            "collective": collective,
+            "bytes": total,
+            "system": system.name,
+            "lower_bound_ns": lower.time_ns,
+            "bound": bound_dict(lower),
+        }
         title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system.name}"
         return Outcome(document, partial(_print_bound, title, lower))
 

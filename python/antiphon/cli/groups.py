@@ -20,7 +20,7 @@ def groups_option(function: F) -> F:
     """One group of ranks, or several."""
     for option in (
         click.option("--groups", metavar="rows|columns|dimension=K|FILE", help="Each of these groups, by itself."),
-        click.option("--group", metavar="RANKS", help="Only these ranks take part, others forward: 0,1,8,9 or 0-3,8-11."),
+        click.option("--group", metavar="RANKS", help="Only these ranks take part, others forward: 0,1,8 or 0-3,8-11."),
     ):
         function = option(function)
     return function

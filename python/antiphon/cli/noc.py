@@ -107,7 +107,9 @@ def noc(
         head = {"group": network.members}
         with progress_bar() as progress:
             if saturation:
-                found = antiphon.noc_saturation(network, traffic, progress=partial(progress, "saturation"), **parameters)
+                found = antiphon.noc_saturation(
+                    network, traffic, progress=partial(progress, "saturation"), **parameters
+                )
                 return Outcome(found.to_dict() | head, partial(_print_saturation, found))
             runs = [
                 antiphon.noc(network, traffic, rate, progress=partial(progress, f"rate {rate:g}"), **parameters)

@@ -1,0 +1,140 @@
+"""Groups of ranks: in specifications, in Python, on the command line, and in what commands print."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import antiphon
+from antiphon import AntiphonError, Fabric
+
+SMALL = ("--bytes", "64KiB")
+CORNER = "0-3,8-11,16-19,24-27"
+
+
+def test_a_group_is_a_fabric() -> None:
+    mesh = Fabric("mesh:8x8")
+    corner = mesh.group(CORNER)
+    assert corner == Fabric(f"mesh:8x8[{CORNER}]")
+    assert corner == mesh.group(corner.members or [])
+    assert (corner.ranks, mesh.members, (corner.members or [])[4]) == (16, None, 8)
+    assert pickle.loads(pickle.dumps(corner)) == corner
+    # Combs stay combs there: as on a mesh of its size.
+    times = [
+        antiphon.simulate(f, antiphon.build(f, "combs", bytes="1MiB")).time_ns for f in (corner, Fabric("mesh:4x4"))
+    ]
+    assert times[0] == times[1]
+    graph = Fabric.from_json(Fabric("mesh:3x3,drop=0-1").to_json()).group([8, 0, 4])
+    assert pickle.loads(pickle.dumps(graph)) == graph
+    assert graph.members == [8, 0, 4]
+
+
+def test_groups_of_a_fabric(tmp_path: Path) -> None:
+    mesh = Fabric("mesh:2x3")
+    assert [row.members for row in mesh.groups("rows")] == [[0, 1, 2], [3, 4, 5]]
+    assert [column.members for column in mesh.groups("columns")] == [[0, 3], [1, 4], [2, 5]]
+    assert [line.members for line in mesh.groups("dimension=0")] == [[0, 3], [1, 4], [2, 5]]
+    file = tmp_path / "groups.json"
+    file.write_text("[[5, 0], [1, 4]]")
+    assert [group.members for group in mesh.groups(str(file))] == [[5, 0], [1, 4]]
+
+
+def test_a_schedule_is_for_its_group() -> None:
+    mesh = Fabric("mesh:3x3")
+    schedule = antiphon.build(mesh.group("0,4,8"), "direct", bytes=1200)
+    assert json.loads(schedule.to_json())["group"] == [0, 4, 8]
+    with pytest.raises(AntiphonError, match="it is for ranks 0,4,8, not for all ranks"):
+        antiphon.verify(mesh, schedule)
+    with pytest.raises(AntiphonError, match="not for ranks 0,4"):
+        antiphon.verify(mesh.group("0,4"), schedule)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("--group", "0,9"), "rank 9 does not exist"),
+        (("--group", "0,0"), "twice"),
+        (("--group", "3"), "at least 2"),
+        (("--group", "a-b"), "is no rank"),
+        (("--groups", "rings"), "rows, columns, dimension=K"),
+        (("--groups", "dimension=7"), "no such dimension"),
+        (("--group", "0,1", "--groups", "rows"), "either --group or --groups"),
+    ],
+)
+def test_mistakes_are_one_line(commands: Any, arguments: tuple[str, ...], what: str) -> None:
+    assert what in commands.refused("simulate", "mesh:3x3", "direct", *SMALL, *arguments)
+
+
+def test_every_command_takes_groups(commands: Any, tmp_path: Path) -> None:
+    group = ("--group", "0-2")
+    for command in (
+        ("simulate", "mesh:3x3", "direct", *SMALL),
+        ("verify", "mesh:3x3", "direct", *SMALL),
+        ("show", "mesh:3x3", "direct", *SMALL),
+        ("bound", "mesh:3x3", *SMALL),
+        ("compare", "mesh:3x3", "--algorithms", "direct,combs", *SMALL),
+        ("tune", "mesh:3x3", "--sizes", "4KiB", "--algorithms", "direct"),
+        ("train", "alexnet", "mesh:3x3", "direct"),
+        ("noc", "mesh:3x3", "--rate", "0.01", "--warm-up-cycles", "100", "--cycles", "100"),
+    ):
+        assert commands.document(*command, *group)["group"] == [0, 1, 2], command
+        assert commands.document(*command)["group"] is None, command
+        several = commands.document(*command, "--groups", "rows")
+        parts = several["runs"] if command[0] == "train" else several["groups"]
+        assert [part["group"] for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]], command
+    written = tmp_path / "schedule.json"
+    show = ("show", "mesh:3x3", "direct", *SMALL)
+    commands.document(*show, *group, "--schedule-json", str(written))
+    assert commands.document("verify", "mesh:3x3", "--schedule", str(written), *group)["verified"]
+    assert "choose its group of ranks" in commands.refused("verify", "mesh:3x3", "--schedule", str(written))
+    assert "--schedule-json is for one group" in commands.refused(
+        *show, "--groups", "rows", "--schedule-json", "x.json"
+    )
+
+
+def test_tables_and_programs() -> None:
+    fabric = Fabric("mesh:2x3")
+    schedule = antiphon.build(fabric, "ring-2d:dependencies=held", bytes=9600)
+    transfers, waits, program = schedule.transfers, schedule.dependencies, schedule.program()
+    assert len(schedule.payloads["lane"]) == transfers["lanes"].sum()
+    assert len(schedule.routes["link"]) == transfers["hops"].sum()
+    assert waits["at_receiver"].any()
+    assert (schedule.lanes["bytes"].sum(), len(program["rank"])) == (9600, 2 * len(transfers["from"]))
+    assert program["waits"].sum() == len(waits["after"])
+    sends = program["action"] == "send"
+    assert (transfers["from"][program["transfer"][sends]] == program["rank"][sends]).all()
+
+
+def test_threads_compute_the_sum() -> None:
+    schedule = antiphon.build(Fabric("mesh:2x3"), "ring:buffers=1", bytes=4 * 60)
+    buffers = [numpy.arange(60, dtype="int32") * (rank + 1) for rank in range(6)]
+    for seed in range(3):
+        for result in schedule.execute(buffers, seed, threads=True):
+            assert (result == numpy.arange(60) * 21).all()
+
+
+def test_waits_of_a_builder() -> None:
+    fabric = Fabric("ring:3")
+    builder = antiphon.ScheduleBuilder(fabric, "broadcast", 1200)
+    lanes = [builder.lane(400 * part, 400) for part in range(3)]
+    first = builder.copy(0, 1, [lanes[0], lanes[2]], 0)
+    second = builder.copy(0, 1, lanes[1], 1)
+    builder.copy(0, 2, lanes[0], 0, lanes=3)
+    builder.start_after(second, first, "sent")
+    schedule = builder.finish()
+    assert antiphon.verify(fabric, schedule).complete
+    document = json.loads(schedule.to_json())
+    assert [transfer["payload"] for transfer in document["transfers"]] == [[0, 2], [[0, 3]], [1]]
+    assert document["transfers"][2]["start_after"] == [{"transfer": 0, "event": "sent", "lag": 0}]
+    for wrong, what in (
+        ((first, 9), "there is no transfer 9"),
+        ((first, second, "received"), "no event 'received'; known: applied, sent"),
+        ((first, second, "sent", 256), "a lag of 256 chunks"),
+    ):
+        with pytest.raises(AntiphonError, match=what):
+            builder.apply_after(*wrong)
