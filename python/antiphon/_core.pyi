@@ -234,7 +234,7 @@ class System:
         """Virtual channels of every link, interface and ejection port."""
     @property
     def router_depth_flits(self) -> int:
-        """Flits in the buffer of one virtual channel; by default a packet and a round trip of credits fit."""
+        """Flits in the buffer of one virtual channel."""
     @property
     def router_switching(self) -> str:
         """When a packet may claim the next buffer: as flits of it fit, or as a whole."""
