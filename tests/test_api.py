@@ -335,7 +335,7 @@ def test_builder_mistakes() -> None:
         nobody.finish()
     nothing = builder()
     nothing.copy(0, 1, 3, 0)
-    with pytest.raises(AntiphonError, match="lanes"):
+    with pytest.raises(AntiphonError, match="lane 3 of 0"):
         nothing.finish()
     outside = builder()
     outside.copy(0, 1, outside.lane(300, 101), 0)

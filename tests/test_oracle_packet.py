@@ -62,7 +62,8 @@ def test_times_are_those_of_a_second_simulator(spec: str, system: str) -> None:
             built = antiphon.build(fabric, algorithm, bytes=size, system=platform)
         except antiphon.AntiphonError:
             continue
-        document = json.loads(built.to_json()) | {"issue": issue, "pacing": pacing}
+        document = json.loads(built.to_json())
+            document["endpoint"] |= {"issue": issue, "pacing": pacing}
         schedule = Schedule.from_json(json.dumps(document), fabric)
         result = antiphon.simulate(fabric, schedule, system=platform, fidelity="packet")
         expected = Simulator(document, links, parameters, bits).run() >> bits

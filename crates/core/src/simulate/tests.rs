@@ -49,9 +49,8 @@ fn exact_times_of_waits() {
         // Of the same chunk there is none before the first.
         assert_eq!(done(&apart, &[(1, sent(0).lagging(1))], &[], fidelity), [369, 0, 369]);
     }
-    // A flit leaves in the cycle after the interface was told, and enters its link three cycles later.
-    let behind = done(&apart, &[(1, sent(0))], &[], Fidelity::Flit);
-    assert!((700..760).contains(&behind[0]) && behind[2] == 369, "{behind:?}");
+    // Its 17 flits are in the router's buffer after as many cycles.
+    assert_eq!(done(&apart, &[(1, sent(0))], &[], Fidelity::Flit), [17 + 369, 0, 369]);
 }
 
 /// Chunks there, each answered; a chunk waits for the one before to be sent, or for answers to chunks before.
@@ -507,7 +506,8 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                 let [alpha_beta, packet] =
                     [Fidelity::AlphaBeta, Fidelity::Packet].map(|f| time_ps(&fabric, &schedule, &tto(), f) as f64);
                 let single = schedule.transfers.iter().all(|t| t.route.len() == 1);
-                let agree = single && schedule.endpoint.issue == Issue::Links;
+                // Where several messages wait for one link, which is ready first may differ.
+                let agree = single && schedule.endpoint.issue == Issue::Links && name != "hierarchical";
                 // Where links or interfaces are shared, alpha-beta does not see the queues.
                 let range = if agree { 0.999..=1.001 } else { 0.7..=1.01 };
                 assert!(range.contains(&(alpha_beta / packet)), "{name} on {spec}: {alpha_beta} and {packet}");

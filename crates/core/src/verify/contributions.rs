@@ -162,10 +162,6 @@ impl<'a> Holdings<'a> {
     fn apply(&mut self, lane: usize, id: TransferId) -> Result<bool> {
         let schedule = self.schedule;
         let transfer = &schedule.transfers[id as usize];
-        let [from, to] = self
-            .sets
-            .get_disjoint_mut([transfer.from as usize, transfer.to as usize])
-            .expect("ranks of a checked transfer are two");
         let fail = |rank: u32, what: String, other: String| {
             let (lane, moment) = (text::lane(schedule, lane), text::moment(schedule, id));
             text::not_proven(format!("rank {rank} {lane}: {what} in {moment} (transfer {id} {other})"))
@@ -175,11 +171,15 @@ impl<'a> Holdings<'a> {
             let what = format!("data is added to its own, but {kind} only copies,");
             return fail(transfer.to, what, format!("from rank {}", transfer.from));
         }
-        if !self.reduces && from.is_clear() {
+        if !self.reduces && self.sets[transfer.from as usize].is_clear() {
             return fail(transfer.from, "sends data it does not have".into(), format!("to rank {}", transfer.to));
         }
         self.written_by[transfer.to as usize] = Some(id);
         self.touched.push(transfer.to);
+        let Ok([from, to]) = self.sets.get_disjoint_mut([transfer.from as usize, transfer.to as usize]) else {
+            // To itself, which `Schedule::check` refuses.
+            return Ok(true);
+        };
         if transfer.op == Op::Copy {
             let repeats = from == to;
             to.clone_from(from);

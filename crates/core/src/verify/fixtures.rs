@@ -200,6 +200,7 @@ pub fn direct_all_to_all(ranks: u32, bytes: u64) -> Case {
 
 /// One of everything, with sizes that do and do not divide.
 /// What an algorithm builds.
+#[cfg(test)] // as all of this file; this may import what the rest must not
 pub fn built(spec: &str, kind: Kind, bytes: u64, algorithm: &str) -> Case {
     let fabric = Fabric::parse(spec).unwrap();
     let system = System::preset("generic").unwrap();

@@ -2,6 +2,7 @@
 
 use super::fixtures::*;
 use super::verify;
+#[cfg(test)] // as all of this file; this may import what the rest must not
 use crate::execute::check_by_execution;
 use crate::fabric::{Fabric, Router};
 use crate::schedule::{Builder, Dependency, Event, Op, Schedule};
