@@ -155,7 +155,7 @@ fn ports_along(fabric: &Fabric, product: &Product, number: usize) -> (DimensionS
             }
             // In a ring of two the last of the links between them goes down.
             DimensionShape::Ring => {
-                ports.extend([to(1).next().unwrap_or(NONE), to(size - 1).last().unwrap_or(NONE)]);
+                ports.extend([to(1).next().unwrap_or(NONE), to(size - 1).next_back().unwrap_or(NONE)]);
             }
             DimensionShape::Clique => ports.extend((1..size).map(|offset| to(offset).next().unwrap_or(NONE))),
             DimensionShape::Switch => {

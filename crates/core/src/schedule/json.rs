@@ -98,7 +98,7 @@ mod tests {
             Schedule::from_json(&text, None)
         };
         let read = old(r#"{"from":1,"to":0,"op":"copy","lane":0,"lanes":1,"step":1,"route":[1],"after":[0]}"#).unwrap();
-        assert_eq!((read.schema.as_str(), &read.transfers[1].payload[..]), (Schedule::SCHEMA, &[0..1][..]));
+        assert_eq!((read.schema.as_str(), &read.transfers[1].payload), (Schedule::SCHEMA, &0.into()));
         assert_eq!(read.transfers[1].start_after[..], [0.into()]);
         assert_eq!((read.endpoint.issue, read.endpoint.pacing), (Issue::Steps, Pacing::StopAndWait));
         assert_eq!((read.endpoint.interfaces, read.endpoint.serial_reductions), (Some(3), false));
