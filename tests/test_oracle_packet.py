@@ -63,7 +63,7 @@ def test_times_are_those_of_a_second_simulator(spec: str, system: str) -> None:
         except antiphon.AntiphonError:
             continue
         document = json.loads(built.to_json())
-            document["endpoint"] |= {"issue": issue, "pacing": pacing}
+        document["endpoint"] |= {"issue": issue, "pacing": pacing}
         schedule = Schedule.from_json(json.dumps(document), fabric)
         result = antiphon.simulate(fabric, schedule, system=platform, fidelity="packet")
         expected = Simulator(document, links, parameters, bits).run() >> bits
