@@ -70,12 +70,13 @@ fn a_corner_is_a_mesh() {
     let mut applied = 0;
     for spec in algorithm::ALL.map(|algorithm| algorithm.info().name) {
         for kind in Kind::ALL {
+            if OF_GRAPHS.contains(&spec) {
+                done(&corner, kind, 40_000, spec);
+                continue;
+            }
             let (there, alone) = (done(&corner, kind, 40_000, spec), done(&small, kind, 40_000, spec));
             assert_eq!(there.is_some(), alone.is_some(), "{spec} {kind:?}");
             let (Some((schedule, times)), Some((_, expected))) = (there, alone) else { continue };
-            if OF_GRAPHS.contains(&spec) {
-                continue;
-            }
             assert_eq!(times, expected, "{spec} {kind:?}");
             let inside = |node: NodeId| node % 8 < 4 && node / 8 < 4;
             let links = schedule.transfers.iter().flat_map(|transfer| &transfer.route);
