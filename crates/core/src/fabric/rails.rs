@@ -78,3 +78,18 @@ pub fn rails(name: &str, dimensions: &[Dimension]) -> Result<Fabric> {
     }
     Fabric::new(format!("rails:{name}"), Shape::Product(product), nodes, links)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_refused_and_rates_may_be_the_systems() {
+        let rings = [Dimension::new(DimensionShape::Ring, 4), Dimension::new(DimensionShape::Switch, 2)];
+        let fabric = rails("t", &rings).unwrap();
+        assert!(fabric.links.iter().all(|link| (link.rate, link.latency) == (None, None)));
+        assert_eq!(fabric.product().unwrap().dimensions, rings);
+        let error = rails("t", &[rings[0], Dimension::new(DimensionShape::Line, 4)]).unwrap_err();
+        assert!(error.message.contains("rails t: dimension 2 is a line; use a ring, fc or sw"), "{error}");
+    }
+}

@@ -5,7 +5,7 @@ use super::synthetic::Experiment;
 use super::traffic::{Pattern, Random, Waits};
 use super::{Network, Packet, Routing, Run};
 use crate::error::Code;
-use crate::fabric::{Fabric, NodeId};
+use crate::fabric::{Dimension, DimensionShape, Fabric, NodeId};
 use crate::system::{Allocator, RouterModel, Switching};
 use crate::units::Picos;
 use proptest::prelude::*;
@@ -485,6 +485,50 @@ fn patterns_by_hand() {
     let ring = Fabric::parse("ring:8").unwrap();
     let Pattern::Permutation(tornado) = Pattern::parse("tornado", &ring).unwrap() else { panic!() };
     assert_eq!(tornado, [3, 4, 5, 6, 7, 0, 1, 2]);
+}
+
+/// On a box of a product, in whatever order its ranks are, and on dimensions of different shapes: the shortest way, inside.
+#[test]
+fn dimension_order_of_any_product() {
+    let group = |spec: &str, ranks: &[u32]| Fabric::parse(spec).unwrap().group(ranks).unwrap().fabric;
+    let mixed: Vec<Dimension> = [(DimensionShape::Ring, 5), (DimensionShape::Clique, 3), (DimensionShape::Ring, 2)]
+        .map(|(shape, size)| Dimension::new(shape, size))
+        .into();
+    for fabric in [
+        group("mesh:5x5", &[18, 6, 7, 8, 11, 12, 13, 16, 17]),
+        group("torus:5x6", &[0, 5, 4, 6, 11, 10]),
+        group("torus:4x4x2", &(0..16).rev().collect::<Vec<_>>()),
+        group("fbfly:4x4", &[0, 2, 3, 12, 14, 15]),
+        crate::fabric::rails::rails("mixed", &mixed).unwrap(),
+    ] {
+        assert_eq!(Kind::of(&fabric), Kind::Xy);
+        let (product, places) = (fabric.product().unwrap(), fabric.product().unwrap().positions(fabric.nodes.len()));
+        for kind in [Kind::Xy, Kind::Yx] {
+            let routes = Routes::new(kind, &fabric, &nodes(&fabric), 2).unwrap();
+            for (from, to) in (0..fabric.ranks() as u32).flat_map(|a| (0..fabric.ranks() as u32).map(move |b| (a, b))) {
+                let links = way(&fabric, &routes, Send { from, to, flits: 1, cycle: 0 });
+                let place = |rank| places[fabric.node_of_rank(rank) as usize].unwrap();
+                let distance = |(number, along): (usize, &Dimension)| {
+                    let [a, b] = [from, to].map(|rank| product.coordinates.of(place(rank), number));
+                    match along.shape {
+                        DimensionShape::Line => a.abs_diff(b),
+                        DimensionShape::Ring => a.abs_diff(b).min(along.size as u32 - a.abs_diff(b)),
+                        _ => u32::from(a != b),
+                    }
+                };
+                let shortest: u32 = product.dimensions.iter().enumerate().map(distance).sum();
+                assert_eq!(links.len() as u32, shortest, "{} {from} {to}", fabric.name);
+                assert!(links.iter().all(|&link| places[fabric.link(link).to as usize].is_some()), "{}", fabric.name);
+            }
+        }
+    }
+    let corner = group("mesh:4x4", &[5, 4, 1, 0]);
+    let Pattern::Permutation(transpose) = Pattern::parse("transpose", &corner).unwrap() else { panic!() };
+    // Rows 0, 1 and 4, 5: the corners of the diagonal stay.
+    assert_eq!(transpose, [0, 2, 1, 3]);
+    let switched = Fabric::parse("switch:4").unwrap();
+    assert_eq!(Kind::of(&switched), Kind::Minimal);
+    assert!(Routes::new(Kind::Xy, &switched, &nodes(&switched), 2).is_err());
 }
 
 #[test]
