@@ -8,7 +8,7 @@
 //! The optimum is Tutte's and Nash-Williams' strength; packing trees for collectives is Blink's idea,
 //! overlapping reduction and broadcast C-Cube's.
 
-use super::trees::{self, Planter, Table, Tree};
+use super::tree::{self, Planter, Table, Tree};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub struct Combs;
 const INFO: Info = Info {
     name: "combs",
     summary: "spanning trees that load every link of a grid equally, reduction and broadcast at once",
-    options: trees::OPTIONS,
+    options: tree::OPTIONS,
     source: "Tutte and Nash-Williams; tree packing: Blink; overlap: C-Cube",
     collectives: &[Kind::AllReduce],
 };
@@ -37,12 +37,12 @@ impl Algorithm for Combs {
                 .refuse("it needs an intact mesh, torus or flattened butterfly; forest takes others without switches");
         };
         let product = Product::new(grid);
-        let combs = product.combs(trees::most(request));
-        let flit_times = trees::flit_times(request);
+        let combs = product.combs(tree::most(request));
+        let flit_times = tree::flit_times(request);
         let mut planter = Planter::new(request.fabric, &flit_times);
         let planted: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
         let alike = flit_times.iter().all(|&time| time == flit_times[0]);
-        let tables = trees::prefixes(planted.len()).map(|count| {
+        let tables = tree::prefixes(planted.len()).map(|count| {
             let trees = planted[..count].to_vec();
             match product.square_mesh() {
                 Some(n) if alike && count == combs.len() => {
@@ -52,7 +52,7 @@ impl Algorithm for Combs {
                 _ => Table::listed(&flit_times, trees),
             }
         });
-        trees::stream(request, tables)
+        tree::stream(request, tables)
     }
 }
 

@@ -6,7 +6,7 @@
 //! soon through, so that several packings are weighed against each other.
 
 use super::packing::Graph;
-use super::trees::{self, Planter, Table};
+use super::tree::{self, Planter, Table};
 use super::{Algorithm, Info, Request};
 use crate::bound::{Edge, parallel_links, strength_of, symmetric_edges};
 use crate::collective::Kind;
@@ -19,7 +19,7 @@ pub struct Forest;
 const INFO: Info = Info {
     name: "forest",
     summary: "an optimal packing of spanning trees on any symmetric fabric, reduction and broadcast at once",
-    options: trees::OPTIONS,
+    options: tree::OPTIONS,
     source: "Tutte and Nash-Williams; Roskind and Tarjan; tree packing: Blink",
     collectives: &[Kind::AllReduce],
 };
@@ -46,14 +46,14 @@ impl Algorithm for Forest {
             return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
         }
         let links = parallel_links(request.fabric, request.system).expect("every edge has links");
-        let packings = packings(ranks, &edges, &links, trees::most(request));
-        let flit_times = trees::flit_times(request);
+        let packings = packings(ranks, &edges, &links, tree::most(request));
+        let flit_times = tree::flit_times(request);
         let mut planter = Planter::new(request.fabric, &flit_times);
         let tables = packings.iter().map(|trees| {
             let trees = trees.iter().map(|parents| planter.plant(parents)).collect();
             Table::listed(&flit_times, trees)
         });
-        trees::stream(request, tables)
+        tree::stream(request, tables)
     }
 }
 

@@ -14,7 +14,7 @@ mod ring;
 mod ring_2d;
 mod ring_bi;
 mod ring_bi_odd;
-mod trees;
+mod tree;
 mod tto;
 
 use crate::collective::{Collective, Kind, shard};

@@ -6,7 +6,7 @@
 mod map;
 mod slots;
 
-use super::{Algorithm, Info, Request, trees};
+use super::{Algorithm, Info, Request, tree};
 use crate::collective::{Kind, shard};
 use crate::cost::{Pipeline, Step};
 use crate::error::Result;
@@ -74,7 +74,7 @@ impl Algorithm for OverlappedTree {
 /// For each number of trees the lowest found, for as many edges on one link as are worth a try; where links differ in
 /// rate also without the slow ones.
 fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
-    let times = trees::flit_times(request);
+    let times = tree::flit_times(request);
     let (fastest, slowest) = (times.iter().copied().min().unwrap_or(0), times.iter().copied().max().unwrap_or(0));
     let limits = if slowest > SLOW * fastest { vec![Picos::MAX, SLOW * fastest] } else { vec![Picos::MAX] };
     let mut placed = vec![];
