@@ -8,11 +8,12 @@
 //! The optimum is Tutte's and Nash-Williams' strength; packing trees for collectives is Blink's idea,
 //! overlapping reduction and broadcast C-Cube's.
 
-use super::tree::{self, Planter, Table, Tree};
+use super::estimate::flit_times;
+use super::tree::{self, Planter, Priority, Table, Tree};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::fabric::{Grid, GridKind};
+use crate::fabric::{Fabric, Grid, GridKind};
 use crate::schedule::Schedule;
 
 /// See the module.
@@ -38,19 +39,14 @@ impl Algorithm for Combs {
         };
         let product = Product::new(grid);
         let combs = product.combs(tree::most(request));
-        let flit_times = tree::flit_times(request);
-        let mut planter = Planter::new(request.fabric, &flit_times);
-        let planted: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
+        let flit_times = flit_times(request);
+        let widths = tree::widths(&flit_times);
+        let mut planter = Planter::new(request.fabric, request.system);
+        let planted = planter.plant_all(combs.iter().map(|comb| product.parents(comb)));
         let alike = flit_times.iter().all(|&time| time == flit_times[0]);
-        let tables = tree::prefixes(planted.len()).map(|count| {
-            let trees = planted[..count].to_vec();
-            match product.square_mesh() {
-                Some(n) if alike && count == combs.len() => {
-                    let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, comb, tree)).collect();
-                    Table::new(request.fabric, trees, steps, n + 1)
-                }
-                _ => Table::listed(&flit_times, trees),
-            }
+        let tables = tree::prefixes(planted.len()).map(|count| match product.square_mesh() {
+            Some(n) if alike && count == combs.len() => closed_form(request.fabric, n, &combs, &planted),
+            _ => Table::listed(&planted[..count], widths.clone(), Priority::Farthest, true),
         });
         tree::stream(request, tables)
     }
@@ -203,12 +199,13 @@ fn middle_out(place: u32, extent: u32) -> u32 {
     if place % 2 == 1 { middle - away } else { middle + away }
 }
 
-/// Slots of a comb of an `n` x `n` mesh (reference section 3): in a row, the link from column `c` to the
+/// Slots of the combs of an `n` x `n` mesh (reference section 3): in a row, the link from column `c` to the
 /// right serves class `k` in slots `u_k + c`, to the left in slots `w_k + (n - 1 - c)`, modulo `n + 1`;
 /// columns alike. The class of a comb's teeth is its number, that of its spine `n`.
-fn closed_form(n: u32, comb: &Comb, tree: &Tree) -> Vec<(u32, u32)> {
+fn closed_form<'a>(fabric: &Fabric, n: u32, combs: &[Comb], trees: &'a [Tree]) -> Table<'a> {
     let period = n + 1;
-    let residue = |from: u32, to: u32| {
+    Table::at_residues(fabric, trees, period, |index, edge, op| {
+        let (comb, (from, to)) = (&combs[index], trees[index].ends(edge, op));
         let along_row = from / n == to / n;
         let is_tooth = along_row == (comb.first == 1);
         let class = if is_tooth { comb.centre[comb.first] } else { n };
@@ -218,26 +215,7 @@ fn closed_form(n: u32, comb: &Comb, tree: &Tree) -> Vec<(u32, u32)> {
         } else {
             (class + u32::from(n.is_multiple_of(2)) + n - 1 - place) % period
         }
-    };
-    let after = |ready: u32, residue: u32| ready + (residue + period - ready % period) % period;
-    let mut slots = vec![(0, 0); tree.parents.len()];
-    // When a node has everything of its children, then when it has the sum.
-    let mut ready = vec![0; tree.parents.len()];
-    for &node in tree.outwards.iter().rev() {
-        if let Some(parent) = tree.parents[node as usize] {
-            let slot = after(ready[node as usize], residue(node, parent.rank));
-            slots[node as usize].0 = slot;
-            ready[parent.rank as usize] = ready[parent.rank as usize].max(slot + 1);
-        }
-    }
-    for &node in &tree.outwards {
-        if let Some(parent) = tree.parents[node as usize] {
-            let slot = after(ready[parent.rank as usize], residue(parent.rank, node));
-            slots[node as usize].1 = slot;
-            ready[node as usize] = slot + 1;
-        }
-    }
-    slots
+    })
 }
 
 fn lcm(a: u128, b: u128) -> u128 {
@@ -251,7 +229,7 @@ fn gcd(a: u128, b: u128) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::Fabric;
+    use crate::system::System;
 
     const GRIDS: [&str; 20] = [
         "mesh:2x2",
@@ -332,10 +310,10 @@ mod tests {
         for n in 3..=32 {
             let (fabric, product) = product(&format!("mesh:{n}x{n}"));
             let combs = product.combs(usize::MAX);
-            let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
-            let trees: Vec<Tree> = combs.iter().map(|comb| planter.plant(&product.parents(comb))).collect();
-            let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, comb, tree)).collect();
-            let table = Table::new(&fabric, trees, steps, n + 1);
+            let system = System::preset("ideal").unwrap();
+            let mut planter = Planter::new(&fabric, &system);
+            let trees = planter.plant_all(combs.iter().map(|comb| product.parents(comb)));
+            let table = closed_form(&fabric, n, &combs, &trees);
             assert_eq!(table.last(), 2 * (n + n / 2), "{n}x{n}");
             table.assert_free();
         }

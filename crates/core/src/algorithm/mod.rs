@@ -4,6 +4,7 @@ mod combs;
 mod cycle;
 mod dbtree;
 mod direct;
+mod estimate;
 mod forest;
 mod halving_doubling;
 mod multitree;

@@ -1,224 +1,341 @@
-//! Slots for the pieces of trees on all links.
+//! Slots for the messages of trees on all links.
 
-use super::{Parent, Tree};
-use crate::fabric::Fabric;
-use crate::units::Picos;
+use super::{OPS, Tree, colour};
+use crate::collective::shard;
+use crate::error::Result;
+use crate::fabric::{Fabric, LinkId};
+use crate::schedule::{Builder, Lane, Op};
+use crate::units::{Bytes, Picos};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Trees, and the slots of their pieces.
+/// Slots by tree and edge: of the message up, and of that down.
+pub(in crate::algorithm) type Slots = Vec<Vec<[u32; 2]>>;
+
+/// Trees, and the slots of the messages of a round: one chunk of every tree.
 #[derive(Debug, Clone)]
-pub(in crate::algorithm) struct Table {
-    /// The trees; a round has one piece of each.
-    pub trees: Vec<Tree>,
-    /// For every tree and rank the first slots of its links to the parent and from it, in the first round.
-    /// No link has two pieces in one slot of any round.
-    pub steps: Vec<Vec<(u32, u32)>>,
+pub(in crate::algorithm) struct Table<'a> {
+    /// The trees.
+    pub trees: &'a [Tree],
+    /// The slots of the first round. No link has two messages in one slot of any round.
+    pub slots: Slots,
     /// Slots of a round.
     pub period: u32,
-    /// See [`widths`].
+    /// Slots that a message takes on every link.
     pub widths: Vec<u32>,
+    /// Whether reduction and broadcast share one phase; else each counts slots from its own start.
+    pub overlap: bool,
 }
 
-/// Most slots of a piece on a link; slower links than that are taken for faster.
+/// A message of a round.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::algorithm) struct Message<'a> {
+    /// Index of its tree.
+    pub tree: usize,
+    /// The edge, and whether up or down.
+    pub edge: u32,
+    pub op: Op,
+    /// Sender and receiver.
+    pub from: u32,
+    pub to: u32,
+    /// Links from the one to the other; none where they are still to be found.
+    pub route: &'a [LinkId],
+    /// Its slot in the first round.
+    pub slot: u32,
+}
+
+impl<'a> Message<'a> {
+    fn new(index: usize, tree: &'a Tree, edge: u32, op: Op) -> Self {
+        let (from, to) = tree.ends(edge, op);
+        Message { tree: index, edge, op, from, to, route: tree.route(edge, op), slot: 0 }
+    }
+}
+
+/// Which of the messages that may be sent gets its slot first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::algorithm) enum Priority {
+    /// The one with the longest way ahead; of these the one that can start first.
+    Farthest,
+    /// The one that can start first; of these the one with the longest way ahead.
+    Earliest,
+}
+
+/// Most slots of a message on a link; slower links than that are taken for faster.
 const MOST_SLOTS: u128 = 1 << 8;
 
-/// Slots that a piece takes on links of these flit times: one on the fastest, if all others take whole ones,
+/// Slots that a message takes on links of these flit times: one on the fastest, if all others take whole ones,
 /// else eight.
-fn widths(flit_times: &[Picos]) -> Vec<u32> {
+pub(in crate::algorithm) fn widths(flit_times: &[Picos]) -> Vec<u32> {
     let fastest = flit_times.iter().copied().min().unwrap_or(1).max(1);
     let parts = if flit_times.iter().all(|time| time % fastest == 0) { 1 } else { 8 };
     flit_times.iter().map(|&time| (u128::from(time) * parts).div_ceil(fastest.into()).min(MOST_SLOTS) as u32).collect()
 }
 
-impl Table {
+impl<'a> Table<'a> {
     /// Trees with given slots on a fabric whose links are all alike.
-    pub fn new(fabric: &Fabric, trees: Vec<Tree>, steps: Vec<Vec<(u32, u32)>>, period: u32) -> Table {
-        Table { trees, steps, period, widths: vec![1; fabric.links.len()] }
+    pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, overlap: bool) -> Self {
+        Table { trees, slots, period, widths: vec![1; fabric.links.len()], overlap }
     }
 
-    /// Trees, at least one, by a list schedule: the piece with the longest way ahead, of these the one that can start first,
-    /// takes the first free slot of the round's table of its link.
+    /// Overlapped trees on a fabric whose links are all alike, where the message up or down an edge of a tree goes out as
+    /// soon as it can in a slot with the given residue modulo the period. O(messages * log messages).
+    pub fn at_residues(
+        fabric: &Fabric,
+        trees: &'a [Tree],
+        period: u32,
+        residue: impl Fn(usize, u32, Op) -> u32,
+    ) -> Self {
+        let table = Table::new(fabric, trees, unfilled(trees), period, true);
+        Table { slots: table.list_residues(residue), ..table }
+    }
+
+    /// Trees by a list schedule: with the shortest period where there is room, every message in its turn takes the first
+    /// slot that is free on all links of its route.
     ///
-    /// O(pieces * (log pieces + slots of a round)).
-    pub fn listed(flit_times: &[Picos], trees: Vec<Tree>) -> Table {
-        let ranks = trees[0].parents.len();
-        let widths = widths(flit_times);
-        let mut pieces = vec![0u32; widths.len()];
-        for parent in trees.iter().flat_map(|tree| tree.parents.iter().flatten()) {
-            pieces[parent.up as usize] += 1;
-            pieces[parent.down as usize] += 1;
+    /// The shortest is what the busiest link needs if routes have one link. Where they have two, as over a switch, and
+    /// the list schedule fails, [`colour`] may find the slots.
+    /// O(periods tried * messages * (log messages + slots of a period)).
+    pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, overlap: bool) -> Self {
+        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, overlap };
+        let mut busy = vec![[0u32; 2]; table.widths.len()];
+        for message in table.messages(&OPS) {
+            let phase = table.phase(message.op);
+            message.route.iter().for_each(|&link| busy[link as usize][phase] += table.widths[link as usize]);
         }
-        let period = pieces.iter().zip(&widths).map(|(&pieces, &width)| pieces * width).max().unwrap_or(0).max(1);
-        let mut places = Places::new(&widths, &pieces, period);
-        let mut steps = vec![vec![(0, 0); ranks]; trees.len()];
-        let shapes: Vec<Shape> = trees.iter().map(Shape::new).collect();
-        let mut missing: Vec<Vec<u32>> = shapes.iter().map(|shape| shape.counts.clone()).collect();
-        // When a rank has everything of its children, then when it has the sum.
-        let mut ready = vec![vec![0u32; ranks]; trees.len()];
-        let mut waiting = BinaryHeap::new();
-        for (index, (tree, shape)) in trees.iter().zip(&shapes).enumerate() {
-            let root = tree.outwards[0];
-            for &rank in tree.outwards.iter().filter(|&&rank| rank != root && shape.counts[rank as usize] == 0) {
-                waiting.push((shape.up(rank, root), Reverse(0), Reverse(index), Reverse(rank), true));
-            }
-        }
-        while let Some((_, Reverse(earliest), Reverse(index), Reverse(rank), upwards)) = waiting.pop() {
-            let (tree, shape, ready) = (&trees[index], &shapes[index], &mut ready[index]);
-            let Parent { rank: parent, up, down } = tree.parents[rank as usize].expect("the root has no piece");
-            let root = tree.outwards[0];
-            let link = if upwards { up } else { down };
-            let slot = places.take(link, earliest);
-            let arrives = slot + widths[link as usize];
-            let has_sum = if upwards {
-                steps[index][rank as usize].0 = slot;
-                ready[parent as usize] = ready[parent as usize].max(arrives);
-                missing[index][parent as usize] -= 1;
-                if missing[index][parent as usize] > 0 {
-                    continue;
-                }
-                if parent != root {
-                    let earliest = Reverse(ready[parent as usize]);
-                    waiting.push((shape.up(parent, root), earliest, Reverse(index), Reverse(parent), true));
-                    continue;
-                }
-                root
-            } else {
-                steps[index][rank as usize].1 = slot;
-                ready[rank as usize] = arrives;
-                rank
+        table.period = busy.into_iter().flatten().max().unwrap_or(0).max(1);
+        loop {
+            let coloured = || {
+                let residues = colour::residues(&table)?;
+                Some(table.list_residues(|tree, edge, op| residues[tree][edge as usize][op as usize]))
             };
-            for &child in shape.children(has_sum) {
-                let ahead = shape.heights[child as usize] + 1;
-                waiting.push((ahead, Reverse(ready[has_sum as usize]), Reverse(index), Reverse(child), false));
+            let mut places = Places::new(&table);
+            if let Some(slots) = table.list(priority, |message| places.take(message)).or_else(coloured) {
+                return Table { slots, ..table };
             }
+            table.period += 1;
         }
-        Table { trees, steps, period, widths }
     }
 
-    /// Slots from the start to the arrival of the first round's last piece.
+    /// Messages of a round, by tree and edge, of one edge in the order of `ops`.
+    pub fn messages(&self, ops: &[Op]) -> impl Iterator<Item = Message<'a>> {
+        self.trees.iter().zip(&self.slots).enumerate().flat_map(move |(index, (tree, slots))| {
+            (0..).zip(slots).flat_map(move |(edge, slots)| {
+                ops.iter().map(move |&op| Message { slot: slots[op as usize], ..Message::new(index, tree, edge, op) })
+            })
+        })
+    }
+
+    /// Slots from the start to the arrival of the first round's last message, over all phases.
     pub fn last(&self) -> u32 {
-        let pieces = self.trees.iter().zip(&self.steps).flat_map(|(tree, steps)| tree.parents.iter().zip(steps));
-        let arrivals = pieces.filter_map(|(parent, &(reduce, copy))| {
-            let Parent { up, down, .. } = (*parent)?;
-            Some((reduce + self.widths[up as usize]).max(copy + self.widths[down as usize]))
-        });
-        arrivals.max().unwrap_or(0)
+        let mut last = [0, 0];
+        for message in self.messages(&OPS) {
+            let last = &mut last[self.phase(message.op)];
+            *last = (message.slot + self.width(message.route)).max(*last);
+        }
+        last[0] + last[1]
+    }
+
+    /// Bytes of a piece where every tree sends its part of `bytes` in so many `rounds`.
+    pub fn piece(&self, bytes: Bytes, rounds: u64) -> Bytes {
+        bytes.div_ceil(self.trees.len() as u64).div_ceil(rounds).next_multiple_of(4)
+    }
+
+    /// Adds a lane to an empty schedule for every tree: its part of the data, in so many chunks of at least `chunk` bytes.
+    pub fn lanes(&self, builder: &mut Builder, chunk: Bytes, chunks: u64) {
+        for index in 0..self.trees.len() {
+            let (offset, bytes) = shard(builder.schedule.bytes, self.trees.len(), index);
+            let chunk_bytes = chunk.max(Lane::payload(bytes, chunks));
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source: 0, owner: 0 });
+        }
+    }
+
+    /// Adds the messages of these operations, in the order of [`Table::messages`].
+    ///
+    /// # Errors
+    /// As [`Builder::send`].
+    pub fn send(&self, builder: &mut Builder, ops: &[Op]) -> Result<()> {
+        for Message { tree, op, from, to, route, slot, .. } in self.messages(ops) {
+            match route {
+                [] => builder.send(op, from, to, tree as u32, 1, slot)?,
+                route => builder.send_via(op, from, to, tree as u32, 1, slot, route.to_vec())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The phase of an operation.
+    pub(super) fn phase(&self, op: Op) -> usize {
+        usize::from(!self.overlap && op == Op::Copy)
+    }
+
+    /// Slots of a message on a route.
+    fn width(&self, route: &[LinkId]) -> u32 {
+        route.iter().map(|&link| self.widths[link as usize]).max().unwrap_or(1)
+    }
+
+    /// The slots where every message goes out as soon as it can in one with its residue.
+    fn list_residues(&self, residue: impl Fn(usize, u32, Op) -> u32) -> Slots {
+        let next = |Message { tree, edge, op, slot, .. }: &Message| {
+            Some(slot + (residue(*tree, *edge, *op) + self.period - slot % self.period) % self.period)
+        };
+        self.list(Priority::Earliest, next).expect("every message has a slot")
+    }
+
+    /// A list schedule: every message in its turn gets the slot that `take` finds from its own on, the first in which it
+    /// can be sent. `None` if it finds none for some message.
+    fn list(&self, priority: Priority, mut take: impl FnMut(&Message) -> Option<u32>) -> Option<Slots> {
+        let mut slots = unfilled(self.trees);
+        // When a rank has everything of its children, then when it has the sum; children still to come.
+        let missing = |tree: &Tree| (0..tree.nodes.len() as u32).map(|rank| (0, tree.children(rank).len())).collect();
+        let mut ready: Vec<Vec<(u32, usize)>> = self.trees.iter().map(missing).collect();
+        let waits = |index: usize, edge: u32, op: Op, earliest: u32| {
+            let ahead = self.trees[index].ahead(edge, op);
+            let first = match priority {
+                Priority::Farthest => (ahead, !earliest),
+                Priority::Earliest => (!earliest, ahead),
+            };
+            (first, Reverse((index, edge)), op == Op::Reduce)
+        };
+        let mut waiting = BinaryHeap::new();
+        for (index, tree) in self.trees.iter().enumerate() {
+            let leaves = (0..).zip(&tree.edges).filter(|(_, (child, _))| tree.children(*child).is_empty());
+            waiting.extend(leaves.map(|(edge, _)| waits(index, edge, Op::Reduce, 0)));
+        }
+        while let Some((_, Reverse((index, edge)), up)) = waiting.pop() {
+            let (tree, op) = (&self.trees[index], OPS[usize::from(!up)]);
+            let mut message = Message::new(index, tree, edge, op);
+            message.slot = ready[index][message.from as usize].0;
+            let slot = take(&message)?;
+            slots[index][edge as usize][op as usize] = slot;
+            let arrives = slot + self.width(message.route);
+            let (at, missing) = &mut ready[index][message.to as usize];
+            if up {
+                (*at, *missing) = (arrives.max(*at), *missing - 1);
+                match tree.nodes[message.to as usize].above {
+                    _ if *missing > 0 => continue,
+                    Some(above) => {
+                        waiting.push(waits(index, above, Op::Reduce, *at));
+                        continue;
+                    }
+                    None if self.overlap => {}
+                    None => *at = 0,
+                }
+            } else {
+                *at = arrives;
+            }
+            // It has the whole sum: to its children.
+            waiting.extend(tree.children(message.to).iter().map(|&edge| waits(index, edge, Op::Copy, *at)));
+        }
+        Some(slots)
     }
 }
 
-/// The places for pieces on all links in a round, each as wide as a piece there.
+fn unfilled(trees: &[Tree]) -> Slots {
+    trees.iter().map(|tree| vec![[0; 2]; tree.edges.len()]).collect()
+}
+
+/// The slots of a period on all links, by phase.
 struct Places<'a> {
-    widths: &'a [u32],
-    period: u32,
-    /// Those of link `l` are `start[l]..start[l + 1]`.
-    start: Vec<usize>,
+    table: &'a Table<'a>,
     taken: Vec<bool>,
 }
 
 impl<'a> Places<'a> {
-    /// For links that carry so many `pieces` a round.
-    fn new(widths: &'a [u32], pieces: &[u32], period: u32) -> Self {
-        let mut start = vec![0usize];
-        for (width, &pieces) in widths.iter().zip(pieces) {
-            let places = if pieces > 0 { (period / width) as usize } else { 0 };
-            start.push(start[start.len() - 1] + places);
-        }
-        let taken = vec![false; start[widths.len()]];
-        Places { widths, period, start, taken }
+    fn new(table: &'a Table) -> Self {
+        let phases = table.phase(Op::Copy) + 1;
+        Places { table, taken: vec![false; phases * table.widths.len() * table.period as usize] }
     }
 
-    /// The first slot from `ready` on, in any round, whose place on the link is free; no longer is.
-    fn take(&mut self, link: u32, ready: u32) -> u32 {
-        let width = self.widths[link as usize];
-        let table = &mut self.taken[self.start[link as usize]..self.start[link as usize + 1]];
-        let (mut round, mut place) = (ready / self.period, (ready % self.period).div_ceil(width) as usize);
-        loop {
-            match table.get_mut(place) {
-                None => (round, place) = (round + 1, 0),
-                Some(taken) if *taken => place += 1,
-                Some(taken) => {
-                    *taken = true;
-                    return round * self.period + place as u32 * width;
-                }
+    /// The first multiple of its width, from its slot on in any period, where all links of a message are free; no longer
+    /// are. On a single link there is always one, as the places of all messages are next to each other.
+    fn take(&mut self, message: &Message) -> Option<u32> {
+        let Table { period, ref widths, .. } = *self.table;
+        let (width, phase) = (self.table.width(message.route), self.table.phase(message.op));
+        let at = |link: LinkId, slot: u32| {
+            let first = (phase * widths.len() + link as usize) * period as usize + slot as usize;
+            first..first + widths[link as usize] as usize
+        };
+        let first = message.slot / period;
+        let (mut round, mut slot) = (first, (message.slot % period).next_multiple_of(width));
+        while round <= first + 1 {
+            if slot + width > period {
+                (round, slot) = (round + 1, 0);
+            } else if message.route.iter().any(|&link| self.taken[at(link, slot)].contains(&true)) {
+                slot += width;
+            } else {
+                message.route.iter().for_each(|&link| self.taken[at(link, slot)].fill(true));
+                return Some(round * period + slot);
             }
         }
-    }
-}
-
-/// Children, depths and heights of the ranks in a tree.
-struct Shape {
-    counts: Vec<u32>,
-    /// Children of rank `r` are `list[first[r]..first[r + 1]]`.
-    first: Vec<u32>,
-    list: Vec<u32>,
-    depths: Vec<u32>,
-    heights: Vec<u32>,
-}
-
-impl Shape {
-    fn new(tree: &Tree) -> Shape {
-        let ranks = tree.parents.len();
-        let mut counts = vec![0; ranks];
-        for parent in tree.parents.iter().flatten() {
-            counts[parent.rank as usize] += 1;
-        }
-        let mut first = vec![0; ranks + 1];
-        for rank in 0..ranks {
-            first[rank + 1] = first[rank] + counts[rank];
-        }
-        let (mut free, mut list, mut heights) = (first.clone(), vec![0; ranks - 1], vec![0; ranks]);
-        for &rank in tree.outwards.iter().rev() {
-            if let Some(parent) = tree.parents[rank as usize] {
-                let height = heights[rank as usize] + 1;
-                let above = &mut heights[parent.rank as usize];
-                *above = height.max(*above);
-                list[free[parent.rank as usize] as usize] = rank;
-                free[parent.rank as usize] += 1;
-            }
-        }
-        Shape { counts, first, list, depths: tree.depths(), heights }
-    }
-
-    fn children(&self, rank: u32) -> &[u32] {
-        &self.list[self.first[rank as usize] as usize..self.first[rank as usize + 1] as usize]
-    }
-
-    /// Links ahead of a piece on its way up from `rank`.
-    fn up(&self, rank: u32, root: u32) -> u32 {
-        self.depths[rank as usize] + self.heights[root as usize]
+        None
     }
 }
 
 #[cfg(test)]
-impl Table {
-    /// Asserts that no link has two pieces at a time and that every piece is sent when it has come.
+impl Table<'_> {
+    /// Asserts that no link has two messages at a time and that every message is sent when it has come.
     pub fn assert_free(&self) {
         let mut taken = std::collections::HashSet::new();
-        for (tree, steps) in self.trees.iter().zip(&self.steps) {
-            for (parent, &(reduce, copy)) in tree.parents.iter().zip(steps) {
-                let Some(parent) = *parent else { continue };
-                for (link, step) in [(parent.up, reduce), (parent.down, copy)] {
-                    for slot in step..step + self.widths[link as usize] {
-                        assert!(taken.insert((link, slot % self.period)), "link {link}, slot {slot}");
-                    }
-                }
-                let up = self.widths[parent.up as usize];
-                let above = steps[parent.rank as usize];
-                match tree.parents[parent.rank as usize] {
-                    Some(next) => {
-                        assert!(reduce + up <= above.0, "reduction");
-                        assert!(copy >= above.1 + self.widths[next.down as usize], "broadcast");
-                    }
-                    None => {
-                        let up = |(parent, step): (&Option<Parent>, &(u32, u32))| {
-                            Some(step.0 + self.widths[(*parent)?.up as usize])
-                        };
-                        let sum = tree.parents.iter().zip(steps).filter_map(up).max().unwrap();
-                        assert!(copy >= sum, "broadcast starts with the sum");
-                    }
+        for message in self.messages(&OPS) {
+            for &link in message.route {
+                for slot in message.slot..message.slot + self.widths[link as usize] {
+                    let place = (self.phase(message.op), link, slot % self.period);
+                    assert!(taken.insert(place), "link {link}, slot {slot}");
                 }
             }
+        }
+        for (tree, slots) in self.trees.iter().zip(&self.slots) {
+            for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
+                let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + self.width(tree.route(edge, op)));
+                let sends = |rank: u32, arrives: u32| {
+                    tree.children(rank).iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
+                };
+                assert!(sends(child, down), "broadcast");
+                match tree.nodes[parent as usize].above {
+                    Some(next) => assert!(up <= slots[next as usize][Op::Reduce as usize], "reduction"),
+                    None => assert!(!self.overlap || sends(parent, up), "broadcast starts with the sum"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Trees with routes of up to three links out of twelve.
+    fn trees() -> impl Strategy<Value = Vec<Tree>> {
+        let route = || prop::sample::subsequence((0..12).collect::<Vec<LinkId>>(), 1..=3);
+        let edges = prop::collection::vec((any::<u32>(), route(), route()), 1..10);
+        prop::collection::vec((edges, any::<bool>()), 1..4).prop_map(|trees| {
+            let tree = |(edges, backwards): (Vec<(u32, Vec<u32>, Vec<u32>)>, bool)| {
+                let mut edges: Vec<_> =
+                    (1..).zip(edges).map(|(child, (parent, up, down))| (child, parent % child, [up, down])).collect();
+                if backwards {
+                    edges.reverse();
+                }
+                Tree::new(10, edges)
+            };
+            trees.into_iter().map(tree).collect()
+        })
+    }
+
+    proptest! {
+        /// On any links, with places of any width.
+        #[test]
+        fn a_list_schedule_is_free(
+            trees in trees(),
+            widths in prop::collection::vec(1u32..5, 12),
+            priority in prop::sample::select(vec![Priority::Farthest, Priority::Earliest]),
+            overlap in any::<bool>(),
+            alike in any::<bool>(),
+        ) {
+            let widths = if alike { vec![1; 12] } else { widths };
+            let table = Table::listed(&trees, widths, priority, overlap);
+            table.assert_free();
+            prop_assert!(table.last() >= trees.iter().map(|tree| 2 * tree.height()).max().unwrap());
         }
     }
 }
