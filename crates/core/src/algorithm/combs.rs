@@ -10,11 +10,12 @@
 //! The optimum is Tutte's and Nash-Williams' strength; packing trees for collectives is Blink's idea,
 //! overlapping reduction and broadcast C-Cube's.
 
-use super::trees::{self, Planter, Table, Tree};
+use super::estimate::flit_times;
+use super::tree::{self, Planter, Priority, Table, Tree};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::fabric::{Dimension, DimensionShape, Product, split};
+use crate::fabric::{Dimension, DimensionShape, Fabric, Product, split};
 use crate::schedule::Schedule;
 use crate::units::Rate;
 
@@ -24,7 +25,7 @@ pub struct Combs;
 const INFO: Info = Info {
     name: "combs",
     summary: "spanning trees that load every link of a grid as its rate allows, reduction and broadcast at once",
-    options: trees::OPTIONS,
+    options: tree::OPTIONS,
     source: "Tutte and Nash-Williams; tree packing: Blink; overlap: C-Cube",
     collectives: &[Kind::AllReduce],
 };
@@ -40,8 +41,8 @@ impl Algorithm for Combs {
                 .refuse("it needs an intact mesh, torus or flattened butterfly; forest takes others without switches");
         };
         let packing = Packing::new(placed.product, request.system.link_rate);
-        let combs = packing.combs(trees::most(request));
-        let mut flit_times = trees::flit_times(request);
+        let combs = packing.combs(tree::most(request));
+        let mut flit_times = flit_times(request);
         // Links to nodes that only forward are not used: they count as any other.
         let joins_ranks = |id: &usize| {
             let link = &request.fabric.links[*id];
@@ -49,9 +50,9 @@ impl Algorithm for Combs {
         };
         let one = (0..flit_times.len()).find(joins_ranks).map_or(1, |id| flit_times[id]);
         (0..flit_times.len()).filter(|id| !joins_ranks(id)).for_each(|id| flit_times[id] = one);
-        let mut planter = Planter::new(request.fabric, &flit_times);
-        let planted: Vec<Tree> =
-            combs.iter().map(|comb| planter.plant(&placed.by_rank(&packing.parents(comb)))).collect();
+        let widths = tree::widths(&flit_times);
+        let mut planter = Planter::new(request.fabric, request.system);
+        let planted = planter.plant_all(combs.iter().map(|comb| placed.by_rank(&packing.parents(comb))));
         let alike = flit_times.iter().all(|&time| time == flit_times[0]);
         // Row and column of every rank.
         let mut places = vec![[0; 2]; placed.ranks.len()];
@@ -59,18 +60,11 @@ impl Algorithm for Combs {
             let of = |position, at| packing.product.coordinates.of(position, at);
             (0..).zip(&placed.ranks).for_each(|(at, &rank)| places[rank as usize] = [of(at, 0), of(at, 1)]);
         }
-        let tables = trees::prefixes(planted.len()).map(|count| {
-            let trees = planted[..count].to_vec();
-            match packing.square_mesh() {
-                Some(n) if alike && count == combs.len() => {
-                    let steps =
-                        combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, &places, comb, tree)).collect();
-                    Table::new(request.fabric, trees, steps, n + 1)
-                }
-                _ => Table::listed(&flit_times, trees),
-            }
+        let tables = tree::prefixes(planted.len()).map(|count| match packing.square_mesh() {
+            Some(n) if alike && count == combs.len() => closed_form(request.fabric, n, &places, &combs, &planted),
+            _ => Table::listed(&planted[..count], widths.clone(), Priority::Farthest, true),
         });
-        trees::stream(request, tables)
+        tree::stream(request, tables)
     }
 }
 
@@ -101,7 +95,8 @@ impl Packing {
         let product = product.without_ones();
         let rate = |along: &Dimension| u128::from(along.link_rate().unwrap_or(system_rate).0);
         let rates: Vec<u128> = product.dimensions.iter().map(rate).collect();
-        let (common, slowest) = (rates.iter().copied().fold(0, gcd), rates.iter().copied().min().unwrap_or(1));
+        let (common, slowest) =
+            (rates.iter().copied().fold(0, num_integer::gcd), rates.iter().copied().min().unwrap_or(1));
         let unit = common.max(slowest / FINEST);
         let rates = rates.iter().map(|rate| ((rate + unit / 2) / unit).min(FASTEST)).collect();
         Packing { product, rates }
@@ -133,10 +128,10 @@ impl Packing {
         let shares = self.shares();
         let counts: Vec<u64> = shares.iter().map(|(order, _)| self.count(order)).collect();
         // How often each of an order's combs is needed, as whole numbers without common factor.
-        let common = counts.iter().fold(1u128, |common, &count| lcm(common, count.into()));
+        let common = counts.iter().fold(1u128, |common, &count| num_integer::lcm(common, count.into()));
         let copies: Vec<u128> =
             shares.iter().zip(&counts).map(|((_, share), &count)| share * common / count as u128).collect();
-        let factor = copies.iter().fold(0, |factor, &copies| gcd(factor, copies));
+        let factor = copies.iter().fold(0, |factor, &copies| num_integer::gcd(factor, copies));
         let total: u128 = copies.iter().zip(&counts).map(|(copies, &count)| copies / factor * count as u128).sum();
         let mut taken = vec![0u64; shares.len()];
         let next = |_| {
@@ -169,7 +164,7 @@ impl Packing {
             };
             (self.rates[at] * edges, n)
         };
-        let scale = (0..dimensions).map(|at| edges(at).1 * (edges(at).1 - 1)).fold(1, lcm);
+        let scale = (0..dimensions).map(|at| edges(at).1 * (edges(at).1 - 1)).fold(1, num_integer::lcm);
         let share = |at: usize| {
             let ((own, n), (before, m)) = (edges(at), edges((at + dimensions - 1) % dimensions));
             let order = (at..at + dimensions).map(|at| at % dimensions).collect();
@@ -238,12 +233,14 @@ fn middle_out(place: u32, extent: u32) -> u32 {
     if place % 2 == 1 { middle - away } else { middle + away }
 }
 
-/// Slots of a comb of an `n` x `n` mesh whose ranks have these rows and columns (reference section 3): in a row, the link from column `c` to the
-/// right serves class `k` in slots `u_k + c`, to the left in slots `w_k + (n - 1 - c)`, modulo `n + 1`;
-/// columns alike. The class of a comb's teeth is its number, that of its spine `n`.
-fn closed_form(n: u32, places: &[[u32; 2]], comb: &Comb, tree: &Tree) -> Vec<(u32, u32)> {
-    let (period, first) = (n + 1, comb.order[0]);
-    let residue = |from: u32, to: u32| {
+/// Slots of the combs of an `n` x `n` mesh whose ranks have these rows and columns: in a row, the link from column `c` to
+/// the right serves class `k` in slots `u_k + c`, to the left in slots `w_k + (n - 1 - c)`, modulo `n + 1`;
+/// columns alike. The class of a comb's teeth is its number, that of its spine `n`. See docs/combs.md.
+fn closed_form<'a>(fabric: &Fabric, n: u32, places: &[[u32; 2]], combs: &[Comb], trees: &'a [Tree]) -> Table<'a> {
+    let period = n + 1;
+    Table::at_residues(fabric, trees, period, |index, edge, op| {
+        let (comb, (from, to)) = (&combs[index], trees[index].ends(edge, op));
+        let first = comb.order[0];
         let (from, to) = (places[from as usize], places[to as usize]);
         let along = usize::from(from[0] == to[0]);
         let class = if along == first { comb.centre[first] } else { n };
@@ -253,40 +250,13 @@ fn closed_form(n: u32, places: &[[u32; 2]], comb: &Comb, tree: &Tree) -> Vec<(u3
         } else {
             (class + u32::from(n.is_multiple_of(2)) + n - 1 - place) % period
         }
-    };
-    let after = |ready: u32, residue: u32| ready + (residue + period - ready % period) % period;
-    let mut slots = vec![(0, 0); tree.parents.len()];
-    // When a node has everything of its children, then when it has the sum.
-    let mut ready = vec![0; tree.parents.len()];
-    for &node in tree.outwards.iter().rev() {
-        if let Some(parent) = tree.parents[node as usize] {
-            let slot = after(ready[node as usize], residue(node, parent.rank));
-            slots[node as usize].0 = slot;
-            ready[parent.rank as usize] = ready[parent.rank as usize].max(slot + 1);
-        }
-    }
-    for &node in &tree.outwards {
-        if let Some(parent) = tree.parents[node as usize] {
-            let slot = after(ready[parent.rank as usize], residue(parent.rank, node));
-            slots[node as usize].1 = slot;
-            ready[node as usize] = slot + 1;
-        }
-    }
-    slots
-}
-
-fn lcm(a: u128, b: u128) -> u128 {
-    a / gcd(a, b) * b
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::Fabric;
+    use crate::system::System;
 
     const GRIDS: [&str; 20] = [
         "mesh:2x2",
@@ -421,11 +391,11 @@ mod tests {
         for n in 3..=32 {
             let (fabric, packing) = packing(&format!("mesh:{n}x{n}"));
             let combs = packing.combs(usize::MAX);
-            let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
-            let trees: Vec<Tree> = combs.iter().map(|comb| planter.plant(&packing.parents(comb))).collect();
+            let system = System::preset("ideal").unwrap();
+            let mut planter = Planter::new(&fabric, &system);
+            let trees = planter.plant_all(combs.iter().map(|comb| packing.parents(comb)));
             let places: Vec<[u32; 2]> = (0..n * n).map(|rank| [rank / n, rank % n]).collect();
-            let steps = combs.iter().zip(&trees).map(|(comb, tree)| closed_form(n, &places, comb, tree)).collect();
-            let table = Table::new(&fabric, trees, steps, n + 1);
+            let table = closed_form(&fabric, n, &places, &combs, &trees);
             assert_eq!(table.last(), 2 * (n + n / 2), "{n}x{n}");
             table.assert_free();
         }

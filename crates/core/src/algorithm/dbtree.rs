@@ -5,11 +5,12 @@
 //! 2.5). The artifact put four ranks on each of the first routers by mistake
 //! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
+use super::tree::{Table, Tree};
 use super::{Algorithm, Info, Request};
-use crate::collective::{Kind, shard};
+use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::Opt;
-use crate::schedule::{Issue, Lane, Op, Schedule};
+use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
 pub struct DbTree;
@@ -48,33 +49,6 @@ fn parents(n: u32) -> [Vec<Option<u32>>; 2] {
     [first, second]
 }
 
-/// Step at which every rank sends up: after its children, and not with its sibling, in
-/// alternating colours. `u32::MAX` for the root.
-fn up_steps(parents: &[Option<u32>]) -> Vec<u32> {
-    let n = parents.len();
-    let mut children = vec![Vec::new(); n];
-    for (v, parent) in parents.iter().enumerate() {
-        if let Some(parent) = parent {
-            children[*parent as usize].push(v);
-        }
-    }
-    let mut order: Vec<usize> = (0..n).filter(|&v| parents[v].is_none()).collect();
-    for i in 0..n {
-        order.extend(children[order[i]].clone());
-    }
-    let mut steps = vec![u32::MAX; n];
-    for &v in order.iter().rev() {
-        let mut colour = 0;
-        // Two-wide slots: siblings differ in parity so that a pipeline of stride 2 never collides.
-        for &child in &children[v] {
-            let ready = children[child].iter().map(|&g| steps[g] + 1).max().unwrap_or(0);
-            steps[child] = ready + (ready + colour) % 2;
-            colour = (steps[child] + 1) % 2;
-        }
-    }
-    steps
-}
-
 impl Algorithm for DbTree {
     fn info(&self) -> &'static Info {
         &INFO
@@ -96,27 +70,22 @@ impl Algorithm for DbTree {
             schedule.placement = (0..request.ranks()).map(|v| grid.nodes[v as usize / 4]).collect();
         }
         let chunks = (n as u64 / 2).max(1);
-        for tree in 0..2 {
-            let (offset, bytes) = shard(request.bytes, 2, tree);
-            let chunk_bytes = request.block_bytes(n).max(Lane::payload(bytes, chunks));
-            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: 2, source: 0, owner: 0 });
-        }
-        let trees = parents(n);
-        let steps = [up_steps(&trees[0]), up_steps(&trees[1])];
-        let last = steps.iter().flatten().filter(|&&s| s != u32::MAX).max().copied().unwrap_or(0);
-        let edges = || (0..2).flat_map(|t| (0..n).map(move |v| (t, v)));
+        let trees = parents(n).map(|parents| Tree::logical(&parents));
+        // Two-wide slots: siblings differ in parity so that a pipeline of stride 2 never collides.
+        let parity = |tree: usize, edge: u32, _| {
+            let siblings = trees[tree].children(trees[tree].edges()[edge as usize].1);
+            siblings.iter().position(|&other| other == edge).unwrap_or(0) as u32 % 2
+        };
+        let mut slots = Table::at_residues(request.fabric, &trees, 2, parity).slots;
+        // The broadcast is the reduction backwards.
+        let last = slots.iter().flatten().map(|slots| slots[0]).max().unwrap_or(0);
+        slots.iter_mut().flatten().for_each(|slots| slots[1] = last - slots[0]);
+        let table = Table::new(request.fabric, &trees, slots, 2, false);
+        table.lanes(&mut builder, request.block_bytes(n), chunks);
         builder.phase("reduce-scatter", false);
-        for (tree, v) in edges() {
-            if let Some(parent) = trees[tree][v as usize] {
-                builder.send(Op::Reduce, v, parent, tree as u32, steps[tree][v as usize])?;
-            }
-        }
+        table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", false);
-        for (tree, v) in edges() {
-            if let Some(parent) = trees[tree][v as usize] {
-                builder.send(Op::Copy, parent, v, tree as u32, last - steps[tree][v as usize])?;
-            }
-        }
+        table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
     }
 }

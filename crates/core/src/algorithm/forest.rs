@@ -5,8 +5,9 @@
 //! 1961), after dividing out common factors. Fewer trees that load the links a little less evenly are
 //! soon through, so that several packings are weighed against each other.
 
+use super::estimate::flit_times;
 use super::packing::Graph;
-use super::trees::{self, Planter, Table};
+use super::tree::{self, Planter, Priority, Table, Tree};
 use super::{Algorithm, Info, Request};
 use crate::bound::{Edge, parallel_links, strength_of, symmetric_edges};
 use crate::collective::Kind;
@@ -20,7 +21,7 @@ pub struct Forest;
 const INFO: Info = Info {
     name: "forest",
     summary: "an optimal packing of spanning trees on any symmetric fabric, reduction and broadcast at once",
-    options: trees::OPTIONS,
+    options: tree::OPTIONS,
     source: "Tutte and Nash-Williams; Roskind and Tarjan; tree packing: Blink",
     collectives: &[Kind::AllReduce],
 };
@@ -47,14 +48,13 @@ impl Algorithm for Forest {
             return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
         }
         let links = parallel_links(request.fabric, request.system).expect("every edge has links");
-        let packings = packings(ranks, &edges, &links, trees::most(request));
-        let flit_times = trees::flit_times(request);
-        let mut planter = Planter::new(request.fabric, &flit_times);
-        let tables = packings.iter().map(|trees| {
-            let trees = trees.iter().map(|parents| planter.plant(parents)).collect();
-            Table::listed(&flit_times, trees)
-        });
-        trees::stream(request, tables)
+        let packings = packings(ranks, &edges, &links, tree::most(request));
+        let flit_times = flit_times(request);
+        let widths = tree::widths(&flit_times);
+        let mut planter = Planter::new(request.fabric, request.system);
+        let planted: Vec<Vec<Tree>> = packings.iter().map(|packing| planter.plant_all(packing)).collect();
+        let tables = planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, true));
+        tree::stream(request, tables)
     }
 }
 
@@ -169,18 +169,16 @@ mod tests {
     #[test]
     fn parallel_links_share_the_trees() {
         let fabric = Fabric::parse("dgx1v").unwrap();
-        let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
-        let links = parallel_links(&fabric, &System::preset("ideal").unwrap()).unwrap();
+        let system = System::preset("ideal").unwrap();
+        let edges = symmetric_edges(&fabric, &system).unwrap();
+        let links = parallel_links(&fabric, &system).unwrap();
         let packings = packings(8, &edges, &links, usize::MAX);
-        let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
-        let trees: Vec<_> = packings.last().unwrap().iter().map(|parents| planter.plant(parents)).collect();
+        let mut planter = Planter::new(&fabric, &system);
+        let trees = planter.plant_all(packings.last().unwrap());
         let mut loads = vec![0; fabric.links.len()];
-        for parent in trees.iter().flat_map(|tree| tree.parents.iter().flatten()) {
-            loads[parent.up as usize] += 1;
-            loads[parent.down as usize] += 1;
-        }
+        trees.iter().flat_map(Tree::routes).flatten().for_each(|&link| loads[link as usize] += 1);
         assert_eq!((trees.len(), loads.iter().max()), (24, Some(&7)));
-        let table = Table::listed(&vec![1; loads.len()], trees);
+        let table = Table::listed(&trees, vec![1; loads.len()], Priority::Farthest, true);
         assert_eq!(table.period, 7);
         table.assert_free();
     }
@@ -196,13 +194,10 @@ mod tests {
             let edges = symmetric_edges(&fabric, &system).unwrap();
             let links = parallel_links(&fabric, &system).unwrap();
             let packings = packings(nodes as usize, &edges, &links, usize::MAX);
-            let mut planter = Planter::new(&fabric, &vec![1; fabric.links.len()]);
-            let trees: Vec<_> = packings.last().unwrap().iter().map(|parents| planter.plant(parents)).collect();
+            let mut planter = Planter::new(&fabric, &system);
+            let trees = planter.plant_all(packings.last().unwrap());
             let mut loads = vec![0; fabric.links.len()];
-            for parent in trees.iter().flat_map(|tree| tree.parents.iter().flatten()) {
-                loads[parent.up as usize] += 1;
-                loads[parent.down as usize] += 1;
-            }
+            trees.iter().flat_map(Tree::routes).flatten().for_each(|&link| loads[link as usize] += 1);
             let strength = strength_of(nodes as usize, &edges);
             let most: u128 = *loads.iter().max().unwrap();
             let limit = trees.len() as u128 * (u128::from(strength.parts) - 1);
@@ -219,9 +214,9 @@ mod tests {
         let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
         let links = parallel_links(&fabric, &system).unwrap();
         for packing in packings(9, &edges, &links, usize::MAX) {
-            let mut planter = Planter::new(&fabric, &flit_times);
-            let trees = packing.iter().map(|parents| planter.plant(parents)).collect();
-            Table::listed(&flit_times, trees).assert_free();
+            let mut planter = Planter::new(&fabric, &system);
+            let trees = planter.plant_all(&packing);
+            Table::listed(&trees, tree::widths(&flit_times), Priority::Farthest, true).assert_free();
         }
     }
 }

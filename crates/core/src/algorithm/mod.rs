@@ -5,6 +5,7 @@ mod combs;
 mod cycle;
 mod dbtree;
 mod direct;
+mod estimate;
 mod forest;
 mod halving_doubling;
 mod hierarchical;
@@ -16,7 +17,7 @@ mod ring;
 mod ring_2d;
 mod ring_bi;
 mod ring_bi_odd;
-mod trees;
+mod tree;
 mod tto;
 
 use crate::collective::{Collective, Kind, shard};

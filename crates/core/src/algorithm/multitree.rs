@@ -4,13 +4,13 @@
 //! Huang et al., "Communication algorithm-architecture co-design for distributed deep learning"
 //! (ISCA 2021), with the turn and tie rules of the TTO artifact (reference: TTO section 2.7).
 
+use super::tree::twins;
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::fabric::{DimensionShape, Fabric, Link, LinkId, NodeId, Router};
+use crate::fabric::{DimensionShape, Fabric, LinkId, NodeId, Router};
 use crate::options::{Default::Fixed, Opt};
 use crate::schedule::{Issue, Lane, Op, Schedule};
-use std::collections::HashMap;
 
 /// See the module.
 pub struct MultiTree;
@@ -153,19 +153,6 @@ fn free_route(
         }
     }
     None
-}
-
-/// The link in the opposite direction, for every link that has one; parallel links pair up in order. O(links).
-pub(super) fn twins(fabric: &Fabric) -> Vec<Option<LinkId>> {
-    let mut hops: HashMap<(NodeId, NodeId), Vec<LinkId>> = HashMap::new();
-    let mut place = |(id, link): (LinkId, &Link)| {
-        let parallel = hops.entry((link.from, link.to)).or_default();
-        parallel.push(id);
-        parallel.len() - 1
-    };
-    let places: Vec<usize> = (0..).zip(&fabric.links).map(&mut place).collect();
-    let twin = |(link, &place): (&Link, &usize)| hops.get(&(link.to, link.from))?.get(place).copied();
-    fabric.links.iter().zip(&places).map(twin).collect()
 }
 
 /// Order of turns: farthest roots first. On a square mesh the artifact's distance to a corner,

@@ -3,14 +3,15 @@
 //! TTO paper, section V, Algorithm 2; the shape of the third tree as in the artifact (reference
 //! section 2.8). The fourth corner is excluded from training: it forwards and adds in two trees.
 
+use super::tree::{Planter, Table};
 use super::{Algorithm, Info, Request};
-use crate::collective::{Kind, shard};
+use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::options::{
     Default::{Derived, Fixed},
     Opt,
 };
-use crate::schedule::{Issue, Lane, Op, Pacing, Schedule};
+use crate::schedule::{Issue, Op, Pacing, Schedule};
 
 /// See the module.
 pub struct Tto;
@@ -27,48 +28,28 @@ const INFO: Info = Info {
     collectives: &[Kind::AllReduce],
 };
 
-/// Parent and depth of every (row, column) in the tree, `None` where it is not reached or the root.
-struct Tree {
-    parent: Vec<Option<(u32, u32)>>,
-    depth: Vec<u32>,
-}
+/// (row, column) of a chiplet.
+type Place = (u32, u32);
 
-/// The three trees for the bottom-left corner excluded, roots top-left, top-right, bottom-right.
-fn trees(rows: u32, columns: u32) -> [Tree; 3] {
-    let tree = |parent: &dyn Fn(u32, u32) -> Option<(u32, u32)>, depth: &dyn Fn(u32, u32) -> u32| {
-        let nodes = || (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c)));
-        Tree {
-            parent: nodes().map(|(r, c)| parent(r, c)).collect(),
-            depth: nodes().map(|(r, c)| depth(r, c)).collect(),
-        }
-    };
-    [
+/// Parents in the three trees for the bottom-left corner excluded, roots top-left, top-right, bottom-right; `None` at the
+/// root, and at what is not in the tree.
+fn parent(tree: usize, (r, c): Place, (rows, columns): Place) -> Option<Place> {
+    match tree {
         // Column 0 downwards, then every row rightwards.
-        tree(
-            &|r, c| {
-                if c > 0 { Some((r, c - 1)) } else { (r > 0).then(|| (r - 1, c)) }
-            },
-            &|r, c| r + c,
-        ),
+        0 if c > 0 => Some((r, c - 1)),
+        0 => (r > 0).then(|| (r - 1, c)),
         // From the top-right corner by L-shaped shells along row and column of the anti-diagonal;
         // column 0 can only be entered leftwards and the last row only downwards.
-        tree(
-            &|r, c| match (r, c) {
-                (0, c) if c == columns - 1 => None,
-                (r, 0) if r == rows - 1 => None,
-                (r, c) if c == 0 || (r != rows - 1 && r <= columns - 1 - c && c != columns - 1) => Some((r, c + 1)),
-                (r, c) => Some((r - 1, c)),
-            },
-            &|r, c| r + columns - 1 - c,
-        ),
+        1 => match (r, c) {
+            (0, c) if c == columns - 1 => None,
+            (r, 0) if r == rows - 1 => None,
+            (r, c) if c == 0 || (r != rows - 1 && r <= columns - 1 - c && c != columns - 1) => Some((r, c + 1)),
+            (r, c) => Some((r - 1, c)),
+        },
         // The last row leftwards, then every column upwards.
-        tree(
-            &|r, c| {
-                if r < rows - 1 { Some((r + 1, c)) } else { (c < columns - 1).then(|| (r, c + 1)) }
-            },
-            &|r, c| rows - 1 - r + columns - 1 - c,
-        ),
-    ]
+        _ if r < rows - 1 => Some((r + 1, c)),
+        _ => (c < columns - 1).then(|| (r, c + 1)),
+    }
 }
 
 impl Algorithm for Tto {
@@ -102,29 +83,24 @@ impl Algorithm for Tto {
         let schedule = &mut builder.schedule;
         (schedule.endpoint.issue, schedule.endpoint.pacing) = (Issue::Links, Pacing::StopAndWait);
         (schedule.conflict_free, schedule.excluded) = (true, vec![excluded]);
-        for tree in 0..3 {
-            let (offset, bytes) = shard(request.bytes, 3, tree);
-            let chunk_bytes = chunk.div_ceil(3).max(Lane::payload(bytes, chunks));
-            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: 1, source: 0, owner: 0 });
-        }
-        let trees = trees(rows, columns);
+        let places = || (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c)));
+        let mut planter = Planter::new(request.fabric, request.system);
+        let trees = [0, 1, 2].map(|tree| {
+            let edge = |place| Some((rank(place), rank(parent(tree, place, (rows, columns))?)));
+            planter.plant(places().filter_map(edge))
+        });
+        // Reduction and broadcast of a chunk cross all edges of one depth at a time.
         let height = rows + columns - 2;
-        let edges = || {
-            trees.iter().enumerate().flat_map(|(lane, tree)| {
-                tree.parent.iter().enumerate().filter_map(move |(node, parent)| {
-                    let child = (node as u32 / columns, node as u32 % columns);
-                    Some((lane as u32, rank(child), rank((*parent)?), tree.depth[node]))
-                })
-            })
-        };
+        let slots = trees.each_ref().map(|tree| {
+            let depths = tree.edges().iter().map(|&(child, _)| tree.depth(child));
+            depths.map(|depth| [height - depth, depth - 1]).collect()
+        });
+        let table = Table::new(request.fabric, &trees, slots.into(), 1, false);
+        table.lanes(&mut builder, chunk.div_ceil(3), chunks);
         builder.phase("reduce-scatter", false);
-        for (lane, child, parent, depth) in edges() {
-            builder.send(Op::Reduce, child, parent, lane, height - depth)?;
-        }
+        table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", barrier);
-        for (lane, child, parent, depth) in edges() {
-            builder.send(Op::Copy, parent, child, lane, depth - 1)?;
-        }
+        table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
     }
 }

@@ -3,8 +3,9 @@
 //! An edge of a tree may be a detour over ranks that only forward (C-Cube section IV-A). Where no link carries
 //! two edges in one direction, reduction and broadcast of all trees run at once without a conflict.
 
+use crate::algorithm::dbtree;
 use crate::algorithm::packing::Graph;
-use crate::algorithm::{dbtree, multitree};
+use crate::algorithm::tree::{Tree, twins};
 use crate::fabric::{Fabric, LinkId, NodeId, Router};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -19,58 +20,8 @@ const MAX_WORK: usize = 1 << 20;
 /// Tries for every height.
 const TRIES: usize = 64;
 
-/// An edge of a tree, and its links in both directions.
-pub struct Edge {
-    pub child: u32,
-    pub parent: u32,
-    /// From the child to the parent.
-    pub up: Vec<LinkId>,
-    /// From the parent to the child.
-    pub down: Vec<LinkId>,
-}
-
-/// A spanning tree of the ranks. All lists but `edges` are by rank.
-pub struct Tree {
-    /// Edges, outwards from the root.
-    pub edges: Vec<Edge>,
-    /// Edge to the parent; none at the root.
-    pub to_parent: Vec<Option<usize>>,
-    /// Edges to the children.
-    pub to_children: Vec<Vec<usize>>,
-    /// Edges to the root.
-    pub depths: Vec<u32>,
-    /// Edges to the farthest leaf below.
-    pub heights: Vec<u32>,
-}
-
-impl Tree {
-    /// A tree from its edges, outwards from the root.
-    fn new(edges: Vec<Edge>) -> Self {
-        let ranks = edges.len() + 1;
-        let mut tree = Tree {
-            edges,
-            to_parent: vec![None; ranks],
-            to_children: vec![vec![]; ranks],
-            depths: vec![0; ranks],
-            heights: vec![0; ranks],
-        };
-        for (index, edge) in tree.edges.iter().enumerate() {
-            tree.to_parent[edge.child as usize] = Some(index);
-            tree.to_children[edge.parent as usize].push(index);
-            tree.depths[edge.child as usize] = tree.depths[edge.parent as usize] + 1;
-        }
-        for edge in tree.edges.iter().rev() {
-            let below = tree.heights[edge.child as usize] + 1;
-            tree.heights[edge.parent as usize] = tree.heights[edge.parent as usize].max(below);
-        }
-        tree
-    }
-
-    /// Edges from the root to the farthest rank.
-    pub fn height(&self) -> u32 {
-        self.depths.iter().copied().max().unwrap_or(0)
-    }
-}
+/// A child, its parent, and the links up and down.
+type Edge = (u32, u32, [Vec<LinkId>; 2]);
 
 /// NCCL's binary tree over the ranks as they are numbered, and the same tree with every number XOR 1 (plus 1, if
 /// the ranks are odd), on minimal routes; of parallel links the one least in use (reference: C-Cube section 2).
@@ -94,23 +45,15 @@ pub fn numbered(fabric: &Fabric, trees: usize) -> Vec<Tree> {
         route.iter().for_each(|&link| load[link as usize] += 1);
         route
     };
-    let depth = |mut rank: u32| {
-        let mut depth = 0;
-        while let Some(parent) = dbtree::parent(rank, n) {
-            (rank, depth) = (parent, depth + 1);
-        }
-        depth
-    };
-    let mut outwards: Vec<u32> = (1..n).collect();
-    outwards.sort_by_cached_key(|&rank| depth(rank));
+    let parents: Vec<_> = (0..n).map(|rank| dbtree::parent(rank, n)).collect();
+    let outwards = Tree::logical(&parents).edges_by_depth();
     (0..trees)
         .map(|tree| {
-            let edge = |&rank: &u32| {
-                let parent = dbtree::parent(rank, n).expect("only rank 0 has no parent");
-                let (child, parent) = (renamed(rank, tree), renamed(parent, tree));
-                Edge { child, parent, up: route(child, parent), down: route(parent, child) }
+            let edge = |&(child, parent): &(u32, u32)| {
+                let (child, parent) = (renamed(child, tree), renamed(parent, tree));
+                (child, parent, [route(child, parent), route(parent, child)])
             };
-            Tree::new(outwards.iter().map(edge).collect())
+            Tree::new(fabric.ranks(), outwards.iter().map(edge))
         })
         .collect()
 }
@@ -134,7 +77,7 @@ impl<'a> Mapper<'a> {
             return None;
         }
         let pair = |(id, twin): (LinkId, Option<LinkId>)| twin.filter(|&twin| usable(id) && usable(twin));
-        let twins: Vec<Option<LinkId>> = (0..).zip(multitree::twins(fabric)).map(pair).collect();
+        let twins: Vec<Option<LinkId>> = (0..).zip(twins(fabric)).map(pair).collect();
         let of = |node| fabric.out_links(node).iter().copied().filter(|&id| twins[id as usize].is_some()).collect();
         let out = (0..fabric.nodes.len() as NodeId).map(of).collect::<Vec<Vec<LinkId>>>();
         let reach = (0..fabric.ranks() as u32).map(|rank| reach(fabric, &out, rank)).collect::<Option<_>>()?;
@@ -199,25 +142,15 @@ impl<'a> Mapper<'a> {
         let graph = Graph::new(self.fabric.ranks(), links.keys().copied());
         let most: Vec<u32> = links.values().map(|links| links.len() as u32).collect();
         let packed = graph.pack(&most, trees, graph.centre())?;
-        let mut edge = |child: u32, parent: u32| {
+        let mut edge = |(child, parent): (u32, u32)| {
             let ends = (child.min(parent), child.max(parent));
             let link = links.get_mut(&ends).and_then(Vec::pop).expect("a link for every tree on an edge");
             let twin = self.twin(link);
-            let (up, down) = if child < parent { (link, twin) } else { (twin, link) };
-            Edge { child, parent, up: vec![up], down: vec![down] }
+            (child, parent, if child < parent { [[link], [twin]] } else { [[twin], [link]] })
         };
         let mut tree = |parents: Vec<Option<u32>>| {
-            let mut edges: Vec<Edge> = Vec::with_capacity(parents.len() - 1);
-            let mut level: Vec<u32> =
-                (0..).zip(&parents).filter_map(|(rank, up)| up.is_none().then_some(rank)).collect();
-            while !level.is_empty() {
-                let below =
-                    (0..).zip(&parents).filter_map(|(rank, &up)| Some((rank, up.filter(|up| level.contains(up))?)));
-                let below: Vec<(u32, u32)> = below.collect();
-                edges.extend(below.iter().map(|&(child, parent)| edge(child, parent)));
-                level = below.into_iter().map(|(child, _)| child).collect();
-            }
-            Tree::new(edges)
+            let outwards = Tree::logical(&parents).edges_by_depth();
+            Tree::new(parents.len(), outwards.into_iter().map(&mut edge))
         };
         Some(packed.into_iter().map(&mut tree).collect())
     }
@@ -276,9 +209,9 @@ impl<'a> Mapper<'a> {
                 list.insert(list.partition_point(|(other, _)| *other <= depth), (depth, to));
             }
             let rank = |node: NodeId| fabric.nodes[node as usize].rank.expect("both ends are ranks");
-            edges[tree].push(Edge { child: rank(to), parent: rank(from), up, down });
+            edges[tree].push((rank(to), rank(from), [up, down]));
         }
-        Some(edges.into_iter().map(Tree::new).collect())
+        Some(edges.into_iter().map(|edges| Tree::new(ranks, edges)).collect())
     }
 }
 

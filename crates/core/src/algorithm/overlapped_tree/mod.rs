@@ -4,21 +4,20 @@
 //! C-Cube (HPCA 2023), sections III-C and IV-A (reference: C-Cube sections 1 to 3).
 
 mod map;
-mod slots;
 
-use super::{Algorithm, Info, Request, trees};
-use crate::collective::{Kind, shard};
-use crate::cost::{Pipeline, Step};
+use super::estimate::{Steps, flit_times};
+use super::tree::{Priority, Table, Tree};
+use super::{Algorithm, Info, Request};
+use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{
     Default::{Derived, Fixed},
     Opt,
 };
 use crate::parameter::Value;
-use crate::schedule::{Lane, Op, Pacing, Schedule};
-use crate::units::{Bytes, Picos, Rate};
-use map::{Mapper, Tree, numbered};
-use slots::{Table, table};
+use crate::schedule::{Op, Pacing, Schedule};
+use crate::units::{Bytes, Picos};
+use map::{Mapper, numbered};
 
 /// See the module.
 pub struct OverlappedTree;
@@ -74,20 +73,19 @@ impl Algorithm for OverlappedTree {
             placed.extend(counts.iter().map(|&trees| numbered(request.fabric, trees)));
         }
         let streams = pacing == "pipelined";
-        let plan = |trees| Plan::new(request, trees, overlap, streams, chunk);
-        let plans: Vec<Plan> = placed.into_iter().map(plan).collect();
+        let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, overlap, streams, chunk)).collect();
         // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
         let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
         let most = best.saturating_add(best / 64);
         let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
-        plan.schedule(request, overlap, streams)
+        plan.schedule(request, streams)
     }
 }
 
 /// For each number of trees the lowest found, for as many edges on one link as are worth a try; where links differ in
 /// rate also without the slow ones.
 fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
-    let times = trees::flit_times(request);
+    let times = flit_times(request);
     let (fastest, slowest) = (times.iter().copied().min().unwrap_or(0), times.iter().copied().max().unwrap_or(0));
     let limits = if slowest > SLOW * fastest { vec![Picos::MAX, SLOW * fastest] } else { vec![Picos::MAX] };
     let mut placed = vec![];
@@ -115,74 +113,39 @@ fn search(request: &Request, counts: &[usize]) -> Vec<Vec<Tree>> {
     placed
 }
 
-/// Trees, when their messages are sent, in how many chunks, and how long that takes by the cost model.
-struct Plan {
-    trees: Vec<Tree>,
-    table: Table,
+/// Trees, when their messages are sent, in what chunks, and how long that takes by the cost model.
+struct Plan<'a> {
+    table: Table<'a>,
     chunk: Bytes,
     time_ps: Picos,
 }
 
-impl Plan {
-    fn new(request: &Request, trees: Vec<Tree>, overlap: bool, streams: bool, chunk: Option<Bytes>) -> Self {
-        let (fabric, system) = (request.fabric, request.system);
-        let table = table(fabric, &trees, overlap);
-        // A step of the slowest edge.
-        let mut step = Step { latency_ps: 0, rate: Rate(u64::MAX) };
-        for route in trees.iter().flat_map(|tree| &tree.edges).flat_map(|edge| [&edge.up, &edge.down]) {
-            let latency_ps = route.iter().map(|&link| system.latency_of(fabric.link(link))).sum::<Picos>();
-            step.latency_ps = step.latency_ps.max(latency_ps + system.hand_off_ps);
-            for &link in route {
-                let (bytes, picos) = system.payload_rate(fabric.link(link));
-                step.rate = step.rate.min(Rate((bytes / picos).max(1) as u64));
-            }
-        }
-        let phases = if overlap { 1 } else { 2 };
-        let pipeline = Pipeline { first: table.first.into(), stride: u64::from(phases * table.stride) };
+impl<'a> Plan<'a> {
+    fn new(request: &Request, trees: &'a [Tree], overlap: bool, streams: bool, chunk: Option<Bytes>) -> Self {
+        let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, overlap);
+        let steps = Steps::new(request, &table, streams);
         let bytes = request.bytes.div_ceil(trees.len() as u64);
-        let unit = if system.packet.fixed_size { system.packet.payload_bytes } else { 4 };
-        // Links with messages of several edges wait for them in turn, and so for their latencies.
-        let streams = streams && table.stride == 1;
-        let chunk = chunk.unwrap_or_else(|| {
-            bytes.div_ceil(match streams {
-                true => pipeline.streamed_chunks(step, bytes, system.packet.payload_bytes),
-                false => pipeline.best_chunks(step, bytes),
-            })
-        });
-        let chunk = chunk.min(bytes).next_multiple_of(unit);
-        let time = if streams { Pipeline::streamed_ps } else { Pipeline::time_ps };
-        let time_ps = time(pipeline, step, bytes.next_multiple_of(chunk), bytes.div_ceil(chunk));
-        Plan { trees, table, chunk, time_ps }
+        let packet = &request.system.packet;
+        let unit = if packet.fixed_size { packet.payload_bytes } else { 4 };
+        let chunk = chunk.unwrap_or_else(|| steps.best_chunk(bytes)).min(bytes).next_multiple_of(unit);
+        let time_ps = steps.time_ps(bytes, chunk);
+        Plan { table, chunk, time_ps }
     }
 
-    fn schedule(&self, request: &Request, overlap: bool, streams: bool) -> Result<Schedule> {
+    fn schedule(&self, request: &Request, streams: bool) -> Result<Schedule> {
+        let table = &self.table;
         let mut builder = request.builder();
         builder.schedule.conflict_free = true;
         builder.schedule.endpoint.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
-        let stride = self.table.stride;
-        for tree in 0..self.trees.len() {
-            let (offset, bytes) = shard(request.bytes, self.trees.len(), tree);
-            // All trees have as many chunks.
-            let chunks = request.bytes.div_ceil(self.trees.len() as u64).div_ceil(self.chunk);
-            let chunk_bytes = self.chunk.max(Lane::payload(bytes, chunks));
-            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source: 0, owner: 0 });
-        }
-        let edges = || {
-            let trees = (0..).zip(&self.trees).zip(&self.table.steps);
-            trees.flat_map(|((lane, tree), steps)| {
-                tree.edges.iter().zip(steps).map(move |(edge, steps)| (lane, edge, steps))
-            })
-        };
-        builder.phase(if overlap { "reduce and broadcast" } else { "reduce" }, false);
-        for (lane, edge, steps) in edges() {
-            builder.send_via(Op::Reduce, edge.child, edge.parent, lane, steps.0, edge.up.clone())?;
-        }
-        if !overlap {
+        // All trees have as many chunks.
+        let chunks = request.bytes.div_ceil(table.trees.len() as u64).div_ceil(self.chunk);
+        table.lanes(&mut builder, self.chunk, chunks);
+        builder.phase(if table.overlap { "reduce and broadcast" } else { "reduce" }, false);
+        table.send(&mut builder, &[Op::Reduce])?;
+        if !table.overlap {
             builder.phase("broadcast", true);
         }
-        for (lane, edge, steps) in edges() {
-            builder.send_via(Op::Copy, edge.parent, edge.child, lane, steps.1, edge.down.clone())?;
-        }
+        table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
     }
 }

@@ -1,0 +1,97 @@
+//! AllReduce by many spanning trees at once: each reduces its part of the data to its root and broadcasts the sum, in
+//! pieces, without a barrier.
+
+use super::Table;
+use crate::algorithm::Request;
+use crate::algorithm::estimate::Recurrence;
+use crate::error::Result;
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::Value;
+use crate::schedule::{Issue, Op, Pacing, Schedule};
+use crate::units::Bytes;
+
+/// Options of algorithms that [`stream`].
+pub(in crate::algorithm) const OPTIONS: &[Opt] =
+    &[Opt::bytes("piece", Derived("the best by the slots it takes"), "One piece of one tree.").at_least(4)];
+
+/// Most edges of all trees together: some seconds of work.
+const MOST_EDGES: u64 = 1 << 20;
+
+/// Most trees worth considering: with more, pieces would be smaller than half the smallest packet.
+pub(in crate::algorithm) fn most(request: &Request) -> usize {
+    let pieces = request.bytes.div_ceil(smallest(request)) * 2;
+    pieces.min(MOST_EDGES / u64::from(request.ranks())).max(1) as usize
+}
+
+/// How many of `count` trees to consider: few for little data, all in the long run.
+pub(in crate::algorithm) fn prefixes(count: usize) -> impl Iterator<Item = usize> {
+    (0..usize::BITS).map(|exponent| 1 << exponent).take_while(move |&few| few < count).chain([count])
+}
+
+/// The schedule of the table that is soonest through by the recurrence, in the best number of pieces.
+///
+/// # Errors
+/// As [`crate::schedule::Builder::finish`].
+pub(in crate::algorithm) fn stream<'a>(
+    request: &Request,
+    tables: impl IntoIterator<Item = Table<'a>>,
+) -> Result<Schedule> {
+    let given = request.options.given("piece").map(Value::whole);
+    let (table, rounds) = best(request, tables, given);
+    let mut builder = request.builder();
+    (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
+    table.lanes(&mut builder, table.piece(request.bytes, rounds), rounds);
+    builder.phase("reduce and broadcast", false);
+    table.send(&mut builder, &[Op::Reduce, Op::Copy])?;
+    builder.finish()
+}
+
+/// The table that is through soonest, and the number of its rounds; with pieces of `given` bytes if so.
+///
+/// # Panics
+/// Without tables.
+fn best<'a>(request: &Request, tables: impl IntoIterator<Item = Table<'a>>, given: Option<Bytes>) -> (Table<'a>, u64) {
+    let mut best: Option<(u128, Table, u64)> = None;
+    for table in tables {
+        let estimate = Recurrence::new(request, &table);
+        let mut found = None;
+        for rounds in rounds(request, table.trees.len(), given) {
+            let least = found.or(best.as_ref().map(|best| (best.0, best.2)));
+            if least.is_some_and(|(time, _)| estimate.least(rounds) >= time) {
+                continue;
+            }
+            let time = estimate.time(rounds);
+            if least.is_none_or(|least| time < least.0) {
+                found = Some((time, rounds));
+            }
+        }
+        if let Some((time, rounds)) = found {
+            best = Some((time, table, rounds));
+        }
+    }
+    let (_, table, rounds) = best.expect("at least one table");
+    (table, rounds)
+}
+
+/// Numbers of rounds worth a look: few, then whole packets.
+fn rounds(request: &Request, trees: usize, given: Option<Bytes>) -> Vec<u64> {
+    let most = request.bytes.div_ceil(trees as u64);
+    let of = |piece: Bytes| most.div_ceil(piece.clamp(4, most.max(4)).next_multiple_of(4)).max(1);
+    if let Some(piece) = given {
+        return vec![of(piece)];
+    }
+    let steps = (0..32).flat_map(|exponent| [2u64 << exponent, 3 << exponent]);
+    let payload = request.system.packet.payload_bytes;
+    let packets = [1, 2].into_iter().chain(steps.clone()).map(|half| of(payload.saturating_mul(half) / 2));
+    let mut rounds: Vec<u64> = [1].into_iter().chain(steps.take(12)).chain(packets).collect();
+    rounds.retain(|&rounds| rounds == 1 || rounds <= of(smallest(request)));
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds
+}
+
+/// Payload of the smallest packet.
+fn smallest(request: &Request) -> Bytes {
+    let format = &request.system.packet;
+    if format.fixed_size { format.payload_bytes } else { format.flit_bytes }
+}

@@ -1,0 +1,341 @@
+//! Slots for the messages of trees on all links.
+
+use super::{OPS, Tree, colour};
+use crate::collective::shard;
+use crate::error::Result;
+use crate::fabric::{Fabric, LinkId};
+use crate::schedule::{Builder, Lane, Op};
+use crate::units::{Bytes, Picos};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Slots by tree and edge: of the message up, and of that down.
+pub(in crate::algorithm) type Slots = Vec<Vec<[u32; 2]>>;
+
+/// Trees, and the slots of the messages of a round: one chunk of every tree.
+#[derive(Debug, Clone)]
+pub(in crate::algorithm) struct Table<'a> {
+    /// The trees.
+    pub trees: &'a [Tree],
+    /// The slots of the first round. No link has two messages in one slot of any round.
+    pub slots: Slots,
+    /// Slots of a round.
+    pub period: u32,
+    /// Slots that a message takes on every link.
+    pub widths: Vec<u32>,
+    /// Whether reduction and broadcast share one phase; else each counts slots from its own start.
+    pub overlap: bool,
+}
+
+/// A message of a round.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::algorithm) struct Message<'a> {
+    /// Index of its tree.
+    pub tree: usize,
+    /// The edge, and whether up or down.
+    pub edge: u32,
+    pub op: Op,
+    /// Sender and receiver.
+    pub from: u32,
+    pub to: u32,
+    /// Links from the one to the other; none where they are still to be found.
+    pub route: &'a [LinkId],
+    /// Its slot in the first round.
+    pub slot: u32,
+}
+
+impl<'a> Message<'a> {
+    fn new(index: usize, tree: &'a Tree, edge: u32, op: Op) -> Self {
+        let (from, to) = tree.ends(edge, op);
+        Message { tree: index, edge, op, from, to, route: tree.route(edge, op), slot: 0 }
+    }
+}
+
+/// Which of the messages that may be sent gets its slot first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::algorithm) enum Priority {
+    /// The one with the longest way ahead; of these the one that can start first.
+    Farthest,
+    /// The one that can start first; of these the one with the longest way ahead.
+    Earliest,
+}
+
+/// Most slots of a message on a link; slower links than that are taken for faster.
+const MOST_SLOTS: u128 = 1 << 8;
+
+/// Slots that a message takes on links of these flit times: one on the fastest, if all others take whole ones,
+/// else eight.
+pub(in crate::algorithm) fn widths(flit_times: &[Picos]) -> Vec<u32> {
+    let fastest = flit_times.iter().copied().min().unwrap_or(1).max(1);
+    let parts = if flit_times.iter().all(|time| time % fastest == 0) { 1 } else { 8 };
+    flit_times.iter().map(|&time| (u128::from(time) * parts).div_ceil(fastest.into()).min(MOST_SLOTS) as u32).collect()
+}
+
+impl<'a> Table<'a> {
+    /// Trees with given slots on a fabric whose links are all alike.
+    pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, overlap: bool) -> Self {
+        Table { trees, slots, period, widths: vec![1; fabric.links.len()], overlap }
+    }
+
+    /// Overlapped trees on a fabric whose links are all alike, where the message up or down an edge of a tree goes out as
+    /// soon as it can in a slot with the given residue modulo the period. O(messages * log messages).
+    pub fn at_residues(
+        fabric: &Fabric,
+        trees: &'a [Tree],
+        period: u32,
+        residue: impl Fn(usize, u32, Op) -> u32,
+    ) -> Self {
+        let table = Table::new(fabric, trees, unfilled(trees), period, true);
+        Table { slots: table.list_residues(residue), ..table }
+    }
+
+    /// Trees by a list schedule: with the shortest period where there is room, every message in its turn takes the first
+    /// slot that is free on all links of its route.
+    ///
+    /// The shortest is what the busiest link needs if routes have one link. Where they have two, as over a switch, and
+    /// the list schedule fails, [`colour`] may find the slots.
+    /// O(periods tried * messages * (log messages + slots of a period)).
+    pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, overlap: bool) -> Self {
+        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, overlap };
+        let mut busy = vec![[0u32; 2]; table.widths.len()];
+        for message in table.messages(&OPS) {
+            let phase = table.phase(message.op);
+            message.route.iter().for_each(|&link| busy[link as usize][phase] += table.widths[link as usize]);
+        }
+        table.period = busy.into_iter().flatten().max().unwrap_or(0).max(1);
+        loop {
+            let coloured = || {
+                let residues = colour::residues(&table)?;
+                Some(table.list_residues(|tree, edge, op| residues[tree][edge as usize][op as usize]))
+            };
+            let mut places = Places::new(&table);
+            if let Some(slots) = table.list(priority, |message| places.take(message)).or_else(coloured) {
+                return Table { slots, ..table };
+            }
+            table.period += 1;
+        }
+    }
+
+    /// Messages of a round, by tree and edge, of one edge in the order of `ops`.
+    pub fn messages(&self, ops: &[Op]) -> impl Iterator<Item = Message<'a>> {
+        self.trees.iter().zip(&self.slots).enumerate().flat_map(move |(index, (tree, slots))| {
+            (0..).zip(slots).flat_map(move |(edge, slots)| {
+                ops.iter().map(move |&op| Message { slot: slots[op as usize], ..Message::new(index, tree, edge, op) })
+            })
+        })
+    }
+
+    /// Slots from the start to the arrival of the first round's last message, over all phases.
+    pub fn last(&self) -> u32 {
+        let mut last = [0, 0];
+        for message in self.messages(&OPS) {
+            let last = &mut last[self.phase(message.op)];
+            *last = (message.slot + self.width(message.route)).max(*last);
+        }
+        last[0] + last[1]
+    }
+
+    /// Bytes of a piece where every tree sends its part of `bytes` in so many `rounds`.
+    pub fn piece(&self, bytes: Bytes, rounds: u64) -> Bytes {
+        bytes.div_ceil(self.trees.len() as u64).div_ceil(rounds).next_multiple_of(4)
+    }
+
+    /// Adds a lane to an empty schedule for every tree: its part of the data, in so many chunks of at least `chunk` bytes.
+    pub fn lanes(&self, builder: &mut Builder, chunk: Bytes, chunks: u64) {
+        for index in 0..self.trees.len() {
+            let (offset, bytes) = shard(builder.schedule.bytes, self.trees.len(), index);
+            let chunk_bytes = chunk.max(Lane::payload(bytes, chunks));
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source: 0, owner: 0 });
+        }
+    }
+
+    /// Adds the messages of these operations, in the order of [`Table::messages`].
+    ///
+    /// # Errors
+    /// As [`Builder::send`].
+    pub fn send(&self, builder: &mut Builder, ops: &[Op]) -> Result<()> {
+        for Message { tree, op, from, to, route, slot, .. } in self.messages(ops) {
+            match route {
+                [] => builder.send(op, from, to, tree as u32, slot)?,
+                route => builder.send_via(op, from, to, tree as u32, slot, route.to_vec())?,
+            };
+        }
+        Ok(())
+    }
+
+    /// The phase of an operation.
+    pub(super) fn phase(&self, op: Op) -> usize {
+        usize::from(!self.overlap && op == Op::Copy)
+    }
+
+    /// Slots of a message on a route.
+    fn width(&self, route: &[LinkId]) -> u32 {
+        route.iter().map(|&link| self.widths[link as usize]).max().unwrap_or(1)
+    }
+
+    /// The slots where every message goes out as soon as it can in one with its residue.
+    fn list_residues(&self, residue: impl Fn(usize, u32, Op) -> u32) -> Slots {
+        let next = |Message { tree, edge, op, slot, .. }: &Message| {
+            Some(slot + (residue(*tree, *edge, *op) + self.period - slot % self.period) % self.period)
+        };
+        self.list(Priority::Earliest, next).expect("every message has a slot")
+    }
+
+    /// A list schedule: every message in its turn gets the slot that `take` finds from its own on, the first in which it
+    /// can be sent. `None` if it finds none for some message.
+    fn list(&self, priority: Priority, mut take: impl FnMut(&Message) -> Option<u32>) -> Option<Slots> {
+        let mut slots = unfilled(self.trees);
+        // When a rank has everything of its children, then when it has the sum; children still to come.
+        let missing = |tree: &Tree| (0..tree.nodes.len() as u32).map(|rank| (0, tree.children(rank).len())).collect();
+        let mut ready: Vec<Vec<(u32, usize)>> = self.trees.iter().map(missing).collect();
+        let waits = |index: usize, edge: u32, op: Op, earliest: u32| {
+            let ahead = self.trees[index].ahead(edge, op);
+            let first = match priority {
+                Priority::Farthest => (ahead, !earliest),
+                Priority::Earliest => (!earliest, ahead),
+            };
+            (first, Reverse((index, edge)), op == Op::Reduce)
+        };
+        let mut waiting = BinaryHeap::new();
+        for (index, tree) in self.trees.iter().enumerate() {
+            let leaves = (0..).zip(&tree.edges).filter(|(_, (child, _))| tree.children(*child).is_empty());
+            waiting.extend(leaves.map(|(edge, _)| waits(index, edge, Op::Reduce, 0)));
+        }
+        while let Some((_, Reverse((index, edge)), up)) = waiting.pop() {
+            let (tree, op) = (&self.trees[index], OPS[usize::from(!up)]);
+            let mut message = Message::new(index, tree, edge, op);
+            message.slot = ready[index][message.from as usize].0;
+            let slot = take(&message)?;
+            slots[index][edge as usize][op as usize] = slot;
+            let arrives = slot + self.width(message.route);
+            let (at, missing) = &mut ready[index][message.to as usize];
+            if up {
+                (*at, *missing) = (arrives.max(*at), *missing - 1);
+                match tree.nodes[message.to as usize].above {
+                    _ if *missing > 0 => continue,
+                    Some(above) => {
+                        waiting.push(waits(index, above, Op::Reduce, *at));
+                        continue;
+                    }
+                    None if self.overlap => {}
+                    None => *at = 0,
+                }
+            } else {
+                *at = arrives;
+            }
+            // It has the whole sum: to its children.
+            waiting.extend(tree.children(message.to).iter().map(|&edge| waits(index, edge, Op::Copy, *at)));
+        }
+        Some(slots)
+    }
+}
+
+fn unfilled(trees: &[Tree]) -> Slots {
+    trees.iter().map(|tree| vec![[0; 2]; tree.edges.len()]).collect()
+}
+
+/// The slots of a period on all links, by phase.
+struct Places<'a> {
+    table: &'a Table<'a>,
+    taken: Vec<bool>,
+}
+
+impl<'a> Places<'a> {
+    fn new(table: &'a Table) -> Self {
+        let phases = table.phase(Op::Copy) + 1;
+        Places { table, taken: vec![false; phases * table.widths.len() * table.period as usize] }
+    }
+
+    /// The first multiple of its width, from its slot on in any period, where all links of a message are free; no longer
+    /// are. On a single link there is always one, as the places of all messages are next to each other.
+    fn take(&mut self, message: &Message) -> Option<u32> {
+        let Table { period, ref widths, .. } = *self.table;
+        let (width, phase) = (self.table.width(message.route), self.table.phase(message.op));
+        let at = |link: LinkId, slot: u32| {
+            let first = (phase * widths.len() + link as usize) * period as usize + slot as usize;
+            first..first + widths[link as usize] as usize
+        };
+        let first = message.slot / period;
+        let (mut round, mut slot) = (first, (message.slot % period).next_multiple_of(width));
+        while round <= first + 1 {
+            if slot + width > period {
+                (round, slot) = (round + 1, 0);
+            } else if message.route.iter().any(|&link| self.taken[at(link, slot)].contains(&true)) {
+                slot += width;
+            } else {
+                message.route.iter().for_each(|&link| self.taken[at(link, slot)].fill(true));
+                return Some(round * period + slot);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+impl Table<'_> {
+    /// Asserts that no link has two messages at a time and that every message is sent when it has come.
+    pub fn assert_free(&self) {
+        let mut taken = std::collections::HashSet::new();
+        for message in self.messages(&OPS) {
+            for &link in message.route {
+                for slot in message.slot..message.slot + self.widths[link as usize] {
+                    let place = (self.phase(message.op), link, slot % self.period);
+                    assert!(taken.insert(place), "link {link}, slot {slot}");
+                }
+            }
+        }
+        for (tree, slots) in self.trees.iter().zip(&self.slots) {
+            for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
+                let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + self.width(tree.route(edge, op)));
+                let sends = |rank: u32, arrives: u32| {
+                    tree.children(rank).iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
+                };
+                assert!(sends(child, down), "broadcast");
+                match tree.nodes[parent as usize].above {
+                    Some(next) => assert!(up <= slots[next as usize][Op::Reduce as usize], "reduction"),
+                    None => assert!(!self.overlap || sends(parent, up), "broadcast starts with the sum"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Trees with routes of up to three links out of twelve.
+    fn trees() -> impl Strategy<Value = Vec<Tree>> {
+        let route = || prop::sample::subsequence((0..12).collect::<Vec<LinkId>>(), 1..=3);
+        let edges = prop::collection::vec((any::<u32>(), route(), route()), 1..10);
+        prop::collection::vec((edges, any::<bool>()), 1..4).prop_map(|trees| {
+            let tree = |(edges, backwards): (Vec<(u32, Vec<u32>, Vec<u32>)>, bool)| {
+                let mut edges: Vec<_> =
+                    (1..).zip(edges).map(|(child, (parent, up, down))| (child, parent % child, [up, down])).collect();
+                if backwards {
+                    edges.reverse();
+                }
+                Tree::new(10, edges)
+            };
+            trees.into_iter().map(tree).collect()
+        })
+    }
+
+    proptest! {
+        /// On any links, with places of any width.
+        #[test]
+        fn a_list_schedule_is_free(
+            trees in trees(),
+            widths in prop::collection::vec(1u32..5, 12),
+            priority in prop::sample::select(vec![Priority::Farthest, Priority::Earliest]),
+            overlap in any::<bool>(),
+            alike in any::<bool>(),
+        ) {
+            let widths = if alike { vec![1; 12] } else { widths };
+            let table = Table::listed(&trees, widths, priority, overlap);
+            table.assert_free();
+            prop_assert!(table.last() >= trees.iter().map(|tree| 2 * tree.height()).max().unwrap());
+        }
+    }
+}
