@@ -2,8 +2,8 @@
 //! at once, so that AllReduce reaches the physical limit.
 //!
 //! Comb `j` of the rows of a mesh has every row's edges and those of column `j`; the combs of the columns
-//! are the transpose. Together they use every edge equally often (reference: mesh-optimum sections 1 and
-//! 2). On other products, of any dimension, what takes the place of a row's path is a tree of the row that
+//! are the transpose. Together they use every edge equally often (docs/combs.md).
+//! On other products, of any dimension, what takes the place of a row's path is a tree of the row that
 //! loads it equally when turned to every place: a ring without the edge opposite, the star of a clique. Where
 //! dimensions have different rates, so do the numbers of their combs; a dimension too fast for what any trees can send
 //! over it comes first in all of them, and the others are full.
@@ -353,8 +353,8 @@ mod tests {
         }
     }
 
-    /// Reference section 2: all combs together load every edge equally, each is a spanning tree, and on
-    /// meshes there are as few as published.
+    /// All combs together load every edge equally, each is a spanning tree, and on meshes there are no more than the
+    /// shares of docs/combs.md need.
     #[test]
     fn all_edges_are_loaded_equally() {
         for spec in GRIDS {
@@ -384,10 +384,10 @@ mod tests {
         assert_eq!((0..5).map(|place| middle_out(place, 5)).collect::<Vec<_>>(), [2, 1, 3, 0, 4]);
     }
 
-    /// Reference section 3: the first round ends after 2 (n + floor(n / 2)) slots, and no link has two pieces
+    /// By the closed form the first round ends after 2 (n + floor(n / 2)) slots, and no link has two pieces
     /// in a slot.
     #[test]
-    fn squares_take_the_published_slots() {
+    fn squares_take_the_slots_of_the_closed_form() {
         for n in 3..=32 {
             let (fabric, packing) = packing(&format!("mesh:{n}x{n}"));
             let combs = packing.combs(usize::MAX);

@@ -1,8 +1,8 @@
 //! Double binary tree: two trees in which every rank is an inner node at most once; sub-flows are
 //! pipelined through both.
 //!
-//! Sanders, Speck and Traeff, 2009; NCCL's trees as in the TTO artifact (reference: TTO section
-//! 2.5). The artifact put four ranks on each of the first routers by mistake
+//! Sanders, Speck and Traeff, 2009; NCCL's trees as in the TTO artifact (HPCA 2024).
+//! The artifact put four ranks on each of the first routers by mistake
 //! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
 use super::tree::{Table, Tree};

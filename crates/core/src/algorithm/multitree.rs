@@ -2,7 +2,7 @@
 //! twice in a timestep.
 //!
 //! Huang et al., "Communication algorithm-architecture co-design for distributed deep learning"
-//! (ISCA 2021), with the turn and tie rules of the TTO artifact (reference: TTO section 2.7).
+//! (ISCA 2021), with the turn and tie rules of the TTO artifact (HPCA 2024).
 
 use super::tree::twins;
 use super::{Algorithm, Info, Request};

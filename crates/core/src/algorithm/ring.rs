@@ -1,7 +1,7 @@
 //! Ring: reduce-scatter one way around, all-gather the other; the same way where links go one way.
 //!
 //! Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (JPDC 2009); on odd meshes as in
-//! the TTO artifact (reference: TTO sections 2.1, 2.2): the walk passes one rank twice, so its
+//! the TTO artifact (HPCA 2024): the walk passes one rank twice, so its
 //! shard is cut in two, and each half still takes a whole turn.
 
 use super::cycle::{self, Cycle};

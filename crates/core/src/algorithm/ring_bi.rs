@@ -1,6 +1,6 @@
 //! Bidirectional ring: two rings on one cycle, in opposite directions, half the data each.
 //!
-//! TTO paper, sections II-B and III-B (reference section 2.3).
+//! TTO paper (HPCA 2024), sections II-B and III-B.
 
 use super::cycle::{self, Cycle};
 use super::{Algorithm, Info, Request, half, path};

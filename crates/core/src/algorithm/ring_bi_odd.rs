@@ -2,7 +2,7 @@
 //! merging neighbours, one for each direction.
 //!
 //! TTO paper, section IV, Algorithm 1: a corner is excluded, 2N-2 steps, complete. The artifact's
-//! variant (`excluded=centre`, reference section 2.4) never forwards the last part to the centre:
+//! variant (`excluded=centre`) never forwards the last part to the centre:
 //! it is not a complete AllReduce and is kept for reproduction only.
 
 use super::{Algorithm, Info, Request, cycle, half, path};

@@ -1,7 +1,7 @@
 //! TTO: three link-disjoint trees rooted at three corners of a mesh; chunks overlap in each tree.
 //!
-//! TTO paper, section V, Algorithm 2; the shape of the third tree as in the artifact (reference
-//! section 2.8). The fourth corner is excluded from training: it forwards and adds in two trees.
+//! TTO paper (HPCA 2024), section V, Algorithm 2; the shape of the third tree as in the artifact.
+//! The fourth corner is excluded from training: it forwards and adds in two trees.
 
 use super::tree::{Planter, Table};
 use super::{Algorithm, Info, Request};

@@ -51,7 +51,7 @@ fn snake(dims: &[u32]) -> Vec<Vec<u32>> {
     path
 }
 
-/// The cycle of the reference (TTO section 2.1): row 0 left to right, then up and down the
+/// The cycle of the TTO artifact (HPCA 2024): row 0 left to right, then up and down the
 /// columns from the last to the first; for an even number of columns.
 fn even_cycle(rows: usize, columns: usize) -> Vec<(usize, usize)> {
     let mut cycle: Vec<_> = (0..columns).map(|c| (0, c)).collect();
@@ -116,7 +116,7 @@ pub fn without_corner(rows: usize, columns: usize) -> Vec<(usize, usize)> {
 }
 
 /// On an odd n x n mesh: a cycle through all nodes but the centre, starting at its west neighbour
-/// (reference: TTO section 2.4). Square shells, each merged into the next by swapping one pair of
+/// as in the TTO artifact. Square shells, each merged into the next by swapping one pair of
 /// parallel edges on the west side.
 pub fn without_centre(side: usize) -> Vec<(usize, usize)> {
     let c = side / 2;
@@ -154,7 +154,7 @@ pub fn without_centre(side: usize) -> Vec<(usize, usize)> {
 
 /// A closed walk that visits every rank at least once and each link at most once: the
 /// Hamiltonian cycle, or on an odd mesh the cycle without one node plus a detour to it.
-/// Without centre on square meshes (reference: TTO section 2.2), without a corner on others.
+/// Without centre on square meshes, as in the TTO artifact, without a corner on others.
 ///
 /// # Errors
 /// As [`hamiltonian`].

@@ -24,7 +24,7 @@ const TRIES: usize = 64;
 type Edge = (u32, u32, [Vec<LinkId>; 2]);
 
 /// NCCL's binary tree over the ranks as they are numbered, and the same tree with every number XOR 1 (plus 1, if
-/// the ranks are odd), on minimal routes; of parallel links the one least in use (reference: C-Cube section 2).
+/// the ranks are odd), on minimal routes; of parallel links the one least in use (C-Cube, HPCA 2023, section IV-A).
 pub fn numbered(fabric: &Fabric, trees: usize) -> Vec<Tree> {
     let n = fabric.ranks() as u32;
     let renamed = |rank: u32, tree: usize| match (tree, n % 2) {

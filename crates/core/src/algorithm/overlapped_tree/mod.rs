@@ -1,7 +1,7 @@
 //! Overlapped tree: every chunk is broadcast as soon as the root has its sum, while others are still reduced; on
 //! one logical tree or two, each laid on the fabric so that no link carries two messages in a slot.
 //!
-//! C-Cube (HPCA 2023), sections III-C and IV-A (reference: C-Cube sections 1 to 3).
+//! C-Cube (HPCA 2023), sections III-C and IV-A.
 
 mod map;
 

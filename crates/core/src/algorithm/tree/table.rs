@@ -305,12 +305,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Parent of the next edge, and its links up and down.
+    type Edge = (u32, Vec<LinkId>, Vec<LinkId>);
+
     /// Trees with routes of up to three links out of twelve.
     fn trees() -> impl Strategy<Value = Vec<Tree>> {
         let route = || prop::sample::subsequence((0..12).collect::<Vec<LinkId>>(), 1..=3);
         let edges = prop::collection::vec((any::<u32>(), route(), route()), 1..10);
         prop::collection::vec((edges, any::<bool>()), 1..4).prop_map(|trees| {
-            let tree = |(edges, backwards): (Vec<(u32, Vec<u32>, Vec<u32>)>, bool)| {
+            let tree = |(edges, backwards): (Vec<Edge>, bool)| {
                 let mut edges: Vec<_> =
                     (1..).zip(edges).map(|(child, (parent, up, down))| (child, parent % child, [up, down])).collect();
                 if backwards {
