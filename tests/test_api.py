@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import runpy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import MemberDescriptorType, ModuleType
 from typing import Any
 
 import networkx as nx
@@ -15,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import antiphon
-from antiphon import AntiphonError, Fabric, Schedule, ScheduleBuilder, System
+from antiphon import AntiphonError, Fabric, Schedule, ScheduleBuilder, System, _core
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = "64KiB"
@@ -448,3 +451,25 @@ def test_lists() -> None:
         assert algorithm.summary
         assert algorithm.source
         assert set(algorithm.collectives) <= set(antiphon.collectives())
+
+
+def public(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Name and object of all that `help` of a module should explain: functions, classes, methods, properties."""
+    yield module.__name__, module
+    for name, thing in vars(module).items():
+        if name.startswith("_") or name not in getattr(module, "__all__", [name]) or not callable(thing):
+            continue
+        yield f"{module.__name__}.{name}", thing
+        for member, value in vars(thing).items() if inspect.isclass(thing) else ():
+            # Only methods and properties have __get__; the fields of a dataclass are explained by the class.
+            if not member.startswith("_") and hasattr(value, "__get__") and not isinstance(value, MemberDescriptorType):
+                yield f"{module.__name__}.{name}.{member}", value
+
+
+@pytest.mark.parametrize("module", [_core, antiphon, antiphon.models], ids=lambda module: module.__name__)
+def test_help_speaks(module: ModuleType) -> None:
+    docs = {name: thing.__doc__ or "" for name, thing in public(module)}
+    assert len(docs) > 5  # else nothing was found
+    # Of a class without a docstring, dataclasses make one of its fields.
+    silent = [name for name, doc in docs.items() if not doc.strip() or doc.startswith(name.rpartition(".")[2] + "(")]
+    assert not silent, "no docstring: " + ", ".join(silent)

@@ -73,7 +73,7 @@ class Fabric:
     (``fabrics()`` lists the forms). Immutable, picklable, compared by value.
 
     Raises:
-        AntiphonError: ``unknown-name``, ``bad-spec``, ``bad-file`` or ``too-large``.
+        AntiphonError: ``unknown-name``, ``bad-spec``, ``bad-size``, ``bad-file`` or ``too-large``.
     """
 
     def __new__(cls, spec: str) -> Fabric: ...
@@ -846,7 +846,7 @@ def check_fidelity(name: str) -> None:
     """Refuses a name that is no fidelity.
 
     Raises:
-        AntiphonError: ``unknown-name``, naming the nearest.
+        AntiphonError: ``unknown-name``, listing the known ones.
     """
 
 def fidelities() -> list[str]:

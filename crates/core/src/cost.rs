@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// C-Cube's system: 25 GB/s a link, 12.4 us fitted (reference: C-Cube section 4).
+    /// C-Cube's system: 25 GB/s a link (HPCA 2023, section V-A), 12.4 us fitted to Fig. 12 at 64 MB.
     const NVLINK: Step = Step { latency_ps: 12_400_000, rate: Rate::gb_per_s(25) };
 
     /// Fig. 5: four ranks, four chunks.

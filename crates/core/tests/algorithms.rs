@@ -311,7 +311,7 @@ fn chunks_are_not_empty() {
     }
 }
 
-/// The physical limit (reference: mesh-optimum): within 3 % of the bound at 128 MiB and 1 GiB, with no
+/// The physical limit (docs/combs.md): within 3 % of the bound at 128 MiB and 1 GiB, with no
 /// chiplet left out, and never slower than TTO or a ring.
 #[test]
 fn combs_reach_the_bound() {
@@ -376,8 +376,8 @@ fn packet_time(fabric: &Fabric, system: &System, bytes: u64, name: &str) -> Opti
     Some(simulate(fabric, &schedule, system, Fidelity::Packet, &mut |_| true).unwrap().time_ps)
 }
 
-/// On products of paths, rings and cliques, too (reference: mesh-optimum section 1), and forest on graphs without
-/// structure or with failures: the published limits, and schedules within 5 % of them.
+/// On products of paths, rings and cliques, too (docs/combs.md), and forest on graphs without
+/// structure or with failures: their limits, and schedules within 5 % of them.
 #[test]
 fn trees_reach_the_bound_of_any_symmetric_fabric() {
     let system = System::preset("tto").unwrap();

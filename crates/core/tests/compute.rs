@@ -71,7 +71,7 @@ fn cycles_of_models() {
     }
 }
 
-/// Each pass of each layer on 256x256 is the reference's closed form.
+/// Each pass of each layer on 256x256 is the closed form of the artifact's SCALE-Sim in layers.csv.
 #[test]
 fn cycles_of_layers() {
     let rows = table("python/antiphon/papers/data/tto/layers.csv");

@@ -1,4 +1,4 @@
-//! C-Cube's overlapped tree: steps, link conflicts, order of chunks, gain of the overlap (reference: C-Cube).
+//! The overlapped tree of C-Cube (HPCA 2023): steps, link conflicts, order of chunks, gain of the overlap.
 
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};

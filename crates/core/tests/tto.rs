@@ -80,8 +80,8 @@ fn points(fidelity: Fidelity, flit_hops: std::ops::Range<u64>) -> Vec<Point> {
         .collect()
 }
 
-/// Runs in which the artifact stalled for reasons outside any schedule (reference sections 2.3,
-/// 2.4): left out of the means below, and named there. In flits the second one is reproduced.
+/// Runs in which the artifact stalled for reasons outside any schedule: left out of the means below, and named there.
+/// In flits the second one is reproduced.
 fn stalled(point: &Point, fidelity: Fidelity) -> bool {
     match point.algorithm.as_str() {
         "RingBiEven" => (point.side, point.bytes) == (8, 128 << 20),
@@ -178,7 +178,7 @@ fn figures_8_and_9_in_flits() {
 
 #[test]
 fn dbtree_with_one_rank_per_router() {
-    // The artifact re-run with one terminal per router (reference section 2.5).
+    // The artifact's simulator run again with one terminal per router.
     let errors =
         [(4, 1 << 20, 151_904.0), (4, 4 << 20, 606_352.0), (8, 1 << 20, 151_834.0)].map(|(side, bytes, cycles)| {
             let fabric = square(side);

@@ -12,7 +12,12 @@ use antiphon_core::units::{Bytes, clip};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// Collects a schedule step by step; the core's builder replays it in `finish`.
+/// Builds a schedule for a collective of `bytes` bytes on a fabric, step by step: cut the buffer into lanes, add
+/// transfers, `finish`. A transfer carries what its sender had before the step; what it waits for follows from that.
+/// `name` is shown as the algorithm, `excluded` ranks take no part, and `conflict_free` claims, to be proven, that no
+/// link has two messages in a step.
+///
+/// Raises AntiphonError: `unknown-name`, `bad-spec` for a root that does not exist, `bad-size`.
 #[pyclass(module = "antiphon")]
 pub struct ScheduleBuilder {
     fabric: Arc<fabric::Fabric>,
@@ -22,6 +27,7 @@ pub struct ScheduleBuilder {
     excluded: Vec<u32>,
     conflict_free: bool,
     lanes: Vec<Lane>,
+    /// What the core's builder replays in `finish`.
     calls: Vec<Call>,
     transfers: TransferId,
 }
@@ -58,11 +64,16 @@ impl ScheduleBuilder {
         })
     }
 
+    /// Starts a phase, whose steps count from 0; with `barrier` it begins when all earlier ones are complete.
     #[pyo3(signature = (name, barrier = false))]
     fn phase(&mut self, name: String, barrier: bool) {
         self.calls.push(Call::Phase { name, barrier });
     }
 
+    /// Adds `bytes` bytes of the buffer from byte `offset` on, which stream in equal chunks, and returns the lane's
+    /// number. `chunk_bytes` is the size of a chunk on the wire, if padded; `stride` the steps between chunks; `source`
+    /// the rank that starts with the lane (all-gather, all-to-all), `owner` the one that ends with it (reduce-scatter,
+    /// all-to-all).
     #[pyo3(signature = (offset, bytes, chunks = 1, *, chunk_bytes = None, stride = 1, source = 0, owner = 0))]
     #[allow(clippy::too_many_arguments)]
     fn lane(
@@ -80,6 +91,11 @@ impl ScheduleBuilder {
         self.lanes.len() as LaneId - 1
     }
 
+    /// Adds a transfer after which rank `to` has added what rank `from_` sent to its own, and returns its number.
+    /// `lane` is one lane, the first of `lanes` adjacent ones, or a list of lanes in one message; `route` is a list of
+    /// links as numbered in `Fabric.links`, by default a shortest path.
+    ///
+    /// Raises AntiphonError: `bad-spec` for lanes that cannot be, `too-large` past the limit of transfers.
     #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
     fn reduce(
         &mut self,
@@ -93,6 +109,9 @@ impl ScheduleBuilder {
         self.send(Op::Reduce, [from_, to], lane.payload(lanes)?, step, route)
     }
 
+    /// As `reduce`, but what arrives replaces what rank `to` had.
+    ///
+    /// Raises AntiphonError: as `reduce`.
     #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
     fn copy(
         &mut self,
@@ -106,16 +125,26 @@ impl ScheduleBuilder {
         self.send(Op::Copy, [from_, to], lane.payload(lanes)?, step, route)
     }
 
+    /// Makes a transfer wait at its sender until `other` is `applied` at its receiver or `sent`, as `event` says; chunk
+    /// `k` waits for chunk `k - lag`, with a lag of at most 255.
+    ///
+    /// Raises AntiphonError: `bad-spec` for a transfer that was not added, and for other events and lags.
     #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
     fn start_after(&mut self, transfer: TransferId, other: TransferId, event: &str, lag: u32) -> PyResult<()> {
         self.wait(transfer, other, event, lag, false)
     }
 
+    /// As `start_after`, but what has arrived waits at the receiver before it is added or stored.
+    ///
+    /// Raises AntiphonError: as `start_after`.
     #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
     fn apply_after(&mut self, transfer: TransferId, other: TransferId, event: &str, lag: u32) -> PyResult<()> {
         self.wait(transfer, other, event, lag, true)
     }
 
+    /// The `Schedule`: ranges are checked, nothing is proven.
+    ///
+    /// Raises AntiphonError: `bad-file`, `bad-spec` or `too-large`, naming the transfer or lane.
     fn finish(&self, py: Python<'_>) -> PyResult<Schedule> {
         run(py, || self.replay()).map(Schedule)
     }

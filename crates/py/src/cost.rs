@@ -6,6 +6,11 @@ use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{Rate, parse_time};
 use pyo3::prelude::*;
 
+/// A `TreesAdvice`: ring, tree and overlapped tree for an AllReduce of `bytes` bytes over 2 to 2^20 `ranks`, times in
+/// ns, by the cost model of C-Cube (HPCA 2023, Eqs. 2, 5 and 7). `latency` is that of a step, with a unit; `gb_per_s`
+/// the rate of a link, 1e9 bytes per second each way.
+///
+/// Raises AntiphonError: `bad-size`; `too-large` where a time is.
 #[pyfunction]
 #[pyo3(signature = (ranks, bytes, latency = "12.4us", gb_per_s = 25.0))]
 pub fn advise_trees<'py>(

@@ -7,7 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use std::sync::Arc;
 
-/// A directed multigraph of ranks and switches.
+/// A directed multigraph of ranks and switches, from a specification such as `mesh:8x8`, `torus:4x4x4`, `dgx1v` or
+/// `file:PATH`; `fabrics()` lists the forms. Immutable, picklable, compared by value.
+///
+/// Raises AntiphonError: `unknown-name`, `bad-spec`, `bad-size`, `bad-file` or `too-large`.
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(PartialEq)]
 pub struct Fabric(pub Arc<fabric::Fabric>);
@@ -41,44 +44,66 @@ impl Fabric {
         Ok(Fabric(Arc::new(fabric)))
     }
 
+    /// The fabric that JSON text describes (schema in docs/fabric.md); `name` is shown in results.
+    ///
+    /// Raises AntiphonError: `bad-file`, `bad-size`, `bad-spec` or `too-large`, saying where in the text.
     #[classmethod]
     #[pyo3(signature = (text, name = "json"))]
     fn from_json(class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
         Fabric::read_json(class.py(), name, text)
     }
 
+    /// The fabric of a networkx graph: a link for every directed edge, one each way for every undirected edge. Read are
+    /// the edge attributes `rate_gb_per_s`, `latency_ns`, `speed` and `dimension` and the node attributes `rank` (false
+    /// or -1: a switch) and `coords`.
+    ///
+    /// Raises AntiphonError: `bad-file` for attributes that are no such values, and as `from_json`.
     #[classmethod]
     #[pyo3(signature = (graph, name = None))]
     fn from_networkx(_class: &Bound<'_, PyType>, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
         Fabric::from_graph("from_networkx", graph, name)
     }
 
+    /// The fabric of the GraphML file at `path`, read by networkx and then as in `from_networkx`.
+    ///
+    /// Raises AntiphonError: `not-applicable` without networkx, `bad-file`, and as `from_json`.
     #[classmethod]
     #[pyo3(signature = (path, name = None))]
     fn from_graphml(_class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
         Fabric::from_graph("from_graphml", path, name)
     }
 
+    /// The fabric of a rails topology such as `ring4@1000/20ns,sw8@800/700ns`, with every NPU, switch and link as
+    /// itself (docs/rails.md).
+    ///
+    /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size` or `too-large`.
     #[classmethod]
     fn from_rails(class: &Bound<'_, PyType>, topology: &str) -> PyResult<Self> {
         let expanded = run(class.py(), || Expansion::new(&Topology::parse(topology)?))?;
         Ok(Fabric(Arc::new(expanded.fabric)))
     }
 
+    /// JSON text from which `from_json` makes an equal fabric.
     fn to_json(&self) -> String {
         self.0.to_json()
     }
 
+    /// The specification, or the name given to JSON or a graph.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
+    /// Number of ranks; they are numbered from 0.
     #[getter]
     fn ranks(&self) -> usize {
         self.0.ranks()
     }
 
+    /// The same nodes and links with only these ranks taking part, renumbered from 0 in the order given; every other
+    /// node forwards. `ranks` is a list, or text such as `0-3,8-11`.
+    ///
+    /// Raises AntiphonError: `bad-spec` if a rank does not exist or is there twice, and for fewer than two.
     fn group(&self, py: Python<'_>, ranks: Ranks) -> PyResult<Self> {
         let whole = &self.0;
         let view = run(py, || {
@@ -91,6 +116,11 @@ impl Fabric {
         Ok(Fabric(Arc::new(view.fabric)))
     }
 
+    /// Groups without a common rank, each as `group` gives it. `which` is `rows` or `columns` of two dimensions,
+    /// `dimension=K` (from 0), or the path of a JSON file with lists of ranks.
+    ///
+    /// Raises AntiphonError: `not-applicable` if the fabric has no such dimensions, `bad-spec`, `bad-file` or
+    /// `too-large`.
     fn groups(&self, py: Python<'_>, which: &str) -> PyResult<Vec<Self>> {
         let whole = &self.0;
         let views = run(py, || {
@@ -100,11 +130,14 @@ impl Fabric {
         Ok(views.into_iter().map(|view| Fabric(Arc::new(view.fabric))).collect())
     }
 
+    /// For a group, the ranks of the whole fabric in the order of the group's own; None for a whole fabric.
     #[getter]
     fn members(&self) -> Option<Vec<u32>> {
         self.0.members().map(<[u32]>::to_vec)
     }
 
+    /// A dictionary of numpy arrays, one entry a node: `name`, `rank` (-1 for a switch), `coord_0`, `coord_1`, ... (NaN
+    /// where a node has fewer coordinates).
     #[getter]
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let nodes = &self.0.nodes;
@@ -120,6 +153,9 @@ impl Fabric {
         Ok(table)
     }
 
+    /// A dictionary of numpy arrays, one entry a directed link: the nodes `from` and `to`, `dimension`, `rate_gb_per_s`
+    /// (1e9 bytes per second) and `latency_ns`, both NaN where the system decides, and `speed` as a share of the rate,
+    /// 1 if not slowed.
     #[getter]
     fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let links = &self.0.links;
@@ -133,6 +169,9 @@ impl Fabric {
         Ok(table.0)
     }
 
+    /// A dictionary of numpy arrays, one entry a dimension of a product, in the order of its sizes: `shape` (`line`,
+    /// `ring`, `clique` or `switch`), `size` in nodes, `rate_gb_per_s` from a node to one neighbour and `latency_ns` to
+    /// it (NaN where the system decides). Empty arrays for other fabrics.
     #[getter]
     fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dimensions = self.0.product().map_or(&[][..], |product| &product.dimensions);

@@ -1,4 +1,5 @@
-//! Python bindings: thin wrappers around `antiphon_core`, documented in `python/antiphon/_core.pyi`.
+//! Python bindings: thin wrappers around `antiphon_core`. Their comments are what `help` shows; types and more about the
+//! arguments are in `python/antiphon/_core.pyi`.
 
 mod builder;
 mod convert;

@@ -28,6 +28,14 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
     }
 }
 
+/// A `NocResult`: latencies in cycles and throughput of the flit-level network of a fabric under synthetic traffic.
+/// `traffic` is one of `traffic_patterns()`; `routing` is `xy`, `yx` or `minimal`, or None for what suits the fabric.
+/// `rate` is in flits per rank and cycle, above 0 and at most 1; a packet has `packet_flits`; a link takes
+/// `link_cycles` for a flit, which arrives `latency_cycles` later; `warm_up_cycles` and `cycles` of None end by
+/// themselves. `progress` is called with the share done, 0 to 1. Other keywords are those of `router_parameters()`.
+///
+/// Raises AntiphonError: `bad-size`, `bad-spec` or `unknown-name` for parameters, `not-applicable` for traffic or
+/// routing that the fabric cannot have, `too-large`, `stalled` for a deadlock. Ctrl-C raises KeyboardInterrupt.
 #[pyfunction]
 #[pyo3(signature = (
     fabric, traffic = "uniform", rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
@@ -117,6 +125,7 @@ fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Er
     })
 }
 
+/// A list of `Parameter`: those of the routers of `noc`, with the defaults they have there.
 #[pyfunction]
 pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let textbook = System { router: RouterModel::textbook(), ..System::default() };
@@ -124,6 +133,7 @@ pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     fields.map(|(parameter, field)| listed(py, &Listed { parameter, ..field.listed(&textbook) })).collect()
 }
 
+/// Names of the traffic patterns that `noc` knows.
 #[pyfunction]
 pub fn traffic_patterns() -> Vec<&'static str> {
     traffic::PATTERNS.to_vec()

@@ -47,6 +47,11 @@ pub fn generic() -> SystemLike {
     SystemLike::Name("generic".into())
 }
 
+/// The `Schedule` of an algorithm `name[:key=value,...]` for a collective of `bytes` bytes (the full buffer), its
+/// chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress` is called about ten
+/// times a second with the share done, 0 to 1; what it raises ends the run.
+///
+/// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 #[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0, progress = None),
@@ -69,6 +74,11 @@ pub fn build(
     Ok(Schedule(schedule))
 }
 
+/// A `Proof` that a schedule gives every rank the right bytes and cannot deadlock. `progress` is called with the share
+/// of each property, 0 to 1.
+///
+/// Raises AntiphonError: `not-proven` with the first counter-example; `bad-file` or `too-large` for a schedule that is
+/// not for this fabric.
 #[pyfunction]
 #[pyo3(signature = (fabric, schedule, progress = None))]
 pub fn verify<'py>(
@@ -94,6 +104,9 @@ fn proof_record<'py>(py: Python<'py>, proof: &Proof) -> PyResult<Bound<'py, PyAn
     )
 }
 
+/// A `Bound`, in ns: no schedule of the collective for all ranks is faster.
+///
+/// Raises AntiphonError: `unknown-name`, `bad-size`, or `bad-spec` for a root that does not exist.
 #[pyfunction]
 #[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0),
        text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0)")]
@@ -137,6 +150,11 @@ fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound) -> PyResult<Bound<'p
     )
 }
 
+/// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
+/// or `flit`: a `SimulationResult`, times in ns, sizes in bytes. `progress` is called with the share done, 0 to 1.
+///
+/// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
+/// KeyboardInterrupt.
 #[pyfunction]
 #[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None),
        text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None)")]
@@ -211,6 +229,7 @@ fn result_record<'py>(
     )
 }
 
+/// A list of `Algorithm`, all of them in the order of the documentation.
 #[pyfunction]
 pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -232,47 +251,66 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
+/// The kinds of fabrics as triples (kind, example of a specification, meaning).
 #[pyfunction]
 pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {
     fabric::spec::PRESETS.iter().map(|preset| (preset.kind, preset.example, preset.description)).collect()
 }
 
+/// Names of the system presets.
 #[pyfunction]
 pub fn systems() -> Vec<&'static str> {
     system::PRESETS.iter().map(|preset| preset.name).collect()
 }
 
+/// Names of the collectives.
 #[pyfunction]
 pub fn collectives() -> Vec<&'static str> {
     Kind::ALL.map(Kind::name).to_vec()
 }
 
-/// Refuses a name that is no fidelity.
+/// Returns None if `name` is a fidelity.
+///
+/// Raises AntiphonError: `unknown-name` if not, listing the known ones.
 #[pyfunction]
 pub fn check_fidelity(name: &str) -> PyResult<()> {
     Fidelity::parse(name).map(|_| ()).map_err(raise)
 }
 
+/// Names of the fidelities of `simulate`, cheapest first.
 #[pyfunction]
 pub fn fidelities() -> Vec<&'static str> {
     Fidelity::ALL.map(Fidelity::name).to_vec()
 }
 
+/// What to multiply algorithm bandwidth (full buffer over time) by to get bus bandwidth on `ranks` ranks, as the NCCL
+/// tests do.
+///
+/// Raises AntiphonError: `unknown-name` for the collective.
 #[pyfunction]
 pub fn bus_factor(collective: &str, ranks: usize) -> PyResult<f64> {
     Ok(Kind::parse(collective).map_err(raise)?.bus_factor(ranks))
 }
 
+/// A size, an int or text such as `64MiB` or `375kB`, as a number of bytes.
+///
+/// Raises AntiphonError: `bad-size` unless it is whole, positive and at most 1 PiB.
 #[pyfunction]
 pub fn parse_bytes(bytes: Size) -> u64 {
     bytes.0
 }
 
+/// A size as text with the largest unit in which it is whole, such as `64MiB`.
+///
+/// Raises AntiphonError: as `parse_bytes`.
 #[pyfunction]
 pub fn format_bytes(bytes: Size) -> String {
     units::format_bytes(bytes.0)
 }
 
+/// First byte and length in bytes of shard `index` (from 0) of a buffer cut into `parts`.
+///
+/// Raises AntiphonError: `bad-size`; `bad-spec` if there is no such shard.
 #[pyfunction]
 pub fn shard(bytes: Size, parts: usize, index: usize) -> PyResult<(u64, u64)> {
     if index >= parts {

@@ -55,6 +55,15 @@ fn task(
     })
 }
 
+/// A `RailsRun`: a collective of `bytes` bytes, cut into `chunks` (a number or `best`), over the dimensions of a
+/// network such as `ring4@1000/20ns,sw8@800/700ns`, rates in Gb/s of one NPU. `scheduler` is one of
+/// `rails_schedulers()`, `intra` one of `rails_queues()` or None for the scheduler's own. `sharing` chunks, 1 to 8,
+/// share a dimension at a time; `offload` lets switches reduce; `fixed_delay` counts latency as load from the start.
+/// `jitter_ns` also times every NPU by itself, noticing chunks up to that much late, and keeping to the planned order
+/// if `enforced`.
+///
+/// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size`, `not-applicable`, `too-large`, or `stalled` with the
+/// NPUs that wait for each other.
 #[pyfunction]
 #[pyo3(signature = (
     topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = ChunksLike(Chunks::Count(64)),
@@ -153,6 +162,10 @@ pub fn rails<'py>(
     )
 }
 
+/// The plan of `rails` as messages: the `Fabric` with every NPU and switch, and a `Schedule` on it. A chunk goes
+/// through the steps of a stage in `slices`.
+///
+/// Raises AntiphonError: as `rails`; `too-large` past the limits of fabrics and schedules.
 #[pyfunction]
 #[pyo3(signature = (
     topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *,
@@ -195,21 +208,28 @@ fn name(number: usize, dimension: &Dimension) -> String {
     format!("dim{} ({})", number + 1, dimension.label())
 }
 
+/// The known multi-dimensional networks as pairs (name, dimensions).
 #[pyfunction]
 pub fn rails_topologies() -> Vec<(&'static str, &'static str)> {
     topology::PRESETS.to_vec()
 }
 
+/// Names of the schedulers that `rails` knows.
 #[pyfunction]
 pub fn rails_schedulers() -> Vec<&'static str> {
     Policy::ALL.iter().map(|(name, _)| *name).collect()
 }
 
+/// Names of the queue policies that `rails` knows.
 #[pyfunction]
 pub fn rails_queues() -> Vec<&'static str> {
     Queue::ALL.iter().map(|(name, _)| *name).collect()
 }
 
+/// A `RailsAdvice`: the largest share of a network's rates that an AllReduce can use, and the rates in Gb/s, the same
+/// in total, that the fixed order would use up.
+///
+/// Raises AntiphonError: `bad-spec`, `bad-size` or `unknown-name`.
 #[pyfunction]
 pub fn advise_rails<'py>(py: Python<'py>, topology: &str) -> PyResult<Bound<'py, PyAny>> {
     let topology = Topology::parse(topology).map_err(raise)?;

@@ -21,13 +21,19 @@ enum How {
     Threads(u64),
 }
 
-/// A complete plan for one collective on one fabric.
+/// A complete plan for one collective on one fabric, made by `build`, by a `ScheduleBuilder` or from JSON; its size
+/// does not grow with the data. Immutable, picklable, compared by value. Tables are dictionaries of numpy arrays of
+/// equal length.
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(PartialEq)]
 pub struct Schedule(pub schedule::Schedule);
 
 #[pymethods]
 impl Schedule {
+    /// The schedule of JSON text (schema in docs/schedule.md), its numbers checked against `fabric` if there is one,
+    /// but nothing proven.
+    ///
+    /// Raises AntiphonError: `bad-file` with the place, or `too-large`.
     #[classmethod]
     #[pyo3(signature = (text, fabric = None))]
     fn from_json(class: &Bound<'_, PyType>, text: &str, fabric: Option<&Fabric>) -> PyResult<Self> {
@@ -36,10 +42,13 @@ impl Schedule {
         Ok(Schedule(schedule))
     }
 
+    /// JSON text from which `from_json` makes an equal schedule.
     fn to_json(&self) -> String {
         self.0.to_json()
     }
 
+    /// Table of the regions of the buffer that stream in chunks: `offset`, `bytes` and `chunk_bytes` in bytes,
+    /// `chunks`, `stride` in steps, `source` and `owner` as ranks.
     #[getter]
     fn lanes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let lanes = || self.0.lanes.iter();
@@ -54,6 +63,8 @@ impl Schedule {
         Ok(table.0)
     }
 
+    /// Table of the transfers: ranks `from` and `to`, `reduces` (else it copies), number of `lanes` and `chunks`,
+    /// `message_bytes` of one chunk on the wire, `phase`, `step` and `hops`.
     #[getter]
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let transfers = || self.0.transfers.iter();
@@ -70,6 +81,7 @@ impl Schedule {
         Ok(table.0)
     }
 
+    /// Table with an entry for each lane of each transfer: `transfer` and `lane`.
     #[getter]
     fn payloads<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = || (0u32..).zip(&self.0.transfers).flat_map(|(id, t)| t.lanes().map(move |lane| (id, lane as u32)));
@@ -78,6 +90,8 @@ impl Schedule {
         Ok(table.0)
     }
 
+    /// Table with an entry for each link on the route of each transfer: `transfer`, `hop` from 0, `link` as numbered in
+    /// `Fabric.links`.
     #[getter]
     fn routes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let hops =
@@ -89,6 +103,9 @@ impl Schedule {
         Ok(table.0)
     }
 
+    /// Table with an entry for each thing that a transfer waits for: `transfer`; `after`, the other transfer; `sent`,
+    /// whether that must have left its sender rather than be applied; `lag` in chunks; `at_receiver`, whether the
+    /// receiver is the one to wait.
     #[getter]
     fn dependencies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = || {
@@ -106,6 +123,9 @@ impl Schedule {
         Ok(table.0)
     }
 
+    /// A `Stats`: steps of the phases, heights of trees, messages, bytes on each link.
+    ///
+    /// Raises AntiphonError: `bad-file` or `too-large` for a schedule that is not for this fabric.
     fn stats<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
         let (schedule, fabric) = (&self.0, &fabric.0);
         let stats = run(py, || schedule.check(fabric).map(|()| schedule.stats(fabric)))?;
@@ -128,10 +148,18 @@ impl Schedule {
         )
     }
 
+    /// A `Proof` that every rank ends with the right bytes and that nothing can deadlock; `antiphon.verify` also
+    /// reports progress.
+    ///
+    /// Raises AntiphonError: `not-proven` with a counter-example, and as `stats`.
     fn verify<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
         operations::verify(py, fabric, self, None)
     }
 
+    /// A `Bound`, in ns, on every schedule for the same collective among the ranks that this one does not exclude,
+    /// placed where it places them. `system` is a preset's name or a `System`.
+    ///
+    /// Raises AntiphonError: `unknown-name` for the system, `bad-file` if no rank takes part, and as `stats`.
     #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
     fn lower_bound<'py>(
         &self,
@@ -142,6 +170,11 @@ impl Schedule {
         operations::bound_of(py, fabric, self, system)
     }
 
+    /// Table of what each rank sends and receives, in order, an entry for either end of each transfer: `rank`, `stream`
+    /// (its number at the rank), `peer`, `action` (`send`, `reduce` or `copy`), `transfer`, `phase`, `step`,
+    /// `after_barrier`, and `waits`, how many dependencies it has.
+    ///
+    /// Raises AntiphonError: `bad-file` or `too-large` for a schedule out of range.
     fn program<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let program = run(py, || self.0.check_alone().map(|()| Program::new(&self.0)))?;
         let mut rows = vec![];
@@ -166,6 +199,12 @@ impl Schedule {
         Ok(table.0)
     }
 
+    /// Runs the schedule on data and returns the arrays that the ranks end with. `buffers` has one array a rank, of
+    /// shape (bytes / itemsize,), all int32, int64, float32 or float64; for an all-to-all `ranks` times as long. A
+    /// `seed` makes the order of messages random; `threads` gives every peer and direction of a rank a thread, and then
+    /// the seed only says when some pause.
+    ///
+    /// Raises AntiphonError: `bad-spec` or `bad-size` for wrong buffers, `not-proven` for a deadlock, `too-large`.
     #[pyo3(signature = (buffers, seed = None, *, threads = false))]
     fn execute<'py>(
         &self,
@@ -190,41 +229,50 @@ impl Schedule {
         Err(raise(Error::new(Code::BadSpec, what)))
     }
 
+    /// Specification of the algorithm that made it, with its options.
     #[getter]
     fn algorithm(&self) -> &str {
         &self.0.algorithm
     }
 
+    /// Name of the fabric it is for.
     #[getter]
     fn fabric(&self) -> &str {
         &self.0.fabric
     }
 
+    /// Name of the collective, such as `all-reduce`.
     #[getter]
     fn collective(&self) -> &str {
         self.0.collective.kind.name()
     }
 
+    /// Root rank of a broadcast or reduce, None for other collectives.
     #[getter]
     fn root(&self) -> Option<u32> {
         self.0.collective.kind.rooted().then_some(self.0.collective.root)
     }
 
+    /// Size of the full buffer in bytes.
     #[getter]
     fn bytes(&self) -> u64 {
         self.0.bytes
     }
 
+    /// Number of ranks of the fabric, excluded ones among them.
     #[getter]
     fn ranks(&self) -> u32 {
         self.0.ranks
     }
 
+    /// Ranks that contribute nothing and need no result; they may forward and add.
     #[getter]
     fn excluded(&self) -> Vec<u32> {
         self.0.excluded.clone()
     }
 
+    /// Whom `lower_bound` counts: `all-ranks` on their own nodes, `placement` (all, on other nodes) or `participants`
+    /// (those not excluded).
     #[getter]
     fn bound_of(&self) -> &'static str {
         bound::subject(&self.0)

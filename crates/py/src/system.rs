@@ -7,7 +7,11 @@ use antiphon_core::system;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
 
-/// The parameters of a platform: links, packets, network interfaces, routers, reductions, processor.
+/// The parameters of a platform: links, packets, network interfaces, routers, reductions, processor. Made from a preset
+/// (`systems()` lists them) and changed with `with_`; every parameter is a property. Immutable, picklable, compared by
+/// value.
+///
+/// Raises AntiphonError: `unknown-name`, listing the presets.
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub struct System(pub system::System);
@@ -20,16 +24,24 @@ impl System {
         system::System::preset(name).map(System).map_err(raise)
     }
 
+    /// The system of JSON text as `to_json` writes it; what is left out is as in the preset `generic`.
+    ///
+    /// Raises AntiphonError: `bad-file`, or as `with_` for a value out of range.
     #[classmethod]
     fn from_json(_class: &Bound<'_, PyType>, text: &str) -> PyResult<Self> {
         system::System::from_json(text).map(System).map_err(raise)
     }
 
+    /// JSON text from which `from_json` makes an equal system.
     fn to_json(&self) -> String {
         serde_json::to_string(&self.0).expect("a system has only string keys")
     }
 
-    /// A copy with the given parameters replaced; None leaves one as it is.
+    /// A copy with the given parameters replaced; None leaves one as it is. Units are those of the keys
+    /// (docs/parameters.md); text is read as on the command line.
+    ///
+    /// Raises AntiphonError: `unknown-name` for a key or a choice, `bad-size` or `bad-spec` for a value, with the
+    /// range.
     #[pyo3(signature = (*, name = None, **parameters))]
     fn with_(&self, name: Option<String>, parameters: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut system = self.0.clone();
@@ -45,21 +57,25 @@ impl System {
         Ok(System(system))
     }
 
-    /// Every parameter, its default being the value of this system.
+    /// A list of `Parameter`, one for every parameter; its default is the value that this system has.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         system::System::parameters().map(|field| listed(py, &field.listed(&self.0))).collect()
     }
 
+    /// Name of the preset, or as set by `with_`.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
+    /// What the system models and where its numbers come from.
     #[getter]
     fn description(&self) -> &str {
         &self.0.description
     }
 
+    /// Rates of the fabric's links that this system's clock rounds down, slowest first, as pairs (rate as written, rate
+    /// at which flits go), both in 1e9 bytes per second. Empty for a system without a clock.
     fn rounded_rates(&self, fabric: &Fabric) -> Vec<(f64, f64)> {
         let rates = self.0.rounded_rates(&fabric.0.links);
         rates.into_iter().map(|(rate, carried)| (rate.as_gb_per_s(), carried / 1e9)).collect()

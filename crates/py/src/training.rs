@@ -18,7 +18,10 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
-/// The layers of a model.
+/// The layers of a model, in the order of the forward pass; a preset by name (`workloads()`). Its length is the number
+/// of layers. Immutable, compared by value.
+///
+/// Raises AntiphonError: `unknown-name`, listing the presets.
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub struct Workload(pub workload::Workload);
@@ -30,21 +33,27 @@ impl Workload {
         workload::Workload::preset(name).map(Workload).map_err(raise)
     }
 
+    /// The workload of the text of a CSV table (columns in docs/workloads.md); `name` is shown in results.
+    ///
+    /// Raises AntiphonError: `bad-file` with row and column, or `too-large`.
     #[classmethod]
     fn from_csv(_class: &Bound<'_, PyType>, py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
         run(py, || workload::Workload::from_csv(name, text)).map(Workload)
     }
 
+    /// Name of the preset or table.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
+    /// Number of weights of all layers.
     #[getter]
     fn params(&self) -> u64 {
         self.0.params()
     }
 
+    /// Whether every layer has measured times, so that the compute model `measured` applies.
     #[getter]
     fn measured(&self) -> bool {
         self.0.layers.iter().all(|layer| matches!(layer.work, workload::Work::Measured(_)))
@@ -59,6 +68,7 @@ impl Workload {
     }
 }
 
+/// The models known by name as triples (name, meaning, source).
 #[pyfunction]
 pub fn workloads() -> Vec<(&'static str, &'static str, &'static str)> {
     workload::PRESETS.iter().map(|preset| (preset.name, preset.description, preset.source)).collect()
@@ -67,6 +77,7 @@ pub fn workloads() -> Vec<(&'static str, &'static str, &'static str)> {
 /// Name, meaning and options of a compute model.
 type Model<'py> = (&'static str, &'static str, Vec<Bound<'py, PyAny>>);
 
+/// The compute models as triples (name, meaning, list of `Parameter`).
 #[pyfunction]
 pub fn compute_models(py: Python<'_>) -> PyResult<Vec<Model<'_>>> {
     let model = |(model, summary): &(Processor, &'static str)| {
@@ -76,12 +87,22 @@ pub fn compute_models(py: Python<'_>) -> PyResult<Vec<Model<'_>>> {
     Processor::models().iter().map(model).collect()
 }
 
+/// Samples on a rank unless said otherwise: one for each PE of a systolic array, else 32.
+///
+/// Raises AntiphonError: `unknown-name` or `bad-spec` for what is no compute model.
 #[pyfunction]
 pub fn default_batch(compute: &str) -> PyResult<u64> {
     Processor::parse(compute).map(|processor| processor.default_batch()).map_err(raise)
 }
 
-/// One iteration, before the times of its exchanges are known.
+/// One iteration of training, before the times of its exchanges are known: `batch` samples on each rank, gradients of
+/// `gradient_bytes` and activations of `activation_bytes` each, layers divided over `model_parallel` ranks. `compute`
+/// is a compute model with options, `overlap` is `none`, `layerwise`, `ccube` or `both`, `bucket`, whose gradients go
+/// together, is `table`, `layer` or a size in bytes; `recompute` computes forward passes again going backward,
+/// `blocking` lets a layer's weight gradient wait for the exchange of its input's.
+///
+/// Raises AntiphonError: `not-applicable` for a layer that the compute model cannot time, `unknown-name`, `bad-spec`,
+/// `bad-size`, `bad-file` or `too-large`.
 #[pyclass(module = "antiphon", frozen)]
 pub struct TrainingPlan {
     workload: workload::Workload,
@@ -135,11 +156,14 @@ impl TrainingPlan {
         })
     }
 
+    /// The exchanges as pairs (collective, bytes), in the order of `run`.
     #[getter]
     fn exchanges(&self) -> Vec<(&'static str, u64)> {
         self.plan.exchanges.iter().map(|exchange| (exchange.kind.name(), exchange.bytes)).collect()
     }
 
+    /// A dictionary of numpy arrays, one entry a layer: `layer` (its name), `forward_ns`, `input_gradient_ns`,
+    /// `weight_gradient_ns` and `gradient_bytes`.
     #[getter]
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let column = |pass: Pass| self.costs.iter().map(move |cost| nanos(cost.times[pass]));
@@ -152,11 +176,18 @@ impl TrainingPlan {
         Ok(table.0)
     }
 
+    /// For each exchange, how many of its first bytes the layers of the next forward pass wait for, ascending; empty
+    /// where they wait for all of it.
     #[getter]
     fn parts(&self) -> Vec<Vec<u64>> {
         self.plan.parts.clone()
     }
 
+    /// An `Iteration` in which exchange `i` takes `times_ns[i]` ns, one after another as they become ready. `chunks[i]`
+    /// is the table `chunks` of its simulation, needed where there are `parts`.
+    ///
+    /// Raises AntiphonError: `bad-size` for times, `not-applicable` for a missing table, `too-large` for one that lacks
+    /// chunks.
     #[pyo3(signature = (times_ns, chunks = vec![]), text_signature = "($self, times_ns, chunks=())")]
     fn run<'py>(
         &self,
@@ -176,6 +207,10 @@ impl TrainingPlan {
         self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
     }
 
+    /// An `Iteration` on a multi-dimensional network, where exchanges under way share the dimensions; arguments as in
+    /// `rails`. Gradients are exchanged among ranks with the same part of the model.
+    ///
+    /// Raises AntiphonError: as `rails`; `not-applicable` if the model cannot be divided over the first dimensions.
     #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
            text_signature = "($self, topology, scheduler='search', intra=None, chunks=64, offload=False)")]
     fn run_on_rails<'py>(
@@ -253,6 +288,10 @@ impl TrainingPlan {
     }
 }
 
+/// Iterations of an epoch, ceil(dataset / (batch * ranks)), for a dataset in samples and a batch in samples on each
+/// rank (TTO, HPCA 2024, Eq. 1).
+///
+/// Raises AntiphonError: `bad-size`; `batch` and `ranks` are at least 1.
 #[pyfunction]
 pub fn iterations(dataset: Int, batch: Int, ranks: Int) -> PyResult<u64> {
     let (batch, ranks): (u32, u32) = (positive("batch", batch)?, positive("ranks", ranks)?);

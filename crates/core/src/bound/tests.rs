@@ -1,4 +1,4 @@
-//! The bounds against the published table, brute force and naive schedules.
+//! The bounds against closed forms, brute force and naive schedules.
 
 use super::capacity::{Capacities, Load};
 use super::*;
@@ -40,9 +40,9 @@ fn all_reduce(fabric: &Fabric) -> f64 {
     bound.time_ps as f64 / 1e12
 }
 
-/// reference/mesh-optimum.md section 1.
+/// docs/combs.md: on these, edges / (N - 1) is the strength.
 #[test]
-fn published_table() {
+fn products_have_their_closed_form() {
     use DimensionShape::{Clique, Line, Ring};
     let rows: [(DimensionShape, &[u32], f64); 15] = [
         (Line, &[4, 4], 0.625),
@@ -73,7 +73,7 @@ fn published_table() {
     assert_eq!((mesh.crossing, mesh.parts - 1), (112, 63));
 }
 
-/// reference/ccube.md section 2.
+/// The NVLinks of a DGX-1 (C-Cube, HPCA 2023, Fig. 10(c)), where V100 GPUs have eight pairs doubled and P100 GPUs none.
 #[test]
 fn hybrid_cube_mesh() {
     let doubled = [(0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)];

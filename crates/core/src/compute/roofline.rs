@@ -8,10 +8,9 @@ use crate::workload::{Passes, Work};
 
 impl Compute for Roofline {
     /// Weights are read once, inputs and outputs once for each sample. Each of the two backward passes
-    /// takes as long as the forward one, which makes backward twice forward, as in C-Cube (MICRO 2023):
-    /// both are products of the same size. That holds for products without weights too (attention
-    /// scores have two inputs); only a layer with neither weights nor operations, such as pooling, has
-    /// no second pass.
+    /// takes as long as the forward one, which makes backward twice forward: all three are products of
+    /// the same size. That holds for products without weights too (attention scores have two inputs);
+    /// only a layer with neither weights nor operations, such as pooling, has no second pass.
     fn passes(&self, work: &Work, params: u64, batch: u64) -> Timed {
         let counts = match work {
             Work::Convolution(shape) => shape.counts(),

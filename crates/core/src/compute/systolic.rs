@@ -26,7 +26,7 @@ impl Compute for SystolicArray {
     }
 
     /// Every processing element adds up an equal part of the weights, one in a cycle on each multiplier
-    /// of the array's longer side (reference: TTO section 1.3).
+    /// of the array's longer side, as in the TTO artifact (HPCA 2024).
     fn aggregation(&self, params: u64) -> Picos {
         if self.elements == 1 {
             return 0;
@@ -49,8 +49,8 @@ struct Product {
 }
 
 impl Product {
-    /// The product of a pass, pixels by channels or filters (reference: TTO section 4). The input
-    /// gradient's sums leave after one filter window: that is what the artifact's SCALE-Sim counts.
+    /// The product of a pass, pixels by channels or filters (TTO, HPCA 2024, section VI-A). The input gradient's sums
+    /// leave after one filter window: that is what the SCALE-Sim of the TTO artifact counts.
     fn of(shape: &Convolution, pass: Pass) -> Product {
         let (height, width) = shape.output();
         let window = shape.filter_height * shape.filter_width;
@@ -155,7 +155,8 @@ mod tests {
         )
     }
 
-    /// The folds of an output-stationary product one after the other, as the reference words them.
+    /// The folds of an output-stationary product one after the other, as the SCALE-Sim of the TTO artifact goes through
+    /// them.
     fn sums_out_by_folds(array: &SystolicArray, pass: Pass, product: Product) -> u128 {
         let (array_rows, array_columns) = (i128::from(array.rows), i128::from(array.columns));
         let (rows, columns, depth) =

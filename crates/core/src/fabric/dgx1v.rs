@@ -1,6 +1,6 @@
 //! The hybrid cube mesh of a DGX-1 with V100 GPUs: two fully joined quads 0-3 and 4-7, GPU `i` joined
 //! to `i + 4`; eight of the sixteen pairs have two NVLinks, so that every GPU has six
-//! (reference: C-Cube section 2).
+//! (C-Cube, HPCA 2023, section V-A and Fig. 10(c)).
 
 use super::{Fabric, Link, Node, Shape};
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Minimal routing: fewest links, ties to the neighbour with the lowest id.
 //!
 //! On a mesh this goes along the row first towards larger rows and along the column first towards
-//! smaller ones, as the tables of the TTO artifact do (reference: TTO section 1, routing).
+//! smaller ones, as the tables of the TTO artifact (HPCA 2024) do.
 
 use super::{Fabric, LinkId, NodeId};
 use std::collections::{HashMap, VecDeque};

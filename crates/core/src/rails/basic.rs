@@ -1,5 +1,5 @@
 //! The basic collectives of one dimension, message by message: rings in both directions, direct, and
-//! halving-doubling (reference: Themis section 1).
+//! halving-doubling (Themis, ISCA 2022, section 2.2 and Table 1).
 
 use super::plan::Basic;
 use crate::fabric::DimensionShape;

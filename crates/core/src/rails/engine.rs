@@ -154,7 +154,7 @@ struct Chunk {
 
 /// The engine: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
 /// dimension is busy for the time of the bytes, and a chunk moves on after the latency, which other
-/// chunks overlap (reference: Themis section 4).
+/// chunks overlap: Themis (ISCA 2022) leaves that open, and so the means of its Fig. 11 are reached.
 pub struct Engine {
     queue: Queue,
     sharing: usize,

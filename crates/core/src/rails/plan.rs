@@ -188,7 +188,7 @@ impl Plan {
     }
 
     /// Time a chunk takes on a dimension where it is `1 / parts` of its size: what an NPU sends over
-    /// its rate, rounded up (reference: Themis section 1).
+    /// its rate, rounded up (Themis, ISCA 2022, sections 2.3 and 4.4).
     fn busy(&self, dimension: &Dimension, basic: Basic, parts: u64) -> u128 {
         let (numerator, denominator) = self.share(dimension, basic);
         // At most 2^50 * 2^40 * 10^12 (2^40) / ..., so the denominator is divided in two steps.

@@ -31,8 +31,8 @@ pub enum Event {
     },
 }
 
-/// One exchange after another, in the order in which they became ready (TTO artifact's overlap:
-/// reference section 6), but for their [priorities](Plan::priorities).
+/// One exchange after another, in the order in which they became ready, as the TTO artifact (HPCA 2024) composes its
+/// overlap (Fig. 11 of the paper), but for their [priorities](Plan::priorities).
 pub struct Serial<'a> {
     plan: &'a Plan,
     /// Time of every exchange.

@@ -188,7 +188,7 @@ pub struct Plan {
     pub parts: Vec<Vec<Bytes>>,
     /// For every exchange its priority: of those that wait, the lowest goes first.
     pub priorities: Vec<u32>,
-    /// Time of the local aggregation, after everything else (reference section 6).
+    /// Time of the local aggregation, after everything else, as in the TTO artifact's overlap (Fig. 11).
     pub aggregation: Picos,
 }
 

@@ -354,7 +354,7 @@ mod tests {
             prop_assert_eq!(none.exposed_ps(), none.communication_ps);
         }
 
-        /// A layer starts when its last chunk is there and the layer before is done (reference: C-Cube section 3).
+        /// A layer starts when its last chunk is there and the layer before is done (C-Cube, HPCA 2023, section III-D).
         /// Chaining never loses, and with one chunk it gains nothing.
         #[test]
         fn chaining_is_the_recurrence(

@@ -33,7 +33,7 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Height and width of the output (reference: TTO's SCALE-Sim configuration).
+    /// Height and width of the output: no padding, as in the SCALE-Sim of the TTO artifact (HPCA 2024).
     pub fn output(&self) -> (u64, u64) {
         let size = |input: u64, filter: u64| (input - filter + self.stride) / self.stride;
         (size(self.input_height, self.filter_height), size(self.input_width, self.filter_width))
