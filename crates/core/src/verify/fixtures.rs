@@ -198,7 +198,6 @@ pub fn direct_all_to_all(ranks: u32, bytes: u64) -> Case {
     (fabric, schedule)
 }
 
-/// One of everything, with sizes that do and do not divide.
 /// What an algorithm builds.
 #[cfg(test)] // as all of this file; this may import what the rest must not
 pub fn built(spec: &str, kind: Kind, bytes: u64, algorithm: &str) -> Case {
@@ -217,6 +216,7 @@ pub fn double_buffered_ring(ranks: u32, bytes: u64, chunks: u64) -> Case {
     (fabric, schedule)
 }
 
+/// One of everything, with sizes that do and do not divide.
 pub fn all() -> Vec<Case> {
     vec![
         built("fc:8", Kind::AllGather, 100, "bruck"),
