@@ -14,6 +14,8 @@ pub struct Request {
     pub output: u32,
     /// Of several requests of one input for one output the least passes on.
     pub tie: u32,
+    /// Of the packet: the lowest passes before all others.
+    pub class: u16,
     /// Creation of the packet: smaller is older.
     pub age: u64,
     /// What the caller wants to know about a granted request.
@@ -94,13 +96,14 @@ impl Matching {
         let requests = &contended[..];
         for iteration in 0..iterations {
             let open = |r: &Request| !matched_input[r.input as usize] && !matched_output[r.output as usize];
+            let class = |r: &Request| u64::from(r.class) << 48;
             let at_output = |r: &Request| match allocator {
-                Allocator::Age => r.age,
-                _ => (behind(r.input, next_input[r.output as usize], inputs) as u64) << 32 | r.tie as u64,
+                Allocator::Age => class(r) | r.age,
+                _ => class(r) | (behind(r.input, next_input[r.output as usize], inputs) as u64) << 32 | r.tie as u64,
             };
             let at_input = |r: &Request| match allocator {
-                Allocator::Age => r.age,
-                _ => (behind(r.output, next_output[r.input as usize], outputs) as u64) << 32 | r.tie as u64,
+                Allocator::Age => class(r) | r.age,
+                _ => class(r) | (behind(r.output, next_output[r.input as usize], outputs) as u64) << 32 | r.tie as u64,
             };
             let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
             if allocator == Allocator::Islip {
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
 
     fn request(input: u32, output: u32, age: u64) -> Request {
-        Request { input, output, tie: 0, age, tag: 0 }
+        Request { input, output, tie: 0, class: 0, age, tag: 0 }
     }
 
     fn granted(
@@ -188,6 +191,16 @@ mod tests {
         assert_eq!(sizes, [1, 2, 3, 3, 3]);
         let mut next = [vec![0; 4], vec![0; 4]];
         assert_eq!(granted(Allocator::Islip, 3, &all, &mut next).len(), 3);
+    }
+
+    #[test]
+    fn the_lowest_class_passes_first() {
+        let two = [Request { class: 3, ..request(0, 1, 1) }, Request { class: 2, ..request(2, 1, 9) }];
+        for allocator in [Allocator::Islip, Allocator::RoundRobin, Allocator::Age] {
+            let mut next = [vec![0; 4], vec![0; 4]];
+            assert_eq!(granted(allocator, 1, &two, &mut next), [(2, 1)]);
+            assert_eq!(granted(allocator, 1, &two, &mut next), [(2, 1)]);
+        }
     }
 
     #[test]

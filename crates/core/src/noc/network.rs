@@ -30,6 +30,8 @@ pub struct Packet {
     pub hops: u32,
     /// For the routing.
     pub route: u32,
+    /// Which of [`Network::classes`] it is of.
+    pub kind: u32,
     /// Cycle of its creation.
     pub created: u64,
     /// Cycle in which its head left its terminal.
@@ -40,7 +42,7 @@ pub struct Packet {
 impl Packet {
     /// A packet not yet injected.
     pub fn new(destination: u32, flits: u32, tag: u32, route: u32, created: u64) -> Packet {
-        Packet { destination, flits, tag, hops: 0, route, created, injected: 0, delivered: false }
+        Packet { destination, flits, tag, hops: 0, route, kind: 0, created, injected: 0, delivered: false }
     }
 }
 
@@ -171,6 +173,8 @@ pub struct Network<R> {
     pub(super) events: Vec<Event>,
     pub(super) due_routers: Vec<u32>,
     pub(super) due_terminals: Vec<u32>,
+    /// Classes of the kinds of packets: where several want a channel, those of the lowest pass first. All alike if empty.
+    pub classes: Vec<u16>,
     /// Packets that arrived in this cycle.
     pub delivered: Vec<Packet>,
     /// Terminals from which a packet's last flit left in this cycle, and its tag.
@@ -344,6 +348,7 @@ impl<R: Routing> Network<R> {
             events: vec![],
             due_routers: vec![],
             due_terminals: vec![],
+            classes: vec![],
             delivered: vec![],
             departed: vec![],
             transmissions: vec![],

@@ -20,6 +20,7 @@ pub(super) struct Head {
     local: u32,
     port: u32,
     needed: u32,
+    class: u16,
     age: u64,
 }
 
@@ -69,6 +70,11 @@ impl<R: Routing> Network<R> {
         if self.model.allocator == Allocator::Age { self.packets[buffer.packet as usize].created } else { 0 }
     }
 
+    /// Class of the first packet of a buffer, where there are several.
+    fn class(&self, buffer: &Buffer) -> u16 {
+        if self.classes.is_empty() { 0 } else { self.classes[self.packets[buffer.packet as usize].kind as usize] }
+    }
+
     /// One allocation of virtual channels and of the crossbar of a router.
     pub(super) fn allocate(&mut self, router: usize) {
         let ports = Ports {
@@ -109,11 +115,11 @@ impl<R: Routing> Network<R> {
                     continue;
                 }
                 let needed = if cut_through { buffer.left } else { 0 };
-                let age = self.age(buffer);
+                let (class, age) = (self.class(buffer), self.age(buffer));
                 let (from, to) = (buffer.wants.0 as usize, buffer.wants.1 as usize);
                 if (from..to).any(|vc| self.holder[vc] == NONE && self.credits[vc] >= needed) {
                     let port = from / self.vcs - ports.outs.start;
-                    self.heads.push(Head { local: local as u32, port: port as u32, needed, age });
+                    self.heads.push(Head { local: local as u32, port: port as u32, needed, class, age });
                     self.heads_of_port[port] += 1;
                 }
             }
@@ -134,8 +140,8 @@ impl<R: Routing> Network<R> {
                 self.vc_next_output[id] = after(vc - first_out as u32, outs);
                 self.granted.push((head.local, vc));
             } else {
-                let request =
-                    |vc| Request { input: head.local, output: vc - first_out as u32, tie: 0, age: head.age, tag: vc };
+                let &Head { local: input, class, age, .. } = head;
+                let request = |vc| Request { input, output: vc - first_out as u32, tie: 0, class, age, tag: vc };
                 self.requests.extend(open.map(request));
             }
         }
@@ -198,6 +204,7 @@ impl<R: Routing> Network<R> {
                     input,
                     output: (channel - outs.start) as u32 * os + port % os,
                     tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
+                    class: self.class(buffer),
                     age: self.age(buffer),
                     tag: local as u32,
                 });

@@ -13,6 +13,21 @@ pub struct Channels {
 }
 
 impl Channels {
+    /// The channels of a fabric, where all links with the ends of one of `bundled` act together. O(links).
+    pub fn new(fabric: &Fabric, bundled: impl IntoIterator<Item = LinkId>) -> Channels {
+        let ends = |id: LinkId| (fabric.link(id).from, fabric.link(id).to);
+        let mut first: Vec<LinkId> = (0..fabric.links.len() as LinkId).collect();
+        let mut bundled: HashMap<_, Option<LinkId>> = bundled.into_iter().map(|id| (ends(id), None)).collect();
+        let mut bundles: BTreeMap<LinkId, Vec<LinkId>> = BTreeMap::new();
+        for id in 0..if bundled.is_empty() { 0 } else { first.len() as LinkId } {
+            if let Some(leader) = bundled.get_mut(&ends(id)) {
+                first[id as usize] = *leader.get_or_insert(id);
+                bundles.entry(first[id as usize]).or_default().push(id);
+            }
+        }
+        Channels { first, bundles }
+    }
+
     /// The first link of a link's channel, which stands for it.
     pub fn first_of(&self, link: LinkId) -> LinkId {
         self.first[link as usize]
@@ -41,16 +56,6 @@ impl Channels {
 impl Schedule {
     /// The channels of a fabric, whose links it has been checked against. O(links).
     pub fn channels(&self, fabric: &Fabric) -> Channels {
-        let ends = |id: LinkId| (fabric.link(id).from, fabric.link(id).to);
-        let mut first: Vec<LinkId> = (0..fabric.links.len() as LinkId).collect();
-        let mut bundled: HashMap<_, Option<LinkId>> = self.bundled_links.iter().map(|&id| (ends(id), None)).collect();
-        let mut bundles: BTreeMap<LinkId, Vec<LinkId>> = BTreeMap::new();
-        for id in 0..if bundled.is_empty() { 0 } else { first.len() as LinkId } {
-            if let Some(leader) = bundled.get_mut(&ends(id)) {
-                first[id as usize] = *leader.get_or_insert(id);
-                bundles.entry(first[id as usize]).or_default().push(id);
-            }
-        }
-        Channels { first, bundles }
+        Channels::new(fabric, self.bundled_links.iter().copied())
     }
 }

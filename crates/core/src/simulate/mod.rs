@@ -1,11 +1,11 @@
-//! Simulation: one schedule, several fidelities, one result.
+//! Simulation: flights of schedules, several fidelities, one result.
 
-mod alpha_beta;
 mod budget;
 mod clock;
 mod endpoints;
-mod flit;
-mod packet;
+mod flight;
+mod machine;
+mod network;
 mod period;
 mod plan;
 mod recorder;
@@ -13,6 +13,7 @@ mod result;
 #[cfg(test)]
 mod tests;
 
+pub use flight::{Flight, FlightRow, Order};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
 
 use crate::error::{Code, Error, Result, nearest};
@@ -21,6 +22,9 @@ use crate::schedule::Schedule;
 use crate::system::System;
 use crate::units::clip;
 pub use crate::watch::Progress;
+use machine::{Machine, Shortcuts};
+use network::Network;
+use plan::Plan;
 use serde::{Deserialize, Serialize};
 
 /// How closely the network is modelled.
@@ -66,8 +70,7 @@ impl Fidelity {
 /// Times a schedule on a fabric. The schedule should have been verified.
 ///
 /// # Errors
-/// [`Code::Stalled`] with the chain of waits, or the cycle of buffers, if it stops making progress, [`Code::TooLarge`] if
-/// the run would need too many events, [`Code::Interrupted`].
+/// As [`simulate_flights`].
 pub fn simulate(
     fabric: &Fabric,
     schedule: &Schedule,
@@ -75,19 +78,42 @@ pub fn simulate(
     fidelity: Fidelity,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let plan = plan::Plan::new(fabric, schedule, system)?;
-    let engine: &dyn Engine = match fidelity {
-        Fidelity::AlphaBeta => &alpha_beta::AlphaBeta::default(),
-        Fidelity::Packet => &packet::Packet::default(),
-        Fidelity::Flit => &flit::Flit::default(),
-    };
-    let mut recorder = recorder::Recorder::new(&plan);
-    let events = engine.run(&plan, &mut recorder, progress)?;
-    Ok(recorder.finish(&plan, fidelity, events))
+    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, progress)
 }
 
-/// Moves every message of a plan through the network and records when.
-trait Engine {
-    /// Runs to the end; returns the number of events processed.
-    fn run(&self, plan: &plan::Plan, recorder: &mut recorder::Recorder, progress: &mut Progress) -> Result<u64>;
+/// Times several schedules that share a fabric. They should have been verified.
+///
+/// # Errors
+/// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other; [`Code::Stalled`] with the chain of waits,
+/// or the cycle of buffers, if it stops making progress, [`Code::TooLarge`] if the run would need too many events,
+/// [`Code::Interrupted`].
+pub fn simulate_flights(
+    fabric: &Fabric,
+    flights: &[Flight],
+    order: Order,
+    system: &System,
+    fidelity: Fidelity,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    let plan = Plan::new(fabric, flights, system)?;
+    run(&plan, order, fidelity, Shortcuts::default(), progress)
+}
+
+/// Runs the flights of a plan.
+fn run(
+    plan: &Plan,
+    order: Order,
+    fidelity: Fidelity,
+    shortcuts: Shortcuts,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    fn on<'a, N: Network<'a>>(mut machine: Machine<'a, N>, progress: &mut Progress) -> Result<SimulationResult> {
+        machine.run(progress)?;
+        Ok(machine.into_result())
+    }
+    match fidelity {
+        Fidelity::AlphaBeta => on(Machine::<network::AlphaBeta>::new(plan, order, shortcuts)?, progress),
+        Fidelity::Packet => on(Machine::<network::Packet>::new(plan, order, shortcuts)?, progress),
+        Fidelity::Flit => on(Machine::<network::Flit>::new(plan, order, shortcuts)?, progress),
+    }
 }

@@ -80,9 +80,9 @@ struct Trial {
 
 /// See the module.
 pub struct Periods {
-    /// Transfer whose chunks are the beats, and the gate for which it was chosen.
+    /// Transfer whose chunks are the beats, and the epoch for which it was chosen.
     watched: Option<TransferId>,
-    gate: u32,
+    epoch: u64,
     /// The last beat.
     beat: u64,
     /// Events before the next look.
@@ -98,7 +98,7 @@ impl Periods {
     pub fn new() -> Self {
         Periods {
             watched: None,
-            gate: 0,
+            epoch: 0,
             beat: 0,
             next_events: 0,
             seen: HashMap::new(),
@@ -107,9 +107,16 @@ impl Periods {
         }
     }
 
-    /// To be called after every event of the ranks; `events` counts all events. Skips periods where
-    /// it can.
-    pub fn look(&mut self, now: Ticks, events: u64, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+    /// To be called after every event of the ranks; `events` counts all events. Skips periods where it can, while they
+    /// end by `until`.
+    pub fn look(
+        &mut self,
+        now: Ticks,
+        until: Ticks,
+        events: u64,
+        endpoints: &mut Endpoints,
+        network: &mut impl Recurrent,
+    ) {
         let Some(beat) = self.beat(endpoints, network) else { return };
         let due = self.trial.as_ref().map_or(events >= self.next_events, |trial| beat == trial.end_beat);
         if !due {
@@ -121,19 +128,19 @@ impl Periods {
         // A word costs a few percent of an event, so this keeps looking cheap.
         self.next_events = events + self.state.len() as u64;
         match self.trial.take() {
-            Some(trial) => self.finish(trial, now, endpoints, network),
+            Some(trial) => self.finish(trial, now, until, endpoints, network),
             None => self.compare(now, Seen { beat, events }, endpoints, network),
         }
     }
 
     /// Chunks of the watched transfer that were applied, if one was just now.
     fn beat(&mut self, endpoints: &mut Endpoints, network: &mut impl Recurrent) -> Option<u64> {
-        if endpoints.gate() != self.gate || self.watched.is_some_and(|id| endpoints.chunks_left(id) == 0) {
+        if endpoints.epoch() != self.epoch || self.watched.is_some_and(|id| endpoints.chunks_left(id) == 0) {
             if self.trial.take().is_some() {
                 endpoints.discard_period();
                 network.traffic().discard_period();
             }
-            self.gate = endpoints.gate();
+            self.epoch = endpoints.epoch();
             self.watched = endpoints.longest(MIN_CHUNKS);
             (self.beat, self.next_events) = (0, 0);
             self.seen.clear();
@@ -163,13 +170,22 @@ impl Periods {
     }
 
     /// Skips what is certain to repeat the trial, if it was a period.
-    fn finish(&mut self, trial: Trial, now: Ticks, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
+    fn finish(
+        &mut self,
+        trial: Trial,
+        now: Ticks,
+        until: Ticks,
+        endpoints: &mut Endpoints,
+        network: &mut impl Recurrent,
+    ) {
         let same = trial.state == self.state;
         let moved: Vec<u64> =
             endpoints.started().iter().zip(&trial.started).map(|(now, before)| now - before).collect();
-        let periods = if same { endpoints.periods_ahead(&moved).min(network.periods_ahead(&moved)) } else { 0 };
+        let period = now - trial.start;
+        let in_time = until.saturating_sub(now).checked_div(period).unwrap_or(0);
+        let ahead = if same { endpoints.periods_ahead(&moved).min(network.periods_ahead(&moved)) } else { 0 };
+        let periods = ahead.min(in_time);
         if periods > 0 {
-            let period = now - trial.start;
             let chunks: Vec<u64> = moved.iter().map(|moved| periods * moved).collect();
             endpoints.repeat(periods, period, &chunks);
             network.traffic().repeat(periods, period);

@@ -1,20 +1,23 @@
-//! What every fidelity needs to know about a schedule on a fabric, computed once.
+//! What every fidelity needs to know about schedules on a fabric, computed once.
 
 use super::clock::{Clock, MAX_BITS, Ticks};
+use super::flight::Flight;
 use crate::error::{Code, Error, Result};
-use crate::fabric::{Fabric, LinkId};
-use crate::schedule::{Channels, Dependency, LaneId, Op, Schedule, TransferId};
+use crate::fabric::{Fabric, LinkId, NodeId};
+use crate::schedule::{Channels, Dependency, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
 use crate::system::{Packets, System};
 use crate::units::Bytes;
 use std::ops::Range;
 
 /// A transfer with all sizes and times resolved.
 pub struct Job {
+    /// Which flight it is of.
+    pub flight: u32,
     /// Sending rank.
     pub from: u32,
     /// Receiving rank.
     pub to: u32,
-    /// Phase.
+    /// Phase, of all of all flights.
     pub phase: u32,
     /// Slot of the first chunk.
     pub step: u64,
@@ -38,10 +41,41 @@ pub struct Job {
     pub apply_after: Range<usize>,
 }
 
-/// A schedule resolved on a fabric and a system.
+/// A flight's part of a [`Plan`]. Transfers, phases and lanes of all flights are numbered through.
+pub struct FlightPlan<'a> {
+    /// What it is.
+    pub flight: &'a Flight<'a>,
+    /// Its transfers.
+    pub jobs: Range<TransferId>,
+    /// Its phases.
+    pub phases: Range<u32>,
+    /// Its lanes.
+    pub lanes: Range<LaneId>,
+    /// Whether its ranks are those of a group, by whose numbers they are called in the schedule.
+    grouped: bool,
+}
+
+impl FlightPlan<'_> {
+    /// The rank of the fabric that a rank of the schedule is.
+    fn rank(&self, rank: u32) -> u32 {
+        if self.grouped { self.flight.schedule.group[rank as usize] } else { rank }
+    }
+
+    /// The ranks of the fabric that take part, in the order of the schedule.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> + use<'_> {
+        (0..self.flight.schedule.ranks).map(|rank| self.rank(rank))
+    }
+
+    /// One of its phases.
+    pub fn phase(&self, phase: u32) -> &Phase {
+        &self.flight.schedule.phases[(phase - self.phases.start) as usize]
+    }
+}
+
+/// Schedules resolved on a fabric and a system.
 pub struct Plan<'a> {
-    /// The schedule.
-    pub schedule: &'a Schedule,
+    /// The flights.
+    pub flights: Vec<FlightPlan<'a>>,
     /// The fabric.
     pub fabric: &'a Fabric,
     /// The system.
@@ -56,6 +90,8 @@ pub struct Plan<'a> {
     pub after: Vec<Dependency>,
     /// Lanes of all jobs.
     pub payload: Vec<Range<LaneId>>,
+    /// Chunks of every lane.
+    pub lane_chunks: Vec<u64>,
     /// What all times below, and those of the jobs, are in.
     pub clock: Clock,
     /// Time of one flit on the channel of which a link is the first.
@@ -71,71 +107,48 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Resolves `schedule`.
+    /// Resolves the schedules of `flights`. O(transfers + hops + dependencies).
     ///
     /// # Errors
-    /// As [`Schedule::check`]; [`Code::TooLarge`] if the simulated time would not fit.
-    pub fn new(fabric: &'a Fabric, schedule: &'a Schedule, system: &'a System) -> Result<Self> {
-        schedule.check(fabric)?;
-        let channels = schedule.channels(fabric);
+    /// As [`Schedule::check`]; [`Code::BadSpec`] for a flight after one that does not exist; [`Code::TooLarge`] if the
+    /// simulated time would not fit, or with too many transfers.
+    pub fn new(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<Self> {
+        for (index, flight) in flights.iter().enumerate() {
+            check(fabric, flight, flights.len()).map_err(|error| match flights.len() {
+                1 => error,
+                _ => error.at(&format!("flight {index}")),
+            })?;
+        }
+        check_order(flights)?;
+        let transfers = flights.iter().map(|flight| flight.schedule.transfers.len()).sum();
+        if transfers > MAX_TRANSFERS {
+            let what =
+                format!("all flights together have {transfers} transfers; at most {MAX_TRANSFERS} are supported");
+            return Err(Error::new(Code::TooLarge, what));
+        }
+        let channels = Channels::new(fabric, flights.iter().flat_map(|flight| &flight.schedule.bundled_links).copied());
         let latencies = |first| channels.links(first).iter().map(|&id| system.latency_of(fabric.link(id)));
         let latency = (0..fabric.links.len() as LinkId).map(|first| latencies(first).max().unwrap_or(0)).collect();
         let mut plan = Plan {
-            schedule,
+            flights: Vec::with_capacity(flights.len()),
             fabric,
             system,
-            jobs: Vec::with_capacity(schedule.transfers.len()),
+            jobs: Vec::with_capacity(transfers),
             flit: flit_ticks(fabric, system, &channels, 0),
             channels,
             hops: vec![],
             after: vec![],
             payload: vec![],
+            lane_chunks: vec![],
             clock: Clock::default(),
             latency,
             hand_off: system.hand_off_ps,
             issue: system.interface.issue_ps,
-            phase_messages: vec![0; schedule.phases.len()],
+            phase_messages: vec![],
         };
         let mut longest = 0u128;
-        for transfer in &schedule.transfers {
-            let lane = &schedule.lanes[transfer.payload.first() as usize];
-            let bytes = schedule.message_bytes(transfer);
-            let packets = system.packets(bytes);
-            let starts = plan.after.len();
-            plan.after.extend_from_slice(&transfer.start_after);
-            let applies = plan.after.len();
-            plan.after.extend_from_slice(&transfer.apply_after);
-            let payload = plan.payload.len()..plan.payload.len() + transfer.payload.len();
-            plan.payload.extend_from_slice(&transfer.payload);
-            let route = plan.hops.len()..plan.hops.len() + transfer.route.len();
-            plan.hops.extend(transfer.route.iter().map(|&link| plan.channels.first_of(link)));
-            plan.phase_messages[transfer.phase as usize] += lane.chunks;
-            let hops = transfer.route.len() as u128;
-            let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
-            // One message after the other, each store-and-forward.
-            let packet = |l: &LinkId| (plan.flit[*l as usize] as u128).saturating_mul(packets.flits as u128);
-            let slowest = plan.hops[route.clone()].iter().map(packet).max().unwrap_or(0);
-            let latency = plan.hops[route.clone()].iter().map(|&l| plan.latency[l as usize] as u128).sum::<u128>();
-            let message = (packets.count as u128)
-                .saturating_mul(slowest.saturating_mul(hops).saturating_add(system.interface.issue_ps as u128))
-                .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
-                .saturating_add(reduce as u128);
-            longest = longest.saturating_add(message.saturating_mul(lane.chunks as u128));
-            plan.jobs.push(Job {
-                from: transfer.from,
-                to: transfer.to,
-                phase: transfer.phase,
-                step: transfer.step as u64,
-                stride: lane.stride as u64,
-                chunks: lane.chunks,
-                packets,
-                bytes,
-                reduce,
-                payload,
-                hops: route,
-                start_after: starts..applies,
-                apply_after: applies..plan.after.len(),
-            });
+        for flight in flights {
+            longest = longest.saturating_add(plan.add(flight)).saturating_add(flight.start_ps.into());
         }
         if longest > u64::MAX as u128 / 2 {
             return Err(Error::new(
@@ -146,6 +159,77 @@ impl<'a> Plan<'a> {
         let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
         plan.set_clock(Clock::new(&finest, longest));
         Ok(plan)
+    }
+
+    /// Adds the jobs of a flight. Returns the picoseconds that they take one after the other, at most.
+    fn add(&mut self, flight: &'a Flight<'a>) -> u128 {
+        let schedule = flight.schedule;
+        let first_phase = self.phase_messages.len() as u32;
+        self.phase_messages.resize(self.phase_messages.len() + schedule.phases.len(), 0);
+        let (first_job, first_lane) = (self.jobs.len() as TransferId, self.lane_chunks.len() as LaneId);
+        self.lane_chunks.extend(schedule.lanes.iter().map(|lane| lane.chunks));
+        self.flights.push(FlightPlan {
+            flight,
+            jobs: first_job..first_job + schedule.transfers.len() as TransferId,
+            phases: first_phase..self.phase_messages.len() as u32,
+            lanes: first_lane..self.lane_chunks.len() as LaneId,
+            grouped: schedule.group != self.fabric.members().unwrap_or_default(),
+        });
+        let mut longest = 0u128;
+        for transfer in &schedule.transfers {
+            let (job, message) = self.job(schedule, transfer);
+            longest = longest.saturating_add(message.saturating_mul(job.chunks as u128));
+            self.phase_messages[job.phase as usize] += job.chunks;
+            self.jobs.push(job);
+        }
+        longest
+    }
+
+    /// The job of a transfer of the flight added last, and the picoseconds of one of its messages, store-and-forward.
+    fn job(&mut self, schedule: &Schedule, transfer: &Transfer) -> (Job, u128) {
+        let system = self.system;
+        let lane = &schedule.lanes[transfer.payload.first() as usize];
+        let bytes = schedule.message_bytes(transfer);
+        let packets = system.packets(bytes);
+        let flight = self.flights.len() as u32 - 1;
+        let FlightPlan { jobs, phases, lanes, .. } = &self.flights[flight as usize];
+        let (first_job, first_phase, first_lane) = (jobs.start, phases.start, lanes.start);
+        let renumbered = |&dependency: &Dependency| dependency.of(first_job + dependency.transfer());
+        let starts = self.after.len();
+        self.after.extend(transfer.start_after.iter().map(renumbered));
+        let applies = self.after.len();
+        self.after.extend(transfer.apply_after.iter().map(renumbered));
+        let payload = self.payload.len()..self.payload.len() + transfer.payload.len();
+        self.payload.extend(transfer.payload.iter().map(|range| first_lane + range.start..first_lane + range.end));
+        let route = self.hops.len()..self.hops.len() + transfer.route.len();
+        self.hops.extend(transfer.route.iter().map(|&link| self.channels.first_of(link)));
+        let hops = transfer.route.len() as u128;
+        let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
+        let packet = |l: &LinkId| (self.flit[*l as usize] as u128).saturating_mul(packets.flits as u128);
+        let slowest = self.hops[route.clone()].iter().map(packet).max().unwrap_or(0);
+        let latency = self.hops[route.clone()].iter().map(|&l| self.latency[l as usize] as u128).sum::<u128>();
+        let message = (packets.count as u128)
+            .saturating_mul(slowest.saturating_mul(hops).saturating_add(system.interface.issue_ps as u128))
+            .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
+            .saturating_add(reduce as u128);
+        let of = &self.flights[flight as usize];
+        let job = Job {
+            flight,
+            from: of.rank(transfer.from),
+            to: of.rank(transfer.to),
+            phase: first_phase + transfer.phase,
+            step: transfer.step as u64,
+            stride: lane.stride as u64,
+            chunks: lane.chunks,
+            packets,
+            bytes,
+            reduce,
+            payload,
+            hops: route,
+            start_after: starts..applies,
+            apply_after: applies..self.after.len(),
+        };
+        (job, message)
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -189,9 +273,58 @@ impl<'a> Plan<'a> {
     /// A transfer in words, for messages.
     pub fn describe(&self, id: TransferId, chunk: u64) -> String {
         let job = &self.jobs[id as usize];
-        let phase = &self.schedule.phases[job.phase as usize].name;
+        let of = &self.flights[job.flight as usize];
+        let phase = &of.phase(job.phase).name;
         let slot = job.step + chunk * job.stride;
-        format!("transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
+        let flight = if self.flights.len() > 1 { format!("flight {}, ", job.flight) } else { String::new() };
+        let id = id - of.jobs.start;
+        format!("{flight}transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
+    }
+
+    /// The flight that a transfer is of.
+    pub fn flight_of(&self, id: TransferId) -> &FlightPlan<'a> {
+        &self.flights[self.jobs[id as usize].flight as usize]
+    }
+
+    /// The node that a rank of the fabric is on in a flight, by the placement of its schedule.
+    pub fn node_of(&self, flight: u32, rank: u32) -> NodeId {
+        let FlightPlan { flight, grouped, .. } = &self.flights[flight as usize];
+        if *grouped || flight.schedule.placement.is_empty() {
+            return self.fabric.node_of_rank(rank);
+        }
+        flight.schedule.node_of(self.fabric, rank)
+    }
+}
+
+/// Checks a flight, one of so many, against a fabric.
+fn check(fabric: &Fabric, flight: &Flight, flights: usize) -> Result<()> {
+    let Flight { schedule, ref after, .. } = *flight;
+    if let Some(other) = after.iter().find(|&&other| other >= flights) {
+        return Err(Error::new(Code::BadSpec, format!("it is after flight {other} of {flights}")));
+    }
+    if schedule.group == fabric.members().unwrap_or_default() || fabric.members().is_some() {
+        return schedule.check(fabric);
+    }
+    if !schedule.placement.is_empty() {
+        return Err(Error::new(Code::BadSpec, "a schedule of a group cannot place its ranks on other nodes"));
+    }
+    schedule.check(&fabric.group(&schedule.group)?.fabric)
+}
+
+/// Refuses flights that wait for each other.
+fn check_order(flights: &[Flight]) -> Result<()> {
+    let mut over = vec![false; flights.len()];
+    loop {
+        let free = |&index: &usize| !over[index] && flights[index].after.iter().all(|&other| over[other]);
+        let ready: Vec<usize> = (0..flights.len()).filter(free).collect();
+        if ready.is_empty() {
+            break;
+        }
+        ready.into_iter().for_each(|index| over[index] = true);
+    }
+    match over.iter().position(|over| !over) {
+        Some(index) => Err(Error::new(Code::BadSpec, format!("flight {index} waits for itself, through others"))),
+        None => Ok(()),
     }
 }
 

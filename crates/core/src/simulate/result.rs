@@ -1,6 +1,9 @@
 //! What a simulation returns: tables per link, rank and chunk, and utilization over time.
 
 use super::Fidelity;
+use super::flight::FlightRow;
+use super::plan::Plan;
+use super::recorder::{Deliveries, Traffic};
 use crate::units::{Bytes, Picos};
 use serde::Serialize;
 
@@ -48,7 +51,7 @@ pub struct Timeline {
     pub utilization: Vec<f64>,
 }
 
-/// The outcome of one simulated collective.
+/// The outcome of a simulation, of one flight or of several.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SimulationResult {
     /// Fidelity it was obtained at.
@@ -59,7 +62,7 @@ pub struct SimulationResult {
     pub links: Vec<LinkRow>,
     /// Per rank.
     pub ranks: Vec<RankRow>,
-    /// Per lane and chunk, ordered by lane then chunk; only the first chunk of each lane and the
+    /// Per lane and chunk, ordered by lane then chunk, lanes of all flights numbered through; only the first chunk of each lane and the
     /// last where a lane has so many that the table would pass 2^20 rows.
     pub chunks: Vec<ChunkRow>,
     /// Completion of the first complete chunk.
@@ -72,6 +75,8 @@ pub struct SimulationResult {
     pub packet_hops: u64,
     /// Flits (headers included) times links they crossed.
     pub flit_hops: u64,
+    /// Per flight, in the order in which they were given.
+    pub flights: Vec<FlightRow>,
     /// Events the engine processed; those of skipped periods are not among them.
     pub events: u64,
 }
@@ -82,5 +87,54 @@ impl SimulationResult {
         let busy: u128 = self.links.iter().map(|row| row.busy_ps as u128).sum();
         let total = self.time_ps as u128 * self.links.len() as u128;
         if total == 0 { 0.0 } else { busy as f64 / total as f64 }
+    }
+}
+
+/// The tables of a run of `plan` that has ended.
+pub fn collect(
+    plan: &Plan,
+    fidelity: Fidelity,
+    deliveries: &Deliveries,
+    traffic: &Traffic,
+    flights: Vec<FlightRow>,
+    events: u64,
+) -> SimulationResult {
+    let picos = |&ticks| plan.clock.picos(ticks);
+    let (mut bytes, mut packets) = (vec![0; plan.fabric.links.len()], vec![0; plan.fabric.links.len()]);
+    let row = |finish| RankRow { finish_ps: picos(finish), ..RankRow::default() };
+    let mut ranks: Vec<RankRow> = deliveries.finish.iter().map(row).collect();
+    // What was carried follows from the plan, however it was timed.
+    for job in &plan.jobs {
+        for &link in plan.route(job) {
+            bytes[link as usize] += job.bytes * job.chunks;
+            packets[link as usize] += job.packets.count * job.chunks;
+        }
+        ranks[job.from as usize].sent_bytes += job.bytes * job.chunks;
+        ranks[job.to as usize].received_bytes += job.bytes * job.chunks;
+        ranks[job.to as usize].reduce_ps += plan.clock.picos(job.reduce) * job.chunks;
+    }
+    let rate = |id| plan.system.rate_of(plan.fabric.link(id)).0;
+    plan.channels.share(&mut bytes, rate);
+    plan.channels.share(&mut packets, rate);
+    let busy_ps = |id| picos(&traffic.busy[plan.channels.first_of(id) as usize]);
+    let columns = (0..).zip(bytes.into_iter().zip(packets));
+    let links: Vec<LinkRow> =
+        columns.map(|(id, (bytes, packets))| LinkRow { busy_ps: busy_ps(id), bytes, packets }).collect();
+    let time = deliveries.finish.iter().copied().max().unwrap_or(0);
+    let chunks = deliveries.chunk_rows(plan);
+    let (window, utilization) = traffic.utilization(time);
+    SimulationResult {
+        fidelity,
+        time_ps: picos(&time),
+        first_chunk_ps: chunks.iter().map(|row| row.complete_ps).min().unwrap_or(0),
+        last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),
+        timeline: Timeline { window_ps: picos(&window), utilization },
+        packet_hops: links.iter().map(|row| row.packets).sum(),
+        flit_hops: plan.jobs.iter().map(|j| j.chunks * j.packets.count * j.packets.flits * j.hops.len() as u64).sum(),
+        links,
+        ranks,
+        chunks,
+        flights,
+        events,
     }
 }

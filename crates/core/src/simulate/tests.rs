@@ -1,13 +1,9 @@
 //! Exact timestamps on tiny cases, and properties that hold on all.
 
 mod fast_links;
+mod flights;
 mod runs;
 
-use super::alpha_beta::AlphaBeta;
-use super::flit::Flit;
-use super::packet::Packet;
-use super::plan::Plan;
-use super::recorder::Recorder;
 use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
@@ -295,32 +291,31 @@ fn hopeless_runs_are_refused() {
     assert!(simulate(&fabric, &build("ring"), &tto(), Fidelity::Packet, &mut |_| true).is_ok());
 }
 
-/// The result of an engine, but for the number of events, and this number.
+/// The result, but for the number of events, and this number.
 fn result(
     fabric: &Fabric,
-    schedule: &Schedule,
+    flights: &[Flight],
     system: &System,
-    engine: &dyn Engine,
+    fidelity: Fidelity,
+    shortcuts: Shortcuts,
 ) -> Result<(SimulationResult, u64)> {
-    let plan = Plan::new(fabric, schedule, system)?;
-    let mut recorder = Recorder::new(&plan);
-    let events = engine.run(&plan, &mut recorder, &mut |_| true)?;
-    Ok((recorder.finish(&plan, Fidelity::Packet, 0), events))
+    let result = run(&Plan::new(fabric, flights, system)?, Order::Fifo, fidelity, shortcuts, &mut |_| true)?;
+    let events = result.events;
+    Ok((SimulationResult { events: 0, ..result }, events))
 }
 
 /// With and without merged runs.
 fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [SimulationResult; 2] {
-    let engines = [true, false].map(|merge_runs| Packet { merge_runs, skip_periods: false });
-    engines.map(|engine| result(fabric, schedule, system, &engine).unwrap().0)
+    let shortcuts = [true, false].map(|merge_runs| Shortcuts { merge_runs, skip_periods: false });
+    shortcuts.map(|cut| result(fabric, &[Flight::new(schedule)], system, Fidelity::Packet, cut).unwrap().0)
 }
 
 /// With and without fast-forward; asserts that it changes nothing and returns the numbers of events,
 /// unless both fail in the same way.
 fn fast_forward(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> Option<[u64; 2]> {
-    let run = |skip_periods| match fidelity {
-        Fidelity::AlphaBeta => result(fabric, schedule, system, &AlphaBeta { skip_periods }),
-        Fidelity::Flit => result(fabric, schedule, system, &Flit { skip_periods }),
-        Fidelity::Packet => result(fabric, schedule, system, &Packet { merge_runs: true, skip_periods }),
+    let run = |skip_periods| {
+        let shortcuts = Shortcuts { merge_runs: true, skip_periods };
+        result(fabric, &[Flight::new(schedule)], system, fidelity, shortcuts)
     };
     let what = || format!("{} on {}, {} B, system {}", schedule.algorithm, fabric.name, schedule.bytes, system.name);
     match (run(true), run(false)) {
@@ -436,7 +431,8 @@ proptest! {
                 let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 let again = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 prop_assert_eq!(&result, &again);
-                let plan = Plan::new(&fabric, &schedule, &system).unwrap();
+                let flights = [Flight::new(&schedule)];
+                let plan = Plan::new(&fabric, &flights, &system).unwrap();
                 let mut busy = vec![0; fabric.links.len()];
                 for job in &plan.jobs {
                     for &link in plan.route(job) {

@@ -9,24 +9,31 @@
 //! All engines share this side; each is a [`Carrier`] of messages. Events of the ranks come after
 //! those of the network at the same time.
 
+mod adders;
 mod holds;
+mod launches;
 mod periodic;
 mod receivers;
 mod senders;
 mod stalled;
 mod waits;
 
+use super::flight::{Order, Ranking};
 use super::plan::Plan;
 use super::recorder::Deliveries;
+use crate::fabric::NodeId;
 use crate::schedule::Event::Sent;
-use crate::schedule::{Dependency, Issue, Pacing, TransferId};
+use crate::schedule::{Dependency, Issue, TransferId};
 use crate::simulate::clock::Ticks;
 #[cfg(doc)]
 use crate::system::Assignment;
+use adders::Adders;
 use holds::Holds;
+use launches::{FlightState, Launches};
 use senders::Queue;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use waits::Waits;
 
 /// A network as the ranks see it: interfaces that take whole messages.
@@ -42,12 +49,17 @@ pub trait Carrier {
     /// handed to the interface. [`Endpoints::departed`], [`Endpoints::sent`] and [`Endpoints::arrived`]
     /// are to be told what becomes of it.
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks;
+
+    /// A flight was launched. Of several on a link those of lower rank go first.
+    fn launched(&mut self, flight: u32, rank: u64);
 }
 
 /// A network interface, as its rank sees it.
 struct Interface {
     /// Queue that fills it.
     queue: u32,
+    /// Where it is.
+    node: NodeId,
     /// Until when packets are being handed to it.
     busy_until: Ticks,
 }
@@ -70,15 +82,14 @@ enum Event {
 /// See the module.
 pub struct Endpoints<'a> {
     plan: &'a Plan<'a>,
-    deliveries: &'a mut Deliveries,
+    /// What was applied.
+    pub deliveries: Deliveries,
     /// From the arrival of a message to the start of what waited for it.
     hand_off: Ticks,
     /// Events to come. Equal ones are interchangeable.
     agenda: BinaryHeap<Reverse<(Ticks, Event)>>,
     queues: Vec<Queue>,
     interfaces: Vec<Interface>,
-    /// Queues that each rank was the first to use.
-    rank_queues: Vec<Vec<u32>>,
     /// Queue each transfer is sent from.
     transfer_queue: Vec<u32>,
     /// Chunks started and applied, and dependencies known to be met for the next chunk.
@@ -91,30 +102,30 @@ pub struct Endpoints<'a> {
     sent: Option<Vec<u64>>,
     /// Where some wait at their receivers.
     holds: Option<Holds>,
-    reducer_free: Vec<Ticks>,
-    /// Messages of each phase not yet applied, and the first phase still behind a barrier.
+    adders: Adders,
+    /// Messages of each phase not yet applied.
     phase_left: Vec<u64>,
-    gate: u32,
+    flights: Vec<FlightState>,
+    launches: Launches,
+    ranking: Ranking,
+    order: Order,
+    /// How often gates were opened or flights began or ended.
+    epoch: u64,
     /// Messages applied.
     done: u64,
-    by_link: bool,
-    strict: bool,
-    stop_and_wait: bool,
 }
 
 impl<'a> Endpoints<'a> {
-    /// The ranks of a plan before anything has started. `issue` is the schedule's, or [`Issue::Links`] where no
-    /// interfaces are modelled.
-    pub fn new(plan: &'a Plan<'a>, deliveries: &'a mut Deliveries, hand_off: Ticks, issue: Issue) -> Self {
-        let ranks = plan.fabric.ranks();
+    /// The ranks of a plan before anything has started. `issue` is instead of the schedules', where no interfaces are
+    /// modelled.
+    pub fn new(plan: &'a Plan<'a>, order: Order, hand_off: Ticks, issue: Option<Issue>) -> Self {
         let mut endpoints = Endpoints {
             plan,
-            deliveries,
+            deliveries: Deliveries::new(plan),
             hand_off,
             agenda: BinaryHeap::new(),
             queues: vec![],
             interfaces: vec![],
-            rank_queues: vec![vec![]; ranks],
             transfer_queue: vec![0; plan.jobs.len()],
             started: vec![0; plan.jobs.len()],
             applied: vec![0; plan.jobs.len()],
@@ -122,16 +133,18 @@ impl<'a> Endpoints<'a> {
             waits: Waits::new(plan.jobs.len()),
             sent: plan.after.iter().any(|dependency| dependency.event() == Sent).then(|| vec![0; plan.jobs.len()]),
             holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(|| Holds::new(plan.jobs.len())),
-            reducer_free: vec![0; ranks],
+            adders: Adders::new(plan),
             phase_left: plan.phase_messages.clone(),
-            gate: 0,
+            flights: Vec::with_capacity(plan.flights.len()),
+            launches: Launches::new(plan),
+            ranking: Ranking::new(plan),
+            order,
+            epoch: 0,
             done: 0,
-            by_link: issue == Issue::Links,
-            strict: issue == Issue::StrictSteps,
-            stop_and_wait: plan.schedule.endpoint.issue == Issue::Links
-                && plan.schedule.endpoint.pacing == Pacing::StopAndWait,
         };
-        endpoints.add_queues();
+        for flight in 0..plan.flights.len() as u32 {
+            endpoints.add_flight(flight, issue);
+        }
         endpoints
     }
 
@@ -140,19 +153,30 @@ impl<'a> Endpoints<'a> {
         self.interfaces.len()
     }
 
-    /// Interfaces of a rank, in blocks.
-    pub fn interfaces_of(&self, rank: u32) -> impl Iterator<Item = u32> {
-        self.rank_queues[rank as usize].iter().flat_map(|&queue| self.queues[queue as usize].interfaces.clone())
+    /// The node of an interface.
+    pub fn node_of(&self, interface: u32) -> NodeId {
+        self.interfaces[interface as usize].node
+    }
+
+    /// The flight of an interface.
+    pub fn flight_of(&self, interface: u32) -> u32 {
+        self.queues[self.interfaces[interface as usize].queue as usize].flight
+    }
+
+    /// Interfaces of a rank in a flight, if they are for any of its links.
+    pub fn interfaces_of(&self, flight: u32, rank: u32) -> Option<Range<u32>> {
+        let flight = &self.flights[flight as usize];
+        (!flight.by_link).then(|| self.queues[(flight.queues.start + rank) as usize].interfaces.clone())
+    }
+
+    /// Which flights go first.
+    pub fn ranking(&self) -> &Ranking {
+        &self.ranking
     }
 
     /// Share of messages applied, 0 to 1.
     pub fn progress(&self) -> f64 {
         self.done as f64 / self.plan.messages().max(1) as f64
-    }
-
-    /// Starts what can start at time 0.
-    pub fn begin(&mut self, carrier: &mut impl Carrier) {
-        self.open_gate(0, carrier);
     }
 
     /// When the next event is; [`Ticks::MAX`] if there is none.
@@ -165,7 +189,7 @@ impl<'a> Endpoints<'a> {
         let Some(Reverse((now, event))) = self.agenda.pop() else { return };
         match event {
             Event::Received { transfer } => self.received(transfer, now, carrier),
-            Event::Applied { transfer } => self.apply(transfer, now, carrier),
+            Event::Applied { transfer } => self.added(transfer, now, carrier),
             Event::Sent { transfer } => self.was_sent(transfer, now, carrier),
             Event::Wake { queue } => self.advance(queue, now, carrier),
         }

@@ -7,9 +7,9 @@ use crate::simulate::period::{Turn, order_ahead};
 use std::cmp::Reverse;
 
 impl Endpoints<'_> {
-    /// First phase still behind a barrier.
-    pub fn gate(&self) -> u32 {
-        self.gate
+    /// Changes when a barrier opens, or a flight starts or ends: no period goes on across that.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Chunks of a transfer that were applied.
@@ -30,7 +30,9 @@ impl Endpoints<'_> {
     /// The transfer with most chunks left, at least `chunks`, that is behind no barrier; of the
     /// first phase that has one.
     pub fn longest(&self, chunks: u64) -> Option<TransferId> {
-        let open = (0..self.plan.jobs.len() as TransferId).filter(|&id| self.plan.jobs[id as usize].phase < self.gate);
+        let jobs = self.active().flat_map(|flight| self.plan.flights[flight].jobs.clone());
+        let gate = |id: TransferId| self.flights[self.plan.jobs[id as usize].flight as usize].gate;
+        let open = jobs.filter(|&id| self.plan.jobs[id as usize].phase < gate(id));
         let left = open.filter(|&id| self.chunks_left(id) >= chunks);
         left.min_by_key(|&id| (self.plan.jobs[id as usize].phase, Reverse(self.chunks_left(id)), id))
     }
@@ -50,15 +52,17 @@ impl Endpoints<'_> {
             };
             state.extend([at - now, kind << 32 | id as u64]);
         }
-        for queue in &self.queues {
+        let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
+        for queue in queues.map(|queue| &self.queues[queue as usize]) {
             state.push((queue.slot.len() as u64) << 32 | queue.outstanding as u64);
             state.push(queue.last as u64);
             state.extend(queue.slot.iter().map(|&id| id as u64));
+            let interfaces = &self.interfaces[queue.interfaces.start as usize..queue.interfaces.end as usize];
+            state.extend(interfaces.iter().map(|interface| interface.busy_until.saturating_sub(now)));
         }
-        let later = |at: Ticks| at.saturating_sub(now);
-        state.extend(self.interfaces.iter().map(|interface| later(interface.busy_until)));
-        state.extend(self.reducer_free.iter().map(|&at| later(at)));
-        for id in 0..self.started.len() {
+        self.adders.write_state(now, state);
+        for id in self.active().flat_map(|flight| self.plan.flights[flight].jobs.clone()) {
+            let id = id as usize;
             let under_way = self.started[id] - self.applied[id];
             if under_way > 0 || self.met[id] > 0 {
                 state.extend([id as u64, under_way, self.met[id] as u64]);
@@ -66,7 +70,7 @@ impl Endpoints<'_> {
                 state.extend(self.holds.iter().map(|holds| holds.received[id] - holds.released[id]));
             }
         }
-        state.push(self.gate as u64);
+        state.extend(self.active().map(|flight| self.flights[flight].gate as u64));
     }
 
     /// How many more periods like one in which `moved` chunks of each transfer started, at both
@@ -74,10 +78,13 @@ impl Endpoints<'_> {
     /// chunk, no order in a queue changes and no dependency is met or missed that was not.
     pub fn periods_ahead(&self, moved: &[u64]) -> u64 {
         let mut periods = u64::MAX;
-        for queue in &self.queues {
+        let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
+        for queue in queues.map(|queue| &self.queues[queue as usize]) {
             let turns: Vec<Turn> = queue.heap.iter().map(|&Reverse(turn)| turn).collect();
             periods = periods.min(order_ahead(&turns, moved, self.plan));
-            let open = |&Reverse((phase, _, id)): &Reverse<Turn>| (phase < self.gate).then_some(id);
+            let open = |&Reverse((phase, _, id)): &Reverse<Turn>| {
+                (phase < self.flights[queue.flight as usize].gate).then_some(id)
+            };
             let head = queue.heap.peek().and_then(open);
             for id in queue.slot.iter().copied().chain(head).filter(|&id| moved[id as usize] == 0) {
                 periods = periods.min(self.data_ahead(id, moved));
@@ -136,6 +143,7 @@ impl Endpoints<'_> {
             self.started[id] += chunks[id];
             self.applied[id] += chunks[id];
             self.done += chunks[id];
+            self.flights[job.flight as usize].left -= chunks[id];
             self.phase_left[job.phase as usize] -= chunks[id];
         }
         let holds = self.holds.iter_mut().flat_map(|holds| [&mut holds.received, &mut holds.released]);
@@ -144,7 +152,7 @@ impl Endpoints<'_> {
         }
         let by = periods * period;
         self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
-        self.reducer_free.iter_mut().for_each(|at| *at += by);
+        self.adders.delay(by);
         self.agenda = self.agenda.drain().map(|Reverse((at, event))| Reverse((at + by, event))).collect();
         for queue in &mut self.queues {
             let later = |Reverse((phase, slot, id)): Reverse<(u32, u64, TransferId)>| {

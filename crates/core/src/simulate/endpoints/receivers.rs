@@ -8,8 +8,8 @@ impl Endpoints<'_> {
     /// A message was handed over.
     pub fn received(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         self.hold(transfer, now);
-        if self.stop_and_wait {
-            let queue = self.transfer_queue[transfer as usize];
+        let queue = self.transfer_queue[transfer as usize];
+        if self.flights[self.queues[queue as usize].flight as usize].stop_and_wait {
             self.queues[queue as usize].outstanding -= 1;
             self.advance(queue, now, carrier);
         }
@@ -18,17 +18,25 @@ impl Endpoints<'_> {
     /// A message may be added or stored: its reduction takes its turn.
     pub fn reduce(&mut self, transfer: TransferId, now: Ticks) {
         let job = &self.plan.jobs[transfer as usize];
-        let mut at = now;
-        if job.reduce > 0 {
-            let free = &mut self.reducer_free[job.to as usize];
-            *free = now.max(*free) + job.reduce;
-            at = *free;
-        }
+        let at = if job.reduce > 0 {
+            self.adders.add(job.to, transfer, self.ranking.of(job.flight), now, job.reduce)
+        } else {
+            now
+        };
         self.push(at, Event::Applied { transfer });
     }
 
+    /// A message was added, unless others that go first came between.
+    pub fn added(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+        let job = &self.plan.jobs[transfer as usize];
+        match self.adders.done(job.to, transfer, now) {
+            Some(later) => self.push(later, Event::Applied { transfer }),
+            None => self.apply(transfer, now, carrier),
+        }
+    }
+
     /// A message was added or stored.
-    pub fn apply(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+    fn apply(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
         let chunk = self.applied[transfer as usize];
         self.applied[transfer as usize] += 1;
@@ -36,8 +44,13 @@ impl Endpoints<'_> {
         self.deliveries.applied(self.plan, transfer, chunk, now);
         self.phase_left[job.phase as usize] -= 1;
         if self.phase_left[job.phase as usize] == 0 {
-            self.open_gate(now, carrier);
+            self.open_gate(job.flight, now, carrier);
         }
         self.wake(transfer, now, carrier);
+        let left = &mut self.flights[job.flight as usize].left;
+        *left -= 1;
+        if *left == 0 {
+            self.finished(job.flight, now);
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Senders: which message starts when.
 
-use super::{Carrier, Endpoints, Event, Interface};
+use super::{Carrier, Endpoints, Event, FlightState, Interface};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use crate::simulate::plan::FlightPlan;
 use crate::system::Assignment;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 
 /// Transfers of one sender (a node's link or a rank) still to be started, in schedule order.
@@ -20,41 +21,45 @@ pub struct Queue {
     pub interfaces: Range<u32>,
     /// The interface that took the last message.
     pub last: u32,
+    /// Whose transfers they are.
+    pub flight: u32,
 }
 
 impl Endpoints<'_> {
-    /// Makes a queue for every sender and gives it its transfers.
-    pub fn add_queues(&mut self) {
+    /// Makes a queue for every sender of a flight and gives it its transfers. Returns the queues.
+    pub fn add_queues(&mut self, flight: u32, by_link: bool) -> Range<u32> {
         let plan = self.plan;
-        let count = plan.system.interface.count.min(plan.schedule.endpoint.interfaces.unwrap_or(u32::MAX)).max(1);
-        if !self.by_link {
-            (0..plan.fabric.ranks() as u32).for_each(|rank| self.add_queue(rank, count));
+        let FlightPlan { flight: of, jobs, .. } = &plan.flights[flight as usize];
+        let start = self.queues.len() as u32;
+        let count = plan.system.interface.count.min(of.schedule.endpoint.interfaces.unwrap_or(u32::MAX)).max(1);
+        if !by_link {
+            (0..plan.fabric.ranks() as u32).for_each(|rank| self.add_queue(flight, rank, count));
         }
         // With an interface for every link, a sender is a first link, which ranks on one node share.
-        let mut of_link = vec![u32::MAX; plan.fabric.links.len()];
-        for (id, job) in plan.jobs.iter().enumerate() {
+        let mut of_link = HashMap::new();
+        for id in jobs.clone() {
+            let job = &plan.jobs[id as usize];
             let queue = match plan.route(job).first() {
-                _ if !self.by_link => job.from,
-                Some(&link) if of_link[link as usize] != u32::MAX => of_link[link as usize],
+                _ if !by_link => start + job.from,
+                Some(link) if of_link.contains_key(link) => of_link[link],
                 first => {
-                    self.add_queue(job.from, 1);
+                    self.add_queue(flight, job.from, 1);
                     let queue = self.queues.len() as u32 - 1;
-                    if let Some(&link) = first {
-                        of_link[link as usize] = queue;
-                    }
+                    first.map(|&link| of_link.insert(link, queue));
                     queue
                 }
             };
-            self.transfer_queue[id] = queue;
-            self.queues[queue as usize].heap.push(Reverse((job.phase, job.step, id as TransferId)));
+            self.transfer_queue[id as usize] = queue;
+            self.queues[queue as usize].heap.push(Reverse((job.phase, job.step, id)));
         }
+        start..self.queues.len() as u32
     }
 
-    fn add_queue(&mut self, rank: u32, interfaces: u32) {
+    fn add_queue(&mut self, flight: u32, rank: u32, interfaces: u32) {
         let queue = self.queues.len() as u32;
         let first = self.interfaces.len() as u32;
-        self.interfaces.extend((0..interfaces).map(|_| Interface { queue, busy_until: 0 }));
-        self.rank_queues[rank as usize].push(queue);
+        let node = self.plan.node_of(flight, rank);
+        self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: 0 }));
         self.queues.push(Queue {
             heap: BinaryHeap::new(),
             slot: vec![],
@@ -62,61 +67,76 @@ impl Endpoints<'_> {
             interfaces: first..first + interfaces,
             // So that the first has the first turn.
             last: first + interfaces - 1,
+            flight,
         });
     }
 
-    /// Moves the gate past every phase whose predecessors are complete, and wakes all senders.
-    pub fn open_gate(&mut self, now: Ticks, carrier: &mut impl Carrier) {
-        let phases = &self.plan.schedule.phases;
-        let mut gate = self.gate as usize;
-        let complete = |gate: usize, left: &[u64]| left[..gate].iter().all(|&l| l == 0);
-        while gate < phases.len() && (!phases[gate].barrier || complete(gate, &self.phase_left)) {
+    /// Moves the gate of a flight past every phase whose predecessors are complete, and wakes its senders.
+    pub fn open_gate(&mut self, flight: u32, now: Ticks, carrier: &mut impl Carrier) {
+        let plan = &self.plan.flights[flight as usize];
+        let state = &mut self.flights[flight as usize];
+        let before = |phase: u32| plan.phases.start as usize..phase as usize;
+        let complete = |phase: u32| self.phase_left[before(phase)].iter().all(|&left| left == 0);
+        let mut gate = state.gate;
+        while gate < plan.phases.end && (!plan.phase(gate).barrier || complete(gate)) {
             gate += 1;
         }
-        if gate as u32 != self.gate {
-            self.gate = gate as u32;
-            for queue in 0..self.queues.len() as u32 {
+        if gate != state.gate {
+            state.gate = gate;
+            self.epoch += 1;
+            for queue in state.queues.clone() {
                 self.advance(queue, now, carrier);
             }
         }
     }
 
-    /// Starts everything a sender may start now.
-    pub fn advance(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
-        if self.by_link { self.advance_link(queue, now, carrier) } else { self.advance_steps(queue, now, carrier) }
+    /// First phase of a queue's flight that is still behind a barrier.
+    fn gate(&self, queue: u32) -> u32 {
+        self.flights[self.queues[queue as usize].flight as usize].gate
     }
 
-    fn advance_link(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
+    /// Starts everything a sender may start now.
+    pub fn advance(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
+        let FlightState { by_link, stop_and_wait, strict, .. } =
+            self.flights[self.queues[queue as usize].flight as usize];
+        if by_link {
+            self.advance_link(queue, stop_and_wait, now, carrier)
+        } else {
+            self.advance_steps(queue, strict, now, carrier)
+        }
+    }
+
+    fn advance_link(&mut self, queue: u32, stop_and_wait: bool, now: Ticks, carrier: &mut impl Carrier) {
         loop {
             let state = &self.queues[queue as usize];
             let interface = state.interfaces.start;
-            if (self.stop_and_wait && state.outstanding > 0) || !carrier.has_room(interface) {
+            if (stop_and_wait && state.outstanding > 0) || !carrier.has_room(interface) {
                 return;
             }
             let Some(&Reverse((phase, _, id))) = state.heap.peek() else {
                 return;
             };
-            if phase >= self.gate || !self.data_ready(id) {
+            if phase >= self.gate(queue) || !self.data_ready(id) {
                 return;
             }
             self.pop(queue);
-            self.queues[queue as usize].outstanding += u32::from(self.stop_and_wait);
+            self.queues[queue as usize].outstanding += u32::from(stop_and_wait);
             self.start(id, interface, now, carrier);
         }
     }
 
-    fn advance_steps(&mut self, queue: u32, now: Ticks, carrier: &mut impl Carrier) {
+    fn advance_steps(&mut self, queue: u32, strict: bool, now: Ticks, carrier: &mut impl Carrier) {
         loop {
             let state = &self.queues[queue as usize];
             let interfaces = state.interfaces.clone();
             if state.slot.is_empty() {
-                if self.strict && !interfaces.clone().all(|i| self.is_free(i, now, carrier)) {
+                if strict && !interfaces.clone().all(|i| self.is_free(i, now, carrier)) {
                     return;
                 }
                 let Some(&Reverse((phase, slot, _))) = state.heap.peek() else {
                     return;
                 };
-                if phase >= self.gate {
+                if phase >= self.gate(queue) {
                     return;
                 }
                 while let Some(&Reverse((p, s, _))) = self.queues[queue as usize].heap.peek() {
@@ -163,7 +183,7 @@ impl Endpoints<'_> {
         let mut turn = match self.plan.system.interface.assignment {
             Assignment::LowestFree => 0..count,
             Assignment::RoundRobin => {
-                let next = self.queues[job.from as usize].last + 1 - first;
+                let next = self.queues[self.transfer_queue[id as usize] as usize].last + 1 - first;
                 next..next + count
             }
             Assignment::Receiver => job.to % count..job.to % count + 1,

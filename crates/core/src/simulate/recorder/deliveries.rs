@@ -25,14 +25,14 @@ pub struct Deliveries {
 impl Deliveries {
     /// Nothing delivered yet of `plan`.
     pub fn new(plan: &Plan) -> Self {
-        let lanes = &plan.schedule.lanes;
-        let all_chunks = lanes.iter().fold(0u64, |sum, l| sum.saturating_add(l.chunks)) <= MAX_CHUNK_ROWS;
+        let lanes = &plan.lane_chunks;
+        let all_chunks = lanes.iter().fold(0u64, |sum, &chunks| sum.saturating_add(chunks)) <= MAX_CHUNK_ROWS;
         let mut rows = 0;
         let lane_rows = lanes
             .iter()
-            .map(|lane| {
+            .map(|&chunks| {
                 let start = rows;
-                rows += if all_chunks { lane.chunks as usize } else { lane.chunks.min(2) as usize };
+                rows += if all_chunks { chunks as usize } else { chunks.min(2) as usize };
                 start
             })
             .collect();
@@ -57,7 +57,7 @@ impl Deliveries {
             let index = match (self.all_chunks, chunk) {
                 (true, _) => chunk as usize,
                 (false, 0) => 0,
-                (false, _) if chunk + 1 == plan.schedule.lanes[lane].chunks => 1,
+                (false, _) if chunk + 1 == plan.lane_chunks[lane] => 1,
                 _ => continue,
             };
             let entry = &mut self.complete[self.lane_rows[lane] + index];
@@ -101,11 +101,11 @@ impl Deliveries {
 
     /// The chunk table: lanes that were moved at all.
     pub fn chunk_rows(&self, plan: &Plan) -> Vec<ChunkRow> {
-        let mut moved = vec![false; plan.schedule.lanes.len()];
+        let mut moved = vec![false; plan.lane_chunks.len()];
         plan.jobs.iter().flat_map(|job| plan.lanes(job)).for_each(|lane| moved[lane] = true);
         let mut chunks = Vec::new();
         for (lane, &start) in self.lane_rows.iter().enumerate().filter(|(lane, _)| moved[*lane]) {
-            let count = plan.schedule.lanes[lane].chunks;
+            let count = plan.lane_chunks[lane];
             let rows = if self.all_chunks { count } else { count.min(2) };
             for row in 0..rows {
                 let chunk = if self.all_chunks || row == 0 { row } else { count - 1 };

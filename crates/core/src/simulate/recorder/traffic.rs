@@ -1,7 +1,8 @@
 //! When links were busy: totals, and utilization over time in windows that widen with the run.
 
 use crate::fabric::LinkId;
-use crate::simulate::clock::{Clock, Ticks};
+use crate::simulate::clock::Ticks;
+use crate::simulate::plan::Plan;
 
 /// Windows of the timeline; their length doubles when a run outgrows them.
 const WINDOWS: usize = 512;
@@ -28,12 +29,14 @@ struct Record {
 }
 
 impl Traffic {
-    /// Nothing transmitted yet; `links` are those of the channel of which each link is the first; windows are a power of two of picoseconds.
-    pub fn new(links: Vec<u64>, clock: Clock) -> Self {
+    /// Nothing transmitted yet; windows are a power of two of picoseconds.
+    pub fn new(plan: &Plan) -> Self {
+        let first = 0..plan.fabric.links.len() as LinkId;
+        let links: Vec<u64> = first.map(|first| plan.channels.links(first).len() as u64).collect();
         Traffic {
             busy: vec![0; links.len()],
             links,
-            window_shift: 10 + clock.bits(),
+            window_shift: 10 + plan.clock.bits(),
             windows: vec![0; WINDOWS],
             record: None,
         }

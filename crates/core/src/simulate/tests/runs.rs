@@ -100,6 +100,7 @@ fn runs_change_no_result_of_dbtree() {
 fn long_messages_on_shared_links_are_few_events() {
     let fabric = Fabric::parse("mesh:9x9").unwrap();
     let schedule = algorithm::build(&fabric, &tto(), Collective::new(Kind::AllReduce), 1 << 28, "dbtree").unwrap();
-    let (result, events) = result(&fabric, &schedule, &tto(), &Packet::default()).unwrap();
+    let (result, events) =
+        result(&fabric, &[Flight::new(&schedule)], &tto(), Fidelity::Packet, Shortcuts::default()).unwrap();
     assert!(events < result.packet_hops / 5, "{events} events for {} packet-hops", result.packet_hops);
 }

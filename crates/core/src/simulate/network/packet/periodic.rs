@@ -1,6 +1,6 @@
 //! What of the network's state decides the future.
 
-use super::Network;
+use super::Packet;
 use super::events::Event;
 use super::link::Request;
 use super::service::{Service, Source};
@@ -8,7 +8,7 @@ use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
 
-impl Recurrent for Network<'_> {
+impl Recurrent for Packet<'_> {
     fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         for link in &self.links {
             state.push(
@@ -38,7 +38,7 @@ impl Recurrent for Network<'_> {
     }
 
     fn traffic(&mut self) -> &mut Traffic {
-        self.traffic
+        &mut self.traffic
     }
 }
 

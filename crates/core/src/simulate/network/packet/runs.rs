@@ -6,7 +6,7 @@
 //! down the route. When something else comes between, a run is cut after the packets before it, and
 //! so are those that follow it.
 
-use super::Network;
+use super::Packet;
 use super::link::Request;
 use super::service::{Moment, Service, Source};
 use crate::fabric::LinkId;
@@ -37,7 +37,7 @@ const NEVER: Moment = (Ticks::MAX, LinkId::MAX);
 /// Most runs that feed one link, as many as nodes of meshes have neighbours: every event looks at all of them.
 const MAX_FEEDERS: usize = 4;
 
-impl Network<'_> {
+impl Packet<'_> {
     /// The place of the event being processed in the order of requests.
     pub fn moment(&self) -> Moment {
         (self.now, self.turn)
@@ -47,9 +47,12 @@ impl Network<'_> {
     /// the run can feed the next link.
     pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
         let feeds = |next: LinkId| {
-            self.plan.latency[link as usize] == 0 && self.links[next as usize].feeders.len() < MAX_FEEDERS
+            self.plan.latency[link as usize] == 0
+                && !self.ranking.is_shared(next)
+                && self.links[next as usize].feeders.len() < MAX_FEEDERS
         };
-        self.merge_runs && self.link_at(transfer, hop + 1).is_none_or(feeds)
+        // Where flights meet, every packet is told apart.
+        self.merge_runs && !self.ranking.is_shared(link) && self.link_at(transfer, hop + 1).is_none_or(feeds)
     }
 
     /// The run on a link, which feeds another.

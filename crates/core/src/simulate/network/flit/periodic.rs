@@ -1,11 +1,11 @@
 //! What of the interfaces' and the network's state decides the future.
 
-use super::Interfaces;
+use super::Flit;
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
 
-impl Recurrent for Interfaces<'_> {
+impl Recurrent for Flit<'_> {
     fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         let period = self.period();
         // Equal phases make a period whole cycles.
@@ -29,6 +29,6 @@ impl Recurrent for Interfaces<'_> {
     fn traffic(&mut self) -> &mut Traffic {
         self.network.flush();
         self.record();
-        self.traffic
+        &mut self.traffic
     }
 }

@@ -9,79 +9,31 @@
 mod link;
 mod periodic;
 
-use super::budget::Budget;
-use super::endpoints::{Carrier, Endpoints};
-use super::period::Periods;
-use super::plan::Plan;
-use super::recorder::{Recorder, Traffic};
-use super::{Engine, Progress};
+use super::Network;
 use crate::error::Result;
 use crate::schedule::{Issue, TransferId};
+use crate::simulate::Fidelity;
 use crate::simulate::clock::Ticks;
+use crate::simulate::endpoints::{Carrier, Endpoints};
+use crate::simulate::flight::Ranking;
+use crate::simulate::plan::Plan;
+use crate::simulate::recorder::Traffic;
 use link::{Link, Message};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Most events of one run: minutes.
-const MAX_EVENTS: u64 = 8_000_000_000;
-
 /// See the module.
-pub struct AlphaBeta {
-    /// Whether whole periods are skipped; never changes a result.
-    pub skip_periods: bool,
-}
-
-impl Default for AlphaBeta {
-    fn default() -> Self {
-        AlphaBeta { skip_periods: true }
-    }
-}
-
-impl Engine for AlphaBeta {
-    fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.hand_off, Issue::Links);
-        let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces());
-        let mut periods = self.skip_periods.then(Periods::new);
-        let (mut now, mut events, mut budget) = (0, 0u64, Budget::new(MAX_EVENTS, "events"));
-        endpoints.begin(&mut network);
-        network.tell(&mut endpoints);
-        loop {
-            let departure = network.departures.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at);
-            now = match departure.min(endpoints.next_at()) {
-                Ticks::MAX => break,
-                next => next,
-            };
-            if departure == now {
-                let interface = network.depart();
-                endpoints.departed(interface, now, &mut network);
-                network.tell(&mut endpoints);
-            } else {
-                endpoints.step(&mut network);
-                network.tell(&mut endpoints);
-                if let Some(periods) = &mut periods {
-                    periods.look(now, events, &mut endpoints, &mut network);
-                }
-            }
-            events += 1;
-            if events.is_multiple_of(1 << 13) {
-                budget.judge(events, endpoints.progress(), progress)?;
-            }
-        }
-        endpoints.finish(now)?;
-        Ok(events)
-    }
-}
-
-struct Network<'a> {
+pub struct AlphaBeta<'a> {
     plan: &'a Plan<'a>,
-    traffic: &'a mut Traffic,
+    traffic: Traffic,
     links: Vec<Link>,
     /// Chunks taken of every transfer.
     taken: Vec<u64>,
     /// Messages in every interface.
     queued: Vec<u32>,
-    /// When messages will have left their interfaces.
-    departures: BinaryHeap<Reverse<(Ticks, u32)>>,
+    ranking: Ranking,
+    /// Events to come.
+    agenda: BinaryHeap<Reverse<(Ticks, Event)>>,
     /// Messages on their way, between calls none.
     moving: Vec<Message>,
     /// Messages timed to the end of their first link, and to the end of their routes; the ranks not told yet.
@@ -89,7 +41,18 @@ struct Network<'a> {
     arrivals: Vec<(TransferId, Ticks)>,
 }
 
-impl Carrier for Network<'_> {
+/// What is to happen. Of simultaneous events departures come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A message has left its interface.
+    Departed { interface: u32 },
+    /// A link that several flights use is free.
+    Free { link: u32 },
+    /// A message has come to one.
+    Come { link: u32, message: Message },
+}
+
+impl Carrier for AlphaBeta<'_> {
     fn is_free(&self, interface: u32) -> bool {
         self.has_room(interface)
     }
@@ -109,36 +72,64 @@ impl Carrier for Network<'_> {
         self.carry(Message { turn, hop: 0, interface, head: now, tail: now });
         now
     }
+
+    fn launched(&mut self, flight: u32, rank: u64) {
+        self.ranking.launched(flight, rank);
+    }
 }
 
-impl<'a> Network<'a> {
-    fn new(plan: &'a Plan<'a>, traffic: &'a mut Traffic, interfaces: usize) -> Self {
-        Network {
+impl<'a> Network<'a> for AlphaBeta<'a> {
+    const FIDELITY: Fidelity = Fidelity::AlphaBeta;
+    const ISSUE: Option<Issue> = Some(Issue::Links);
+    const WORK: (&'static str, u64) = ("events", 8_000_000_000);
+
+    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
+        Ok(AlphaBeta {
             plan,
-            traffic,
+            traffic: Traffic::new(plan),
             links: Link::all(plan),
             taken: vec![0; plan.jobs.len()],
-            queued: vec![0; interfaces],
-            departures: BinaryHeap::new(),
+            queued: vec![0; endpoints.interfaces()],
+            ranking: endpoints.ranking().clone(),
+            agenda: BinaryHeap::new(),
             moving: vec![],
             sent: vec![],
             arrivals: vec![],
-        }
+        })
     }
 
-    /// Tells the ranks what was timed.
-    fn tell(&mut self, endpoints: &mut Endpoints) {
+    fn next_at(&self) -> Ticks {
+        self.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at)
+    }
+
+    fn step(&mut self, endpoints: &mut Endpoints) {
+        let Some(Reverse((now, event))) = self.agenda.pop() else { return };
+        match event {
+            Event::Departed { interface } => {
+                self.queued[interface as usize] -= 1;
+                endpoints.departed(interface, now, self);
+            }
+            Event::Free { link } => self.serve(link, now),
+            Event::Come { link, message } => {
+                let flight = self.plan.jobs[message.turn.2 as usize].flight;
+                self.links[link as usize].of(flight).waiting.push(Reverse(message));
+                self.serve(link, now);
+            }
+        }
+        self.after_ranks(endpoints);
+    }
+
+    fn after_ranks(&mut self, endpoints: &mut Endpoints) {
         self.sent.drain(..).for_each(|(transfer, at)| endpoints.sent(transfer, at));
         self.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
     }
 
-    /// The interface that a message leaves next.
-    fn depart(&mut self) -> u32 {
-        let Reverse((_, interface)) = self.departures.pop().expect("there is one");
-        self.queued[interface as usize] -= 1;
-        interface
+    fn into_traffic(self) -> Traffic {
+        self.traffic
     }
+}
 
+impl AlphaBeta<'_> {
     /// Times a message, and those that waited for it, as far as the order on their links allows.
     fn carry(&mut self, message: Message) {
         let plan = self.plan;
@@ -149,16 +140,38 @@ impl<'a> Network<'a> {
                 self.arrivals.push((id, message.tail));
                 continue;
             };
-            if !self.links[link as usize].turn_of(message.turn, plan) {
-                self.links[link as usize].wait(message);
+            if self.ranking.is_shared(link) {
+                // Which flight goes first is known when it comes.
+                self.agenda.push(Reverse((message.head, Event::Come { link, message })));
+                continue;
+            }
+            let flight = plan.jobs[id as usize].flight;
+            let turns = self.links[link as usize].of(flight);
+            if !turns.turn_of(message.turn, plan) {
+                turns.waiting.push(Reverse(message));
                 continue;
             }
             let mut served = Some(message);
             while let Some(message) = served {
                 let message = self.cross(link, message);
                 self.moving.push(message);
-                served = self.links[link as usize].take(plan);
+                served = self.links[link as usize].of(flight).take(plan);
             }
+        }
+    }
+
+    /// Serves the next message on a link that several flights use, if it is free.
+    fn serve(&mut self, link: u32, now: Ticks) {
+        if self.links[link as usize].free_at > now {
+            return;
+        }
+        let mut order: Vec<u32> = self.links[link as usize].flights.iter().map(|turns| turns.flight).collect();
+        order.sort_unstable_by_key(|&flight| self.ranking.of(flight));
+        let next = order.into_iter().find_map(|flight| self.links[link as usize].of(flight).take(self.plan));
+        if let Some(message) = next {
+            let message = self.cross(link, message);
+            self.agenda.push(Reverse((self.links[link as usize].free_at, Event::Free { link })));
+            self.carry(message);
         }
     }
 
@@ -175,7 +188,7 @@ impl<'a> Network<'a> {
         // The tail leaves after the head and, but for the first link, one flit after it came in.
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
         if message.hop == 0 {
-            self.departures.push(Reverse((end, message.interface)));
+            self.agenda.push(Reverse((end, Event::Departed { interface: message.interface })));
             self.sent.push((id, end));
         }
         // The next link starts when the first flit is there.

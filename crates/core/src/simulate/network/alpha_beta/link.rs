@@ -1,4 +1,5 @@
-//! A link that serves messages in schedule order, whenever they come.
+//! A link that serves the messages of a flight in schedule order, whenever they come; of several flights that one which
+//! goes first among those whose turn has come.
 
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
@@ -22,35 +23,59 @@ pub struct Message {
     pub tail: Ticks,
 }
 
+/// The messages of a flight that a link is to serve.
+pub struct Turns {
+    /// Which flight.
+    pub flight: u32,
+    /// Transfers whose first chunk is to be served, in order.
+    pub first: VecDeque<TransferId>,
+    /// Next chunks of the others, by stride: what is served in order comes back in order.
+    pub next: Vec<(u64, VecDeque<Turn>)>,
+    /// Messages that have come and wait for their turn.
+    pub waiting: BinaryHeap<Reverse<Message>>,
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Link {
     /// When what it has served is through.
     pub free_at: Ticks,
-    /// Transfers whose first chunk is to be served, in order.
-    pub first: VecDeque<TransferId>,
-    /// Next chunks of the others, by stride: what is served in order comes back in order.
-    pub next: Vec<(u64, VecDeque<Turn>)>,
-    /// Messages that wait for their turn.
-    pub waiting: BinaryHeap<Reverse<Message>>,
+    /// Of the flights that use it.
+    pub flights: Vec<Turns>,
 }
 
 impl Link {
     /// The links of a plan, each with its turns to come.
     pub fn all(plan: &Plan) -> Vec<Link> {
         let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| Link::default()).collect();
-        for id in plan.schedule.order() {
-            let route = plan.route(&plan.jobs[id as usize]);
-            route.iter().for_each(|&link| links[link as usize].first.push_back(id));
+        for flight in &plan.flights {
+            for id in flight.flight.schedule.order().into_iter().map(|id| flight.jobs.start + id) {
+                let route = plan.route(&plan.jobs[id as usize]);
+                for &link in route {
+                    let link = &mut links[link as usize];
+                    let flight = plan.jobs[id as usize].flight;
+                    if link.flights.last().is_none_or(|turns| turns.flight != flight) {
+                        let (first, next, waiting) = Default::default();
+                        link.flights.push(Turns { flight, first, next, waiting });
+                    }
+                    link.of(flight).first.push_back(id);
+                }
+            }
         }
         links
     }
 
-    /// A message has come; it waits for its turn.
-    pub fn wait(&mut self, message: Message) {
-        self.waiting.push(Reverse(message));
+    /// The turns of a flight that uses the link.
+    pub fn of(&mut self, flight: u32) -> &mut Turns {
+        let place = match self.flights.len() {
+            1 => 0,
+            _ => self.flights.partition_point(|turns| turns.flight < flight),
+        };
+        &mut self.flights[place]
     }
+}
 
+impl Turns {
     /// Takes a message that waits, if it is its turn.
     pub fn take(&mut self, plan: &Plan) -> Option<Message> {
         let &Reverse(message) = self.waiting.peek()?;

@@ -16,70 +16,21 @@ mod periodic;
 mod runs;
 mod service;
 
-use super::budget::Budget;
-use super::endpoints::{Carrier, Endpoints};
-use super::period::Periods;
-use super::plan::{Job, Plan};
-use super::recorder::{Recorder, Traffic};
-use super::{Engine, Progress};
+use super::Network;
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
+use crate::simulate::Fidelity;
 use crate::simulate::clock::Ticks;
+use crate::simulate::endpoints::{Carrier, Endpoints};
+use crate::simulate::flight::Ranking;
+use crate::simulate::plan::{Job, Plan};
+use crate::simulate::recorder::Traffic;
 use events::{Event, Events};
 use interface::{Interface, Message};
 use link::{Link, Request};
 use service::{Service, Source};
 use std::collections::VecDeque;
-
-/// See the module.
-pub struct Packet {
-    /// Whether runs of packets that nothing interrupts are one event; never changes a result.
-    pub merge_runs: bool,
-    /// Whether whole periods are skipped; never changes a result.
-    pub skip_periods: bool,
-}
-
-/// Most events of one run: minutes.
-const MAX_EVENTS: u64 = 8_000_000_000;
-
-impl Default for Packet {
-    fn default() -> Self {
-        Packet { merge_runs: true, skip_periods: true }
-    }
-}
-
-impl Engine for Packet {
-    fn run(&self, plan: &Plan, recorder: &mut Recorder, progress: &mut Progress) -> Result<u64> {
-        let mut endpoints = Endpoints::new(plan, &mut recorder.deliveries, plan.hand_off, plan.schedule.endpoint.issue);
-        let mut network = Network::new(plan, &mut recorder.traffic, endpoints.interfaces(), self.merge_runs);
-        let mut periods = self.skip_periods.then(Periods::new);
-        let (mut events, mut budget) = (0u64, Budget::new(MAX_EVENTS, "events"));
-        check(plan)?;
-        endpoints.begin(&mut network);
-        loop {
-            let (network_at, endpoints_at) = (network.events.next_at(), endpoints.next_at());
-            if network_at.min(endpoints_at) == Ticks::MAX {
-                break;
-            }
-            if network_at <= endpoints_at {
-                network.step(&mut endpoints);
-            } else {
-                (network.now, network.turn) = (endpoints_at, LAST);
-                endpoints.step(&mut network);
-                if let Some(periods) = &mut periods {
-                    periods.look(endpoints_at, events, &mut endpoints, &mut network);
-                }
-            }
-            events += 1;
-            if events.is_multiple_of(1 << 13) {
-                budget.judge(events, endpoints.progress(), progress)?;
-            }
-        }
-        endpoints.finish(network.now)?;
-        Ok(events)
-    }
-}
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
@@ -104,10 +55,13 @@ struct Flow {
 /// Turn of what is not the end of a service: after all links.
 const LAST: LinkId = LinkId::MAX;
 
-/// The network: links behind interfaces.
-struct Network<'a> {
+/// See the module: links behind interfaces.
+pub struct Packet<'a> {
     plan: &'a Plan<'a>,
-    traffic: &'a mut Traffic,
+    traffic: Traffic,
+    ranking: Ranking,
+    /// The flight of every interface.
+    flights: Vec<u32>,
     flows: Vec<Flow>,
     now: Ticks,
     /// The link whose service ends in the event being processed.
@@ -118,7 +72,7 @@ struct Network<'a> {
     merge_runs: bool,
 }
 
-impl Carrier for Network<'_> {
+impl Carrier for Packet<'_> {
     fn is_free(&self, interface: u32) -> bool {
         self.interfaces[interface as usize].backlog <= self.plan.system.interface.depth_packets
     }
@@ -167,33 +121,44 @@ impl Carrier for Network<'_> {
         // One packet an issue slot; the last is visible one slot later.
         now + (packets + 1) * plan.issue
     }
+
+    fn launched(&mut self, flight: u32, rank: u64) {
+        self.ranking.launched(flight, rank);
+    }
 }
 
-impl<'a> Network<'a> {
-    fn new(plan: &'a Plan<'a>, traffic: &'a mut Traffic, interfaces: usize, merge_runs: bool) -> Self {
+impl<'a> Network<'a> for Packet<'a> {
+    const FIDELITY: Fidelity = Fidelity::Packet;
+    const WORK: (&'static str, u64) = ("events", 8_000_000_000);
+
+    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge_runs: bool) -> Result<Self> {
+        check(plan)?;
         let links = plan.fabric.links.len();
         let flow =
             |job: &Job| Flow { first_hop: job.hops.start, hops: job.hops.len() as u32, flits: job.packets.flits };
-        Network {
+        Ok(Packet {
             plan,
-            traffic,
+            traffic: Traffic::new(plan),
+            ranking: endpoints.ranking().clone(),
+            flights: (0..endpoints.interfaces() as u32).map(|id| endpoints.flight_of(id)).collect(),
             flows: plan.jobs.iter().map(flow).collect(),
             now: 0,
             turn: 0,
             events: Events::new(links),
             links: (0..links).map(|_| Link::default()).collect(),
-            interfaces: (0..interfaces).map(|_| Interface::default()).collect(),
+            interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
             merge_runs,
-        }
+        })
     }
 
-    /// The link that is hop `hop` of a transfer, unless the route ends before.
-    fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
-        let flow = &self.flows[transfer as usize];
-        (hop < flow.hops).then(|| self.plan.hops[flow.first_hop + hop as usize])
+    fn next_at(&self) -> Ticks {
+        self.events.next_at()
     }
 
-    /// Processes the next event.
+    fn before_ranks(&mut self, now: Ticks) {
+        (self.now, self.turn) = (now, LAST);
+    }
+
     fn step(&mut self, endpoints: &mut Endpoints) {
         let Some((now, event)) = self.events.next() else { return };
         (self.now, self.turn) = (now, LAST);
@@ -207,6 +172,18 @@ impl<'a> Network<'a> {
             }
             Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
         }
+    }
+
+    fn into_traffic(self) -> Traffic {
+        self.traffic
+    }
+}
+
+impl Packet<'_> {
+    /// The link that is hop `hop` of a transfer, unless the route ends before.
+    fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
+        let flow = &self.flows[transfer as usize];
+        (hop < flow.hops).then(|| self.plan.hops[flow.first_hop + hop as usize])
     }
 
     /// Turns an interface with messages for several links into a mixed one.

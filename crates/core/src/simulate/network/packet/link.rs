@@ -3,7 +3,7 @@
 use super::events::Event;
 use super::runs::Feeder;
 use super::service::{Moment, Service, Source};
-use super::{Endpoints, Network};
+use super::{Endpoints, Packet};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
@@ -50,7 +50,7 @@ impl Link {
     }
 }
 
-impl Network<'_> {
+impl Packet<'_> {
     /// Queues a request at a link, cutting a run of packets short to let it in.
     pub fn request(&mut self, link: LinkId, request: Request) {
         let moment = self.moment();
@@ -58,15 +58,35 @@ impl Network<'_> {
             self.limit(link, moment);
             self.catch_up(link, moment);
         }
-        let state = &mut self.links[link as usize];
-        state.push(request);
-        if let Some(service) = &state.service {
+        match self.ranking.is_shared(link) {
+            true => self.queue_by_rank(link, request),
+            false => self.links[link as usize].push(request),
+        }
+        if let Some(service) = &self.links[link as usize].service {
             if !service.is_over(link, moment) {
                 return;
             }
             self.retire(link, moment);
         }
         self.serve(link);
+    }
+
+    /// Queues a request behind those of flights that go first, and of its own.
+    fn queue_by_rank(&mut self, link: LinkId, request: Request) {
+        let rank = |request: &Request| {
+            self.ranking.of(match *request {
+                Request::Interface(id) => self.flights[id as usize],
+                Request::Transit { transfer, .. } => self.plan.jobs[transfer as usize].flight,
+            })
+        };
+        let own = rank(&request);
+        let waiting = &self.links[link as usize].waiting;
+        let behind = waiting.iter().rev().take_while(|other| rank(other) > own).count();
+        let place = waiting.len() - behind;
+        match behind {
+            0 => self.links[link as usize].push(request),
+            _ => self.links[link as usize].waiting.insert(place, request),
+        }
     }
 
     /// Ends a run that was cut and is over.

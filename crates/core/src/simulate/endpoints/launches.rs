@@ -1,0 +1,144 @@
+//! When flights start and end.
+
+use super::{Carrier, Endpoints};
+use crate::schedule::{Issue, Pacing};
+use crate::simulate::clock::Ticks;
+use crate::simulate::flight::FlightSpan;
+use crate::simulate::plan::Plan;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// What the ranks know of a flight.
+pub struct FlightState {
+    /// Its queues.
+    pub queues: Range<u32>,
+    /// First phase still behind a barrier; the first of all before it is launched.
+    pub gate: u32,
+    /// Messages not yet applied.
+    pub left: u64,
+    /// Whether it has a queue for every first link, or for every rank.
+    pub by_link: bool,
+    /// Whether its ranks take a slot only when all before has been sent.
+    pub strict: bool,
+    /// Whether a queue waits until what it has sent is received.
+    pub stop_and_wait: bool,
+    /// Since it was launched.
+    pub span: Option<FlightSpan>,
+}
+
+impl FlightState {
+    /// Whether it was launched and is not over.
+    pub fn is_active(&self) -> bool {
+        self.span.is_some() && self.left > 0
+    }
+}
+
+/// Flights to be launched.
+pub struct Launches {
+    /// Their times, where they are known.
+    agenda: BinaryHeap<Reverse<(Ticks, u32)>>,
+    /// Flights that each flight waits for, and those that wait for it.
+    missing: Vec<usize>,
+    followers: Vec<Vec<u32>>,
+    /// How many there were.
+    count: u32,
+    /// Flights that have ended, to be asked for.
+    ended: Vec<u32>,
+}
+
+impl Launches {
+    /// Of a plan, in which no flight was launched.
+    pub fn new(plan: &Plan) -> Self {
+        let mut followers = vec![vec![]; plan.flights.len()];
+        let mut agenda = BinaryHeap::new();
+        for (index, of) in (0..).zip(&plan.flights) {
+            of.flight.after.iter().for_each(|&other| followers[other].push(index));
+            if of.flight.after.is_empty() && !of.flight.held {
+                agenda.push(Reverse((plan.clock.ticks(of.flight.start_ps), index)));
+            }
+        }
+        let missing = plan.flights.iter().map(|of| of.flight.after.len()).collect();
+        Launches { agenda, missing, followers, count: 0, ended: vec![] }
+    }
+}
+
+impl Endpoints<'_> {
+    /// Prepares a flight; `issue` is instead of its schedule's.
+    pub fn add_flight(&mut self, flight: u32, issue: Option<Issue>) {
+        let plan = &self.plan.flights[flight as usize];
+        let endpoint = &plan.flight.schedule.endpoint;
+        let used = issue.unwrap_or(endpoint.issue);
+        let by_link = used == Issue::Links;
+        let (gate, phases) = (plan.phases.start, plan.phases.start as usize..plan.phases.end as usize);
+        let state = FlightState {
+            queues: self.add_queues(flight, by_link),
+            gate,
+            left: self.plan.phase_messages[phases].iter().sum(),
+            by_link,
+            strict: used == Issue::StrictSteps,
+            stop_and_wait: endpoint.issue == Issue::Links && endpoint.pacing == Pacing::StopAndWait,
+            span: None,
+        };
+        self.flights.push(state);
+    }
+
+    /// When the next flight is to be launched; [`Ticks::MAX`] if none is known to be.
+    pub fn next_launch(&self) -> Ticks {
+        self.launches.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at)
+    }
+
+    /// Launches the next flight.
+    pub fn launch_next(&mut self, carrier: &mut impl Carrier) {
+        let Some(Reverse((now, flight))) = self.launches.agenda.pop() else { return };
+        self.launch(flight, now, carrier);
+    }
+
+    /// Launches a flight.
+    pub fn launch(&mut self, flight: u32, now: Ticks, carrier: &mut impl Carrier) {
+        let rank = self.order.rank(self.plan.flights[flight as usize].flight.priority, self.launches.count);
+        self.launches.count += 1;
+        self.epoch += 1;
+        self.ranking.launched(flight, rank);
+        carrier.launched(flight, rank);
+        let state = &mut self.flights[flight as usize];
+        state.span = Some(FlightSpan { start: now, finish: now });
+        if state.left == 0 {
+            self.finished(flight, now);
+        } else {
+            self.open_gate(flight, now, carrier);
+        }
+    }
+
+    /// The last message of a flight was applied: what is after it is launched, not before its own time.
+    pub fn finished(&mut self, flight: u32, now: Ticks) {
+        self.epoch += 1;
+        if let Some(span) = &mut self.flights[flight as usize].span {
+            span.finish = now;
+        }
+        self.launches.ended.push(flight);
+        for index in 0..self.launches.followers[flight as usize].len() {
+            let next = self.launches.followers[flight as usize][index];
+            self.launches.missing[next as usize] -= 1;
+            if self.launches.missing[next as usize] == 0 {
+                let start = self.plan.clock.ticks(self.plan.flights[next as usize].flight.start_ps);
+                self.launches.agenda.push(Reverse((now.max(start), next)));
+            }
+        }
+    }
+
+    /// A flight that has ended since this was asked last.
+    pub fn ended(&mut self) -> Option<u32> {
+        self.launches.ended.pop()
+    }
+
+    /// Start and end of a flight that is over.
+    pub fn span_of(&self, flight: u32) -> FlightSpan {
+        self.flights[flight as usize].span.unwrap_or_default()
+    }
+
+    /// Flights that are under way.
+    pub fn active(&self) -> impl Iterator<Item = usize> {
+        (0..self.flights.len()).filter(|&flight| self.flights[flight].is_active())
+    }
+}

@@ -1,0 +1,147 @@
+//! The machine: flights on one network, on one clock.
+//!
+//! One loop over the events of the network, of the ranks and of launches. Of simultaneous ones those of the network come
+//! first, then those of the ranks, then launches.
+
+use super::Progress;
+use super::budget::Budget;
+use super::clock::Ticks;
+use super::endpoints::Endpoints;
+use super::flight::{FlightRow, Order};
+use super::network::Network;
+use super::period::Periods;
+use super::plan::Plan;
+use super::result::{SimulationResult, collect};
+use crate::error::Result;
+
+/// What makes runs faster and never changes a result.
+#[derive(Debug, Clone, Copy)]
+pub struct Shortcuts {
+    /// Runs of packets that nothing interrupts are one event.
+    pub merge_runs: bool,
+    /// Whole periods are skipped.
+    pub skip_periods: bool,
+}
+
+impl Default for Shortcuts {
+    fn default() -> Self {
+        Shortcuts { merge_runs: true, skip_periods: true }
+    }
+}
+
+/// See the module.
+pub struct Machine<'a, N> {
+    plan: &'a Plan<'a>,
+    endpoints: Endpoints<'a>,
+    network: N,
+    periods: Option<Periods>,
+    budget: Budget,
+    now: Ticks,
+    /// Events of the network and the ranks.
+    events: u64,
+}
+
+/// Events between two looks at the clock of the one who waits.
+const EVENTS_A_LOOK: u64 = 1 << 13;
+
+impl<'a, N: Network<'a>> Machine<'a, N> {
+    /// The flights of a plan, none launched.
+    ///
+    /// # Errors
+    /// As [`Network::new`].
+    pub fn new(plan: &'a Plan<'a>, order: Order, shortcuts: Shortcuts) -> Result<Self> {
+        let endpoints = Endpoints::new(plan, order, N::hand_off(plan), N::ISSUE);
+        let network = N::new(plan, &endpoints, shortcuts.merge_runs)?;
+        let (unit, most) = N::WORK;
+        Ok(Machine {
+            plan,
+            endpoints,
+            network,
+            periods: shortcuts.skip_periods.then(Periods::new),
+            budget: Budget::new(most, unit),
+            now: 0,
+            events: 0,
+        })
+    }
+
+    /// When something happens next; [`Ticks::MAX`] if nothing does before a flight is launched.
+    pub fn next_at(&self) -> Ticks {
+        self.network.next_at().min(self.endpoints.next_at()).min(self.endpoints.next_launch())
+    }
+
+    /// Launches a flight that is held, not before what has happened.
+    pub fn launch(&mut self, flight: u32, now: Ticks) {
+        self.now = now;
+        self.network.before_ranks(now);
+        self.endpoints.launch(flight, now, &mut self.network);
+        self.network.after_ranks(&mut self.endpoints);
+    }
+
+    /// Lets what is next happen, and whole periods after it that end by `until`.
+    pub fn step(&mut self, until: Ticks) {
+        let (network_at, ranks_at) = (self.network.next_at(), self.endpoints.next_at());
+        let launch_at = self.endpoints.next_launch();
+        if launch_at < network_at.min(ranks_at) {
+            self.now = launch_at;
+            self.network.before_ranks(launch_at);
+            self.endpoints.launch_next(&mut self.network);
+            self.network.after_ranks(&mut self.endpoints);
+            return;
+        }
+        if network_at <= ranks_at {
+            self.now = network_at;
+            self.network.step(&mut self.endpoints);
+        } else {
+            self.now = ranks_at;
+            self.network.before_ranks(ranks_at);
+            self.endpoints.step(&mut self.network);
+            self.network.after_ranks(&mut self.endpoints);
+            if let Some(periods) = &mut self.periods {
+                let events = self.network.events(self.events);
+                periods.look(ranks_at, until.min(launch_at), events, &mut self.endpoints, &mut self.network);
+            }
+        }
+        self.events += 1;
+    }
+
+    /// A flight that has ended since this was asked last.
+    pub fn ended(&mut self) -> Option<u32> {
+        self.endpoints.ended()
+    }
+
+    /// Says how far all flights are, now and then.
+    ///
+    /// # Errors
+    /// As [`Budget::judge`].
+    pub fn watch(&mut self, progress: &mut Progress) -> Result<()> {
+        if !self.events.is_multiple_of(EVENTS_A_LOOK) {
+            return Ok(());
+        }
+        self.budget.judge(self.network.work(self.events), self.endpoints.progress(), progress)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// [`crate::error::Code::Stalled`] with the chain of waits; as [`Machine::watch`].
+    pub fn run(&mut self, progress: &mut Progress) -> Result<()> {
+        while self.next_at() < Ticks::MAX {
+            self.step(Ticks::MAX);
+            self.watch(progress)?;
+        }
+        self.network.finish(self.now)?;
+        self.endpoints.finish(self.now)
+    }
+
+    /// The result tables.
+    pub fn into_result(self) -> SimulationResult {
+        let span = |flight| {
+            let span = self.endpoints.span_of(flight);
+            FlightRow { start_ps: self.plan.clock.picos(span.start), finish_ps: self.plan.clock.picos(span.finish) }
+        };
+        let flights = (0..self.plan.flights.len() as u32).map(span).collect();
+        let events = self.network.events(self.events);
+        let traffic = self.network.into_traffic();
+        collect(self.plan, N::FIDELITY, &self.endpoints.deliveries, &traffic, flights, events)
+    }
+}

@@ -1,0 +1,199 @@
+//! Flit fidelity: the schedule's messages through the routers of [`crate::noc`].
+//!
+//! Every interface of a rank is a terminal of its node's router. Packets follow the routes of the
+//! schedule. What a rank hands to an interface at time `t` can leave it in the first cycle after `t`.
+
+mod periodic;
+mod routes;
+
+use super::Network;
+use crate::error::{Code, Error, Result};
+use crate::fabric::{LinkId, NodeId};
+use crate::noc::{self, Run};
+use crate::schedule::TransferId;
+use crate::simulate::Fidelity;
+use crate::simulate::clock::Ticks;
+use crate::simulate::endpoints::{Carrier, Endpoints};
+use crate::simulate::flight::Ranking;
+use crate::simulate::plan::Plan;
+use crate::simulate::recorder::Traffic;
+use crate::system::{RouterModel, Switching};
+use routes::SourceRoutes;
+use std::collections::HashMap;
+
+/// Refuses what the network could not carry.
+fn check(plan: &Plan) -> Result<()> {
+    let router = &plan.system.router;
+    let longest = plan.jobs.iter().map(|job| job.packets.flits).max().unwrap_or(0);
+    if longest > u32::MAX as u64 || (router.switching == Switching::CutThrough && longest > router.depth_flits as u64) {
+        let depth = router.depth_flits;
+        let what = format!("packets of {longest} flits do not fit into buffers of {depth}, as cut-through needs");
+        return Err(Error::new(Code::BadSize, what));
+    }
+    Ok(())
+}
+
+/// See the module: the network behind the interfaces of all ranks. Terminal `i` is interface `i`; those after the
+/// last interface only receive.
+pub struct Flit<'a> {
+    plan: &'a Plan<'a>,
+    traffic: Traffic,
+    network: noc::Network<SourceRoutes<'a>>,
+    ranking: Ranking,
+    /// Terminal at which each transfer arrives.
+    destination: Vec<u32>,
+    /// Packets that have left of the message that each transfer is sending, and that have arrived of the one that it is
+    /// receiving.
+    left: Vec<u64>,
+    arrived: Vec<u64>,
+}
+
+impl<'a> Network<'a> for Flit<'a> {
+    const FIDELITY: Fidelity = Fidelity::Flit;
+    const WORK: (&'static str, u64) = ("flit-hops", 4_000_000_000);
+
+    fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
+        check(plan)?;
+        let mut terminals: Vec<NodeId> = (0..endpoints.interfaces() as u32).map(|id| endpoints.node_of(id)).collect();
+        // An interface for every outgoing link comes with one for every incoming link; shared
+        // interfaces receive from the links in turn.
+        let mut of_link: HashMap<(u32, u32, Option<LinkId>), u32> = HashMap::new();
+        let mut received: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut destination = Vec::with_capacity(plan.jobs.len());
+        for job in &plan.jobs {
+            let terminal = *of_link.entry((job.flight, job.to, plan.route(job).last().copied())).or_insert_with(|| {
+                let turn = received.entry((job.flight, job.to)).or_default();
+                *turn += 1;
+                if let Some(shared) = endpoints.interfaces_of(job.flight, job.to) {
+                    return shared.start + (*turn - 1) % shared.len() as u32;
+                }
+                terminals.push(plan.node_of(job.flight, job.to));
+                terminals.len() as u32 - 1
+            });
+            destination.push(terminal);
+        }
+        let routes = SourceRoutes::new(plan);
+        let router = &plan.system.router;
+        // The network counts in ticks too.
+        let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
+        let longest = plan.jobs.iter().map(|job| job.packets.flits).max().unwrap_or(0) as u32;
+        let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, longest, routes)?;
+        Ok(Flit {
+            plan,
+            traffic: Traffic::new(plan),
+            network,
+            ranking: endpoints.ranking().clone(),
+            destination,
+            left: vec![0; plan.jobs.len()],
+            arrived: vec![0; plan.jobs.len()],
+        })
+    }
+
+    fn hand_off(plan: &Plan) -> Ticks {
+        plan.clock.ticks(plan.system.router.hand_off_ps)
+    }
+
+    fn next_at(&self) -> Ticks {
+        self.network.next_cycle().map_or(Ticks::MAX, |cycle| cycle * self.period())
+    }
+
+    fn step(&mut self, endpoints: &mut Endpoints) {
+        if let Some(cycle) = self.network.next_cycle() {
+            self.advance(cycle, endpoints);
+        }
+    }
+
+    fn work(&self, _events: u64) -> u64 {
+        self.network.flit_hops
+    }
+
+    fn events(&self, _events: u64) -> u64 {
+        self.network.event_count
+    }
+
+    fn finish(&mut self, now: Ticks) -> Result<()> {
+        if self.network.in_flight > 0 {
+            let cycle = self.network.deadlock(self.plan.fabric).unwrap_or("no cycle of buffers".into());
+            let channels = self.plan.system.router.virtual_channels;
+            let what = format!(
+                "deadlock in the network at {} ns: {cycle}; {channels} virtual channels are too few for these routes",
+                self.plan.clock.picos(now) / 1000
+            );
+            return Err(Error::new(Code::Stalled, what));
+        }
+        self.network.flush();
+        self.record();
+        Ok(())
+    }
+
+    fn into_traffic(self) -> Traffic {
+        self.traffic
+    }
+}
+
+impl Flit<'_> {
+    /// Time between cycles of the routers.
+    fn period(&self) -> Ticks {
+        self.network.clock_ps()
+    }
+
+    /// Processes a cycle of the network.
+    fn advance(&mut self, cycle: u64, endpoints: &mut Endpoints) {
+        let now = cycle * self.period();
+        self.network.advance(cycle);
+        self.record();
+        for packet in &self.network.delivered {
+            let arrived = &mut self.arrived[packet.tag as usize];
+            *arrived += 1;
+            if *arrived == self.plan.jobs[packet.tag as usize].packets.count {
+                *arrived = 0;
+                endpoints.arrived(packet.tag, now);
+            }
+        }
+        for i in 0..self.network.departed.len() {
+            let (terminal, transfer) = self.network.departed[i];
+            let left = &mut self.left[transfer as usize];
+            *left += 1;
+            if *left == self.plan.jobs[transfer as usize].packets.count {
+                *left = 0;
+                endpoints.sent(transfer, now);
+            }
+            endpoints.departed(terminal, now, self);
+        }
+    }
+
+    /// Records the transmissions that ended.
+    fn record(&mut self) {
+        for (link, start, end) in self.network.transmissions.drain(..) {
+            self.traffic.transmitted(link, start, end);
+        }
+    }
+}
+
+impl Carrier for Flit<'_> {
+    fn is_free(&self, interface: u32) -> bool {
+        self.network.backlog(interface) <= self.plan.system.interface.depth_packets
+    }
+
+    fn has_room(&self, interface: u32) -> bool {
+        self.network.queued_runs(interface) < 2
+    }
+
+    fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
+        let job = &self.plan.jobs[transfer as usize];
+        let cycle = now / self.period() + 1;
+        let mut packet =
+            noc::Packet::new(self.destination[transfer as usize], job.packets.flits as u32, transfer, 0, cycle);
+        packet.kind = job.flight;
+        self.network.offer(interface, Run { packet, count: job.packets.count }, cycle);
+        // One packet an issue slot; the last is visible one slot later.
+        now + (job.packets.count + 1) * self.plan.issue
+    }
+
+    fn launched(&mut self, flight: u32, rank: u64) {
+        if self.plan.flights.len() > 1 {
+            self.ranking.launched(flight, rank);
+            self.network.classes = self.ranking.classes();
+        }
+    }
+}
