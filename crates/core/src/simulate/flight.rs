@@ -80,7 +80,7 @@ impl Order {
 
 /// Which flights are to be told apart, and where: what the parts of a [`super::Machine`] ask for every message.
 #[derive(Debug, Clone)]
-pub(super) struct Ranking {
+pub(crate) struct Ranking {
     /// Rank of every flight that was launched.
     ranks: Vec<u64>,
     /// Links that several flights use, as first links of channels.
@@ -138,7 +138,7 @@ pub struct FlightRow {
 
 /// Start and end in ticks.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct FlightSpan {
+pub(crate) struct FlightSpan {
     pub start: Ticks,
     pub finish: Ticks,
 }

@@ -11,6 +11,7 @@ use super::flight::{FlightRow, Order};
 use super::network::Network;
 use super::period::Periods;
 use super::plan::Plan;
+use super::recorder::Deliveries;
 use super::result::{SimulationResult, collect};
 use crate::error::Result;
 
@@ -69,8 +70,9 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         self.network.next_at().min(self.endpoints.next_at()).min(self.endpoints.next_launch())
     }
 
-    /// Launches a flight that is held, not before what has happened.
+    /// Launches a flight that is held, at `now` or when the last event was.
     pub fn launch(&mut self, flight: u32, now: Ticks) {
+        let now = now.max(self.now);
         self.now = now;
         self.network.before_ranks(now);
         self.endpoints.launch(flight, now, &mut self.network);
@@ -104,6 +106,25 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         self.events += 1;
     }
 
+    /// Counts chunks that are complete ([`Machine::deliveries`]); no periods are skipped, since each may be waited for.
+    ///
+    /// # Errors
+    /// As [`Deliveries::count_chunks`].
+    pub fn count_chunks(&mut self) -> Result<()> {
+        self.periods = None;
+        self.endpoints.deliveries.count_chunks(self.plan)
+    }
+
+    /// What was received and added.
+    pub fn deliveries(&mut self) -> &mut Deliveries {
+        &mut self.endpoints.deliveries
+    }
+
+    /// The plan that it runs.
+    pub fn plan(&self) -> &'a Plan<'a> {
+        self.plan
+    }
+
     /// A flight that has ended since this was asked last.
     pub fn ended(&mut self) -> Option<u32> {
         self.endpoints.ended()
@@ -123,12 +144,20 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
     /// Runs to the end.
     ///
     /// # Errors
-    /// [`crate::error::Code::Stalled`] with the chain of waits; as [`Machine::watch`].
+    /// As [`Machine::finish`] and [`Machine::watch`].
     pub fn run(&mut self, progress: &mut Progress) -> Result<()> {
         while self.next_at() < Ticks::MAX {
             self.step(Ticks::MAX);
             self.watch(progress)?;
         }
+        self.finish()
+    }
+
+    /// Checks, when nothing is to happen, that every flight that was launched is over.
+    ///
+    /// # Errors
+    /// [`crate::error::Code::Stalled`] with the chain of waits, or the cycle of buffers.
+    pub fn finish(&mut self) -> Result<()> {
         self.network.finish(self.now)?;
         self.endpoints.finish(self.now)
     }

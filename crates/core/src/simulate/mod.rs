@@ -22,9 +22,10 @@ use crate::schedule::Schedule;
 use crate::system::System;
 use crate::units::clip;
 pub use crate::watch::Progress;
-use machine::{Machine, Shortcuts};
-use network::Network;
-use plan::Plan;
+pub(crate) use clock::Ticks;
+pub(crate) use machine::{Machine, Shortcuts};
+pub(crate) use network::{AlphaBeta, Flit, Network, Packet};
+pub(crate) use plan::Plan;
 use serde::{Deserialize, Serialize};
 
 /// How closely the network is modelled.
@@ -112,8 +113,8 @@ fn run(
         Ok(machine.into_result())
     }
     match fidelity {
-        Fidelity::AlphaBeta => on(Machine::<network::AlphaBeta>::new(plan, order, shortcuts)?, progress),
-        Fidelity::Packet => on(Machine::<network::Packet>::new(plan, order, shortcuts)?, progress),
-        Fidelity::Flit => on(Machine::<network::Flit>::new(plan, order, shortcuts)?, progress),
+        Fidelity::AlphaBeta => on(Machine::<AlphaBeta>::new(plan, order, shortcuts)?, progress),
+        Fidelity::Packet => on(Machine::<Packet>::new(plan, order, shortcuts)?, progress),
+        Fidelity::Flit => on(Machine::<Flit>::new(plan, order, shortcuts)?, progress),
     }
 }

@@ -61,11 +61,6 @@ impl FlightPlan<'_> {
         if self.grouped { self.flight.schedule.group[rank as usize] } else { rank }
     }
 
-    /// The ranks of the fabric that take part, in the order of the schedule.
-    pub fn ranks(&self) -> impl Iterator<Item = u32> + use<'_> {
-        (0..self.flight.schedule.ranks).map(|rank| self.rank(rank))
-    }
-
     /// One of its phases.
     pub fn phase(&self, phase: u32) -> &Phase {
         &self.flight.schedule.phases[(phase - self.phases.start) as usize]
@@ -279,11 +274,6 @@ impl<'a> Plan<'a> {
         let flight = if self.flights.len() > 1 { format!("flight {}, ", job.flight) } else { String::new() };
         let id = id - of.jobs.start;
         format!("{flight}transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
-    }
-
-    /// The flight that a transfer is of.
-    pub fn flight_of(&self, id: TransferId) -> &FlightPlan<'a> {
-        &self.flights[self.jobs[id as usize].flight as usize]
     }
 
     /// The node that a rank of the fabric is on in a flight, by the placement of its schedule.

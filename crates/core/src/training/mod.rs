@@ -7,6 +7,7 @@ mod gradient_queue;
 mod network;
 mod plan;
 mod rails;
+mod shared;
 mod timeline;
 
 pub use epoch::iterations;
@@ -14,4 +15,5 @@ pub use gradient_queue::GradientQueue;
 pub use network::{Event, Network, Serial};
 pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
 pub use rails::{Groups, Rails};
+pub use shared::run_shared;
 pub use timeline::{Iteration, Span, run};

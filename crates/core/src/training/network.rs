@@ -1,6 +1,7 @@
 //! What carries the exchanges of an iteration.
 
 use super::plan::Plan;
+use crate::error::Result;
 use crate::units::Picos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,8 +14,19 @@ pub trait Network {
     /// When something happens next if nothing else is submitted before.
     fn next(&self) -> Option<Picos>;
 
-    /// Lets that happen; returns what has come of it.
-    fn step(&mut self) -> Option<Event>;
+    /// Lets that happen; returns what has come of it. Nothing is submitted before `until`.
+    ///
+    /// # Errors
+    /// [`crate::error::Code::TooLarge`] or [`crate::error::Code::Interrupted`] for work that takes too long.
+    fn step(&mut self, until: Picos) -> Result<Option<Event>>;
+
+    /// Nothing is to happen any more.
+    ///
+    /// # Errors
+    /// [`crate::error::Code::Stalled`] if an exchange has not ended.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What happens on a network.
@@ -74,14 +86,15 @@ impl Network for Serial<'_> {
         self.next_part().or_else(|| self.flying.map(|(start, id, _)| start + self.times[id]))
     }
 
-    fn step(&mut self) -> Option<Event> {
-        if self.next_part().is_some() {
-            let (_, id, arrived) = self.flying.as_mut()?;
+    fn step(&mut self, _until: Picos) -> Result<Option<Event>> {
+        let part = self.next_part().is_some();
+        let Some((start, exchange, arrived)) = &mut self.flying else { return Ok(None) };
+        if part {
             *arrived += 1;
-            return Some(Event::Arrived(*id));
+            return Ok(Some(Event::Arrived(*exchange)));
         }
-        let (start, exchange, _) = self.flying?;
+        let (start, exchange) = (*start, *exchange);
         self.flying = self.waiting.pop().map(|Reverse((.., next))| (start + self.times[exchange], next, 0));
-        Some(Event::Finished { exchange, start })
+        Ok(Some(Event::Finished { exchange, start }))
     }
 }

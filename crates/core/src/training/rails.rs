@@ -162,9 +162,10 @@ impl Network for Rails {
         if self.happened.is_empty() { self.engine.next() } else { Some(self.now) }
     }
 
-    fn step(&mut self) -> Option<Event> {
+    fn step(&mut self, _until: Picos) -> Result<Option<Event>> {
         if self.happened.is_empty() {
-            self.now = self.engine.next()?;
+            let Some(now) = self.engine.next() else { return Ok(None) };
+            self.now = now;
             let (owners, flights, happened) = (&self.owners, &mut self.flights, &mut self.happened);
             self.engine.step(
                 |_, _| (),
@@ -183,7 +184,7 @@ impl Network for Rails {
                 },
             );
         }
-        self.happened.pop_front()
+        Ok(self.happened.pop_front())
     }
 }
 
@@ -211,7 +212,7 @@ mod tests {
         let groups = Groups::all(&topology);
         let mut network =
             Rails::new(&topology, &groups, &plan, 64, &Themis::default(), Queue::Smallest, false).unwrap();
-        let iteration = run(&plan, &mut network);
+        let iteration = run(&plan, &mut network).unwrap();
         (plan, iteration)
     }
 
@@ -243,7 +244,7 @@ mod tests {
             let plan = Iteration::iteration(&costs, policy, 0).unwrap();
             let (topology, queue) = (topology(), Queue::Fifo);
             let groups = Groups::all(&topology);
-            run(&plan, &mut Rails::new(&topology, &groups, &plan, 64, &Baseline, queue, false).unwrap())
+            run(&plan, &mut Rails::new(&topology, &groups, &plan, 64, &Baseline, queue, false).unwrap()).unwrap()
         };
         let (barrier, chained) = (run(Overlap::None), run(Overlap::Chained));
         assert_eq!(chained.communication_ps, barrier.communication_ps);

@@ -2,6 +2,7 @@
 
 use super::network::{Event, Network};
 use super::plan::{Plan, Work};
+use crate::error::Result;
 use crate::units::Picos;
 use crate::workload::Pass;
 use std::collections::VecDeque;
@@ -60,7 +61,10 @@ impl Iteration {
 /// Runs `plan` on `network`, whose exchanges have the plan's numbers. Computations run one at a time
 /// in their order, each after what it waits for; exchanges go to the network as they become ready,
 /// those of one moment in the plan's order. O(operations).
-pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
+///
+/// # Errors
+/// As [`Network::step`] and [`Network::finish`].
+pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
     let operations = &plan.operations;
     let mut spans = vec![Span::default(); operations.len()];
     let mut missing: Vec<usize> = operations.iter().map(|operation| operation.after.len()).collect();
@@ -109,7 +113,8 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
                 index
             }
             (_, Some(time)) => {
-                let Some(event) = network.step() else { continue };
+                let until = computing.map_or(Picos::MAX, |(end, _)| end);
+                let Some(event) = network.step(until)? else { continue };
                 now = time;
                 let (index, start) = match event {
                     Event::Finished { exchange, start } => (exchanges[exchange], start),
@@ -133,6 +138,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
             }
         }
     }
+    network.finish()?;
     // A chained iteration ends with the forward pass: what it exchanges last are no gradients.
     let is_forward =
         |index: usize| operations[index].pass == Pass::Forward && matches!(operations[index].work, Work::Exchange(_));
@@ -148,7 +154,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         operations.iter().filter(of).map(time).sum()
     };
     let length = |index: &usize| spans[*index].finish_ps - spans[*index].start_ps;
-    Iteration {
+    Ok(Iteration {
         time_ps: now + plan.aggregation,
         forward_ps: computed(&[Pass::Forward]),
         backward_ps: computed(&[Pass::InputGradient, Pass::WeightGradient]),
@@ -158,7 +164,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Iteration {
         turnaround_ps: turnaround_ps.unwrap_or(0),
         bubbles_ps,
         spans,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -184,7 +190,7 @@ mod tests {
     fn run_at_once(plan: &Plan, times: &[Picos]) -> Iteration {
         let queue = |&time: &Picos| Some(GradientQueue::new([(0, 0, time)].into_iter()).unwrap());
         let parts = plan.arrivals(&times.iter().map(queue).collect::<Vec<_>>()).unwrap();
-        run(plan, &mut Serial::new(plan, times, &parts))
+        run(plan, &mut Serial::new(plan, times, &parts)).unwrap()
     }
 
     fn timed(costs: &[Cost], policy: Policy, aggregation: Picos) -> (Plan, Iteration) {
@@ -223,7 +229,7 @@ mod tests {
         // Layer 0 has the first chunk, at 100; it and layer 1 compute until 130, the last chunk comes at 160.
         let queue = GradientQueue::new((0..4).map(|chunk| (0, chunk, 100 + 20 * chunk))).unwrap();
         let parts = plan.arrivals(&[Some(queue)]).unwrap();
-        let run = run(&plan, &mut Serial::new(&plan, &[160], &parts));
+        let run = run(&plan, &mut Serial::new(&plan, &[160], &parts)).unwrap();
         assert_eq!((run.turnaround_ps, run.bubbles_ps, run.exposed_data_ps()), (100, 30, 130));
         assert_eq!((run.time_ps, run.exposed_model_ps, run.communication_ps), (130 + 60 + 60 + 7, 0, 160));
         assert!(plan.arrivals(&[]).unwrap_err().message.contains("each chunk"));
@@ -368,7 +374,7 @@ mod tests {
                 let policy = Policy { overlap: Overlap::Chained, bucket: Bucket::Table, recompute: false, blocking: false };
                 let plan = Plan::iteration(&costs, policy, 0).unwrap();
                 let parts = plan.arrivals(&[Some(queue)]).unwrap();
-                run(&plan, &mut Serial::new(&plan, &[last], &parts))
+                run(&plan, &mut Serial::new(&plan, &[last], &parts)).unwrap()
             };
             let whole: u64 = costs.iter().map(Cost::gradient_bytes).sum();
             let (mut done, mut part) = (0, 0);

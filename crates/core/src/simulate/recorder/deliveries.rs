@@ -1,6 +1,7 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
-use crate::schedule::TransferId;
+use crate::error::{Code, Error, Result};
+use crate::schedule::{LaneId, TransferId};
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 use crate::simulate::result::ChunkRow;
@@ -18,8 +19,35 @@ pub struct Deliveries {
     lane_rows: Vec<usize>,
     complete: Vec<Ticks>,
     all_chunks: bool,
+    /// How far lanes are, where somebody waits for parts of a collective.
+    semaphores: Option<Semaphores>,
     /// Transfer, chunk and time of everything applied in a period that is being recorded.
     record: Option<Vec<(TransferId, u64, Ticks)>>,
+}
+
+/// Counts of chunks, by lane.
+struct Semaphores {
+    /// Messages not yet applied, by row of [`Deliveries::complete`].
+    missing: Vec<u32>,
+    /// Chunks complete in order, by lane.
+    reached: Vec<u64>,
+    /// Lanes whose count has grown.
+    raised: Vec<LaneId>,
+}
+
+impl Semaphores {
+    /// A message of one of the `chunks` of a lane, whose rows start at `first`, was applied.
+    fn applied(&mut self, lane: usize, first: usize, chunk: u64, chunks: u64) {
+        self.missing[first + chunk as usize] -= 1;
+        let reached = &mut self.reached[lane];
+        let before = *reached;
+        while *reached < chunks && self.missing[first + *reached as usize] == 0 {
+            *reached += 1;
+        }
+        if *reached > before {
+            self.raised.push(lane as LaneId);
+        }
+    }
 }
 
 impl Deliveries {
@@ -41,8 +69,42 @@ impl Deliveries {
             lane_rows,
             complete: vec![0; rows],
             all_chunks,
+            semaphores: None,
             record: None,
         }
+    }
+
+    /// Counts the chunks of every lane that are complete, in order ([`Deliveries::reached`]); not to be used with
+    /// [`Deliveries::repeat`].
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] for too many chunks.
+    pub fn count_chunks(&mut self, plan: &Plan) -> Result<()> {
+        if !self.all_chunks {
+            let what = "the exchanges have too many chunks to follow each; choose a larger chunk or piece";
+            return Err(Error::new(Code::TooLarge, what));
+        }
+        let mut missing = vec![0; self.complete.len()];
+        for job in &plan.jobs {
+            for lane in plan.lanes(job) {
+                missing[self.lane_rows[lane]..][..job.chunks as usize].iter_mut().for_each(|count| *count += 1);
+            }
+        }
+        // What no message brings is complete.
+        let moved = |(lane, &chunks): (usize, &u64)| if missing[self.lane_rows[lane]] == 0 { chunks } else { 0 };
+        let reached = plan.lane_chunks.iter().enumerate().map(moved).collect();
+        self.semaphores = Some(Semaphores { missing, reached, raised: vec![] });
+        Ok(())
+    }
+
+    /// Chunks of a lane that are complete, without a gap from the first on.
+    pub fn reached(&self, lane: LaneId) -> u64 {
+        self.semaphores.as_ref().map_or(0, |semaphores| semaphores.reached[lane as usize])
+    }
+
+    /// A lane of which chunks were completed since this was asked last.
+    pub fn raised(&mut self) -> Option<LaneId> {
+        self.semaphores.as_mut()?.raised.pop()
     }
 
     /// A message was received and added at `now`.
@@ -62,6 +124,9 @@ impl Deliveries {
             };
             let entry = &mut self.complete[self.lane_rows[lane] + index];
             *entry = now.max(*entry);
+            if let Some(semaphores) = &mut self.semaphores {
+                semaphores.applied(lane, self.lane_rows[lane], chunk, plan.lane_chunks[lane]);
+            }
         }
     }
 
