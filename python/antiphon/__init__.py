@@ -49,6 +49,7 @@ from antiphon._core import (
 )
 from antiphon.comparison import Comparison, Refusal, Run, compare, run
 from antiphon.errors import AntiphonError
+from antiphon.flights import Flight, FlightsRun, read_flights, simulate_flights
 from antiphon.results import (
     Algorithm,
     Bound,
@@ -74,6 +75,8 @@ __all__ = [
     "Bound",
     "Comparison",
     "Fabric",
+    "Flight",
+    "FlightsRun",
     "Iteration",
     "Latency",
     "NocResult",
@@ -118,10 +121,12 @@ __all__ = [
     "rails_queues",
     "rails_schedulers",
     "rails_topologies",
+    "read_flights",
     "router_parameters",
     "run",
     "shard",
     "simulate",
+    "simulate_flights",
     "systems",
     "traffic_patterns",
     "train",

@@ -57,6 +57,7 @@ __all__ = [
     "router_parameters",
     "shard",
     "simulate",
+    "simulate_flights",
     "systems",
     "traffic_patterns",
     "verify",
@@ -325,6 +326,9 @@ class Schedule:
     def to_json(self) -> str:
         """The schedule as JSON."""
     @property
+    def group(self) -> list[int] | None:
+        """For a group of a fabric's ranks, their numbers there; None if it is for all."""
+    @property
     def lanes(self) -> dict[str, Any]:
         """A row for every lane: ``offset``, ``bytes``, ``chunks``, ``chunk_bytes``, ``stride``, ``source``, ``owner``.
 
@@ -562,6 +566,20 @@ def simulate(
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
 
+def simulate_flights(
+    fabric: Fabric,
+    flights: Sequence[tuple[Schedule, float, Sequence[int], int]],
+    system: _System = "generic",
+    fidelity: str = "packet",
+    order: str = "fifo",
+    progress: Callable[[float], object] | None = None,
+) -> SimulationResult:
+    """Proves schedules, then times them in flight together; ``antiphon.simulate_flights`` takes objects.
+
+    Args:
+        flights: schedule, start in ns, numbers of the flights before it, priority.
+    """
+
 def noc(
     fabric: Fabric,
     traffic: str = "uniform",
@@ -706,6 +724,21 @@ class TrainingPlan:
         Raises:
             AntiphonError: ``bad-size``, ``not-applicable`` if a needed table is missing, ``too-large`` if
                 it does not have every chunk.
+        """
+    def run_shared(
+        self,
+        fabric: Fabric,
+        schedules: Sequence[Schedule],
+        system: System,
+        fidelity: str = "packet",
+        progress: Callable[[float], object] | None = None,
+    ) -> Iteration:
+        """The iteration in which exchange ``i`` is done by ``schedules[i]``, in flight with all others that are ready.
+
+        Schedules are proven first. Gradients with priorities go first on links.
+
+        Raises:
+            AntiphonError: as ``simulate``; ``too-large`` where parts are waited for and chunks are too many.
         """
     def run_on_rails(
         self,

@@ -13,6 +13,8 @@ from typing import TextIO
 from antiphon._core import format_bytes
 from antiphon.errors import AntiphonError
 
+LARGEST_SCHEDULE = 1 << 30
+"""Schedule files are read whole; larger ones are refused."""
 _unfinished: set[Path] = set()
 """Temporary files that are being written."""
 

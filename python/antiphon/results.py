@@ -151,10 +151,10 @@ class Stats(ByValue):
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult(ByValue):
-    """The outcome of one simulated collective; times in nanoseconds.
+    """The outcome of one simulated collective, or of several in flight; times in nanoseconds.
 
     Attributes:
-        fidelity: ``alpha-beta`` or ``packet``.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         proof: the proof made before the schedule was timed.
         time_ns: from the start to the last rank's finish.
         first_chunk_ns: completion of the first complete chunk.
@@ -167,7 +167,8 @@ class SimulationResult(ByValue):
             ``utilization`` (0 to 1), ``bytes`` (without headers), ``packets``.
         ranks: row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``,
             ``reduce_ns`` (time spent adding).
-        chunks: ``lane``, ``chunk``, ``complete_ns``.
+        chunks: ``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.
+        flights: row ``i`` is flight ``i``, a collective by itself the only one: ``start_ns``, ``finish_ns``.
         timeline: mean utilization of all links in equal windows: ``start_ns``, ``utilization``.
     """
 
@@ -183,6 +184,7 @@ class SimulationResult(ByValue):
     links: Table
     ranks: Table
     chunks: Table
+    flights: Table
     timeline: Table
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from antiphon._core import (
@@ -33,6 +34,8 @@ BUCKETS = ("layerwise", "both")
 """Overlap policies that reduce gradients in buckets."""
 CHAINED = ("ccube", "both")
 """Overlap policies with which the next forward pass runs behind the exchange of gradients."""
+IN_FLIGHT = ("serial", "shared")
+"""Whether exchanges on a fabric run one after the other, or share its links."""
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
 
@@ -51,6 +54,7 @@ class Training(ByValue):
         overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
         bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
         blocking: whether weight gradients wait for the exchange of the layer's input gradient.
+        in_flight: ``serial``: exchanges run one after the other; ``shared``: they share the links.
         batch: samples on each rank that trains, in one iteration.
         dataset: samples of an epoch.
         ranks: ranks of the fabric.
@@ -73,6 +77,7 @@ class Training(ByValue):
     overlap: str
     bucket: str
     blocking: bool
+    in_flight: str
     batch: int
     dataset: int
     ranks: int
@@ -164,6 +169,7 @@ class Training(ByValue):
             "overlap": self.overlap,
             "bucket": self.bucket,
             "blocking": self.blocking,
+            "in_flight": self.in_flight,
             "batch": self.batch,
             "global_batch": self.global_batch,
             "dataset": self.dataset,
@@ -247,6 +253,7 @@ def train(
     model_parallel: int = 1,
     recompute: bool = False,
     blocking: bool = False,
+    in_flight: str | None = None,
     exchange: str | None = None,
     fidelity: str = "packet",
     chunks: int | None = None,
@@ -281,6 +288,8 @@ def train(
         recompute: the backward pass computes each layer's forward pass again.
         blocking: a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim;
             otherwise only the layer before does.
+        in_flight: on a fabric ``serial`` (default): one exchange after the other as they become ready; ``shared``: all
+            that are ready share the links, on which the one that was ready first goes first. Rails are always shared.
         exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
             default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
@@ -302,8 +311,14 @@ def train(
         raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
     if global_batch is not None and global_batch < 1:
         raise AntiphonError(f"global_batch is {global_batch}; it must be at least 1", "bad-size")
+    if in_flight not in (None, *IN_FLIGHT):
+        raise AntiphonError(f"no in_flight '{in_flight[:40]}'; known: {', '.join(IN_FLIGHT)}", "unknown-name")
     network: _Network
     if isinstance(fabric, str) and fabric.startswith(RAILS):
+        if in_flight == "serial":
+            message = f"{fabric}: exchanges on rails share the dimensions; in_flight serial is for fabrics"
+            raise AntiphonError(message, "not-applicable")
+        in_flight = "shared"
         if fidelity not in ("packet", "stage"):
             raise AntiphonError(
                 f"{fabric} is timed stage by stage; fidelity '{fidelity}' is for fabrics", "not-applicable"
@@ -322,12 +337,16 @@ def train(
             raise AntiphonError(message, "not-applicable")
         if exchange is not None and exchange.partition(":")[0] not in known_names():
             build(fabric, exchange, "all-to-all", 1, system)  # raises, naming the nearest
-        timer = (
-            collectives
-            if collectives is not None
-            else simulator(system, fidelity, progress, keep_chunks=overlap in CHAINED)
-        )
-        network = _Fabric(fabric, algorithm, exchange or "direct", timer, fidelity, system)
+        in_flight = in_flight or "serial"
+        if in_flight == "shared":
+            if collectives is not None:
+                message = "times of collectives by themselves say nothing about those in flight together"
+                raise AntiphonError(f"{message}; use in_flight serial", "bad-spec")
+            network = _SharedFabric(fabric, algorithm, exchange or "direct", fidelity, system, progress)
+        else:
+            if collectives is None:
+                collectives = simulator(system, fidelity, progress, keep_chunks=overlap in CHAINED)
+            network = _Fabric(fabric, algorithm, exchange or "direct", collectives, fidelity, system)
     if global_batch is not None:
         replicas = network.replicas()
         if global_batch % replicas:
@@ -357,6 +376,7 @@ def train(
         overlap=overlap,
         bucket=bucket,
         blocking=blocking,
+        in_flight=in_flight,
         batch=batch,
         dataset=dataset,
         ranks=network.ranks,
@@ -401,18 +421,52 @@ class _Fabric:
         return self.ranks - len(build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded)
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
-        kinds = _collectives_of(self._algorithm)
-        exchanges = [
-            (self._algorithm if kind in kinds else self._exchange, kind, size) for kind, size in plan.exchanges
-        ]
-        distinct = list(dict.fromkeys(exchanges))
-        if len(distinct) > MOST_TIMED:
-            message = f"{model}: {len(distinct):,} collectives of different sizes; larger buckets need fewer"
-            raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
-        timed = {key: self._timer(self._fabric, *key) for key in distinct}
+        exchanges = _exchanges(plan, model, self._algorithm, self._exchange)
+        timed = {key: self._timer(self._fabric, *key) for key in dict.fromkeys(exchanges)}
         self.excluded_ranks = sorted({rank for each in timed.values() for rank in each.excluded_ranks})
         chunks = [timed[key].chunks if parts else None for key, parts in zip(exchanges, plan.parts, strict=True)]
         return plan.run([timed[key].time_ns for key in exchanges], chunks)
+
+
+class _SharedFabric:
+    """A fabric whose links the exchanges in flight share."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        algorithm: str,
+        exchange: str,
+        fidelity: str,
+        system: System,
+        progress: Progress | None,
+    ) -> None:
+        self.name, self.fidelity, self.ranks = fabric.name, fidelity, fabric.ranks
+        self.excluded_ranks: list[int] = []
+        self._fabric, self._algorithm, self._exchange = fabric, algorithm, exchange
+        self._system, self._progress = system, progress
+
+    def replicas(self) -> int:
+        return self.ranks - len(build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded)
+
+    def run(self, plan: TrainingPlan, model: str) -> Iteration:
+        exchanges = _exchanges(plan, model, self._algorithm, self._exchange)
+        schedules = {key: build(self._fabric, *key, self._system) for key in dict.fromkeys(exchanges)}
+        self.excluded_ranks = sorted({rank for each in schedules.values() for rank in each.excluded})
+        progress = self._progress
+        heartbeat = None if progress is None else partial(progress, f"{model} on {self.name}")
+        each = [schedules[key] for key in exchanges]
+        return plan.run_shared(self._fabric, each, self._system, self.fidelity, heartbeat)
+
+
+def _exchanges(plan: TrainingPlan, model: str, algorithm: str, exchange: str) -> list[tuple[str, str, int]]:
+    """Algorithm, collective and bytes of all exchanges."""
+    kinds = _collectives_of(algorithm)
+    exchanges = [(algorithm if kind in kinds else exchange, kind, size) for kind, size in plan.exchanges]
+    distinct = len(set(exchanges))
+    if distinct > MOST_TIMED:
+        message = f"{model}: {distinct:,} collectives of different sizes; larger buckets need fewer"
+        raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
+    return exchanges
 
 
 class _Rails:

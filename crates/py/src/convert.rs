@@ -96,6 +96,9 @@ pub fn nanos(picos: Picos) -> f64 {
     picos as f64 / units::PICOS_PER_NANO as f64
 }
 
+/// Longest time that is taken from Python, in nanoseconds: 11 days.
+pub const MAX_NANOS: f64 = 1e15;
+
 /// Nanoseconds as picoseconds, to the nearest.
 pub fn picos(nanos: f64) -> Picos {
     (nanos * units::PICOS_PER_NANO as f64).round() as Picos

@@ -1,6 +1,6 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{Size, Table, fields, nanos, raise, record, run};
+use crate::convert::{MAX_NANOS, Size, Table, fields, nanos, picos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::heartbeat::{run_watched, run_with_progress};
 use crate::parameter::listed;
@@ -9,7 +9,7 @@ use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::options::Opt;
-use antiphon_core::simulate::{Fidelity, SimulationResult};
+use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult};
 use antiphon_core::verify::Proof;
 use antiphon_core::watch::Watch;
 use antiphon_core::{algorithm, bound, fabric, simulate as simulation, system, units, verify as verification};
@@ -179,6 +179,79 @@ pub fn simulate<'py>(
     result_record(py, fabric, &proof, &result)
 }
 
+/// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
+type FlightTuple = (Py<Schedule>, f64, Vec<usize>, u32);
+
+/// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`.
+/// `flights` has tuples (schedule, start_ns, after, priority), where `after` has numbers of flights that are to be over
+/// before; schedules may be for groups of the fabric's ranks. `order` says which of them goes first on a link: `fifo`,
+/// `lifo` or `priority` (lower numbers first).
+///
+/// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
+#[pyfunction]
+#[pyo3(signature = (fabric, flights, system = generic(), fidelity = "packet", order = "fifo", progress = None),
+       text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None)")]
+pub fn simulate_flights<'py>(
+    py: Python<'py>,
+    fabric: &Fabric,
+    flights: Vec<FlightTuple>,
+    system: SystemLike,
+    fidelity: &str,
+    order: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (fabric, system) = (&fabric.0, system.get()?);
+    let (fidelity, order) = (Fidelity::parse(fidelity).map_err(raise)?, Order::parse(order).map_err(raise)?);
+    if flights.is_empty() {
+        return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
+    }
+    let flights = flights
+        .iter()
+        .enumerate()
+        .map(|(index, (schedule, start_ns, after, priority))| {
+            if !(0.0..=MAX_NANOS).contains(start_ns) {
+                let text = format!("flight {index}: start_ns is {start_ns}; expected 0 to {MAX_NANOS:e}");
+                return Err(raise(Error::new(Code::BadSize, text)));
+            }
+            let start_ps = picos(*start_ns);
+            Ok(Flight { start_ps, after: after.clone(), priority: *priority, ..Flight::new(&schedule.get().0) })
+        })
+        .collect::<PyResult<Vec<Flight>>>()?;
+    let (proof, result) = run_with_progress(py, progress, |heartbeat| {
+        let proof = {
+            let heartbeat = RefCell::new(&mut *heartbeat);
+            let proving = |_| (heartbeat.borrow_mut())(0.0);
+            prove_flights(fabric, &flights, Watch::new(&proving))?
+        };
+        simulation::simulate_flights(fabric, &flights, order, &system, fidelity, heartbeat)
+            .map(|result| (proof, result))
+    })?;
+    result_record(py, fabric, &proof, &result)
+}
+
+/// One proof of all flights, each in its group of ranks; equal schedules are proven once.
+fn prove_flights(fabric: &fabric::Fabric, flights: &[Flight], watch: Watch) -> Result<Proof, Error> {
+    let mut all: Option<Proof> = None;
+    let mut proven: Vec<&antiphon_core::schedule::Schedule> = vec![];
+    for (index, Flight { schedule, .. }) in flights.iter().enumerate() {
+        if proven.iter().any(|&other| std::ptr::eq(other, *schedule)) {
+            continue;
+        }
+        proven.push(schedule);
+        let of_group = fabric.members().unwrap_or_default() != schedule.group;
+        let prove = || {
+            let view = if of_group { Some(fabric.group(&schedule.group)?) } else { None };
+            verification::verify_watched(view.as_ref().map_or(fabric, |view| &view.fabric), schedule, watch)
+        };
+        let proof = prove().map_err(|error| error.at(format_args!("flight {index}")))?;
+        all = Some(match all {
+            None => proof,
+            Some(all) => all.and(proof),
+        });
+    }
+    Ok(all.expect("at least one flight"))
+}
+
 fn result_record<'py>(
     py: Python<'py>,
     fabric: &fabric::Fabric,
@@ -205,6 +278,9 @@ fn result_record<'py>(
         .column("lane", result.chunks.iter().map(|row| i64::from(row.lane)))?
         .column("chunk", result.chunks.iter().map(|row| row.chunk))?
         .column("complete_ns", result.chunks.iter().map(|row| nanos(row.complete_ps)))?;
+    let flights = Table::new(py)
+        .column("start_ns", result.flights.iter().map(|row| nanos(row.start_ps)))?
+        .column("finish_ns", result.flights.iter().map(|row| nanos(row.finish_ps)))?;
     let windows = 0..timeline.utilization.len() as u64;
     let utilization = Table::new(py)
         .column("start_ns", windows.map(|window| nanos(window * timeline.window_ps)))?
@@ -224,6 +300,7 @@ fn result_record<'py>(
             links: links.0,
             ranks: ranks.0,
             chunks: chunks.0,
+            flights: flights.0,
             timeline: utilization.0,
         }),
     )

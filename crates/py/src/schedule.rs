@@ -265,6 +265,12 @@ impl Schedule {
         self.0.ranks
     }
 
+    /// For a group of a fabric's ranks, their numbers there; None if it is for all.
+    #[getter]
+    fn group(&self) -> Option<Vec<u32>> {
+        (!self.0.group.is_empty()).then(|| self.0.group.clone())
+    }
+
     /// Ranks that contribute nothing and need no result; they may forward and add.
     #[getter]
     fn excluded(&self) -> Vec<u32> {

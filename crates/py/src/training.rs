@@ -1,12 +1,16 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, Table, fields, nanos, picos, raise, record, run};
+use crate::convert::{Int, MAX_NANOS, Table, fields, nanos, picos, raise, record, run};
+use crate::fabric::Fabric;
+use crate::heartbeat::run_with_progress;
 use crate::parameter::listed;
-use antiphon_core::compute;
+use crate::schedule::Schedule;
+use crate::system::System;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::scheduler::{Search, Themis};
 use antiphon_core::rails::{self, Queue, Topology};
+use antiphon_core::simulate::Fidelity;
 use antiphon_core::system::Processor;
 use antiphon_core::training::{
     self, Bucket, Cost, GradientQueue, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
@@ -14,6 +18,7 @@ use antiphon_core::training::{
 };
 use antiphon_core::units::Picos;
 use antiphon_core::workload::{self, Pass};
+use antiphon_core::{compute, schedule, verify};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -207,6 +212,40 @@ impl TrainingPlan {
         self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
     }
 
+    /// An `Iteration` in which exchange `i` is done by `schedules[i]`, which share the links of `fabric` with all others
+    /// that are ready: `Schedule` objects, which are proven. `progress` is called with the share done, 0 to 1.
+    ///
+    /// Raises AntiphonError: as `simulate`; `too-large` where parts are waited for and chunks are too many.
+    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", progress = None),
+           text_signature = "($self, fabric, schedules, system, fidelity='packet', progress=None)")]
+    fn run_shared<'py>(
+        &self,
+        py: Python<'py>,
+        fabric: &Fabric,
+        schedules: Vec<Py<Schedule>>,
+        system: Py<System>,
+        fidelity: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let count = self.plan.exchanges.len();
+        if schedules.len() != count {
+            let text = format!("schedules has {}; the iteration has {count} exchanges", schedules.len());
+            return Err(raise(Error::new(Code::BadSpec, text)));
+        }
+        let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
+        let (fabric, system) = (&fabric.0, &system.get().0);
+        let each: Vec<Vec<&schedule::Schedule>> = schedules.iter().map(|schedule| vec![&schedule.get().0]).collect();
+        let iteration = run_with_progress(py, progress, |heartbeat| {
+            for (at, of) in each.iter().enumerate() {
+                if !each[..at].iter().any(|other| std::ptr::eq(other[0], of[0])) {
+                    verify::verify(fabric, of[0])?;
+                }
+            }
+            training::run_shared(&self.plan, &each, fabric, system, fidelity, heartbeat)
+        })?;
+        self.table(py, &iteration)
+    }
+
     /// An `Iteration` on a multi-dimensional network, where exchanges under way share the dimensions; arguments as in
     /// `rails`. Gradients are exchanged among ranks with the same part of the model.
     ///
@@ -241,7 +280,12 @@ impl TrainingPlan {
         py: Python<'py>,
         network: impl FnOnce(&Plan) -> Result<N, Error> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let iteration = run(py, || Ok(training::run(&self.plan, &mut network(&self.plan)?)))?;
+        let iteration = run(py, || training::run(&self.plan, &mut network(&self.plan)?))?;
+        self.table(py, &iteration)
+    }
+
+    /// An `Iteration`.
+    fn table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Bound<'py, PyAny>> {
         let exchanges = || {
             let spans = self.plan.operations.iter().zip(&iteration.spans);
             spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)))
@@ -324,5 +368,3 @@ impl ChunkTable<'_> {
 
 /// Stages that a search times for one exchange: less than by itself, since there are many.
 const STAGES: u64 = 200_000;
-/// Longest time of one exchange: about 11 days.
-const MAX_NANOS: f64 = 1e15;

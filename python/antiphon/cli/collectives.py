@@ -17,7 +17,7 @@ from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
-from antiphon.files import read_text, written_whole
+from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
 from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.terminal import (
     open_console,
@@ -27,9 +27,6 @@ from antiphon.terminal import (
     right_aligned,
 )
 from antiphon.text import format_time
-
-LARGEST_SCHEDULE = 1 << 30
-"""Schedule files are read whole; larger ones are refused."""
 
 
 @main.command()

@@ -25,7 +25,7 @@ from antiphon.terminal import (
     print_training,
     progress_bar,
 )
-from antiphon.training import IMAGENET, RAILS, Training, split_fabrics
+from antiphon.training import IMAGENET, IN_FLIGHT, RAILS, Training, split_fabrics
 
 
 def _models() -> list[str]:
@@ -66,6 +66,11 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @click.option("--model-parallel", type=COUNT, default=1, show_default=True, help="Ranks of a layer (rails).")
 @click.option("--recompute", is_flag=True, help="Forward passes are computed again in the backward pass.")
 @click.option("--blocking", is_flag=True, help="Weight gradients wait for the exchange of the layer's input gradient.")
+@click.option(
+    "--in-flight",
+    help="Exchanges on fabrics: serial, one after the other, or shared, on the same links.  [default: serial]",
+    shell_complete=completing(lambda: list(IN_FLIGHT)),
+)
 @click.option("--chunks", type=click.IntRange(1, 65536), help="Of an exchange, on rails.  [default: 64]")
 @click.option(
     "--exchange",
@@ -109,7 +114,8 @@ def train(
                 work = antiphon.workload(name)
                 for network in networks:
                     if mixed:  # Each option is for one kind.
-                        options = parameters | {"exchange" if isinstance(network, str) else "chunks": None}
+                        other = ("exchange", "in_flight") if isinstance(network, str) else ("chunks",)
+                        options = parameters | dict.fromkeys(other)
                     runs: dict[str, Training] = {}
                     for each in [algorithm, *baselines]:
                         try:

@@ -40,6 +40,21 @@ pub struct Proof {
     pub gaps: String,
 }
 
+impl Proof {
+    /// The proof of two schedules together; that their messages do not meet on a link is not proven.
+    #[must_use]
+    pub fn and(self, other: Proof) -> Proof {
+        let gaps = [self.gaps, other.gaps].into_iter().filter(|gaps| !gaps.is_empty()).collect::<Vec<_>>().join("; ");
+        Proof {
+            complete: self.complete && other.complete,
+            conflict_free: false,
+            lanes: self.lanes + other.lanes,
+            transfers: self.transfers + other.transfers,
+            gaps,
+        }
+    }
+}
+
 /// Proves a schedule.
 ///
 /// Complexity: O(lane transfers * (ranks / 64 + fan-in)) and, for lanes in which some data is

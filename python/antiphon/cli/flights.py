@@ -1,0 +1,47 @@
+"""The command for several collectives in flight."""
+
+from __future__ import annotations
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, read_fabric, system_option
+from antiphon.files import read_text
+from antiphon.flights import ORDERS, read_flights
+from antiphon.results import rows_of
+from antiphon.terminal import print_flights, print_json, progress_bar
+
+LARGEST_FILE = 1 << 24
+"""Files of flights are read whole; larger ones are refused."""
+
+
+@main.command()
+@FABRIC
+@click.argument("file", metavar="FILE")
+@system_option
+@click.option(
+    "--order",
+    default="fifo",
+    show_default=True,
+    help="Who goes first on a link: fifo, lifo (by launch) or priority (lower numbers first).",
+    shell_complete=completing(lambda: list(ORDERS)),
+)
+@fidelity_option("alpha-beta, packet or flit.")
+@JSON
+def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, as_json: bool) -> None:
+    """Time several collectives in flight on one fabric.
+
+    FILE is a JSON list of flights (docs/json.md), for example
+    [{"name": "rows", "algorithm": "combs", "groups": "rows", "bytes": "16MiB"},
+    {"algorithm": "combs", "groups": "columns", "after": ["rows"], "priority": 1}].
+    """
+    network = read_fabric(fabric)
+    with progress_bar() as progress:
+        entries = read_flights(read_text(file, LARGEST_FILE), network, system, progress=progress)
+        run = antiphon.simulate_flights(network, entries, system, fidelity, order=order, progress=progress)
+    if as_json:
+        tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+        print_json("flights", run.to_dict() | {"tables": tables})
+    else:
+        print_flights(run)
