@@ -3,7 +3,7 @@
 use super::{Carrier, Endpoints};
 use crate::schedule::{Issue, Pacing};
 use crate::simulate::clock::Ticks;
-use crate::simulate::flight::FlightSpan;
+use crate::simulate::flight::{Flight, FlightSpan, Order};
 use crate::simulate::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,8 +36,8 @@ impl FlightState {
 
 /// Flights to be launched.
 pub struct Launches {
-    /// Their times, where they are known.
-    agenda: BinaryHeap<Reverse<(Ticks, u32)>>,
+    /// Their times, where they are known; of simultaneous ones those that go first are launched first.
+    agenda: BinaryHeap<Reverse<(Ticks, u64, u32)>>,
     /// Flights that each flight waits for, and those that wait for it.
     missing: Vec<usize>,
     followers: Vec<Vec<u32>>,
@@ -47,15 +47,20 @@ pub struct Launches {
     ended: Vec<u32>,
 }
 
+/// The rank of a flight among those launched at the same time, before their numbers.
+fn tie(order: Order, flight: &Flight) -> u64 {
+    if order == Order::Priority { flight.priority.into() } else { 0 }
+}
+
 impl Launches {
     /// Of a plan, in which no flight was launched.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan, order: Order) -> Self {
         let mut followers = vec![vec![]; plan.flights.len()];
         let mut agenda = BinaryHeap::new();
         for (index, of) in (0..).zip(&plan.flights) {
             of.flight.after.iter().for_each(|&other| followers[other].push(index));
             if of.flight.after.is_empty() && !of.flight.held {
-                agenda.push(Reverse((plan.clock.ticks(of.flight.start_ps), index)));
+                agenda.push(Reverse((plan.clock.ticks(of.flight.start_ps), tie(order, of.flight), index)));
             }
         }
         let missing = plan.flights.iter().map(|of| of.flight.after.len()).collect();
@@ -85,12 +90,12 @@ impl Endpoints<'_> {
 
     /// When the next flight is to be launched; [`Ticks::MAX`] if none is known to be.
     pub fn next_launch(&self) -> Ticks {
-        self.launches.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at)
+        self.launches.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, ..))| at)
     }
 
     /// Launches the next flight.
     pub fn launch_next(&mut self, carrier: &mut impl Carrier) {
-        let Some(Reverse((now, flight))) = self.launches.agenda.pop() else { return };
+        let Some(Reverse((now, _, flight))) = self.launches.agenda.pop() else { return };
         self.launch(flight, now, carrier);
     }
 
@@ -121,8 +126,9 @@ impl Endpoints<'_> {
             let next = self.launches.followers[flight as usize][index];
             self.launches.missing[next as usize] -= 1;
             if self.launches.missing[next as usize] == 0 {
-                let start = self.plan.clock.ticks(self.plan.flights[next as usize].flight.start_ps);
-                self.launches.agenda.push(Reverse((now.max(start), next)));
+                let of = self.plan.flights[next as usize].flight;
+                let start = self.plan.clock.ticks(of.start_ps);
+                self.launches.agenda.push(Reverse((now.max(start), tie(self.order, of), next)));
             }
         }
     }

@@ -136,7 +136,7 @@ impl<'a> Endpoints<'a> {
             adders: Adders::new(plan),
             phase_left: plan.phase_messages.clone(),
             flights: Vec::with_capacity(plan.flights.len()),
-            launches: Launches::new(plan),
+            launches: Launches::new(plan, order),
             ranking: Ranking::new(plan),
             order,
             epoch: 0,

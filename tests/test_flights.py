@@ -1,0 +1,152 @@
+"""Several collectives in flight: in Python, from a file, on the command line, in training."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon import AntiphonError, Fabric, Flight, build, read_flights, simulate_flights
+
+MESH = Fabric("mesh:4x4")
+ROWS_THEN_COLUMNS = [
+    {"name": "rows", "algorithm": "combs", "groups": "rows", "bytes": "1MiB"},
+    {"algorithm": "combs", "groups": "columns", "bytes": 1 << 20, "after": ["rows"], "priority": 1},
+    {"name": "there", "algorithm": "direct", "collective": "broadcast", "root": 1, "group": [5, 0], "bytes": "64KiB"},
+    {"algorithm": "direct", "collective": "broadcast", "group": "0,5", "after": ["there", "rows"], "bytes": "64KiB"},
+]
+
+
+def test_one_flight_is_a_run_by_itself() -> None:
+    schedule = build(MESH, "tto", bytes="3MiB", system="tto")
+    alone = antiphon.simulate(MESH, schedule, "tto")
+    one = simulate_flights(MESH, [Flight(schedule)], "tto")
+    assert one.result == alone
+    late = simulate_flights(MESH, [Flight(schedule, start_ns=5000)], "tto")
+    assert late.time_ns == alone.time_ns + 5000
+    assert alone.flights["finish_ns"].tolist() == [alone.time_ns]
+
+
+@pytest.mark.parametrize("fidelity", antiphon.fidelities())
+def test_a_file_of_flights(fidelity: str) -> None:
+    flights = read_flights(json.dumps(ROWS_THEN_COLUMNS), MESH, "tto")
+    assert [len(flight.after) for flight in flights] == [0] * 4 + [4] * 4 + [0, 5]
+    run = simulate_flights(MESH, flights, "tto", fidelity, order="priority")
+    rows = run.to_dict()["flights"]
+    assert [row["group"] for row in rows[:2]] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    last_row = max(row["finish_ns"] for row in rows[:4])
+    assert all(row["start_ns"] == last_row for row in rows[4:8])
+    assert rows[9]["start_ns"] == max(last_row, rows[8]["finish_ns"])
+    assert all(row["time_ns"] >= row["lower_bound_ns"] > 0 for row in rows)
+    assert run.time_ns == max(row["finish_ns"] for row in rows)
+    assert run.result.proof.complete
+
+
+def test_order_decides_who_waits() -> None:
+    schedule = build(MESH, "ring-bi", bytes="1MiB", system="tto")
+    alone = antiphon.simulate(MESH, schedule, "tto").time_ns
+    flights = [Flight(schedule, priority=2), Flight(schedule, priority=1)]
+    finish = {
+        order: simulate_flights(MESH, flights, "tto", order=order).result.flights["finish_ns"].tolist()
+        for order in ("fifo", "lifo", "priority")
+    }
+    assert finish["fifo"][0] < finish["fifo"][1]
+    assert finish["priority"] == finish["fifo"][::-1]
+    # The first has sent a packet when the last is launched.
+    packet = 357
+    assert finish["lifo"][1] == finish["fifo"][0] + packet
+    # A packet on each of 30 hops.
+    assert finish["fifo"][0] <= alone + 30 * packet
+    assert finish["fifo"][1] <= 2.01 * alone
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{", "flights are no JSON"),
+        ("[]", "at least one"),
+        ("[1]", "flights[0]: it is no object"),
+        ('[{"algorithm": "ring", "size": 3}]', "flights[0]: unknown key 'size'; known: name, algorithm"),
+        ('[{"bytes": "1MiB"}]', "flights[0]: give either algorithm or schedule"),
+        ('[{"algorithm": "rong"}]', "flights[0]: no algorithm 'rong'; did you mean 'ring'"),
+        ('[{"algorithm": "direct", "group": "0,99"}]', "rank 99 does not exist"),
+        ('[{"algorithm": "direct", "group": [0, -1]}]', "group is a list of ranks"),
+        ('[{"algorithm": "direct", "group": "0", "groups": "rows"}]', "give either group or groups"),
+        ('[{"algorithm": "direct", "after": ["x"]}]', "it is after 'x', which is no entry before it; known: none"),
+        ('[{"algorithm": "direct", "after": "x"}]', "after is a list of names"),
+        ('[{"algorithm": "direct", "start_ns": "1"}]', "start_ns is a number"),
+        ('[{"algorithm": "direct", "priority": -1}]', "priority is a whole number"),
+        ('[{"algorithm": "direct", "bytes": true}]', "bytes is a size"),
+        ('[{"schedule": "none.json"}]', "none.json"),
+        ('[{"schedule": "x.json", "bytes": 3}]', "bytes is the schedule's"),
+        ('[{"name": "a", "algorithm": "direct"}, {"name": "a", "algorithm": "direct"}]', "name 'a' is there twice"),
+    ],
+)
+def test_bad_files_are_named(text: str, what: str) -> None:
+    with pytest.raises(AntiphonError) as error:
+        read_flights(text, MESH)
+    assert what in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_flights() -> None:
+    schedule = build(MESH, "direct", bytes="64KiB")
+    for flights, what in (
+        ([], "there is no flight"),
+        ([Flight(schedule, after=[0])], "flight 0 waits for itself"),
+        ([Flight(schedule), Flight(schedule, after=[5])], "flight 1: it is after flight 5 of 2"),
+        ([Flight(schedule, start_ns=float("nan"))], "flight 0: start_ns is NaN"),
+        ([Flight(build(Fabric("mesh:2x2"), "direct", bytes="64KiB"))], "4 ranks, the fabric has 16"),
+    ):
+        with pytest.raises(AntiphonError, match=what):
+            simulate_flights(MESH, flights)
+    with pytest.raises(AntiphonError, match="no order 'first'; known: fifo, lifo, priority"):
+        simulate_flights(MESH, [Flight(schedule)], order="first")
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "antiphon", *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "flights.json"
+    file.write_text(json.dumps(ROWS_THEN_COLUMNS))
+    done = _run("flights", "mesh:4x4", str(file), "--system", "tto", "--json")
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["order"] == "fifo"
+    assert [row["name"] for row in document["flights"]] == ["rows"] * 4 + [""] * 4 + ["there", ""]
+    assert set(document["tables"]) == {"links", "ranks", "timeline"}
+    table = _run("flights", "mesh:4x4", str(file), "--order", "lifo")
+    assert "10 flights on mesh:4x4" in table.stdout
+    assert "order lifo" in table.stdout
+    missing = _run("flights", "mesh:4x4", str(tmp_path / "none.json"))
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+
+
+def test_training_shares_links() -> None:
+    for overlap in ("layerwise", "both"):
+        runs = {
+            how: antiphon.train("googlenet", "mesh:3x3", "ring-bi-odd", "tto", overlap=overlap, in_flight=how)
+            for how in ("serial", "shared")
+        }
+        assert runs["shared"].to_dict()["in_flight"] == "shared"
+        # The same work; sums of times in flight together are longer.
+        assert runs["shared"].compute_ns == runs["serial"].compute_ns
+        assert runs["shared"].communication_ns > runs["serial"].communication_ns
+        assert runs["shared"].iteration_ns < 1.02 * runs["serial"].iteration_ns
+        exchanges = runs["shared"].iteration.exchanges
+        assert (exchanges["start_ns"] == exchanges["ready_ns"]).all()
+    one = [antiphon.train("alexnet", "mesh:3x3", "tto", "tto", in_flight=how) for how in ("serial", "shared")]
+    assert one[0].iteration == one[1].iteration
+
+
+def test_training_in_flight_is_checked() -> None:
+    with pytest.raises(AntiphonError, match="no in_flight 'both'; known: serial, shared"):
+        antiphon.train("alexnet", "mesh:3x3", "ring", in_flight="both")
+    with pytest.raises(AntiphonError, match="in_flight serial is for fabrics"):
+        antiphon.train("alexnet", "rails:2D-SW_SW", "themis", in_flight="serial")
