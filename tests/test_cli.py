@@ -186,6 +186,8 @@ def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> No
     assert verified["algorithm"] == shown["algorithm"]
     assert commands.document("verify", "mesh:4x4", "ring", *SMALL) == verified
     assert "proven" in commands.invoke("verify", "mesh:4x4", "ring", *SMALL).stdout
+    timed = commands.document("simulate", "mesh:4x4", "--schedule", str(file))
+    assert timed == commands.document("simulate", "mesh:4x4", "ring", *SMALL)
 
 
 def test_show_prints_dimensions(commands: Any) -> None:
@@ -295,6 +297,9 @@ def test_algorithm_lists() -> None:
         (["compare", "mesh:4x4", "--report", ""], ".html"),
         (["compare", "mesh:4x4", "surplus"], "surplus"),
         (["simulate", "mesh:4x4"], "ALGORITHM"),
+        (["verify", "mesh:4x4", "--schedule", "x.json", "--bytes", "1MiB"], "--bytes is what the schedule says"),
+        (["simulate", "mesh:4x4", "--schedule", "x.json", "--root", "0"], "--root is what the schedule says"),
+        (["bound", "mesh:4x4", "--group", "0,1", "--group", "2,3"], "--group is given twice"),
         (["simulate", "switch:4", "tto"], ""),
         (["verify", "mesh:4x4"], "--schedule"),
         (["verify", "mesh:4x4", "ring", "--schedule", "x"], "--schedule"),

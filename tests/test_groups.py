@@ -44,6 +44,24 @@ def test_groups_of_a_fabric(tmp_path: Path) -> None:
     assert [group.members for group in mesh.groups(str(file))] == [[5, 0], [1, 4]]
 
 
+def test_a_group_of_a_group_is_one_of_the_whole() -> None:
+    mesh = Fabric("mesh:4x4")
+    nested = Fabric("mesh:4x4[4-7][0,1]")
+    assert nested == mesh.group("4-7").group("0,1") == mesh.group("4,5")
+    assert (nested.name, nested.members) == ("mesh:4x4[4,5]", [4, 5])
+    assert mesh.group("4-7").group([0, 1, 2, 3]).members == [4, 5, 6, 7]
+    assert [row.members for row in Fabric("mesh:4x4[0,1,4,5]").groups("rows")] == [[0, 1], [4, 5]]
+
+
+def test_a_send_is_a_broadcast_in_a_group_of_two() -> None:
+    mesh = Fabric("mesh:8x8")
+    pair = mesh.group("0,63")
+    run = antiphon.run(pair, antiphon.build(pair, "direct", "broadcast", "1MiB"))
+    assert run.result.proof.complete
+    assert run.result.ranks["received_bytes"].tolist() == [0, 1 << 20]
+    assert antiphon.compare(pair, "broadcast", "1MiB").runs
+
+
 def test_a_schedule_is_for_its_group() -> None:
     mesh = Fabric("mesh:3x3")
     schedule = antiphon.build(mesh.group("0,4,8"), "direct", bytes=1200)

@@ -96,7 +96,7 @@ class Fabric:
     def from_rails(cls, topology: str) -> Fabric:
         """The fabric of a rails topology, every NPU, switch and link by itself (docs/rails.md)."""
     def to_json(self) -> str:
-        """The fabric as JSON that ``from_json`` reads back."""
+        """The fabric as JSON that ``from_json`` reads back as a graph: nodes and links, without dimensions or group."""
     def group(self, ranks: str | Sequence[int]) -> Fabric:
         """The part in which only these ranks take part, renumbered from 0 in this order; all other nodes forward.
 

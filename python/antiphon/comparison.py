@@ -21,6 +21,7 @@ from antiphon._core import (
     simulate,
 )
 from antiphon.errors import AntiphonError
+from antiphon.parallel import check, in_parallel
 from antiphon.results import Bound, SimulationResult, Stats
 
 Progress = Callable[[str, float], object]
@@ -249,12 +250,14 @@ def compare(
     fidelity: str | Iterable[str] = "packet",
     *,
     root: int = 0,
+    jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
     ``algorithms`` is a sequence of specifications, or text with commas as on the command line;
-    ``fidelity`` is one fidelity or several, in a sequence or with commas.
+    ``fidelity`` is one fidelity or several, in a sequence or with commas; ``jobs`` algorithms run at a time, by
+    default as many as there are cores.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -270,25 +273,26 @@ def compare(
         if spec.partition(":")[0] not in known_names():
             build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
     chosen = split_fidelities(fidelity)
-    refused: list[Refusal] = []
-    ladder: list[list[Run]] = []
-    # One schedule at a time, so that the largest alone decides the memory.
-    for spec in specs:
+
+    def time(spec: str) -> tuple[list[Run], list[Refusal]]:
         try:
             building = _heartbeat(progress, f"{spec} (building)")
             schedule = build(fabric, spec, collective, size, system, root, building)
         except AntiphonError as error:
-            refused.append(_refusal(spec, fabric, error))
-            continue
+            return [], [_refusal(spec, fabric, error)]
         runs: list[Run] = []
+        refused: list[Refusal] = []
         for name in reversed(chosen):
             heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
             try:
                 runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat))
             except AntiphonError as error:
                 refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
-        if runs:
-            ladder.append(runs)
+        return runs, refused
+
+    timed = in_parallel(time, specs, jobs)
+    ladder = [runs for runs, _ in timed if runs]
+    refused = [refusal for _, refusals in timed for refusal in refusals]
     rank = {name: place for place, name in enumerate(reversed(chosen))}
     # An algorithm that could not be timed in the greatest detail does not compete with those that were.
     ladder.sort(
@@ -342,12 +346,16 @@ def split_specs(texts: Sequence[str]) -> list[str]:
     return specs
 
 
-def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object] | None:
+def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object]:
     """``progress`` of one piece of work, begun."""
-    if progress is None:
-        return None
-    progress(name, 0.0)
-    return lambda share: progress(name, share)
+
+    def tell(share: float) -> None:
+        check()
+        if progress is not None:
+            progress(name, share)
+
+    tell(0.0)
+    return tell
 
 
 def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError, fidelity: str | None = None) -> Refusal:

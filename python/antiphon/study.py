@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from antiphon import _core
 from antiphon._core import Fabric, System, __version__, build, rails
 from antiphon.comparison import REFUSALS, run
 from antiphon.errors import AntiphonError
+from antiphon.parallel import check, in_parallel
 from antiphon.results import rows_of
 from antiphon.training import train
 
@@ -220,8 +221,8 @@ class Store:
                 raise _unusable(self.path, error) from None
             self._records[_text(_described(point))] = record
 
-    def ensure(self, points: Iterable[Job], jobs: int = 1, progress: Progress | None = None) -> int:
-        """Runs what is not stored yet, ``jobs`` points at a time; returns how many that were.
+    def ensure(self, points: Iterable[Job], jobs: int | None = 1, progress: Progress | None = None) -> int:
+        """Runs what is not stored yet, ``jobs`` points at a time, as many as cores if None; returns how many that were.
 
         The core computes without Python's lock, so threads suffice.
 
@@ -231,29 +232,15 @@ class Store:
         wanted = list(dict.fromkeys(points))
         missing = [point for point in wanted if point not in self]
         done = len(wanted) - len(missing)
-        stopped = threading.Event()
-
-        def heartbeat(_share: float) -> None:
-            if stopped.is_set():
-                raise KeyboardInterrupt
+        finished = itertools.count(done + 1)
 
         def work(point: Job) -> None:
-            if not stopped.is_set():
-                self.add(point, point.measure(heartbeat))
+            check()
+            self.add(point, point.measure(lambda _share: check()))
+            if progress is not None:
+                progress(next(finished), len(wanted))
 
-        pool = ThreadPoolExecutor(max(jobs, 1))
-        try:
-            waiting: set[Future[None]] = {pool.submit(work, point) for point in missing}
-            while waiting:
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    future.result()
-                    done += 1
-                if progress is not None:
-                    progress(done, len(wanted))
-        finally:
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
+        in_parallel(work, missing, jobs)
         return len(missing)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -57,15 +58,17 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
     start = time.monotonic()
     with rich_progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         tasks: dict[str, rich_progress.TaskID] = {}
+        lock = threading.Lock()
 
         def update(name: str, share: float) -> None:
-            if time.monotonic() - start > PATIENCE_S:
+            if time.monotonic() - start > PATIENCE_S and lock.acquire(blocking=False):
                 for other, task in tasks.items():
                     bar.update(task, visible=other == name)
                 if name not in tasks:
                     tasks[name] = bar.add_task(name, total=1.0)
                 bar.update(tasks[name], completed=share)
                 bar.refresh()
+                lock.release()
 
         yield update
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from antiphon._core import Fabric, System, build, simulate
+from antiphon.parallel import check
 from antiphon.results import Table
 
 Progress = Callable[[str, float], object]
@@ -57,7 +58,12 @@ def simulator(system: System, fidelity: str, progress: Progress | None = None, *
         if key not in known:
             schedule = build(fabric, algorithm, collective, bytes, system)
             title = f"{algorithm} on {fabric.name}"
-            heartbeat = None if progress is None else lambda share: progress(title, share)
+
+            def heartbeat(share: float) -> None:
+                check()
+                if progress is not None:
+                    progress(title, share)
+
             result = simulate(fabric, schedule, system, fidelity, heartbeat)
             chunks = result.chunks if keep_chunks else None
             known[key] = CollectiveTime(result.time_ns, schedule.excluded, chunks, schedule.bound_of)

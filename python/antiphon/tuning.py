@@ -6,12 +6,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
 from antiphon.comparison import ALL_RANKS, REFUSALS, Refusal, known_names, split_specs
 from antiphon.errors import AntiphonError
+from antiphon.parallel import in_parallel
 from antiphon.results import Bound
 from antiphon.timing import Progress, Timer, simulator
 
@@ -130,6 +132,7 @@ def tune(
     fidelity: str = "packet",
     *,
     all_ranks: bool = False,
+    jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
     """Finds the best algorithm for every size, and the best chunks of algorithms that have them.
@@ -148,6 +151,7 @@ def tune(
         system: preset name or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         all_ranks: leave out algorithms that exclude ranks.
+        jobs: algorithms that are tuned at a time; default: as many as there are cores.
         progress: called before everything that is timed, with the size and the share of the work that is done.
 
     Raises:
@@ -157,7 +161,7 @@ def tune(
     system = System(system) if isinstance(system, str) else system
     buffers = _sizes(sizes)
     specs = _specs(algorithms)
-    search = _Search(fabric, collective, system, simulator(system, fidelity), specs, all_ranks)
+    search = _Search(fabric, collective, system, simulator(system, fidelity), specs, all_ranks, jobs)
     choices = []
     for place, size in enumerate(buffers):
         search.report = _reporter(progress, f"{collective} of {format_bytes(size)}", place, len(buffers), len(specs))
@@ -236,10 +240,17 @@ class _Search:
     """Times candidates, and remembers which algorithms cannot do the collective."""
 
     def __init__(
-        self, fabric: Fabric, collective: str, system: System, timer: Timer, specs: Sequence[str], all_ranks: bool
+        self,
+        fabric: Fabric,
+        collective: str,
+        system: System,
+        timer: Timer,
+        specs: Sequence[str],
+        all_ranks: bool,
+        jobs: int | None = 1,
     ) -> None:
         self.fabric, self.collective, self.system, self.timer = fabric, collective, system, timer
-        self.all_ranks = all_ranks
+        self.all_ranks, self.jobs = all_ranks, jobs
         self.refused: dict[str, Refusal] = {}
         self.timed: set[str] = set()
         self.report: Callable[[], object] = lambda: None
@@ -250,17 +261,19 @@ class _Search:
 
     def choice(self, bytes: int) -> Choice:
         """Every algorithm at one size."""
-        times = [self._time(spec, bytes) for spec in self.specs]
+        times = in_parallel(partial(self._time, bytes=bytes), self.specs, self.jobs)
         ranking = [candidate for candidate in times if candidate is not None]
         if not ranking:
-            reasons = "; ".join(refusal.reason for refusal in self.refused.values())
+            reasons = "; ".join(self.refused[spec].reason for spec in self.specs if spec in self.refused)
             message = f"no algorithm could do {self.collective} of {format_bytes(bytes)} on {self.fabric.name}"
             raise AntiphonError(f"{message}: {reasons[:300]}", "not-applicable")
         near = HOPELESS * min(candidate.time_ns for candidate in ranking)
-        ranking = [
-            self._tuned(candidate, bytes) if self.tuned[candidate.algorithm] and candidate.time_ns < near else candidate
-            for candidate in ranking
-        ]
+
+        def tuned(candidate: Candidate) -> Candidate:
+            worthwhile = self.tuned[candidate.algorithm] and candidate.time_ns < near
+            return self._tuned(candidate, bytes) if worthwhile else candidate
+
+        ranking = in_parallel(tuned, ranking, self.jobs)
         ranking.sort(key=lambda candidate: candidate.time_ns)
         return Choice(bytes, ranking, self._bound(ranking[0], bytes))
 
@@ -272,7 +285,7 @@ class _Search:
 
     def always_refused(self) -> list[Refusal]:
         """The algorithms that were left out at every size."""
-        return [refusal for spec, refusal in self.refused.items() if spec not in self.timed]
+        return [self.refused[spec] for spec in self.specs if spec in self.refused and spec not in self.timed]
 
     def crossover(self, low: Choice, high: Choice) -> tuple[int, str, str]:
         """Where the best algorithm of ``low`` stops to beat that of ``high``."""
@@ -282,7 +295,7 @@ class _Search:
             middle = round((small * large) ** 0.5)
             if middle in (small, large):
                 break
-            times = [self._time(spec, middle) for spec in (before, after)]
+            times = in_parallel(partial(self._time, bytes=middle), (before, after), self.jobs)
             if times[0] is not None and (times[1] is None or times[0].time_ns <= times[1].time_ns):
                 small = middle
             else:

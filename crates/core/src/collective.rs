@@ -81,6 +81,7 @@ impl Kind {
 /// the input of AllReduce, ReduceScatter, Reduce, Broadcast and AllToAll on one rank, and the
 /// output of AllGather. Shard `i` of it is [`shard`]`(bytes, ranks, i)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Collective {
     /// What is computed.
     pub kind: Kind,

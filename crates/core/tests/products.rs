@@ -116,6 +116,16 @@ fn ring_2d_divides_by_rates() {
     }
 }
 
+/// Where one dimension takes everything, it takes the last bytes, too.
+#[test]
+fn rates_so_unlike_that_one_dimension_is_not_used() {
+    for spec in ["mesh:4x4@0.001+200", "mesh:4x4@200+0.001", "torus:3x4@0.001+10"] {
+        for bytes in [1001, 4000] {
+            assert!(prove(&Fabric::parse(spec).unwrap(), Kind::AllReduce, bytes, "ring-2d").is_some(), "{spec}");
+        }
+    }
+}
+
 #[test]
 fn every_algorithm_on_unlike_rates() {
     for (spec, expected) in [

@@ -83,7 +83,7 @@ impl Fabric {
         Ok(Fabric(Arc::new(expanded.fabric)))
     }
 
-    /// JSON text from which `from_json` makes an equal fabric.
+    /// JSON text from which `from_json` makes a fabric of the same nodes and links: a graph, without dimensions or group.
     fn to_json(&self) -> String {
         self.0.to_json()
     }

@@ -14,7 +14,7 @@ from rich.text import Text
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import ALGORITHM, FABRIC, JSON, completing, fidelity_option, problem
+from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, JSON, F, completing, fidelity_option, problem
 from antiphon.comparison import bound_dict, known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
@@ -36,6 +36,7 @@ from antiphon.text import format_time
 @click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
+@JOBS
 @JSON
 def compare(
     fabric: str,
@@ -48,6 +49,7 @@ def compare(
     algorithms: tuple[str, ...],
     fidelity: str,
     report: str | None,
+    jobs: int | None,
     as_json: bool,
 ) -> None:
     """Compare algorithms: each proven, timed, and set against the lower bound.
@@ -61,7 +63,7 @@ def compare(
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
                 comparison = antiphon.compare(
-                    network, collective, size, specs, system, fidelity, root=root, progress=progress
+                    network, collective, size, specs, system, fidelity, root=root, jobs=jobs, progress=progress
                 )
             failure = None
             if not comparison.runs:
@@ -78,43 +80,66 @@ def compare(
         open_console().print(f"Report: {report}", style="dim")
 
 
+def _schedule_option(function: F) -> F:
+    """An algorithm, or a schedule instead."""
+    option = click.option(
+        "--schedule", "path", metavar="FILE", help="A schedule from a JSON file instead of ALGORITHM."
+    )
+    argument = click.argument("algorithm", required=False, shell_complete=completing(known_names))
+    return argument(option(function))
+
+
 @main.command()
 @FABRIC
-@ALGORITHM
+@_schedule_option
 @problem
 @groups_option
 @fidelity_option("alpha-beta, packet or flit.")
 @JSON
 def simulate(
     fabric: str,
-    algorithm: str,
+    algorithm: str | None,
     collective: str,
     root: int,
     size: str,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
+    path: str | None,
     fidelity: str,
     as_json: bool,
 ) -> None:
-    """Prove and time one algorithm."""
+    """Prove and time one algorithm, or a schedule from a file."""
+    _one_of(algorithm, path)
 
     def work(network: antiphon.Fabric) -> Outcome:
-        schedule = _built(network, algorithm, collective, size, system, root)
+        if path is not None:
+            schedule = _read_schedule(path, network)
+        else:
+            schedule = _built(network, algorithm or "", collective, size, system, root)
         with progress_bar() as progress:
-            run = antiphon.run(network, schedule, system, fidelity, progress=partial(progress, algorithm))
+            run = antiphon.run(network, schedule, system, fidelity, progress=partial(progress, schedule.algorithm))
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
 
     each_group("simulate", fabric, group, groups, as_json, work)
 
 
+def _one_of(algorithm: str | None, path: str | None) -> None:
+    """Refuses an algorithm and a file together, or neither, and options that say what a file says."""
+    if (algorithm is None) == (path is None):
+        raise click.UsageError("give either an ALGORITHM or --schedule FILE")
+    context = click.get_current_context()
+    for name, option in (("collective", "--collective"), ("root", "--root"), ("size", "--bytes")):
+        if path is not None and context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
+
+
 @main.command()
 @FABRIC
-@click.argument("algorithm", required=False, shell_complete=completing(known_names))
+@_schedule_option
 @problem
 @groups_option
-@click.option("--schedule", "path", metavar="FILE", help="Verify a schedule from a JSON file instead.")
 @JSON
 def verify(
     fabric: str,
@@ -129,8 +154,7 @@ def verify(
     as_json: bool,
 ) -> None:
     """Prove that a schedule is correct, or print the first counter-example."""
-    if (algorithm is None) == (path is None):
-        raise click.UsageError("give either an ALGORITHM or --schedule FILE")
+    _one_of(algorithm, path)
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
@@ -171,7 +195,8 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
         return Outcome(document, lambda: None, AntiphonError(message, "not-proven"))
     conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
     text = (
-        f"✓ {schedule.algorithm} on {network.name}: proven; every rank ends with the right bytes{conflicts}"
+        f"✓ {schedule.algorithm}, {schedule.collective} of {antiphon.format_bytes(schedule.bytes)} on {network.name}:"
+        f" proven; every rank ends with the right bytes{conflicts}"
         f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
     )
     return Outcome(document, lambda: open_console().print(text, markup=False))

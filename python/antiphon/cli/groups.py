@@ -20,10 +20,23 @@ def groups_option(function: F) -> F:
     """One group of ranks, or several."""
     for option in (
         click.option("--groups", metavar="rows|columns|dimension=K|FILE", help="Each of these groups, by itself."),
-        click.option("--group", metavar="RANKS", help="Only these ranks take part, others forward: 0,1,8 or 0-3,8-11."),
+        click.option(
+            "--group",
+            multiple=True,
+            metavar="RANKS",
+            help="Only these ranks take part, others forward: 0,1,8 or 0-3,8-11.",
+            callback=_once,
+        ),
     ):
         function = option(function)
     return function
+
+
+def _once(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
+    """The only group."""
+    if len(given) > 1:
+        raise click.UsageError("--group is given twice; several groups are for --groups FILE")
+    return given[0] if given else None
 
 
 def chosen(fabric: antiphon.Fabric, group: str | None, groups: str | None) -> list[antiphon.Fabric]:

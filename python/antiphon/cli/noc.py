@@ -11,8 +11,9 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, JSON, F, Sectioned, SectionedOption, completing
+from antiphon.cli.options import FABRIC, JOBS, JSON, F, Sectioned, SectionedOption, completing
 from antiphon.errors import AntiphonError
+from antiphon.parallel import check, in_parallel
 from antiphon.saturation import Saturation
 from antiphon.terminal import open_console, print_noc, progress_bar
 
@@ -85,6 +86,7 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
 )
 @network_options
 @groups_option
+@JOBS
 @JSON
 def noc(
     fabric: str,
@@ -93,6 +95,7 @@ def noc(
     saturation: bool,
     group: str | None,
     groups: str | None,
+    jobs: int | None,
     as_json: bool,
     **parameters: Any,
 ) -> None:
@@ -111,10 +114,15 @@ def noc(
                     network, traffic, progress=partial(progress, "saturation"), **parameters
                 )
                 return Outcome(found.to_dict() | head, partial(_print_saturation, found))
-            runs = [
-                antiphon.noc(network, traffic, rate, progress=partial(progress, f"rate {rate:g}"), **parameters)
-                for rate in _rates(rates or ("0.1",))
-            ]
+
+            def run(rate: float) -> antiphon.NocResult:
+                def heartbeat(share: float) -> None:
+                    check()
+                    progress(f"rate {rate:g}", share)
+
+                return antiphon.noc(network, traffic, rate, progress=heartbeat, **parameters)
+
+            runs = in_parallel(run, _rates(rates or ("0.1",)), jobs)
         if len(runs) == 1:
             return Outcome(runs[0].to_dict() | head, partial(print_noc, runs))
         document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}

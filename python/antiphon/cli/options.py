@@ -53,6 +53,9 @@ def _is_rails(text: str) -> bool:
     return True
 
 
+JOBS = click.option("--jobs", type=click.IntRange(1, 256), help="Runs at a time.  [default: as many as cores]")
+
+
 def fidelity_option(text: str) -> Callable[[F], F]:
     names = completing(antiphon.fidelities)
     return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=names)

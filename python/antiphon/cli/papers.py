@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from antiphon.cli.group import main
-from antiphon.cli.options import JSON, completing
+from antiphon.cli.options import JOBS, JSON, completing
 from antiphon.terminal import print_json, print_reproduction, progress_bar
 
 
@@ -22,12 +22,14 @@ def _targets() -> list[str]:
 @click.argument("figures", nargs=-1, metavar="[FIGURE]...")
 @click.option("--out", required=True, metavar="DIR", help="Where report, tables, plots and runs go.")
 @click.option("--quick", is_flag=True, help="A few points of every figure; no claims.")
-@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 256), help="Runs at a time.")
+@JOBS
 @JSON
-def reproduce_command(paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int, as_json: bool) -> None:
+def reproduce_command(
+    paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int | None, as_json: bool
+) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
-    PAPER is a name (known: tto, themis), or a name and a figure, such as tto/fig8. A second call goes on
+    PAPER is a name (known: tto, themis, ccube), or a name and a figure, such as tto/fig8. A second call goes on
     where the first one ended.
     """
     from antiphon.papers import PAPERS, reproduce

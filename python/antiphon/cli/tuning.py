@@ -10,7 +10,7 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, system_option
+from antiphon.cli.options import FABRIC, JOBS, JSON, completing, fidelity_option, system_option
 from antiphon.comparison import split_specs
 from antiphon.files import written_whole
 from antiphon.terminal import json_text, open_console, print_tuning, progress_bar
@@ -33,6 +33,7 @@ from antiphon.tuning import size_range
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @click.option("--out", metavar="OUT.json", help="Also write the selection table.")
+@JOBS
 @JSON
 def tune(
     fabric: str,
@@ -45,6 +46,7 @@ def tune(
     group: str | None,
     groups: str | None,
     out: str | None,
+    jobs: int | None,
     as_json: bool,
 ) -> None:
     """Find the best algorithm and chunk size for every buffer size, and where they change."""
@@ -62,6 +64,7 @@ def tune(
                     system,
                     fidelity,
                     all_ranks=all_ranks,
+                    jobs=jobs,
                     progress=progress,
                 )
             document = tuning.to_dict() | {"group": network.members}

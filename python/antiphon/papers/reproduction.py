@@ -132,7 +132,7 @@ def reproduce(
     folder: str | os.PathLike[str],
     *,
     quick: bool = False,
-    jobs: int = 2,
+    jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Runs what is not stored in the folder yet, and writes into its subfolder ``PAPER``, or

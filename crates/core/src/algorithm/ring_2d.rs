@@ -90,7 +90,10 @@ impl Algorithm for Ring2d {
         let block = |which: usize| (request.block_bytes(request.ranks()) * shares[which]).div_ceil(parts);
         let region = |owner, which| {
             let (start, length) = request.shard(owner);
-            let cut = (u128::from(length) * u128::from(shares[0]) / u128::from(parts)) as Bytes & !3;
+            let cut = match shares[1] {
+                0 => length,
+                _ => (u128::from(length) * u128::from(shares[0]) / u128::from(parts)) as Bytes & !3,
+            };
             if which == 0 { (start, cut) } else { (start + cut, length - cut) }
         };
         let mut builder = request.builder();

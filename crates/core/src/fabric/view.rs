@@ -65,10 +65,15 @@ impl Fabric {
             Shape::Product(product) => product.part(&nodes).map_or(Shape::Graph, Shape::Product),
             _ => Shape::Graph,
         };
-        let name = format!("{}[{}]", self.name, listed(ranks));
+        // A group of a group is one of the whole.
+        let (whole, there) = match &self.group {
+            Some(group) => (&group.whole, ranks.iter().map(|&rank| group.ranks[rank as usize]).collect()),
+            None => (self, ranks.to_vec()),
+        };
+        let name = format!("{}[{}]", whole.name, listed(&there));
         let mut view = View::new(Fabric { name, ..self.clone() }, shape, ranks.to_vec(), |_| true)?;
-        if !all {
-            view.fabric.group = Some(Arc::new(Group { whole: self.clone(), ranks: ranks.to_vec() }));
+        if !all || self.group.is_some() {
+            view.fabric.group = Some(Arc::new(Group { whole: whole.clone(), ranks: there }));
         }
         Ok(view)
     }

@@ -1,0 +1,44 @@
+"""Work on all cores."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import antiphon
+from antiphon.parallel import check, cores, in_parallel
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2, 5])
+def test_results_are_in_order(jobs: int | None) -> None:
+    def work(item: int) -> int:
+        time.sleep(0.002 * (5 - item))
+        return item * item
+
+    assert in_parallel(work, range(5), jobs) == [0, 1, 4, 9, 16]
+    assert in_parallel(work, [], jobs) == []
+    assert cores() >= 1
+
+
+def test_a_failure_ends_the_others() -> None:
+
+    def work(item: int) -> None:
+        if item == 0:
+            raise ValueError("first")
+        while True:  # ends by check only
+            check()
+            time.sleep(0.001)
+
+    with pytest.raises(ValueError, match="first"):
+        in_parallel(work, range(20), 2)
+    check()  # outside of work nothing is to be ended
+
+
+def test_jobs_change_no_output() -> None:
+    mesh = antiphon.Fabric("mesh:4x4")
+    one, all_cores = (antiphon.compare(mesh, bytes="1MiB", jobs=jobs).to_dict() for jobs in (1, 4))
+    assert one == all_cores
+    specs = "combs,tto,ring-bi,bruck"
+    tuned = [antiphon.tune(mesh, sizes="64KiB,1MiB", algorithms=specs, jobs=jobs) for jobs in (1, 4)]
+    assert tuned[0].to_dict() == tuned[1].to_dict()
