@@ -32,12 +32,12 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 
 test: lint browser ## lint, Rust tests, Python tests (what .ci/run does)
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: lint browser ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --lib --tests -- --ignored
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
 
 FUZZ_SECONDS ?= 3600
 

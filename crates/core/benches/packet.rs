@@ -1,10 +1,10 @@
-//! Packet simulation: throughput where nothing merges, the paper's own case, and 1 GiB.
+//! Packet simulation: throughput where nothing merges, the paper's own case, 1 GiB, and two collectives at once.
 
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::schedule::Schedule;
-use antiphon_core::simulate::{Fidelity, SimulationResult, simulate};
+use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult, simulate, simulate_flights};
 use antiphon_core::system::System;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use std::time::{Duration, Instant};
@@ -69,10 +69,24 @@ fn gigabyte(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Two AllReduces of one schedule in flight, first come first: where they meet every packet is an event.
+fn flights(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("flights");
+    group.sample_size(10).sampling_mode(SamplingMode::Flat).warm_up_time(Duration::from_millis(1));
+    for algorithm in ["ring-bi", "tto", "combs"] {
+        let Case { fabric, system, schedule } = Case::new("mesh:8x8", "tto", algorithm, 256 * MIB).unwrap();
+        let both = [Flight::new(&schedule), Flight::new(&schedule)];
+        let run = || simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, &mut |_| true).unwrap();
+        group.bench_function(BenchmarkId::new(algorithm, "256MiB"), |bencher| bencher.iter(run));
+    }
+    group.finish();
+}
+
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     throughput(&mut criterion);
     tto_9x9(&mut criterion);
     gigabyte(&mut criterion);
+    flights(&mut criterion);
     criterion.final_summary();
 }

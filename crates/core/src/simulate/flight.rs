@@ -19,7 +19,7 @@ pub struct Flight<'a> {
     pub after: Vec<usize>,
     /// With [`Order::Priority`] flights of lower numbers go first.
     pub priority: u32,
-    /// It is launched by the caller only ([`super::Machine::launch`]), whatever its time.
+    /// It is launched by a client of the machine only, as an exchange of a training, whatever its time.
     pub held: bool,
 }
 

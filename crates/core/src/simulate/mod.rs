@@ -12,6 +12,7 @@ mod recorder;
 mod result;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use flight::{Flight, FlightRow, Order};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};

@@ -9,6 +9,7 @@
 use super::endpoints::{Carrier, Endpoints};
 use super::plan::Plan;
 use super::recorder::Traffic;
+use super::turns::Turn;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use std::cmp::Ordering;
@@ -31,9 +32,6 @@ pub trait Recurrent: Carrier {
     /// What it records.
     fn traffic(&mut self) -> &mut Traffic;
 }
-
-/// Place of a message in the order of service: phase, slot, transfer.
-pub type Turn = (u32, u64, TransferId);
 
 /// For how many more periods, in each of which `moved` chunks of each transfer are served, turns keep their order.
 pub fn order_ahead(turns: &[Turn], moved: &[u64], plan: &Plan) -> u64 {

@@ -111,7 +111,7 @@ impl<'a> Plan<'a> {
         for (index, flight) in flights.iter().enumerate() {
             check(fabric, flight, flights.len()).map_err(|error| match flights.len() {
                 1 => error,
-                _ => error.at(&format!("flight {index}")),
+                _ => error.at(format_args!("flight {index}")),
             })?;
         }
         check_order(flights)?;

@@ -18,14 +18,17 @@ use crate::watch::Watch;
 /// served later.
 pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     let mut late = None;
+    // A dependency looks at one of these, which are close together.
+    let places: Vec<Place> = schedule.transfers.iter().map(|transfer| Place::of(schedule, transfer)).collect();
     for (id, transfer) in schedule.transfers.iter().enumerate() {
         watch.at(id, schedule.transfers.len())?;
+        let own = places[id];
         let id = id as TransferId;
         let starts = transfer.start_after.iter().map(|&other| (other, transfer.from, "waits"));
         let applies = transfer.apply_after.iter().map(|&other| (other, transfer.to, "waits at its receiver"));
         for (dependency, rank, waits) in starts.chain(applies) {
             let other = dependency.transfer();
-            let needed = &schedule.transfers[other as usize];
+            let needed = places[other as usize];
             let fail = |why: String| {
                 let (waiting, other) = (text::transfer(schedule, id), text::transfer(schedule, other));
                 text::not_proven(format!("{waiting} {waits} for {other}, {why}"))
@@ -35,10 +38,10 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
                 Event::Sent if needed.from != rank => return fail(format!("which is not sent by rank {rank}")),
                 _ => {}
             }
-            if schedule.chunks(needed) != schedule.chunks(transfer) {
+            if needed.chunks != own.chunks {
                 return fail("which has another number of chunks".into());
             }
-            if late.is_none() && !served_before(schedule, (needed, other), (transfer, id), dependency.lag()) {
+            if late.is_none() && !served_before((needed, other), (own, id), dependency.lag()) {
                 late = Some(fail("which the order of service puts later".into()));
             }
         }
@@ -62,16 +65,32 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     }
 }
 
+/// Between whom a transfer is, and when it is served.
+#[derive(Clone, Copy)]
+struct Place {
+    from: u32,
+    to: u32,
+    phase: u32,
+    step: u32,
+    stride: u32,
+    chunks: u64,
+}
+
+impl Place {
+    fn of(schedule: &Schedule, &Transfer { from, to, phase, step, ref payload, .. }: &Transfer) -> Place {
+        let lane = &schedule.lanes[payload.first() as usize];
+        Place { from, to, phase, step, stride: lane.stride, chunks: lane.chunks }
+    }
+}
+
 /// Whether chunk `k - lag` of `a` is always served before chunk `k` of `b`. Slots grow linearly with the
 /// chunk, so the first and the last one decide.
-fn served_before(schedule: &Schedule, a: (&Transfer, TransferId), b: (&Transfer, TransferId), lag: u32) -> bool {
-    let moment = |(transfer, id): (&Transfer, TransferId), chunk: u64| {
-        let stride = schedule.lanes[transfer.payload.first() as usize].stride;
-        let slot = transfer.step as u128 + chunk as u128 * stride as u128;
-        (transfer.phase, slot, id)
+fn served_before(a: (Place, TransferId), b: (Place, TransferId), lag: u32) -> bool {
+    let moment = |(place, id): (Place, TransferId), chunk: u64| {
+        (place.phase, u128::from(place.step) + u128::from(chunk) * u128::from(place.stride), id)
     };
-    let (lag, last) = (lag as u64, schedule.chunks(b.0) - 1);
-    lag > last || (moment(a, 0) < moment(b, lag) && moment(a, last - lag) < moment(b, last))
+    let (lag, last) = (lag as u64, b.0.chunks - 1);
+    lag > last || (moment(a, 0) < moment(b, lag) && (last == lag || moment(a, last - lag) < moment(b, last)))
 }
 
 /// A cycle of dependencies within a chunk, first transfer repeated at the end.

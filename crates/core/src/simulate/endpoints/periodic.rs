@@ -3,7 +3,8 @@
 use super::{Endpoints, Event};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
-use crate::simulate::period::{Turn, order_ahead};
+use crate::simulate::period::order_ahead;
+use crate::simulate::turns::Turn;
 use std::cmp::Reverse;
 
 impl Endpoints<'_> {
@@ -80,12 +81,10 @@ impl Endpoints<'_> {
         let mut periods = u64::MAX;
         let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
         for queue in queues.map(|queue| &self.queues[queue as usize]) {
-            let turns: Vec<Turn> = queue.heap.iter().map(|&Reverse(turn)| turn).collect();
+            let turns: Vec<Turn> = queue.turns.iter().collect();
             periods = periods.min(order_ahead(&turns, moved, self.plan));
-            let open = |&Reverse((phase, _, id)): &Reverse<Turn>| {
-                (phase < self.flights[queue.flight as usize].gate).then_some(id)
-            };
-            let head = queue.heap.peek().and_then(open);
+            let open = |(phase, _, id): Turn| (phase < self.flights[queue.flight as usize].gate).then_some(id);
+            let head = queue.turns.peek().and_then(open);
             for id in queue.slot.iter().copied().chain(head).filter(|&id| moved[id as usize] == 0) {
                 periods = periods.min(self.data_ahead(id, moved));
             }
@@ -155,10 +154,7 @@ impl Endpoints<'_> {
         self.adders.delay(by);
         self.agenda = self.agenda.drain().map(|Reverse((at, event))| Reverse((at + by, event))).collect();
         for queue in &mut self.queues {
-            let later = |Reverse((phase, slot, id)): Reverse<(u32, u64, TransferId)>| {
-                Reverse((phase, slot + chunks[id as usize] * self.plan.jobs[id as usize].stride, id))
-            };
-            queue.heap = queue.heap.drain().map(later).collect();
+            queue.turns.skip(chunks, self.plan);
         }
     }
 }

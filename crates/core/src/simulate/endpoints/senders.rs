@@ -4,15 +4,14 @@ use super::{Carrier, Endpoints, Event, FlightState, Interface};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::FlightPlan;
+use crate::simulate::turns::Turns;
 use crate::system::Assignment;
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Transfers of one sender (a node's link or a rank) still to be started, in schedule order.
 pub struct Queue {
-    pub heap: BinaryHeap<Reverse<(u32, u64, TransferId)>>,
+    pub turns: Turns,
     /// Transfers of the current slot that have not started (step order only).
     pub slot: Vec<TransferId>,
     /// Messages sent but not received (stop-and-wait only).
@@ -50,8 +49,9 @@ impl Endpoints<'_> {
                 }
             };
             self.transfer_queue[id as usize] = queue;
-            self.queues[queue as usize].heap.push(Reverse((job.phase, job.step, id)));
+            self.queues[queue as usize].turns.add(id, plan);
         }
+        self.queues[start as usize..].iter_mut().for_each(|queue| queue.turns.sort());
         start..self.queues.len() as u32
     }
 
@@ -61,7 +61,7 @@ impl Endpoints<'_> {
         let node = self.plan.node_of(flight, rank);
         self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: 0 }));
         self.queues.push(Queue {
-            heap: BinaryHeap::new(),
+            turns: Turns::default(),
             slot: vec![],
             outstanding: 0,
             interfaces: first..first + interfaces,
@@ -113,13 +113,13 @@ impl Endpoints<'_> {
             if (stop_and_wait && state.outstanding > 0) || !carrier.has_room(interface) {
                 return;
             }
-            let Some(&Reverse((phase, _, id))) = state.heap.peek() else {
+            let Some((phase, _, id)) = state.turns.peek() else {
                 return;
             };
             if phase >= self.gate(queue) || !self.data_ready(id) {
                 return;
             }
-            self.pop(queue);
+            self.queues[queue as usize].turns.pop(self.plan);
             self.queues[queue as usize].outstanding += u32::from(stop_and_wait);
             self.start(id, interface, now, carrier);
         }
@@ -133,18 +133,15 @@ impl Endpoints<'_> {
                 if strict && !interfaces.clone().all(|i| self.is_free(i, now, carrier)) {
                     return;
                 }
-                let Some(&Reverse((phase, slot, _))) = state.heap.peek() else {
+                let Some((phase, slot, _)) = state.turns.peek() else {
                     return;
                 };
                 if phase >= self.gate(queue) {
                     return;
                 }
-                while let Some(&Reverse((p, s, _))) = self.queues[queue as usize].heap.peek() {
-                    if (p, s) != (phase, slot) {
-                        break;
-                    }
-                    let id = self.pop(queue).expect("just seen");
-                    self.queues[queue as usize].slot.push(id);
+                let queue = &mut self.queues[queue as usize];
+                while queue.turns.peek().is_some_and(|(p, s, _)| (p, s) == (phase, slot)) {
+                    queue.slot.extend(queue.turns.pop(self.plan).map(|(.., id)| id));
                 }
             }
             let mut i = 0;
@@ -194,20 +191,6 @@ impl Endpoints<'_> {
     /// Whether an interface can take another message: the last one has been handed to it.
     fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
         self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
-    }
-
-    /// Takes the first transfer off a queue and queues its next chunk.
-    fn pop(&mut self, queue: u32) -> Option<TransferId> {
-        let mut top = self.queues[queue as usize].heap.peek_mut()?;
-        let Reverse((phase, slot, id)) = *top;
-        let job = &self.plan.jobs[id as usize];
-        // All chunks taken so far were started: a slot is loaded when none is left of the one before.
-        if self.started[id as usize] + 1 < job.chunks {
-            *top = Reverse((phase, slot + job.stride, id));
-        } else {
-            PeekMut::pop(top);
-        }
-        Some(id)
     }
 
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.

@@ -4,7 +4,6 @@ use super::Endpoints;
 use crate::error::{Code, Error, Result};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
-use std::cmp::Reverse;
 
 impl Endpoints<'_> {
     /// Checks, when no event is to come after `now`, that every message was applied.
@@ -30,7 +29,8 @@ impl Endpoints<'_> {
         let mut chain = Vec::new();
         let mut visited = Vec::new();
         let held = (0..self.plan.jobs.len() as TransferId).find(|&id| self.held(id).is_some());
-        let mut next = (0..self.queues.len()).find_map(|queue| self.head(queue)).or(held);
+        let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
+        let mut next = queues.map(|queue| queue as usize).find_map(|queue| self.head(queue)).or(held);
         while let Some(id) = next.filter(|id| !visited.contains(id) && visited.len() < 12) {
             visited.push(id);
             let job = &self.plan.jobs[id as usize];
@@ -72,6 +72,6 @@ impl Endpoints<'_> {
     /// The first transfer a queue has not started.
     fn head(&self, queue: usize) -> Option<TransferId> {
         let state = &self.queues[queue];
-        state.slot.first().copied().or_else(|| state.heap.peek().map(|&Reverse((_, _, id))| id))
+        state.slot.first().copied().or_else(|| state.turns.peek().map(|(.., id)| id))
     }
 }

@@ -1,12 +1,11 @@
 //! A link that serves the messages of a flight in schedule order, whenever they come; of several flights that one which
 //! goes first among those whose turn has come.
 
-use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
-use crate::simulate::period::Turn;
 use crate::simulate::plan::Plan;
+use crate::simulate::turns::{Turn, Turns};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 /// A message in front of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,13 +23,11 @@ pub struct Message {
 }
 
 /// The messages of a flight that a link is to serve.
-pub struct Turns {
+pub struct Share {
     /// Which flight.
     pub flight: u32,
-    /// Transfers whose first chunk is to be served, in order.
-    pub first: VecDeque<TransferId>,
-    /// Next chunks of the others, by stride: what is served in order comes back in order.
-    pub next: Vec<(u64, VecDeque<Turn>)>,
+    /// In what order.
+    pub turns: Turns,
     /// Messages that have come and wait for their turn.
     pub waiting: BinaryHeap<Reverse<Message>>,
 }
@@ -41,41 +38,38 @@ pub struct Link {
     /// When what it has served is through.
     pub free_at: Ticks,
     /// Of the flights that use it.
-    pub flights: Vec<Turns>,
+    pub flights: Vec<Share>,
 }
 
 impl Link {
     /// The links of a plan, each with its turns to come.
     pub fn all(plan: &Plan) -> Vec<Link> {
         let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| Link::default()).collect();
-        for flight in &plan.flights {
-            for id in flight.flight.schedule.order().into_iter().map(|id| flight.jobs.start + id) {
-                let route = plan.route(&plan.jobs[id as usize]);
-                for &link in route {
-                    let link = &mut links[link as usize];
-                    let flight = plan.jobs[id as usize].flight;
-                    if link.flights.last().is_none_or(|turns| turns.flight != flight) {
-                        let (first, next, waiting) = Default::default();
-                        link.flights.push(Turns { flight, first, next, waiting });
-                    }
-                    link.of(flight).first.push_back(id);
+        for (id, job) in (0..).zip(&plan.jobs) {
+            for &link in plan.route(job) {
+                let flights = &mut links[link as usize].flights;
+                if flights.last().is_none_or(|share| share.flight != job.flight) {
+                    let (turns, waiting) = (Turns::default(), BinaryHeap::new());
+                    flights.push(Share { flight: job.flight, turns, waiting });
                 }
+                flights.last_mut().expect("just seen").turns.add(id, plan);
             }
         }
+        links.iter_mut().flat_map(|link| &mut link.flights).for_each(|share| share.turns.sort());
         links
     }
 
     /// The turns of a flight that uses the link.
-    pub fn of(&mut self, flight: u32) -> &mut Turns {
+    pub fn of(&mut self, flight: u32) -> &mut Share {
         let place = match self.flights.len() {
             1 => 0,
-            _ => self.flights.partition_point(|turns| turns.flight < flight),
+            _ => self.flights.partition_point(|share| share.flight < flight),
         };
         &mut self.flights[place]
     }
 }
 
-impl Turns {
+impl Share {
     /// Takes a message that waits, if it is its turn.
     pub fn take(&mut self, plan: &Plan) -> Option<Message> {
         let &Reverse(message) = self.waiting.peek()?;
@@ -88,26 +82,6 @@ impl Turns {
 
     /// Whether the message of a turn is the next to be served; if so, its turn is over.
     pub fn turn_of(&mut self, turn: Turn, plan: &Plan) -> bool {
-        let (phase, slot, id) = turn;
-        let job = &plan.jobs[id as usize];
-        let first = self.first.front().map(|&id| (plan.jobs[id as usize].phase, plan.jobs[id as usize].step, id));
-        let next = self.next.iter().filter_map(|(_, turns)| turns.front().copied());
-        if next.chain(first).min() != Some(turn) {
-            return false;
-        }
-        let queue = self.next.iter().position(|(stride, _)| *stride == job.stride);
-        if first == Some(turn) {
-            self.first.pop_front();
-        } else if let Some(queue) = queue {
-            self.next[queue].1.pop_front();
-        }
-        if (slot - job.step) / job.stride.max(1) + 1 < job.chunks {
-            let queue = queue.unwrap_or_else(|| {
-                self.next.push((job.stride, VecDeque::new()));
-                self.next.len() - 1
-            });
-            self.next[queue].1.push_back((phase, slot + job.stride, id));
-        }
-        true
+        self.turns.peek() == Some(turn) && self.turns.pop(plan).is_some()
     }
 }

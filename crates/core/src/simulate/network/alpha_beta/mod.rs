@@ -146,9 +146,9 @@ impl AlphaBeta<'_> {
                 continue;
             }
             let flight = plan.jobs[id as usize].flight;
-            let turns = self.links[link as usize].of(flight);
-            if !turns.turn_of(message.turn, plan) {
-                turns.waiting.push(Reverse(message));
+            let share = self.links[link as usize].of(flight);
+            if !share.turn_of(message.turn, plan) {
+                share.waiting.push(Reverse(message));
                 continue;
             }
             let mut served = Some(message);
@@ -165,7 +165,7 @@ impl AlphaBeta<'_> {
         if self.links[link as usize].free_at > now {
             return;
         }
-        let mut order: Vec<u32> = self.links[link as usize].flights.iter().map(|turns| turns.flight).collect();
+        let mut order: Vec<u32> = self.links[link as usize].flights.iter().map(|share| share.flight).collect();
         order.sort_unstable_by_key(|&flight| self.ranking.of(flight));
         let next = order.into_iter().find_map(|flight| self.links[link as usize].of(flight).take(self.plan));
         if let Some(message) = next {

@@ -2,10 +2,11 @@
 
 use super::AlphaBeta;
 use super::Event;
-use super::link::{Message, Turns};
+use super::link::{Message, Share};
 use crate::simulate::clock::Ticks;
-use crate::simulate::period::{Recurrent, Turn, order_ahead};
+use crate::simulate::period::{Recurrent, order_ahead};
 use crate::simulate::recorder::Traffic;
+use crate::simulate::turns::Turn;
 use std::cmp::Reverse;
 
 impl AlphaBeta<'_> {
@@ -27,16 +28,16 @@ impl AlphaBeta<'_> {
 impl Recurrent for AlphaBeta<'_> {
     fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         for link in &self.links {
-            for turns in &link.flights {
-                state.push((turns.first.len() as u64) << 32 | turns.waiting.len() as u64);
+            for share in &link.flights {
+                state.push((share.turns.unserved() as u64) << 32 | share.waiting.len() as u64);
             }
             state.push(link.free_at.saturating_sub(now));
-            for turns in &link.flights {
-                for (_, next) in &turns.next {
+            for share in &link.flights {
+                for next in share.turns.next() {
                     state.push(next.len() as u64);
                     state.extend(next.iter().map(|&turn| self.behind(turn)));
                 }
-                let mut waiting: Vec<Message> = turns.waiting.iter().map(|&Reverse(message)| message).collect();
+                let mut waiting: Vec<Message> = share.waiting.iter().map(|&Reverse(message)| message).collect();
                 waiting.sort_unstable();
                 state.extend(waiting.into_iter().flat_map(|message| self.words(message, now)));
             }
@@ -66,9 +67,9 @@ impl Recurrent for AlphaBeta<'_> {
         };
         for link in &mut self.links {
             link.free_at += by;
-            for turns in &mut link.flights {
-                turns.next.iter_mut().for_each(|(_, turns)| turns.iter_mut().for_each(later));
-                turns.waiting = turns.waiting.drain().map(|Reverse(message)| Reverse(delayed(message))).collect();
+            for share in &mut link.flights {
+                share.turns.skip(chunks, self.plan);
+                share.waiting = share.waiting.drain().map(|Reverse(message)| Reverse(delayed(message))).collect();
             }
         }
         let event = |event| match event {
@@ -80,10 +81,8 @@ impl Recurrent for AlphaBeta<'_> {
     }
 
     fn periods_ahead(&self, moved: &[u64]) -> u64 {
-        let jobs = &self.plan.jobs;
-        let of_flight = |link: &Turns| {
-            let first = link.first.iter().map(|&id| (jobs[id as usize].phase, jobs[id as usize].step, id));
-            let turns: Vec<Turn> = link.next.iter().flat_map(|(_, turns)| turns.iter().copied()).chain(first).collect();
+        let of_flight = |share: &Share| {
+            let turns: Vec<Turn> = share.turns.iter().collect();
             order_ahead(&turns, moved, self.plan)
         };
         self.links.iter().flat_map(|link| &link.flights).map(of_flight).min().unwrap_or(u64::MAX)

@@ -45,6 +45,8 @@ impl Ord for Timed {
 /// Events to come.
 pub struct Events {
     heap: BinaryHeap<Reverse<Timed>>,
+    /// Arrivals that came in order, as they do where links have one latency.
+    sorted: VecDeque<Timed>,
     created: u64,
     /// Ends of services of one packet each, and their links, in order.
     singles: VecDeque<(Ticks, LinkId)>,
@@ -58,7 +60,13 @@ impl Events {
     pub fn new(links: usize) -> Self {
         let leaves = links.next_power_of_two();
         let nodes = (0..2 * leaves).map(|node| (Ticks::MAX, (node % leaves) as LinkId));
-        Events { heap: BinaryHeap::new(), created: 0, singles: VecDeque::new(), runs: nodes.collect() }
+        Events {
+            heap: BinaryHeap::new(),
+            sorted: VecDeque::new(),
+            created: 0,
+            singles: VecDeque::new(),
+            runs: nodes.collect(),
+        }
     }
 
     /// Adds an event other than the end of a service.
@@ -70,7 +78,23 @@ impl Events {
         };
         // 3 bits of kind, 29 of number, 32 of creation order.
         let key = kind << 61 | (id as u64 & 0x1fff_ffff) << 32 | self.created;
-        self.heap.push(Reverse(Timed(at, key, event)));
+        let timed = Timed(at, key, event);
+        if self.sorted.back().is_none_or(|last| *last <= timed) {
+            self.sorted.push_back(timed);
+        } else {
+            self.heap.push(Reverse(timed));
+        }
+    }
+
+    /// The next arrival, and whether it is in `sorted`.
+    #[inline]
+    fn first_arrival(&self) -> Option<(Timed, bool)> {
+        let (front, top) = (self.sorted.front().copied(), self.heap.peek().map(|Reverse(top)| *top));
+        match (front, top) {
+            (Some(front), Some(top)) if top < front => Some((top, false)),
+            (Some(front), _) => Some((front, true)),
+            (None, top) => Some((top?, false)),
+        }
     }
 
     /// The service of an idle link, of one packet, ends at `at`.
@@ -107,16 +131,21 @@ impl Events {
     /// When the next event is; [`Ticks::MAX`] if there is none.
     pub fn next_at(&self) -> Ticks {
         let ((end, _), _) = self.first_end();
-        self.heap.peek().map_or(end, |Reverse(first)| first.0.min(end))
+        self.first_arrival().map_or(end, |(first, _)| first.0.min(end))
     }
 
     /// Removes the next event.
     #[inline]
     pub fn next(&mut self) -> Option<(Ticks, Event)> {
         let ((end, link), single) = self.first_end();
-        match self.heap.peek() {
-            Some(Reverse(first)) if first.0 < end => {
-                return self.heap.pop().map(|Reverse(Timed(at, _, event))| (at, event));
+        match self.first_arrival() {
+            Some((Timed(at, _, event), sorted)) if at < end => {
+                if sorted {
+                    self.sorted.pop_front();
+                } else {
+                    self.heap.pop();
+                }
+                return Some((at, event));
             }
             // A simultaneous end comes first.
             _ if single => drop(self.singles.pop_front()),
@@ -128,7 +157,8 @@ impl Events {
 
     /// Arrivals to come, in order.
     pub fn arrivals(&self) -> Vec<(Ticks, Event)> {
-        let mut arrivals: Vec<Timed> = self.heap.iter().map(|&Reverse(timed)| timed).collect();
+        let mut arrivals: Vec<Timed> =
+            self.heap.iter().map(|&Reverse(timed)| timed).chain(self.sorted.iter().copied()).collect();
         arrivals.sort_unstable();
         arrivals.into_iter().map(|Timed(at, _, event)| (at, event)).collect()
     }
@@ -137,6 +167,7 @@ impl Events {
     pub fn delay(&mut self, by: Ticks) {
         self.heap =
             self.heap.drain().map(|Reverse(Timed(at, key, event))| Reverse(Timed(at + by, key, event))).collect();
+        self.sorted.iter_mut().for_each(|timed| timed.0 += by);
         self.singles.iter_mut().for_each(|(at, _)| *at += by);
         self.runs.iter_mut().filter(|(at, _)| *at < Ticks::MAX).for_each(|(at, _)| *at += by);
     }

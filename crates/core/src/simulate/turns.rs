@@ -1,0 +1,86 @@
+//! Messages in the order in which they are served: by phase, slot and transfer.
+//!
+//! Of every transfer the next chunk is in the list. First chunks are sorted once; what is served in order comes back
+//! in order, so that chunks further on are queues, one for each stride. Nothing is ever searched.
+
+use super::plan::Plan;
+use crate::schedule::TransferId;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// Place of a message in the order of service: phase, slot, transfer.
+pub type Turn = (u32, u64, TransferId);
+
+/// See the module.
+#[derive(Default)]
+pub struct Turns {
+    /// First chunks to come, the next one last.
+    first: Vec<Turn>,
+    /// Next chunks of the others, by stride.
+    next: SmallVec<[(u64, VecDeque<Turn>); 1]>,
+}
+
+impl Turns {
+    /// Adds a transfer; [`Turns::sort`] is to be called after the last.
+    pub fn add(&mut self, id: TransferId, plan: &Plan) {
+        let job = &plan.jobs[id as usize];
+        self.first.push((job.phase, job.step, id));
+    }
+
+    /// Brings the transfers into order.
+    pub fn sort(&mut self) {
+        self.first.reverse();
+        self.first.sort_by(|one, other| other.cmp(one));
+        self.first.shrink_to_fit();
+    }
+
+    /// The next message to be served.
+    #[inline]
+    pub fn peek(&self) -> Option<Turn> {
+        let first = self.first.last().copied();
+        let next = self.next.iter().filter_map(|(_, turns)| turns.front().copied());
+        next.chain(first).min()
+    }
+
+    /// The next message is being served: the next chunk of its transfer takes its place, if there is one.
+    pub fn pop(&mut self, plan: &Plan) -> Option<Turn> {
+        let turn = self.peek()?;
+        let (phase, slot, id) = turn;
+        let job = &plan.jobs[id as usize];
+        let queue = self.next.iter().position(|(stride, _)| *stride == job.stride);
+        if self.first.last() == Some(&turn) {
+            self.first.pop();
+        } else if let Some(queue) = queue {
+            self.next[queue].1.pop_front();
+        }
+        if job.chunks > 1 && (slot - job.step) / job.stride.max(1) + 1 < job.chunks {
+            let queue = queue.unwrap_or_else(|| {
+                self.next.push((job.stride, VecDeque::new()));
+                self.next.len() - 1
+            });
+            self.next[queue].1.push_back((phase, slot + job.stride, id));
+        }
+        Some(turn)
+    }
+
+    /// First chunks that are still to come.
+    pub fn unserved(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Chunks further on, of every stride.
+    pub fn next(&self) -> impl Iterator<Item = &VecDeque<Turn>> {
+        self.next.iter().map(|(_, turns)| turns)
+    }
+
+    /// All of them, in any order.
+    pub fn iter(&self) -> impl Iterator<Item = Turn> {
+        self.next().flatten().chain(&self.first).copied()
+    }
+
+    /// Transfers go on `chunks` further.
+    pub fn skip(&mut self, chunks: &[u64], plan: &Plan) {
+        let turns = self.next.iter_mut().flat_map(|(_, turns)| turns);
+        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.jobs[turn.2 as usize].stride);
+    }
+}
