@@ -1,6 +1,6 @@
 """Runs the snippets of the Markdown pages, so that what they show works.
 
-Of each page, in order and in one empty folder: fenced `python` blocks, which share their names, and the lines
+Of each page, in order and in one folder that has only `examples/`: fenced `python` blocks, which share their names, and the lines
 `$ antiphon ...` of `console` blocks. A block after a line `<!-- not run: REASON -->` is left out.
 """
 
@@ -49,6 +49,7 @@ RUNNABLE = [page for page in PAGES if snippets(page.read_text("utf-8"))]
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     names: dict[str, Any] = {"__name__": "__main__"}

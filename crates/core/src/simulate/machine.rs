@@ -79,16 +79,19 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         self.network.after_ranks(&mut self.endpoints);
     }
 
-    /// Lets what is next happen, and whole periods after it that end by `until`.
-    pub fn step(&mut self, until: Ticks) {
+    /// Lets what is next happen, and whole periods after it that end by `until`; whether there was anything.
+    pub fn step(&mut self, until: Ticks) -> bool {
         let (network_at, ranks_at) = (self.network.next_at(), self.endpoints.next_at());
         let launch_at = self.endpoints.next_launch();
+        if network_at.min(ranks_at) == Ticks::MAX && launch_at == Ticks::MAX {
+            return false;
+        }
         if launch_at < network_at.min(ranks_at) {
             self.now = launch_at;
             self.network.before_ranks(launch_at);
             self.endpoints.launch_next(&mut self.network);
             self.network.after_ranks(&mut self.endpoints);
-            return;
+            return true;
         }
         if network_at <= ranks_at {
             self.now = network_at;
@@ -104,6 +107,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
             }
         }
         self.events += 1;
+        true
     }
 
     /// Counts chunks that are complete ([`Machine::deliveries`]); no periods are skipped, since each may be waited for.
@@ -146,8 +150,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
     /// # Errors
     /// As [`Machine::finish`] and [`Machine::watch`].
     pub fn run(&mut self, progress: &mut Progress) -> Result<()> {
-        while self.next_at() < Ticks::MAX {
-            self.step(Ticks::MAX);
+        while self.step(Ticks::MAX) {
             self.watch(progress)?;
         }
         self.finish()

@@ -301,18 +301,23 @@ fn check(fabric: &Fabric, flight: &Flight, flights: usize) -> Result<()> {
     schedule.check(&fabric.group(&schedule.group)?.fabric)
 }
 
-/// Refuses flights that wait for each other.
+/// Refuses flights that wait for each other. O(flights + what they wait for).
 fn check_order(flights: &[Flight]) -> Result<()> {
-    let mut over = vec![false; flights.len()];
-    loop {
-        let free = |&index: &usize| !over[index] && flights[index].after.iter().all(|&other| over[other]);
-        let ready: Vec<usize> = (0..flights.len()).filter(free).collect();
-        if ready.is_empty() {
-            break;
-        }
-        ready.into_iter().for_each(|index| over[index] = true);
+    let mut missing: Vec<usize> = flights.iter().map(|flight| flight.after.len()).collect();
+    let mut followers: Vec<Vec<usize>> = vec![vec![]; flights.len()];
+    for (index, flight) in flights.iter().enumerate() {
+        flight.after.iter().for_each(|&other| followers[other].push(index));
     }
-    match over.iter().position(|over| !over) {
+    let mut over: Vec<usize> = (0..flights.len()).filter(|&index| missing[index] == 0).collect();
+    while let Some(index) = over.pop() {
+        for &next in &followers[index] {
+            missing[next] -= 1;
+            if missing[next] == 0 {
+                over.push(next);
+            }
+        }
+    }
+    match missing.iter().position(|&missing| missing > 0) {
         Some(index) => Err(Error::new(Code::BadSpec, format!("flight {index} waits for itself, through others"))),
         None => Ok(()),
     }
