@@ -145,6 +145,32 @@ def test_training_shares_links() -> None:
     assert one[0].iteration == one[1].iteration
 
 
+@pytest.mark.parametrize("how", ["serial", "shared"])
+def test_layers_divided_over_rows(how: str) -> None:
+    options: dict[str, Any] = {"batch": 4, "compute": "roofline", "gradient_bytes": 2, "system": "tto"}
+    run = antiphon.train("transformer-1t", MESH, "dbtree", model_parallel=4, in_flight=how, **options)
+    exchanges = run.iteration.exchanges
+    for row, part in enumerate((MESH.group("0-3"), MESH.group("0,4,8,12"))):
+        # Activations in rows, gradients in columns, all rows or columns at once: as alone in one.
+        of = exchanges["pass"] == ("forward", "weight-gradient")[row]
+        size = int(exchanges["bytes"][of][0])
+        alone = antiphon.simulate(part, build(part, "dbtree", bytes=size, system="tto"), "tto").time_ns
+        times = (exchanges["finish_ns"] - exchanges["start_ns"])[of & (exchanges["bytes"] == size)]
+        assert times.min() == pytest.approx(alone, abs=1)
+    assert run.global_batch == 4 * 4
+    assert run.model_parallel == 4
+
+
+def test_layers_that_cannot_be_divided() -> None:
+    for spec, algorithm, count, what in (
+        ("mesh:4x4", "ring-bi", 5, "cannot be divided over 5 of 16 ranks"),
+        ("mesh:4x4", "ring-bi", 16, "cannot be divided over 16 of 16 ranks"),
+        ("mesh:4x4", "tto", 8, "leaves out ranks"),
+    ):
+        with pytest.raises(AntiphonError, match=what):
+            antiphon.train("transformer-1t", spec, algorithm, model_parallel=count, compute="roofline")
+
+
 def test_training_in_flight_is_checked() -> None:
     with pytest.raises(AntiphonError, match="no in_flight 'both'; known: serial, shared"):
         antiphon.train("alexnet", "mesh:3x3", "ring", in_flight="both")

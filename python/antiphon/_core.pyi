@@ -706,6 +706,9 @@ class TrainingPlan:
         blocking: bool = False,
     ) -> TrainingPlan: ...
     @property
+    def gradients(self) -> list[bool]:
+        """For each exchange, whether it is of weights' gradients."""
+    @property
     def exchanges(self) -> list[tuple[str, int]]:
         """(collective, bytes) of every exchange."""
     @property
@@ -728,12 +731,14 @@ class TrainingPlan:
     def run_shared(
         self,
         fabric: Fabric,
-        schedules: Sequence[Schedule],
+        schedules: Sequence[Sequence[Schedule]],
         system: System,
         fidelity: str = "packet",
         progress: Callable[[float], object] | None = None,
     ) -> Iteration:
-        """The iteration in which exchange ``i`` is done by ``schedules[i]``, in flight with all others that are ready.
+        """The iteration in which exchange ``i`` is done by ``schedules[i]``, one for each group of ranks.
+
+        It is in flight with all others that are ready.
 
         Schedules are proven first. Gradients with priorities go first on links.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 
 from antiphon._core import (
     Fabric,
+    Schedule,
     System,
     TrainingPlan,
     Workload,
@@ -17,12 +19,13 @@ from antiphon._core import (
     build,
     default_batch,
     iterations,
+    simulate_flights,
 )
 from antiphon.comparison import known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
 from antiphon.results import ByValue, Iteration, Table
-from antiphon.timing import Progress, Timer, simulator
+from antiphon.timing import CollectiveTime, Progress, Timed, Timer, simulator
 
 IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
@@ -284,7 +287,8 @@ def train(
             table's times where it has them, else the system's processor.
         gradient_bytes: bytes of one gradient.
         activation_bytes: bytes of one element of a layer's input or output.
-        model_parallel: ranks that every layer is divided over; more than one on rails only.
+        model_parallel: ranks that every layer is divided over, neighbours in their numbers: ranks 0 to N - 1
+            hold one copy. A divisor of the ranks.
         recompute: the backward pass computes each layer's forward pass again.
         blocking: a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim;
             otherwise only the layer before does.
@@ -329,24 +333,23 @@ def train(
         network = _Rails(fabric, algorithm, 64 if chunks is None else chunks, model_parallel)
     else:
         fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
-        if model_parallel != 1:
-            message = f"{fabric.name}: layers are divided over ranks only on multi-dimensional networks; use rails:..."
-            raise AntiphonError(message, "not-applicable")
         if chunks is not None:
             message = f"{fabric.name}: chunks are for rails:...; an algorithm has options of its own, NAME:KEY=VALUE"
             raise AntiphonError(message, "not-applicable")
         if exchange is not None and exchange.partition(":")[0] not in known_names():
             build(fabric, exchange, "all-to-all", 1, system)  # raises, naming the nearest
         in_flight = in_flight or "serial"
+        if collectives is not None and (in_flight == "shared" or model_parallel != 1):
+            message = "times of collectives by themselves say nothing about those in flight together"
+            raise AntiphonError(f"{message}; use in_flight serial, model_parallel 1", "bad-spec")
+        how = (fabric, algorithm, exchange or "direct", fidelity, system, model_parallel)
         if in_flight == "shared":
-            if collectives is not None:
-                message = "times of collectives by themselves say nothing about those in flight together"
-                raise AntiphonError(f"{message}; use in_flight serial", "bad-spec")
-            network = _SharedFabric(fabric, algorithm, exchange or "direct", fidelity, system, progress)
+            network = shared = _SharedFabric(*how)
+            shared.progress = progress
         else:
-            if collectives is None:
-                collectives = simulator(system, fidelity, progress, keep_chunks=overlap in CHAINED)
-            network = _Fabric(fabric, algorithm, exchange or "direct", collectives, fidelity, system)
+            network = serial = _SerialFabric(*how)
+            keep_chunks = overlap in CHAINED
+            serial.timer = collectives or simulator(system, fidelity, progress, keep_chunks=keep_chunks)
     if global_batch is not None:
         replicas = network.replicas()
         if global_batch % replicas:
@@ -405,68 +408,98 @@ class _Network(Protocol):
         """The iteration."""
 
 
-class _Fabric:
-    """A fabric: one collective after another, each proven and simulated by itself."""
+Key = tuple[str, str, int, bool]
+"""Of an exchange: algorithm, collective, bytes, and whether it is of gradients."""
+
+
+class _Fabric(ABC):
+    """A fabric, on which every exchange runs in groups of ranks at once: those that a layer is divided over, or, for
+    gradients, those that hold the same part of it."""
 
     def __init__(
-        self, fabric: Fabric, algorithm: str, exchange: str, timer: Timer, fidelity: str, system: System
+        self, fabric: Fabric, algorithm: str, exchange: str, fidelity: str, system: System, model_parallel: int
     ) -> None:
+        if fabric.ranks % model_parallel or model_parallel == fabric.ranks:
+            message = f"{fabric.name}: layers cannot be divided over {model_parallel:,} of {fabric.ranks:,} ranks"
+            raise AntiphonError(f"{message}; use a proper divisor", "not-applicable")
         self.name, self.fidelity, self.ranks = fabric.name, fidelity, fabric.ranks
         self.excluded_ranks: list[int] = []
         self._fabric, self._algorithm, self._exchange = fabric, algorithm, exchange
-        self._timer, self._system = timer, system
+        self._system, self._divided = system, model_parallel
 
     def replicas(self) -> int:
         # Whether the algorithm leaves out ranks is known once it is built.
-        return self.ranks - len(build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded)
+        excluded = build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded
+        return (self.ranks - len(excluded)) // self._divided
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
-        exchanges = _exchanges(plan, model, self._algorithm, self._exchange)
-        timed = {key: self._timer(self._fabric, *key) for key in dict.fromkeys(exchanges)}
+        kinds = _collectives_of(self._algorithm)
+        keys: list[Key] = [
+            (self._algorithm if kind in kinds else self._exchange, kind, size, gradients)
+            for (kind, size), gradients in zip(plan.exchanges, plan.gradients, strict=True)
+        ]
+        distinct = len(set(keys))
+        if distinct > MOST_TIMED:
+            message = f"{model}: {distinct:,} collectives of different sizes; larger buckets need fewer"
+            raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
+        return self._timed(plan, keys, model)
+
+    @abstractmethod
+    def _timed(self, plan: TrainingPlan, keys: list[Key], model: str) -> Iteration:
+        """The iteration with these exchanges."""
+
+    def _schedules(self, key: Key) -> list[Schedule]:
+        """Those of an exchange, one for each group."""
+        algorithm, collective, size, gradients = key
+        if self._divided == 1:
+            return [build(self._fabric, algorithm, collective, size, self._system)]
+        count, ranks = self._divided, range(self.ranks)
+        if gradients:
+            groups = [ranks[part::count] for part in range(count)]
+        else:
+            groups = [ranks[first : first + count] for first in ranks[::count]]
+        schedules = [
+            build(self._fabric.group(list(group)), algorithm, collective, size, self._system) for group in groups
+        ]
+        for schedule in schedules:
+            if schedule.excluded:
+                message = f"{algorithm} leaves out ranks, which layers divided over ranks cannot"
+                raise AntiphonError(message, "not-applicable")
+        return schedules
+
+
+class _SerialFabric(_Fabric):
+    """One exchange after another, each proven and simulated by itself."""
+
+    timer: Timer
+
+    def _timed(self, plan: TrainingPlan, keys: list[Key], model: str) -> Iteration:
+        timed = {key: self._time(key) for key in dict.fromkeys(keys)}
         self.excluded_ranks = sorted({rank for each in timed.values() for rank in each.excluded_ranks})
-        chunks = [timed[key].chunks if parts else None for key, parts in zip(exchanges, plan.parts, strict=True)]
-        return plan.run([timed[key].time_ns for key in exchanges], chunks)
+        chunks = [timed[key].chunks if parts else None for key, parts in zip(keys, plan.parts, strict=True)]
+        return plan.run([timed[key].time_ns for key in keys], chunks)
+
+    def _time(self, key: Key) -> Timed:
+        if self._divided == 1:
+            return self.timer(self._fabric, *key[:3])
+        flights: list[tuple[Schedule, float, list[int], int]] = [
+            (schedule, 0.0, [], 0) for schedule in self._schedules(key)
+        ]
+        result = simulate_flights(self._fabric, flights, self._system, self.fidelity)
+        return CollectiveTime(result.time_ns, [], result.chunks)
 
 
-class _SharedFabric:
-    """A fabric whose links the exchanges in flight share."""
+class _SharedFabric(_Fabric):
+    """Exchanges that are ready share the links."""
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        algorithm: str,
-        exchange: str,
-        fidelity: str,
-        system: System,
-        progress: Progress | None,
-    ) -> None:
-        self.name, self.fidelity, self.ranks = fabric.name, fidelity, fabric.ranks
-        self.excluded_ranks: list[int] = []
-        self._fabric, self._algorithm, self._exchange = fabric, algorithm, exchange
-        self._system, self._progress = system, progress
+    progress: Progress | None
 
-    def replicas(self) -> int:
-        return self.ranks - len(build(self._fabric, self._algorithm, "all-reduce", 1 << 20, self._system).excluded)
-
-    def run(self, plan: TrainingPlan, model: str) -> Iteration:
-        exchanges = _exchanges(plan, model, self._algorithm, self._exchange)
-        schedules = {key: build(self._fabric, *key, self._system) for key in dict.fromkeys(exchanges)}
-        self.excluded_ranks = sorted({rank for each in schedules.values() for rank in each.excluded})
-        progress = self._progress
-        heartbeat = None if progress is None else partial(progress, f"{model} on {self.name}")
-        each = [schedules[key] for key in exchanges]
+    def _timed(self, plan: TrainingPlan, keys: list[Key], model: str) -> Iteration:
+        schedules = {key: self._schedules(key) for key in dict.fromkeys(keys)}
+        self.excluded_ranks = sorted({rank for of in schedules.values() for each in of for rank in each.excluded})
+        heartbeat = None if self.progress is None else partial(self.progress, f"{model} on {self.name}")
+        each = [schedules[key] for key in keys]
         return plan.run_shared(self._fabric, each, self._system, self.fidelity, heartbeat)
-
-
-def _exchanges(plan: TrainingPlan, model: str, algorithm: str, exchange: str) -> list[tuple[str, str, int]]:
-    """Algorithm, collective and bytes of all exchanges."""
-    kinds = _collectives_of(algorithm)
-    exchanges = [(algorithm if kind in kinds else exchange, kind, size) for kind, size in plan.exchanges]
-    distinct = len(set(exchanges))
-    if distinct > MOST_TIMED:
-        message = f"{model}: {distinct:,} collectives of different sizes; larger buckets need fewer"
-        raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
-    return exchanges
 
 
 class _Rails:

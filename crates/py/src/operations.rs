@@ -12,7 +12,9 @@ use antiphon_core::options::Opt;
 use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult};
 use antiphon_core::verify::Proof;
 use antiphon_core::watch::Watch;
-use antiphon_core::{algorithm, bound, fabric, simulate as simulation, system, units, verify as verification};
+use antiphon_core::{
+    algorithm, bound, fabric, schedule, simulate as simulation, system, units, verify as verification,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::cell::RefCell;
@@ -229,21 +231,23 @@ pub fn simulate_flights<'py>(
     result_record(py, fabric, &proof, &result)
 }
 
+/// The proof of a schedule for all ranks of a fabric, or for a group of them.
+pub fn prove(fabric: &fabric::Fabric, schedule: &schedule::Schedule, watch: Watch) -> Result<Proof, Error> {
+    let of_group = fabric.members().is_none() && !schedule.group.is_empty();
+    let view = if of_group { Some(fabric.group(&schedule.group)?) } else { None };
+    verification::verify_watched(view.as_ref().map_or(fabric, |view| &view.fabric), schedule, watch)
+}
+
 /// One proof of all flights, each in its group of ranks; equal schedules are proven once.
 fn prove_flights(fabric: &fabric::Fabric, flights: &[Flight], watch: Watch) -> Result<Proof, Error> {
     let mut all: Option<Proof> = None;
-    let mut proven: Vec<&antiphon_core::schedule::Schedule> = vec![];
+    let mut proven: Vec<&schedule::Schedule> = vec![];
     for (index, Flight { schedule, .. }) in flights.iter().enumerate() {
         if proven.iter().any(|&other| std::ptr::eq(other, *schedule)) {
             continue;
         }
         proven.push(schedule);
-        let of_group = fabric.members().unwrap_or_default() != schedule.group;
-        let prove = || {
-            let view = if of_group { Some(fabric.group(&schedule.group)?) } else { None };
-            verification::verify_watched(view.as_ref().map_or(fabric, |view| &view.fabric), schedule, watch)
-        };
-        let proof = prove().map_err(|error| error.at(format_args!("flight {index}")))?;
+        let proof = prove(fabric, schedule, watch).map_err(|error| error.at(format_args!("flight {index}")))?;
         all = Some(match all {
             None => proof,
             Some(all) => all.and(proof),

@@ -3,6 +3,7 @@
 use crate::convert::{Int, MAX_NANOS, Table, fields, nanos, picos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
+use crate::operations::prove;
 use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;
@@ -17,11 +18,13 @@ use antiphon_core::training::{
     Work,
 };
 use antiphon_core::units::Picos;
+use antiphon_core::watch::Watch;
 use antiphon_core::workload::{self, Pass};
-use antiphon_core::{compute, schedule, verify};
+use antiphon_core::{compute, schedule};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
+use std::collections::HashSet;
 
 /// The layers of a model, in the order of the forward pass; a preset by name (`workloads()`). Its length is the number
 /// of layers. Immutable, compared by value.
@@ -161,6 +164,13 @@ impl TrainingPlan {
         })
     }
 
+    /// For each exchange, whether it is of weights' gradients.
+    #[getter]
+    fn gradients(&self) -> Vec<bool> {
+        let exchanges = self.plan.exchanges_with_passes();
+        exchanges.into_iter().map(|(_, pass)| pass == Pass::WeightGradient).collect()
+    }
+
     /// The exchanges as pairs (collective, bytes), in the order of `run`.
     #[getter]
     fn exchanges(&self) -> Vec<(&'static str, u64)> {
@@ -212,8 +222,8 @@ impl TrainingPlan {
         self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
     }
 
-    /// An `Iteration` in which exchange `i` is done by `schedules[i]`, which share the links of `fabric` with all others
-    /// that are ready: `Schedule` objects, which are proven. `progress` is called with the share done, 0 to 1.
+    /// An `Iteration` in which exchange `i` is done by `schedules[i]`, a list of `Schedule` objects for groups of ranks, which
+    /// share the links of `fabric` with all others that are ready. They are proven. `progress` is called with the share done, 0 to 1.
     ///
     /// Raises AntiphonError: as `simulate`; `too-large` where parts are waited for and chunks are too many.
     #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", progress = None),
@@ -222,7 +232,7 @@ impl TrainingPlan {
         &self,
         py: Python<'py>,
         fabric: &Fabric,
-        schedules: Vec<Py<Schedule>>,
+        schedules: Vec<Vec<Py<Schedule>>>,
         system: Py<System>,
         fidelity: &str,
         progress: Option<Py<PyAny>>,
@@ -234,12 +244,12 @@ impl TrainingPlan {
         }
         let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
         let (fabric, system) = (&fabric.0, &system.get().0);
-        let each: Vec<Vec<&schedule::Schedule>> = schedules.iter().map(|schedule| vec![&schedule.get().0]).collect();
+        let each: Vec<Vec<&schedule::Schedule>> =
+            schedules.iter().map(|of| of.iter().map(|schedule| &schedule.get().0).collect()).collect();
         let iteration = run_with_progress(py, progress, |heartbeat| {
-            for (at, of) in each.iter().enumerate() {
-                if !each[..at].iter().any(|other| std::ptr::eq(other[0], of[0])) {
-                    verify::verify(fabric, of[0])?;
-                }
+            let mut proven = HashSet::new();
+            for &schedule in each.iter().flatten().filter(|&&schedule| proven.insert(std::ptr::from_ref(schedule))) {
+                prove(fabric, schedule, Watch::default())?;
             }
             training::run_shared(&self.plan, &each, fabric, system, fidelity, heartbeat)
         })?;

@@ -63,7 +63,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 )
 @click.option("--gradient-bytes", type=click.IntRange(1, 64), default=4, show_default=True, help="Bytes of a gradient.")
 @click.option("--activation-bytes", type=click.IntRange(1, 64), default=2, show_default=True, help="Of an activation.")
-@click.option("--model-parallel", type=COUNT, default=1, show_default=True, help="Ranks of a layer (rails).")
+@click.option("--model-parallel", type=COUNT, default=1, show_default=True, help="Ranks of a layer.")
 @click.option("--recompute", is_flag=True, help="Forward passes are computed again in the backward pass.")
 @click.option("--blocking", is_flag=True, help="Weight gradients wait for the exchange of the layer's input gradient.")
 @click.option(
