@@ -1,7 +1,7 @@
 """Runs the snippets of the Markdown pages, so that what they show works.
 
-Of each page, in order and in one folder that has only `examples/`: fenced `python` blocks, which share their names, and the lines
-`$ antiphon ...` of `console` blocks. A block after a line `<!-- not run: REASON -->` is left out.
+Of each page, in order and in one folder that has only `examples/`: fenced `python` blocks, which share their names, and
+the lines `$ antiphon ...` of `console` blocks. A block after a line `<!-- not run: REASON -->` is left out.
 """
 
 from __future__ import annotations
