@@ -147,14 +147,20 @@ def test_training_shares_links() -> None:
 
 @pytest.mark.parametrize("how", ["serial", "shared"])
 def test_layers_divided_over_rows(how: str) -> None:
-    options: dict[str, Any] = {"batch": 4, "compute": "roofline", "gradient_bytes": 2, "system": "tto"}
+    options: dict[str, Any] = {
+        "batch": 4,
+        "compute": "roofline",
+        "gradient_bytes": 2,
+        "system": "tto",
+        "fidelity": "alpha-beta",
+    }
     run = antiphon.train("transformer-1t", MESH, "dbtree", model_parallel=4, in_flight=how, **options)
     exchanges = run.iteration.exchanges
     for row, part in enumerate((MESH.group("0-3"), MESH.group("0,4,8,12"))):
         # Activations in rows, gradients in columns, all rows or columns at once: as alone in one.
-        of = exchanges["pass"] == ("forward", "weight-gradient")[row]
+        of = exchanges["pass"] == ("forward", "weight gradient")[row]
         size = int(exchanges["bytes"][of][0])
-        alone = antiphon.simulate(part, build(part, "dbtree", bytes=size, system="tto"), "tto").time_ns
+        alone = antiphon.simulate(part, build(part, "dbtree", bytes=size, system="tto"), "tto", "alpha-beta").time_ns
         times = (exchanges["finish_ns"] - exchanges["start_ns"])[of & (exchanges["bytes"] == size)]
         assert times.min() == pytest.approx(alone, abs=1)
     assert run.global_batch == 4 * 4

@@ -380,4 +380,4 @@ def test_mistakes_on_rails(commands: Any) -> None:
         "gnmt", "rails:2D-SW_SW", "themis", "--model-parallel", "16"
     )
     assert "stage by stage" in refused("alexnet", "rails:2D-SW_SW", "themis", "--fidelity", "flit")
-    assert "use rails" in refused("gnmt", "mesh:4x4", "ring", "--model-parallel", "4")
+    assert "cannot be divided over 3 of 16 ranks" in refused("gnmt", "mesh:4x4", "ring", "--model-parallel", "3")

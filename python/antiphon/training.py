@@ -482,9 +482,8 @@ class _SerialFabric(_Fabric):
     def _time(self, key: Key) -> Timed:
         if self._divided == 1:
             return self.timer(self._fabric, *key[:3])
-        flights: list[tuple[Schedule, float, list[int], int]] = [
-            (schedule, 0.0, [], 0) for schedule in self._schedules(key)
-        ]
+        nothing: list[int] = []
+        flights = [(schedule, 0.0, nothing, 0) for schedule in self._schedules(key)]
         result = simulate_flights(self._fabric, flights, self._system, self.fidelity)
         return CollectiveTime(result.time_ns, [], result.chunks)
 
