@@ -4,6 +4,7 @@ use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::fabric::{Fabric, Groups};
+use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult, simulate, simulate_flights};
 use antiphon_core::system::System;
@@ -176,7 +177,7 @@ fn rows_then_columns_beside_a_pipeline() {
         }
     }
     for fidelity in Fidelity::ALL {
-        for order in Order::ALL {
+        for &(_, order) in Order::ALL {
             let all = flown(&fabric, &flights, order, &system, fidelity);
             let spans = &all.flights;
             let last_row = spans[..4].iter().map(|span| span.finish_ps).max().unwrap();

@@ -9,6 +9,7 @@ use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::options::Opt;
+use antiphon_core::parameter::Choice;
 use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult};
 use antiphon_core::verify::Proof;
 use antiphon_core::watch::Watch;

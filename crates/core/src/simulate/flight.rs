@@ -2,11 +2,11 @@
 
 use super::clock::Ticks;
 use super::plan::Plan;
-use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::LinkId;
+use crate::parameter::Choice;
 use crate::schedule::Schedule;
-use crate::units::{Picos, clip};
-use serde::{Deserialize, Serialize};
+use crate::units::Picos;
+use serde::Serialize;
 
 /// A schedule, and when it starts.
 #[derive(Debug, Clone)]
@@ -31,8 +31,7 @@ impl<'a> Flight<'a> {
 }
 
 /// Which flight's packets go first on links, and whose messages are added first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
     /// The one launched first; others fill the gaps it leaves.
     #[default]
@@ -43,31 +42,13 @@ pub enum Order {
     Priority,
 }
 
+impl Choice for Order {
+    const WHAT: &'static str = "order";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("fifo", Order::Fifo), ("lifo", Order::Lifo), ("priority", Order::Priority)];
+}
+
 impl Order {
-    /// All orders, the default first.
-    pub const ALL: [Order; 3] = [Order::Fifo, Order::Lifo, Order::Priority];
-
-    /// The command-line name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Order::Fifo => "fifo",
-            Order::Lifo => "lifo",
-            Order::Priority => "priority",
-        }
-    }
-
-    /// The order with a command-line name.
-    ///
-    /// # Errors
-    /// [`Code::UnknownName`] with the nearest known name.
-    pub fn parse(text: &str) -> Result<Order> {
-        Order::ALL.into_iter().find(|order| order.name() == text).ok_or_else(|| {
-            let names = Order::ALL.map(Order::name);
-            let (what, near) = (clip(text), nearest(text, names));
-            Error::new(Code::UnknownName, format!("no order '{what}'{near}; known: {}", names.join(", ")))
-        })
-    }
-
     /// The rank of a flight: of two the lower goes first. `launched` flights were before it.
     pub(super) fn rank(self, priority: u32, launched: u32) -> u64 {
         match self {
