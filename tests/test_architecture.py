@@ -193,6 +193,26 @@ def python_imports(file: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{base}.{name.name}") for name in node.names)
 
 
+REPRODUCTIONS = ("data", "table", "charts", "figure", "claims", "result", "plots", "page", "reproduction")
+"""What papers share, in the order in which modules may import others."""
+
+
+def test_what_papers_share_imports_one_way() -> None:
+    """No paper, and none of the modules above; a paper imports no other."""
+    wrong = []
+    for file in sorted((PACKAGE / "repro").glob("*.py")):
+        above = REPRODUCTIONS[REPRODUCTIONS.index(file.stem) :] if file.stem in REPRODUCTIONS else ()
+        for line, name in python_imports(file):
+            parts = [*name.split("."), "", ""]
+            if parts[1] == "papers" or (parts[1] == "repro" and parts[2] in above):
+                wrong.append(f"{file.relative_to(ROOT)}:{line}: imports {name}")
+    for file in sorted((PACKAGE / "papers").glob("*/*.py")):
+        for line, name in python_imports(file):
+            if name.startswith("antiphon.papers.") and name.split(".")[2] != file.parent.name:
+                wrong.append(f"{file.relative_to(ROOT)}:{line}: imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_nothing_imports_the_command_line() -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: imports {name}"

@@ -92,4 +92,4 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     assert (process.returncode, stderr) == (130, "interrupted\n")
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"runs.jsonl", "tto"}
     with Store(tmp_path) as store:
-        assert sum(point in store for point in PAPERS["tto"].experiments[1].points(False)) >= 5
+        assert sum(point in store for point in PAPERS["tto"].figures[1].points(False)) >= 5

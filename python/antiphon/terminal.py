@@ -288,7 +288,7 @@ def print_reproduction(reproduction: Reproduction) -> None:
     """How many numbers of every figure agree and how far off they are; claims; where the report is."""
     console = open_console()
     headers = ("Compared", "Agree", "Differ", "Mean error", "Largest")
-    several = len(reproduction.experiments) > 1
+    several = len(reproduction.outcomes) > 1
     table = Table(
         Column("Figure" if several else "", overflow="fold"),
         *map(right_aligned, headers),
@@ -306,9 +306,10 @@ def print_reproduction(reproduction: Reproduction) -> None:
                 *(f"{100 * (error or 0):.2f} %" for error in (summary.error_mean, summary.error_max)),
                 summary.worst if differing or summary.error_max else "",
             )
-    console.print(f"{reproduction.paper.title} ({reproduction.paper.source.partition(';')[0]})", style="bold")
+    texts = reproduction.paper.data.texts
+    console.print(f"{texts['title']} ({texts['source'].partition(';')[0]})", style="bold")
     if not several:
-        console.print(reproduction.experiments[0].title)
+        console.print(next(iter(reproduction.figures.values())).group)
     console.print(table)
     verdicts = Counter[str](claim.verdict for claim in reproduction.claims)
     if verdicts:

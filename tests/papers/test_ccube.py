@@ -1,73 +1,63 @@
-"""The C-Cube paper: the page of a few points, and all numbers and claims, which take two seconds."""
+"""The C-Cube paper: all numbers and claims, which take two seconds."""
 
 from __future__ import annotations
 
-import csv
-import json
-import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 import antiphon
-from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.ccube_allreduce import FIG14_RANKS, FIG14_SIZES, SETTINGS, Scaled, calls
-from antiphon.papers.ccube_claims import CHECKS
-from antiphon.papers.ccube_systems import (
-    C1,
-    C2,
-    CC,
+from antiphon.papers import PAPERS
+from antiphon.papers.ccube.allreduce import calls
+from antiphon.papers.ccube.dgx1 import (
     CHANNELS,
-    FIT,
+    DATA,
     LATENCY_NS,
     MIB,
     NVLINK_GB,
     RANKS,
     RING,
     SYSTEM,
-    VARIANTS,
-    B,
+    SYSTEMS,
+    allreduce,
     chunk_of,
     cost,
 )
-from antiphon.papers.ccube_training import BATCHES, BEHIND, CASES, FIG8_EXAMPLES, MODELS, RATES
-from antiphon.papers.ccube_trees import GENERAL_CHUNKS, GENERAL_RANKS, TITLES
-from antiphon.papers.model import Outcome, published
+from antiphon.papers.ccube.nodes import pair
+from antiphon.papers.ccube.training import BEHIND, examples
+from antiphon.repro.claims import judge_all
+from antiphon.repro.figure import Outcome
+from antiphon.repro.table import Table
 from antiphon.study import Store
 
 CCUBE = PAPERS["ccube"]
-
-
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reproduction, Path]:
-    folder = tmp_path_factory.mktemp("quick")
-    return reproduce(CCUBE, CCUBE.experiments, folder, quick=True), folder
+PARTLY = (
+    "steps-general layer-wise large-ring model scale-small scale-large scale-nodes turnaround-most turnaround-mean"
+    " turnaround-nodes resnet"
+)
+NOT = "c2-over-c1 c1-most cc-mean cc-most r-over-c1 cc-over-r ring-behind"
+"""Claims that hold in part, and that do not hold."""
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """All figures in whole, without their page."""
     with Store(tmp_path_factory.mktemp("whole")) as store:
-        points = {point for one in CCUBE.experiments for point in one.points(False)}
+        points = {point for one in CCUBE.figures for point in one.points(False)}
         store.ensure(points, 2)
         results = {point: store[point] for point in points}
-    return {one.name: one.evaluate(results, False) for one in CCUBE.experiments}
+    return {one.name: one.evaluate(results, False) for one in CCUBE.figures}
 
 
-def test_what_is_written(quick: tuple[Reproduction, Path]) -> None:
-    reproduction = quick[0]
-    folder = quick[1] / "ccube-quick"
-    names = {experiment.name for experiment in CCUBE.experiments}
-    written = {path.name for path in folder.iterdir()}
-    json.dumps(reproduction.to_dict(), allow_nan=False)
-    assert written == {f"{n}.csv" for n in names} | {f"{n}.svg" for n in names} | {"report.html"}
-    page = (folder / "report.html").read_text("utf-8")
-    assert "a few points only" in page
-    assert not re.search(r'(src|href)="(?!data:|#)', page)
-    for experiment in CCUBE.experiments:
-        rows = list(csv.DictReader((folder / f"{experiment.name}.csv").read_text("utf-8").splitlines()))
-        assert len(rows) == len(reproduction.outcomes[experiment.name].rows)
+@pytest.fixture(scope="module")
+def tables(outcomes: dict[str, Outcome]) -> dict[str, Table]:
+    return {name: outcome.table for name, outcome in outcomes.items()}
+
+
+def verdicts(tables: dict[str, Table]) -> dict[str, str]:
+    claims = judge_all(DATA, CCUBE.checks, tables)
+    rows = [row for row in DATA.table("claims") if set(row["figure"].split("|")) <= set(tables)]
+    return {row["id"]: claim.verdict for row, claim in zip(rows, claims, strict=True)}
 
 
 def test_the_fit_is_declared_and_is_that_of_the_system() -> None:
@@ -76,23 +66,17 @@ def test_the_fit_is_declared_and_is_that_of_the_system() -> None:
     assert antiphon.System(SYSTEM).link_rate_gb_per_s == NVLINK_GB
     found = cost(RANKS, 64 * MIB)
     assert found.tree_ns / found.overlapped_ns == pytest.approx(1.75, abs=0.005)
-    for experiment in CCUBE.experiments:
-        if experiment.name in ("fig3", "fig12", "fig13"):
-            assert FIT in experiment.about
-    assert "12.4 µs" in CCUBE.reading
+    fit = DATA.texts["fit"]
+    assert f"{LATENCY_NS / 1000:g} µs" in fit
+    assert all(fit in DATA.figures[name]["about"] for name in ("fig3", "fig12", "fig13"))
+    assert f"{LATENCY_NS / 1000:g} µs" in DATA.texts["reading"]
 
 
-def test_steps(outcomes: dict[str, Outcome]) -> None:
-    numbers = outcomes["fig5"].numbers
-    assert (numbers[TITLES[False],], numbers[TITLES[True],]) == (10, 7)
-    for ranks in GENERAL_RANKS:
-        height = ranks.bit_length() - 1
-        for chunks in GENERAL_CHUNKS:
-            assert numbers[TITLES[False], ranks, chunks] == 2 * (height + chunks - 1)
-            assert numbers[TITLES[True], ranks, chunks] == 2 * height + chunks - 1
-    levels = outcomes["fig7"].numbers
-    turnaround = [levels[TITLES[overlap], "gradient turnaround"] for overlap in (False, True)]
-    assert turnaround == [11, 6]
+def test_steps(tables: dict[str, Table]) -> None:
+    drawn = tables["fig5"].where(drawn=True)
+    assert [drawn.one("steps", series=name) for name in ("tree", "overlapped tree", "ring")] == [10, 7, 6]
+    assert all(entry["steps"] == entry["exact"] for entry in tables["fig5"].where(drawn=False))
+    assert tables["fig7"].column("turnaround") == [11, 6]
 
 
 def test_blocks_of_a_timing_diagram_do_not_overlap(outcomes: dict[str, Outcome]) -> None:
@@ -105,19 +89,15 @@ def test_blocks_of_a_timing_diagram_do_not_overlap(outcomes: dict[str, Outcome])
                     assert one.start + one.length <= other.start + 1e-3
 
 
-def test_doubled_links(outcomes: dict[str, Outcome]) -> None:
-    numbers = outcomes["fig10"].numbers
-
-    def doubled(trees: int, overlap: bool) -> set[tuple[str | int, ...]]:
-        return {key[3:] for key, links in numbers.items() if key[:3] == ("needed", trees, overlap) and links == 2}
-
-    assert doubled(2, False) == set()
-    assert doubled(1, True) == {(0, 4)}  # a detour meets an edge of its own tree
-    assert doubled(2, True) == {(0, 4), (1, 5), (2, 3), (6, 7)}
-    sent = outcomes["fig15"].numbers
-    assert [sent["forwarded", gpu] > 0 for gpu in range(RANKS)] == [True] * 2 + [False] * 6
+def test_doubled_links(tables: dict[str, Table]) -> None:
+    one, apart, both = ({pair for pair, n in needed.items() if n == 2} for needed in tables["fig10"].column("needed"))
+    assert apart == set()
+    assert one == {(0, 4)}  # a detour meets an edge of its own tree
+    assert both == {(0, 4), (1, 5), (2, 3), (6, 7)}
+    sent = tables["fig15"]
+    assert [share > 0 for share in sent.column("forwarded")] == [True] * 2 + [False] * 6
     # Every GPU but the root has its whole data reduced and broadcast once, over 14 edges of 14 half loads.
-    assert sum(sent["of its own", gpu] for gpu in range(RANKS)) == pytest.approx(2 * (RANKS - 1))
+    assert sum(sent.column("of its own")) == pytest.approx(2 * (RANKS - 1))
 
 
 def test_simulation_takes_the_steps_of_the_model(outcomes: dict[str, Outcome]) -> None:
@@ -136,20 +116,16 @@ def test_chunks_of_eq_4() -> None:
     assert chunk_of(size, 18) * 18 >= size / 2 > chunk_of(size, 18) * 17
 
 
-def test_the_order_of_the_systems(outcomes: dict[str, Outcome]) -> None:
-    numbers = outcomes["fig13"].numbers
-    for model in MODELS:
-        for name in RATES:
-            for batch in BATCHES:
-                behind = numbers[model, name, batch, BEHIND]
-                b, c1, c2, ring, cc = (numbers[model, name, batch, variant.name] for variant in VARIANTS)
-                assert b < c2 <= c1 * 1.001 < cc <= 1
-                assert c1 < ring < behind <= 1
-                assert b > 0
+def test_the_order_of_the_systems(tables: dict[str, Table]) -> None:
+    for _, of in tables["fig13"].by("what"):
+        b, c1, c2, ring, behind, cc = of.column("share")
+        assert 0 < b < c2 <= c1 * 1.001 < cc <= 1
+        assert c1 < ring < behind <= 1
+        assert of[4]["series"] == BEHIND
 
 
 def test_ring_is_four_channels() -> None:
-    point = RING.allreduce(64 * MIB)
+    point = allreduce(RING, 64 * MIB)
     assert point.bytes == 64 * MIB // CHANNELS
     time = point.measure()["time_ns"]
     assert time == pytest.approx(cost(RANKS, 64 * MIB, rate=CHANNELS * NVLINK_GB).ring_ns, rel=0.001)
@@ -165,65 +141,42 @@ def test_gradients_are_cut_without_loss() -> None:
 
 def test_examples() -> None:
     """Fig. 8 has layers of 1 to 5 chunks; the cases of Fig. 16 differ in nothing but where work lies."""
-    assert [example.chunks for example in FIG8_EXAMPLES] == [(1, 2, 3, 4, 5)] * 2
-    assert {(sum(case.chunks), sum(case.steps)) for case in CASES} == {(15, 15)}
+    assert [example["chunks"] for example in examples("fig8")] == [[1, 2, 3, 4, 5]] * 2
+    assert {(sum(case["chunks"]), sum(case["steps"])) for case in examples("fig16")} == {(15, 15)}
 
 
-def test_chaining(outcomes: dict[str, Outcome]) -> None:
-    numbers = outcomes["fig8"].numbers
-    unchained, chained = (numbers[example.title, "iteration"] for example in FIG8_EXAMPLES)
-    assert (unchained, chained) == (35, 21)
-    found = [
-        [outcomes["fig16"].numbers[case.title, what] for what in ("waits for the first layer", "bubbles")]
-        for case in CASES
-    ]
-    assert found == [[6, 0], [8, 3], [10, 0]]
+def test_chaining(tables: dict[str, Table]) -> None:
+    assert tables["fig8"].column("iteration") == [35, 21]
+    cases = tables["fig16"]
+    assert (cases.column("waits for the first layer"), cases.column("bubbles")) == ([6, 8, 10], [0, 3, 0])
 
 
-def test_more_nodes(outcomes: dict[str, Outcome]) -> None:
-    numbers = outcomes["fig14"].numbers
-    for size in FIG14_SIZES:
-        ratios = [numbers["ratio", size, ranks] for ranks in FIG14_RANKS]
+def test_more_nodes(tables: dict[str, Table]) -> None:
+    for _, of in tables["fig14"].by("size"):
+        ratios = of.column("ratio")
         assert min(ratios) <= ratios[0] < ratios[-1] == max(ratios)
-    for ranks in FIG14_RANKS:
+    for entry in tables["fig14"].where(size=16384):
         # Small data is latency: the simulation is the model.
-        small = FIG14_SIZES[0]
-        assert numbers["ratio", small, ranks] == pytest.approx(numbers["model", small, ranks], rel=0.2)
-        assert numbers["turnaround", small, ranks] == pytest.approx(1)
-    fabric = Scaled(32, MIB).ring(SETTINGS["ratio"]).network()
+        assert entry["ratio"] == pytest.approx(entry["ratio model"], rel=0.2)
+        assert entry["turnaround"] == pytest.approx(1)
+    fabric = pair({"ranks": 32, "size": MIB}, "ratio")[0].network()
     assert (fabric.ranks, len(fabric.links["from"])) == (32, 2 * (32 + 2 * 16))
 
 
-def test_every_claim_is_checked(outcomes: dict[str, Outcome]) -> None:
-    rows = published("ccube", "claims")
-    assert [row["id"] for row in rows] == list(dict.fromkeys(row["id"] for row in rows))
-    assert {row["id"] for row in rows} == set(CHECKS)
-    known = {experiment.name for experiment in CCUBE.experiments}
-    assert all(set(needs) <= known for needs, _ in CHECKS.values())
-    assert len(CCUBE.claims(outcomes)) == len(rows)
+def test_verdicts(tables: dict[str, Table]) -> None:
+    of: dict[str, set[str]] = {}
+    for name, verdict in verdicts(tables).items():
+        of.setdefault(verdict, set()).add(name)
+    assert (of["holds in part"], of["does not hold"]) == (set(PARTLY.split()), set(NOT.split()))
 
 
-def test_verdicts(outcomes: dict[str, Outcome]) -> None:
-    claims = CCUBE.claims(outcomes)
-    verdicts = {row["id"]: claim.verdict for row, claim in zip(published("ccube", "claims"), claims, strict=True)}
-    for held in ("steps", "doubled", "detours", "in-order", "c1-64", "c1-large", "order", "c1-mean", "cases"):
-        assert verdicts[held] == "holds", held
-    assert verdicts["steps-general"] == verdicts["resnet"] == verdicts["turnaround-nodes"] == "holds in part"
-    assert verdicts["c2-over-c1"] == "does not hold"
-
-
-def test_a_claim_can_fail(outcomes: dict[str, Outcome]) -> None:
+def test_a_claim_can_fail(tables: dict[str, Table]) -> None:
     """Numbers of another world give other verdicts."""
-    row = {row["id"]: row for row in published("ccube", "claims")}
-    swapped = {key: 1 / value for key, value in outcomes["fig13"].numbers.items()}
-    others = {"fig13": Outcome([], (), swapped)}
-    for name in ("order", "c1-mean", "cc-exceeds-r", "batch"):
-        _, check = CHECKS[name]
-        assert check(row[name], outcomes).verdict == "holds", name
-        assert check(row[name], others).verdict == "does not hold", name
+    swapped = Table(e | {"share": 1 / e["share"], "time": 1 / e["time"]} for e in tables["fig13"])
+    found = verdicts({"fig13": swapped})
+    assert {found[name] for name in ("order", "c1-mean", "cc-exceeds-r", "batch")} == {"does not hold"}
 
 
 def test_what_is_said_of_the_systems() -> None:
-    assert [variant.name for variant in VARIANTS] == ["B", "C1", "C2", "R", "CC"]
-    assert [variant.chained for variant in (B, C1, C2, CC)] == [False, False, True, True]
-    assert {variant.name for variant in VARIANTS} <= set(CCUBE.styles)
+    assert [series.name for series in SYSTEMS] == ["B", "C1", "C2", "R", "CC"]
+    assert [bool(series.more["chained"]) for series in SYSTEMS] == [False, False, True, False, True]

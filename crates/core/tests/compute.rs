@@ -42,7 +42,7 @@ fn sum(times: &[Passes<Picos>], passes: &[Pass]) -> u64 {
 /// within 0.5 % of a model's total.
 #[test]
 fn cycles_of_models() {
-    let rows = table("python/antiphon/papers/data/tto/compute_cycles.csv");
+    let rows = table("python/antiphon/papers/tto/compute_cycles.csv");
     assert_eq!(rows.len(), 3 * MODELS.len());
     for row in &rows {
         let (workload, size) = (preset(&row["model"]), number(row, "mac_array_dim"));
@@ -74,7 +74,7 @@ fn cycles_of_models() {
 /// Each pass of each layer on 256x256 is the closed form of the artifact's SCALE-Sim in layers.csv.
 #[test]
 fn cycles_of_layers() {
-    let rows = table("python/antiphon/papers/data/tto/layers.csv");
+    let rows = table("python/antiphon/papers/tto/layers.csv");
     for (published, _) in MODELS {
         let times = layer_times(&preset(published), &chiplet(256), 16).unwrap();
         let layers: Vec<_> = rows.iter().filter(|row| row["model"] == published).collect();

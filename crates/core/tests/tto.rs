@@ -15,7 +15,7 @@ use common::{Row, table};
 
 /// Rows of a figure of the paper.
 fn published(name: &str) -> Vec<Row> {
-    table(&format!("python/antiphon/papers/data/tto/{name}.csv"))
+    table(&format!("python/antiphon/papers/tto/{name}.csv"))
 }
 
 fn tto() -> System {

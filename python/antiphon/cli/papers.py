@@ -12,9 +12,7 @@ from antiphon.terminal import print_json, print_reproduction, progress_bar
 def _targets() -> list[str]:
     from antiphon.papers import PAPERS
 
-    return [
-        target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{e.name}" for e in paper.experiments))
-    ]
+    return [target for name, paper in PAPERS.items() for target in (name, *(f"{name}/{f.name}" for f in paper.figures))]
 
 
 @main.command("reproduce")
@@ -33,11 +31,11 @@ def reproduce_command(
     where the first one ended.
     """
     from antiphon.papers import PAPERS, reproduce
-    from antiphon.papers.reproduction import choose
+    from antiphon.repro.reproduction import choose
 
-    chosen, experiments = choose(PAPERS, paper, figures)
+    chosen, wanted = choose(PAPERS, paper, figures)
     with progress_bar() as progress:
-        done = reproduce(chosen, experiments, out, quick=quick, jobs=jobs, progress=progress)
+        done = reproduce(chosen, wanted, out, quick=quick, jobs=jobs, progress=progress)
     if as_json:
         print_json("reproduce", done.to_dict())
     else:

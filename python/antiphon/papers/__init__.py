@@ -1,13 +1,14 @@
 """Papers whose tables and figures Antiphon reproduces: experiments only, never a branch in the core.
 
-``PAPER.py`` names a paper's experiments and claims; ``PAPER_*.py`` are its experiments, and
-``data/PAPER`` the numbers it published. What papers share is in ``model`` (rows, verdicts, charts),
-``reproduction`` (the work), ``plots`` and ``page``.
+A folder is a paper. ``figures.csv``, ``series.csv``, ``claims.csv`` and ``texts.csv`` say what its figures are, what
+they compare and what the paper claims; other tables are what it published. Modules have what must be computed. What
+papers share is ``antiphon.repro``.
 """
 
 from antiphon.papers import ccube, themis, tto
-from antiphon.papers.model import Paper
-from antiphon.papers.reproduction import Reproduction, reproduce
+from antiphon.repro.figure import Paper
+from antiphon.repro.reproduction import reproduce
+from antiphon.repro.result import Reproduction
 
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER)}
 """All papers, by the name the command line knows."""

@@ -1,0 +1,24 @@
+"""Logical/Physical Topology-Aware Collective Communication in Deep Learning Training (C-Cube, HPCA 2023)."""
+
+from antiphon.papers.ccube import allreduce, nodes, training, trees
+from antiphon.papers.ccube.dgx1 import DATA
+from antiphon.repro.figure import Paper
+
+PAPER = Paper(
+    DATA,
+    (
+        allreduce.FIG_3,
+        allreduce.FIG_4,
+        trees.FIG_5,
+        trees.FIG_7,
+        training.FIG_8,
+        trees.FIG_10,
+        allreduce.FIG_12,
+        training.FIG_13,
+        nodes.FIG_14,
+        trees.FIG_15,
+        training.FIG_16,
+        training.FIG_17,
+    ),
+    trees.CHECKS | allreduce.CHECKS | nodes.CHECKS | training.CHECKS,
+)

@@ -1,0 +1,231 @@
+"""Figures 4 and 12 of the Themis paper: training, whose inputs the paper does not publish; ours are assumptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache, partial
+from statistics import fmean
+from typing import Any
+
+import antiphon
+from antiphon._core import TrainingPlan, Workload
+from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, SCF, SEARCH, SINGLE, TOPOLOGIES, Shown, row
+from antiphon.repro.charts import Bars, Line, Lines, bars
+from antiphon.repro.claims import Cells, Judged, Tables, by_form
+from antiphon.repro.data import Series
+from antiphon.repro.figure import Figure, Results, Row, row_of
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.study import Job, TrainingPoint
+
+FP16_BYTES = 2
+MODELS = [series for series in DATA.series.values() if series.more["batch"]]
+IDEAL, INFINITE = DATA.named("Ideal", "Infinite rate")
+ASSUMED = DATA.texts["assumed"]
+
+
+def _options(model: Series) -> dict[str, Any]:
+    """How a model is trained. The exchanges of gradients come after the backward pass, and those between layers hold up
+    all computation, as in ASTRA-sim; where NPUs share a model, the backward pass repeats the forward pass, as the paper
+    says of ZeRO."""
+    parallel = int(model.more["parallel"])
+    return {
+        "batch": int(model.more["batch"]),
+        "compute": model.more["compute"],
+        "gradient_bytes": FP16_BYTES,
+        "activation_bytes": FP16_BYTES,
+        "model_parallel": parallel,
+        "recompute": parallel > 1,
+        "blocking": True,
+    }
+
+
+def _jobs(case: Entry) -> list[Job]:
+    series, model = case["series"], case["model"]
+    algorithm = f"{series.run}:{series.more['intra']}" if series.more["intra"] else series.run
+    fabric = f"rails:{case['topology']}"
+    return [] if series is IDEAL else [TrainingPoint(model.run, fabric, algorithm, tuple(_options(model).items()))]
+
+
+# --- the ideal ----------------------------------------------------------------------------------
+
+
+@cache
+def groups(topology: str, parallel: int) -> tuple[tuple[int, float], tuple[int, float]]:
+    """Of the NPUs that share a model, and of those with the same part of it: how many they are, and their rates in
+    Gb/s together. The former are on the first dimensions."""
+    left = parallel
+    sizes, rates = [1, 1], [0.0, 0.0]
+    table = antiphon.advise_rails(topology).dimensions
+    for name, rate in zip(table["name"], table["gbit_per_s"], strict=True):
+        size = int("".join(filter(str.isdigit, name.partition("(")[2])))
+        inside = math.gcd(left, size)
+        left //= inside
+        for group, part in enumerate((inside, size // inside)):
+            sizes[group] *= part
+            rates[group] += float(rate) if part > 1 else 0.0
+    model, data = zip(sizes, rates, strict=True)
+    return (model, data) if parallel > 1 else (data, data)
+
+
+@cache
+def _ideal(model: Series, topology: str) -> dict[str, float]:
+    """The iteration with all rates of a group always busy: 2 S (1 - 1/N) / rates for an AllReduce of S bytes."""
+    options = _options(model)
+    plan = TrainingPlan(Workload(model.run), options.pop("compute"), options.pop("batch"), **options)
+    exchanges = plan.run([0.0] * len(plan.exchanges)).exchanges
+    times = []
+    for kind, size, of in zip(exchanges["kind"], exchanges["bytes"], exchanges["pass"], strict=True):
+        npus, gbit_per_s = groups(topology, options["model_parallel"])[of == "weight gradient"]
+        sent = float(size) * (1 - 1 / npus) * (2 if kind == "all-reduce" else 1)
+        times.append(8 * sent / gbit_per_s)
+    done = plan.run(times)
+    return {name: getattr(done, name) for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns")}
+
+
+def _measure(case: Entry, results: Results) -> Entry:
+    """An iteration: computation, and communication that it waits for, between layers and of gradients."""
+    jobs, ideal = _jobs(case), _ideal(case["model"], case["topology"])
+    record = results[jobs[0]] if jobs else ideal
+    compute, model, data = (record[name] for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns"))
+    exposed = model + data
+    return {
+        "what": f"{case['model']}, {case['topology']}",
+        "generation": "current" if case["topology"] == CURRENT else "next",
+        "time": compute + exposed,
+        "compute": compute,
+        "model part": model,
+        "data": data,
+        "exposed": exposed,
+        "share": 100 * (ideal["exposed_model_ns"] + ideal["exposed_data_ns"]) / exposed,
+        "share of model": 100 * model / (compute + exposed),
+        "model of exposed": 100 * model / exposed,
+    }
+
+
+# --- Fig. 4 -------------------------------------------------------------------------------------
+
+SHARES = tuple(range(10, 101, 2))
+"""Utilization in percent."""
+
+
+def _fig4_cases(quick: bool) -> list[Entry]:
+    topologies = (CURRENT, *TOPOLOGIES[:2]) if quick else (CURRENT, *TOPOLOGIES)
+    models = [model for model in MODELS if model.name != "DLRM"]
+    return grid(model=models, topology=topologies, series=[BASELINE, IDEAL])
+
+
+def _fig4(table: Table) -> Shown:
+    rows, charts = [], []
+    for model, of in table.by("model"):
+        baseline, ideal = of.where(series=BASELINE), of.where(series=IDEAL)
+        rows += [row_of(entry, "share", "%", group="Baseline") for entry in baseline]
+        slowest = ideal[0]["compute"] + 10 * ideal[0]["exposed"]
+        found = []
+        for at, best in zip(baseline, ideal, strict=True):
+            times = [(best["compute"] + best["exposed"] * 100 / used) / slowest for used in SHARES]
+            found.append(Line(at["topology"], SHARES, times, marked=False))
+            found.append(Line(at["topology"], [at["share"]], [at["time"] / slowest]))
+        found.append(Line(str(INFINITE), SHARES, [ideal[0]["compute"] / slowest] * len(SHARES), marked=False))
+        charts.append(Lines(str(model), "utilization, %", "time / slowest", found))
+    return rows + (_fig4_means(table) if table.whole else []), charts
+
+
+def _fig4_means(table: Table) -> list[Row]:
+    current, coming = (table.where(series=BASELINE, generation=name).values("share") for name in ("current", "next"))
+    rows = []
+    for what, value in (
+        (f"{CURRENT}: baseline utilization", current.mean),
+        ("next generation: baseline utilization, mean", coming.mean),
+        ("next generation: baseline utilization, least", coming.least),
+    ):
+        rows.append(row("fig4", "Utilization", what, "%", value, what, SINGLE))
+    for model, of in table.where(generation="next").by("model"):
+        gains = of.ratios("time", "Baseline", "Ideal")
+        for how, value in (("mean", gains.mean), ("most", gains.most)):
+            what = f"{model}: ideal over baseline, {how}"
+            rows.append(row("fig4", "Speed-up of an iteration", what, "×", value, what, SINGLE, ASSUMED))
+    return rows
+
+
+FIG_4 = Figure("fig4", _fig4_cases, _measure, _fig4, _jobs)
+
+# --- Fig. 12 ------------------------------------------------------------------------------------
+
+PARTS = ["compute", "exposed, model parallel", "exposed, data parallel"]
+
+
+def _fig12_cases(quick: bool) -> list[Entry]:
+    return grid(model=MODELS, topology=TOPOLOGIES[1:3] if quick else TOPOLOGIES, series=[BASELINE, SCF, SEARCH, IDEAL])
+
+
+def _fig12(table: Table) -> Shown:
+    rows, charts = [], []
+    for e in table:
+        parts = (
+            ("iteration", "time"),
+            ("compute", "compute"),
+            ("exposed, model", "model part"),
+            ("exposed, data", "data"),
+        )
+        rows += [row_of(e, column, "ns", group=f"{e['series']}: {part}", note="") for part, column in parts]
+    for model, of in table.by("model"):
+        shown = Table()
+        for topology, at in of.by("topology"):
+            whole, name = at[0]["time"], topology.replace("-", "-\n", 1)
+            columns = dict(zip(PARTS, ("compute", "model part", "data"), strict=True))
+            shown += [e | {"name": name} | {part: e[column] / whole for part, column in columns.items()} for e in at]
+        charts.append(Bars(str(model), "iteration / baseline's", PARTS, bars(shown, "name", PARTS)))
+    return rows + (_fig12_means(table) if table.whole else []), charts
+
+
+def _fig12_means(table: Table) -> list[Row]:
+    rows = []
+    others = (SCF.name, SEARCH.name, IDEAL.name)
+    for name in others:
+        for model, of in table.by("model"):
+            gains = of.ratios("time", "Baseline", name)
+            for how, value in (("mean", gains.mean), ("most", gains.most)):
+                group, key = f"{name}: speed-up of an iteration", f"{model}: {name}, {how}"
+                rows.append(row("fig12", group, f"{model}, {how}", "×", value, key, SINGLE, ASSUMED))
+    for name in others:
+        mean, what = table.ratios("exposed", "Baseline", name).mean, f"{name}, mean of 24"
+        key = f"{name}: exposed communication"
+        rows.append(row("fig12", "Exposed communication, reduced", what, "×", mean, key, SINGLE))
+    return rows
+
+
+FIG_12 = Figure("fig12", _fig12_cases, _measure, _fig12, _jobs)
+
+
+def _gains(table: Table, name: str, share: float) -> list[float]:
+    """Speed-ups of iterations over the baseline, if computation took ``share`` of its time."""
+    scaled = Table(entry | {"time": share * entry["compute"] + entry["exposed"]} for entry in table)
+    return scaled.ratios("time", "Baseline", name).numbers
+
+
+def _solve(function: Callable[[float], float], target: float) -> float:
+    """Where a falling function of a share in 0.001 to 10 has a value, or comes closest to it."""
+    low, high = 0.001, 10.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if function(middle) > target else (low, middle)
+    return high
+
+
+def _train(model: str, cells: Cells, tables: Tables) -> Judged:
+    """A speed-up; and with the share of computation that gives the paper's mean, whether its other numbers follow."""
+    result, names = by_form(dict(cells) | {"form": "close"}, tables)
+    table, stated = tables["fig12"].where(model=model), DATA.stated["fig12"]
+    keys = ("Themis+SCF, mean", "Themis+SCF, most", "Ideal, mean")
+    mean, most, ideal = (stated[f"{model}: {what}"].value for what in keys)
+    share = _solve(lambda share: fmean(_gains(table, "Themis+SCF", share)), mean)
+    then = {"then_most": max(_gains(table, "Themis+SCF", share)), "then_ideal": fmean(_gains(table, "Ideal", share))}
+    names |= then | {"share": share, "paper_most": most, "paper_ideal": ideal}
+    return result, names
+
+
+CHECKS = {
+    f"train-{key}": partial(_train, str(model))
+    for key, model in zip(("resnet", "gnmt", "dlrm", "transformer"), MODELS, strict=True)
+}

@@ -1,0 +1,1 @@
+"""What reproductions of papers share: data, tables, figures, claims, and the page."""

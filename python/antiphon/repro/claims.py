@@ -1,0 +1,222 @@
+"""How a paper's claims are held against our numbers.
+
+A row of ``claims.csv`` says which numbers a claim is about, which form it has, and what is shown and said of it:
+
+* ``figure``, ``at``, ``column``: the table, of which entries, and which of its numbers (``time`` unless it is named).
+* ``ours``, ``over``: series. With ``over``, the numbers are how many times as fast ours is, at every point where both
+  are; of several others, than the fastest.
+* ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
+* ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
+* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``; a comment that names what is
+  ``{lost}`` is left out if nothing is.
+* ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
+  differ from the claim's own; several are divided by `` & ``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from antiphon.repro.data import Data
+from antiphon.repro.table import Table, Values
+
+CLOSE = 0.05
+"""A number, or both ends of a range, holds within this share."""
+POINTS = 1.5
+"""Points of a percentage within which a mean holds."""
+LITTLE = 0.25
+"""What fails at no more than this share of the cases holds in part."""
+FIRM = 1e-9
+"""A ratio that is less than one by no more is one."""
+
+Verdict = Literal["holds", "holds in part", "does not hold"]
+Cells = Mapping[str, str]
+"""The row of a claim."""
+Tables = Mapping[str, Table]
+"""By figure."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, with what its own artifact and we say to it, in plain words."""
+
+    where: str
+    text: str
+    paper: str
+    artifact: str
+    ours: str
+    verdict: Verdict
+    comment: str = ""
+
+
+Judged = tuple[Verdict, dict[str, Any]]
+"""A verdict, and what the texts of the claim may name."""
+Check = Callable[[Cells, Tables], Judged]
+"""The function of a claim that has no form."""
+
+
+def verdict(holds: bool, partly: bool = False) -> Verdict:
+    """In words."""
+    return "holds" if holds else "holds in part" if partly else "does not hold"
+
+
+def share(failing: int, cases: int) -> Verdict:
+    """Of what should be so always."""
+    return verdict(not failing, failing <= LITTLE * cases)
+
+
+def close(ours: float, paper: float) -> bool:
+    """Whether a number holds."""
+    return abs(ours / paper - 1) <= CLOSE
+
+
+def listed(values: Iterable[Any], how: str = "{:.1f}") -> str:
+    """Several for a text."""
+    return ", ".join(map(how.format, values))
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
+    """What a claim is about, by the series it is held against, or by its own."""
+    table, column = tables[cells["figure"]].where(cells["at"]), cells["column"] or "time"
+    wanted = [name for name in cells["ours"].split("|") if name]
+    if cells["over"]:
+        return {over: table.ratios(column, over, wanted[0]) for over in cells["over"].split("|")}
+    of = table.where(series=wanted) if wanted else table
+    if cells["along"]:
+        steps = [axis.replace(" by ", ", ").split(", ") for axis in cells["along"].split("|")]
+        return {cells["along"]: Values(step for axes in steps for step in of.steps(column, axes))}
+    return {str(series): part.values(column) for series, part in of.by("series")}
+
+
+def merged(found: Mapping[str, Values], cells: Cells) -> Values:
+    """All of them; against several others, at every point the least."""
+    if not cells["over"]:
+        return Values(value for values in found.values() for value in values)
+    least: dict[str, float] = {}
+    for where, value in (value for values in found.values() for value in values):
+        least[where] = min(value, least.get(where, value))
+    return Values(least.items())
+
+
+# --- forms --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Held:
+    """The numbers of a claim, and its bounds."""
+
+    values: Values
+    statistics: list[float]
+    low: float
+    high: float
+    strict: bool = False
+    """Whether the lower bound is out of bounds."""
+
+    def fails(self, value: float) -> bool:
+        """Whether a single number is out of bounds."""
+        return not self.low - FIRM <= value <= self.high + FIRM or (self.strict and value <= self.low)
+
+    @property
+    def failing(self) -> int:
+        """How many are."""
+        return sum(map(self.fails, self.values.numbers))
+
+    def close(self) -> Verdict:
+        """The statistic is in the bounds, or 5 % off."""
+        return verdict(all(self.low * (1 - CLOSE) <= each <= self.high * (1 + CLOSE) for each in self.statistics))
+
+    def points(self) -> Verdict:
+        """A percentage is as stated, or a point and a half off."""
+        return verdict(abs(self.statistics[0] - self.low) <= POINTS)
+
+    def within(self) -> Verdict:
+        """The statistic is in the bounds."""
+        return verdict(not self.fails(self.statistics[0]))
+
+    def range(self) -> Verdict:
+        """The numbers reach from one bound to the other; in part if one end does."""
+        ends = close(self.values.least, self.low), close(self.values.most, self.high)
+        return verdict(all(ends), any(ends))
+
+    def always(self) -> Verdict:
+        """Every number is in the bounds; in part if few are not."""
+        return share(self.failing, self.values.count)
+
+    def every(self) -> Verdict:
+        """Every number is in the bounds."""
+        return verdict(not self.failing)
+
+    def some(self) -> Verdict:
+        """Some number is out of bounds, as the paper says."""
+        return verdict(self.failing > 0)
+
+
+FORMS: dict[str, tuple[Callable[[Held], Verdict], str]] = {
+    "close": (Held.close, "{value:.2f}×"),
+    "points": (Held.points, "{value:.2f} %"),
+    "within": (Held.within, "{value:.2f}×"),
+    "range": (Held.range, "{least:.2f}–{most:.2f}×"),
+    "always": (Held.always, "at {passing} of {count} points"),
+    "every": (Held.every, "at {passing} of {count} points"),
+    "more": (Held.always, "at {passing} of {count} points"),
+    "some": (Held.some, "in {failing} of {count} cases"),
+}
+"""How every form is judged, and what is shown unless the claim says otherwise."""
+
+
+class Names(dict[str, Any]):
+    """What a text may name: what is in here, and the statistics of the numbers."""
+
+    def __init__(self, values: Values) -> None:
+        super().__init__()
+        self.values_of = values
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(self.values_of, name)
+
+
+def by_form(cells: Cells, tables: Tables) -> Judged:
+    """The verdict on a claim that has a form, and what its texts may name."""
+    found = numbers(cells, tables)
+    values = merged(found, cells)
+    low = float(cells["low"] or (1 if not cells["high"] else "-inf"))
+    high = float(cells["high"] or (low if cells["form"] in ("close", "range") else "inf"))
+    statistics = [getattr(values, name) for name in (cells["statistic"] or "mean").split("|")]
+    held = Held(values, statistics, low, high, strict=cells["form"] == "more")
+    lost = {name: [where.replace(", ", " ") for where, value in of if held.fails(value)] for name, of in found.items()}
+    names = Names(values)
+    names["value"], names["failing"], names["passing"] = statistics[0], held.failing, values.count - held.failing
+    names["lost_points"] = ", ".join(where for of in lost.values() for where in of)
+    names["lost"] = "; ".join(f"{name} at {', '.join(where)}" for name, where in lost.items() if where)
+    for aside in filter(None, cells["aside"].split(" & ")):
+        name, _, changes = aside.partition(": ")
+        other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
+        names[name] = merged(numbers(other, tables), other)
+    result = FORMS[cells["form"]][0](held)
+    if cells["form"] == "close" and result != "holds":
+        names["prefix"] = "More than claimed. " if statistics[0] > high else "Less than claimed. "
+    return result, names
+
+
+def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
+    """A claim, by its form or its function."""
+    result, names = (by_form if cells["form"] else checks[cells["id"]])(cells, tables)
+    shown, comment = cells["shown"] or FORMS[cells["form"]][1], cells["comment"]
+    if cells["form"] == "always" and not cells["shown"] and not names["failing"]:
+        shown = "at all {count} points"
+    if "{lost" in comment and not names["lost"]:
+        comment = ""
+    comment = (names.get("prefix", "") + comment.format_map(names)).strip()
+    texts = (cells["where"], cells["claim"], cells["paper"], cells["artifact"])
+    return Claim(*texts, shown.format_map(names), result, comment)
+
+
+def judge_all(data: Data, checks: Mapping[str, Check], tables: Tables) -> list[Claim]:
+    """All claims whose figures, divided by ``|``, are among the tables."""
+    claims = data.table("claims")
+    return [judge(cells, checks, tables) for cells in claims if set(cells["figure"].split("|")) <= set(tables)]

@@ -1,0 +1,132 @@
+"""The folder of a paper: what it published, its series, and every text of its page, as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a series is drawn, the same in every figure."""
+
+    colour: str
+    marker: str = "o"
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Series:
+    """What the figures compare, such as an algorithm: a row of ``series.csv``.
+
+    Attributes:
+        name: for the reader.
+        style: how it is drawn.
+        run: what it is here, such as the specification of an algorithm; empty for what is drawn only.
+        published: its name in the published tables, empty if they do not have it.
+        roles: further names by which claims mean it.
+        only: of which cases it takes part, such as ``parity=even``.
+        tolerance: share by which ours may be off the published numbers; set here, never for a point.
+        note: what is known about differences.
+        more: columns that only this paper has.
+    """
+
+    name: str
+    style: Style
+    run: str = ""
+    published: str = ""
+    roles: tuple[str, ...] = ()
+    only: str = ""
+    tolerance: float = 0.01
+    note: str = ""
+    more: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def of(cls, row: dict[str, str]) -> Series:
+        """From a row of the table."""
+        columns = ("name", "colour", "marker", "dashed", "run", "published", "roles", "only", "tolerance", "note")
+        name, colour, marker, dashed, run, known, roles, only, tolerance, note = (
+            row.pop(column, "") for column in columns
+        )
+        style = Style(colour, marker, dashed == "yes")
+        of_roles = tuple(filter(None, roles.split("|")))
+        return cls(name, style, run, known, of_roles, only, float(tolerance or 0.01), note, row)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A number of the paper's text, and which number it is: what is quoted in two places has one ``source``."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Data:
+    """The tables in ``papers/PAPER``."""
+
+    paper: str
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """The rows of ``NAME.csv``."""
+        return [dict(row) for row in _rows(self.paper, name)]
+
+    def known(
+        self, name: str, column: str, *keys: str | Callable[[dict[str, str]], Any]
+    ) -> dict[tuple[Any, ...], float]:
+        """Numbers of a published table, by columns or functions of its rows."""
+        return {
+            tuple(row[key] if isinstance(key, str) else key(row) for key in keys): float(row[column])
+            for row in self.table(name)
+        }
+
+    @cached_property
+    def series(self) -> dict[str, Series]:
+        """All series by name, in the order of legends."""
+        return {row["name"]: Series.of(row) for row in self.table("series")}
+
+    def named(self, *names: str) -> list[Series]:
+        """Some of the series."""
+        return [self.series[name] for name in names]
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Of the page, by key; a text may contain others as ``{key}``."""
+        texts: dict[str, str] = {}
+        for row in self.table("texts"):
+            texts[row["key"]] = row["text"].format_map(texts)
+        return texts
+
+    @cached_property
+    def figures(self) -> dict[str, dict[str, str]]:
+        """Title, description and number of charts side by side of every figure."""
+        return {row["name"]: row | {"about": row["about"].format_map(self.texts)} for row in self.table("figures")}
+
+    @cached_property
+    def stated(self) -> dict[str, dict[str, Stated]]:
+        """What the paper's text states, by figure and what it is of."""
+        found: dict[str, dict[str, Stated]] = {}
+        for row in self.table("stated"):
+            source = row.get("same_as") or f"{row['figure']}: {row['what']}"
+            found.setdefault(row["figure"], {})[row["what"]] = Stated(float(row["value"]), source)
+        return found
+
+    @cached_property
+    def reference(self) -> dict[tuple[str, str], float]:
+        """What another model gives, by figure, and group and what; there may be none."""
+        if not (files(f"antiphon.papers.{self.paper}") / "reference.csv").is_file():
+            return {}
+        return {(row["figure"], row["what"]): float(row["value"]) for row in self.table("reference")}
+
+
+@cache
+def _rows(paper: str, name: str) -> Iterable[dict[str, str]]:
+    text = (files(f"antiphon.papers.{paper}") / f"{name}.csv").read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))

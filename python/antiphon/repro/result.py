@@ -1,0 +1,78 @@
+"""A reproduction as it came out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from antiphon.repro.claims import Claim
+from antiphon.repro.figure import Outcome, Paper, Row, Summary, by_group, summarize
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A paper's figures as they came out.
+
+    Attributes:
+        quick: only some of the points were run; claims, which are about all of them, are left out.
+        outcomes: by the name of the figure, in the paper's order.
+        runs: collectives that were needed, each once.
+        new_runs: those of them that were not stored before.
+        stale_runs: stored runs of another build of Antiphon, which are not used.
+        report: path of the page.
+    """
+
+    paper: Paper
+    quick: bool
+    outcomes: dict[str, Outcome]
+    claims: list[Claim]
+    runs: int
+    new_runs: int
+    stale_runs: int
+    report: str
+
+    @property
+    def summaries(self) -> dict[str, list[Summary]]:
+        """The rows of every group in short, by figure."""
+        return {name: by_group(outcome.rows) for name, outcome in self.outcomes.items()}
+
+    @cached_property
+    def figures(self) -> dict[str, Summary]:
+        """Every figure in short; a published number that several rows are held against counts once, by the first."""
+        first: dict[str, Row] = {}
+        found = {}
+        for name, outcome in self.outcomes.items():
+            rows = [row for row in outcome.rows if not row.source or first.setdefault(row.source, row) is row]
+            found[name] = summarize(self.paper.data.figures[name]["title"], rows, "{0.group}, {0.what}")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reproduction as documented in docs/json.md."""
+        return {
+            "paper": self.paper.name,
+            "title": self.paper.data.texts["title"],
+            "quick": self.quick,
+            "runs": self.runs,
+            "new_runs": self.new_runs,
+            "stale_runs": self.stale_runs,
+            "figures": [
+                {
+                    "name": name,
+                    "title": self.paper.data.figures[name]["title"],
+                    "summary": [asdict(summary) for summary in summaries],
+                    "rows": [row_dict(row) for row in self.outcomes[name].rows],
+                }
+                for name, summaries in self.summaries.items()
+            ],
+            "claims": [asdict(claim) for claim in self.claims],
+            "report": self.report,
+        }
+
+
+COLUMNS = ("group", "what", "unit", "paper", "artifact", "reference", "ours", "ratio", "tolerance", "verdict", "note")
+
+
+def row_dict(row: Row) -> dict[str, Any]:
+    """A row as documented in docs/json.md, and as a line of the CSV files."""
+    return {column: getattr(row, column) for column in COLUMNS}

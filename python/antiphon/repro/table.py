@@ -1,0 +1,139 @@
+"""Numbers by what they are of: the table that a figure finds, from which rows, charts and claims are made."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise, product
+from statistics import fmean, geometric_mean, median
+from typing import Any
+
+from antiphon.errors import AntiphonError
+from antiphon.repro.data import Series
+
+Entry = dict[str, Any]
+"""A case, such as ``{"series": ..., "side": 8}``, with the numbers found for it."""
+
+COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+CONDITION = re.compile(r"(\w+) *(<=|>=|=|<|>) *(.+)")
+
+
+def is_one_of(value: object, wanted: Iterable[object]) -> bool:
+    """Whether a value, or a series by one of its names, is wanted; numbers may be given as text."""
+    names = {value, value.name, *value.roles} if isinstance(value, Series) else {value, str(value)}
+    return not names.isdisjoint(wanted)
+
+
+def meets(entry: Entry, conditions: str) -> bool:
+    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``; the empty text means all.
+
+    >>> meets({"side": 9, "bytes": 100}, "side=8|9; bytes<=64"), meets({"side": 9}, "")
+    (False, True)
+    """
+    for condition in filter(None, map(str.strip, conditions.split(";"))):
+        found = CONDITION.fullmatch(condition)
+        if found is None:
+            raise AntiphonError(f"'{condition}' is no condition such as side=8", "bad-file")
+        name, how, text = found.groups()
+        value = entry[name]
+        if not (is_one_of(value, text.split("|")) if how == "=" else COMPARED[how](value, float(text))):
+            return False
+    return True
+
+
+def grid(**axes: Iterable[Any]) -> list[Entry]:
+    """Every combination, the last axis fastest."""
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+class Values(list[tuple[str, float]]):
+    """Numbers with the cases they are of, in words."""
+
+    @property
+    def numbers(self) -> list[float]:
+        """Without the words."""
+        return [value for _, value in self]
+
+    count = property(len)
+    mean = property(lambda self: fmean(self.numbers))
+    geometric = property(lambda self: geometric_mean(self.numbers))
+    median = property(lambda self: median(self.numbers))
+    least = property(lambda self: min(self.numbers))
+    most = property(lambda self: max(self.numbers))
+    last = property(lambda self: self.numbers[-1])
+    farthest = property(lambda self: max(self.numbers, key=abs))
+    spread = property(lambda self: self.most - self.least)
+    gained = property(lambda self: 100 * (self.mean - 1))
+    saved = property(lambda self: 100 * fmean(1 - 1 / value for value in self.numbers))
+    """Of speedups: the mean share of time that is saved, in percent."""
+    where_least = property(lambda self: min(self, key=lambda found: found[1])[0])
+    where_most = property(lambda self: max(self, key=lambda found: found[1])[0])
+    total = property(lambda self: sum(self.numbers))
+    same = property(lambda self: ", ".join(where for where, value in self if abs(value - 1) < 1e-9))
+    alike = property(lambda self: sum(abs(value - 1) <= 0.005 for value in self.numbers))
+    listed = property(lambda self: ", ".join(f"{where} {value:.3f}×" for where, value in self))
+
+
+class Table(list[Entry]):
+    """Entries in the order in which they are shown; ``what`` is the case of each in words.
+
+    ``whole`` is whether it has all cases of its figure, of which means are taken.
+    """
+
+    whole = False
+
+    def where(self, conditions: str = "", /, **axes: object) -> Table:
+        """Those with a value on every axis, or one of a tuple, list or range of values."""
+        sets = {axis: value if isinstance(value, tuple | list | range) else (value,) for axis, value in axes.items()}
+        return Table(
+            entry
+            for entry in self
+            if meets(entry, conditions) and all(is_one_of(entry[axis], wanted) for axis, wanted in sets.items())
+        )
+
+    def axis(self, name: str) -> list[Any]:
+        """Every value on an axis once."""
+        return list(dict.fromkeys(entry[name] for entry in self))
+
+    def column(self, name: str) -> list[Any]:
+        """A number of every entry."""
+        return [entry[name] for entry in self]
+
+    def one(self, column: str, **axes: object) -> Any:
+        """The number of the only entry there."""
+        (entry,) = self.where("", **axes)
+        return entry[column]
+
+    def by(self, axis: str) -> Iterator[tuple[Any, Table]]:
+        """The entries of every value on an axis."""
+        return ((value, Table(entry for entry in self if entry[axis] == value)) for value in self.axis(axis))
+
+    def values(self, column: str) -> Values:
+        """Of all entries."""
+        return Values((entry["what"], entry[column]) for entry in self)
+
+    def ratios(self, column: str, of: str, over: str) -> Values:
+        """One series over another, wherever both are."""
+        below = {entry["what"]: entry[column] for entry in self if is_one_of(entry["series"], (over,))}
+        above = self.where(series=of)
+        return Values(
+            (entry["what"], entry[column] / below[entry["what"]]) for entry in above if entry["what"] in below
+        )
+
+    def steps(self, column: str, axes: Sequence[str]) -> Values:
+        """Along an axis, what else is named by ``axes`` being equal: every number over the one before it."""
+        along, *others = axes
+        groups: dict[tuple[Any, ...], list[Entry]] = {}
+        for entry in sorted(self, key=operator.itemgetter(along)):
+            groups.setdefault(tuple(entry[axis] for axis in others), []).append(entry)
+        return Values(
+            (" on ".join(map(str, key)), more[column] / less[column])
+            for key, entries in groups.items()
+            for less, more in pairwise(entries)
+        )

@@ -1,0 +1,73 @@
+"""What a reproduction of a few points leaves, of every paper."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import antiphon
+from antiphon.papers import PAPERS, Reproduction, reproduce
+from antiphon.repro.reproduction import choose
+
+TTO = PAPERS["tto"]
+
+
+@pytest.mark.parametrize("quick", PAPERS, indirect=True)
+def test_what_is_written(quick: tuple[Reproduction, Path]) -> None:
+    reproduction, paper = quick[0], quick[0].paper
+    folder = quick[1] / f"{paper.name}-quick"
+    json.dumps(reproduction.to_dict(), allow_nan=False)
+    plots = {name for name, outcome in reproduction.outcomes.items() if outcome.charts}
+    assert list(reproduction.outcomes) == [figure.name for figure in paper.figures] == list(paper.data.figures)
+    assert {path.name for path in folder.iterdir()} == (
+        {f"{name}.csv" for name in reproduction.outcomes} | {f"{name}.svg" for name in plots} | {"report.html"}
+    )
+    page = (folder / "report.html").read_text("utf-8")
+    assert "a few points only" in page
+    assert "What the paper claims" not in page
+    assert ("Artifact" in page) == (paper is TTO)  # the others have none
+    assert not re.search(r'(src|href)="(?!data:|#)', page)  # needs nothing else
+    for name, outcome in reproduction.outcomes.items():
+        assert paper.data.figures[name]["title"].replace("'", "&#39;") in page
+        assert len(list(csv.DictReader((folder / f"{name}.csv").read_text("utf-8").splitlines()))) == len(outcome.rows)
+
+
+@pytest.mark.parametrize("quick", ["tto"], indirect=True)
+def test_the_same_page_again_without_a_run(quick: tuple[Reproduction, Path]) -> None:
+    first, folder = quick
+    before = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
+    again = reproduce(TTO, TTO.figures, folder, quick=True)
+    assert (first.new_runs, again.new_runs) == (first.runs, 0)
+    assert {path.name: path.read_bytes() for path in folder.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_texts_and_styles(name: str) -> None:
+    data = PAPERS[name].data
+    assert {"title", "source", "reading", "judging"} <= set(data.texts)
+    assert not [
+        text for text in (*data.texts.values(), *(row["about"] for row in data.figures.values())) if "{" in text
+    ]
+    for series in data.series.values():
+        assert not series.style.colour or re.fullmatch("#[0-9a-f]{6}", series.style.colour)
+
+
+def test_figures_by_name() -> None:
+    assert choose(PAPERS, "tto") == (TTO, list(TTO.figures))
+    assert [one.name for one in choose(PAPERS, "tto/fig14", ["fig8"])[1]] == ["fig8", "fig14"]
+    assert [one.name for one in choose(PAPERS, "tto", ["viii-b"])[1]] == ["viii-b"]
+    with pytest.raises(antiphon.AntiphonError, match="no paper 'tt0', did you mean 'tto'"):
+        choose(PAPERS, "tt0")
+    with pytest.raises(antiphon.AntiphonError, match="no figure of tto 'fig88', did you mean 'fig8'"):
+        choose(PAPERS, "tto", ["fig88"])
+
+
+def test_without_matplotlib_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(antiphon.AntiphonError, match=r"pip install 'antiphon\[plots\]'"):
+        reproduce(TTO, TTO.figures, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
