@@ -43,7 +43,11 @@ class Reproduction:
         first: dict[str, Row] = {}
         found = {}
         for name, outcome in self.outcomes.items():
-            rows = [row for row in outcome.rows if not row.source or first.setdefault(row.source, row) is row]
+            rows = [
+                row
+                for row in outcome.rows
+                if not row.source or row.published is None or first.setdefault(row.source, row) is row
+            ]
             found[name] = summarize(self.paper.data.figures[name]["title"], rows, "{0.group}, {0.what}")
         return found
 

@@ -91,12 +91,12 @@ def _table2(table: Table) -> Shown:
         ):
             where = f"dim{e['dimension']} ({e['kind']}), {what}"
             ours, known = e[column]
-            rows.append(Row(e["name"], where, unit, ours, known, tolerance=EXACT))
+            rows.append(Row(e["name"], where, unit, ours, known, tolerance=EXACT, is_input=True))
         bar = Bar(f"dim{e['dimension']}", e["gbit_per_s"][:1], e["gbit_per_s"][1])
         groups.setdefault(e["name"].replace("-", "-\n", 1), []).append(bar)
     for name in TOPOLOGIES:
         npus = float(antiphon.advise_rails(name).npus)
-        rows.append(Row(name, "all dimensions", "NPUs", npus, 1024, tolerance=EXACT))
+        rows.append(Row(name, "all dimensions", "NPUs", npus, 1024, tolerance=EXACT, is_input=True))
     return rows, [Bars("Rate of an NPU into each dimension", "Gb/s", ["rate"], groups)]
 
 

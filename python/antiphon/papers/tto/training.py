@@ -119,7 +119,7 @@ def _epoch(case: Entry, results: Results) -> Entry:
         "known epoch": row and float(row["total_epoch_cycles"]) / 1e9,
         "known AllReduce": row and float(row["allreduce_cycles"]),
         "known relative": row and float(row["norm_total_vs_ring"]),
-        "key": key,
+        "source": f"{key[0]} {side}x{side} {array} {key[-1]}",
     }
 
 
@@ -132,7 +132,7 @@ def _epochs(table: Table) -> Shown:
         rows.append(Row("Compute of an iteration", what, "ns", computed[model, array], None, known))
     for column, unit in (("epoch", "s"), ("AllReduce", "ns")):
         for e in table:
-            artifact, source = e[f"known {column}"], f"{e['key']}: {column}"
+            artifact, source = e[f"known {column}"], f"{e['source']}: {column}"
             rows.append(row_of(e, column, unit, group=f"{e['series']}: {column}", artifact=artifact, source=source))
     charts = []
     for side, array in dict.fromkeys((entry["side"], entry["array"]) for entry in table):
