@@ -79,8 +79,8 @@ def test_texts(world: dict[str, Table]) -> None:
     }
     claim = cells(form="close", ours="A", over="B", low="1") | small
     assert judge(claim, {}, world).comment == "More than claimed. 2, 0.875; 1, B"
-    lost = cells(form="always", ours="C", over="A|B", comment="Slower than {lost}.")
-    assert judge(lost, {}, world).comment == "Slower than A at 2 B."
+    lost = cells(form="always", ours="C", over="A|B", comment="Loses {lost}.")
+    assert judge(lost, {}, world).comment == "Loses to A at 2 B."
     assert judge(lost | {"over": "B"}, {}, world).comment == ""
 
 

