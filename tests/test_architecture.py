@@ -193,7 +193,7 @@ def python_imports(file: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{base}.{name.name}") for name in node.names)
 
 
-REPRODUCTIONS = ("data", "table", "charts", "figure", "claims", "result", "plots", "page", "reproduction")
+REPRODUCTIONS = ("data", "table", "charts", "figure", "trained", "claims", "result", "plots", "page", "reproduction")
 """What papers share, in the order in which modules may import others."""
 
 

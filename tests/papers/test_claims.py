@@ -16,8 +16,8 @@ PARTLY = {
 NOT = {
     "tto": (
         "allreduce-ring allreduce-ring-2d allreduce-dbtree allreduce-bi odd-dbtree odd-multitree scale-multitree"
-        " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree reduction-odd-ring reduction-odd-multitree"
-        " reduction-multitree reduction-bi use-ring use-multitree gain"
+        " scale-odd train-bi train-odd-ring-2d train-odd-dbtree train-odd-multitree reduction-odd-ring"
+        " reduction-odd-multitree reduction-multitree reduction-bi use-ring use-multitree gain"
     ),
     "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
 }

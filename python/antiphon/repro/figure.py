@@ -12,8 +12,6 @@ from antiphon.repro.data import Data, Style
 from antiphon.repro.table import Entry, Table
 from antiphon.study import Job, Record
 
-Results = Mapping[Job, Record]
-
 
 @dataclass(frozen=True)
 class Row:
@@ -115,6 +113,10 @@ class Outcome:
     charts: Sequence[Chart] = ()
 
 
+Shown = tuple[list[Row], Sequence[Chart]]
+"""A table for readers."""
+
+
 def no_jobs(_case: Entry) -> Sequence[Job]:
     """For what is counted, not run."""
     return ()
@@ -127,24 +129,26 @@ class Figure:
     Attributes:
         name: as on the command line, such as ``fig8``.
         cases: what is looked at; with True only a few.
-        measure: the numbers of a case, from its runs.
+        measure: the numbers of a case and what it is in words (``what``), from the records of its runs.
         show: rows and charts of the table of all cases.
         jobs: the runs of a case.
     """
 
     name: str
     cases: Callable[[bool], Sequence[Entry]]
-    measure: Callable[[Entry, Results], Entry]
-    show: Callable[[Table], tuple[list[Row], Sequence[Chart]]]
+    measure: Callable[..., Entry]
+    show: Callable[[Table], Shown]
     jobs: Callable[[Entry], Sequence[Job]] = no_jobs
 
     def points(self, quick: bool) -> list[Job]:
         """All runs, each once."""
         return list(dict.fromkeys(job for case in self.cases(quick) for job in self.jobs(case)))
 
-    def evaluate(self, results: Results, quick: bool) -> Outcome:
+    def evaluate(self, results: Mapping[Job, Record], quick: bool) -> Outcome:
         """The table of all cases, and how it is shown."""
-        table = Table(case | self.measure(case, results) for case in self.cases(quick))
+        table = Table(
+            case | self.measure(case, *(results[job] for job in self.jobs(case))) for case in self.cases(quick)
+        )
         table.whole = not quick
         return Outcome(table, *self.show(table))
 

@@ -20,7 +20,6 @@ from antiphon.papers.ccube.dgx1 import (
     RANKS,
     RING,
     B,
-    Shown,
     allreduce,
     chunk_of,
     cost,
@@ -31,7 +30,7 @@ from antiphon.papers.ccube.dgx1 import (
 )
 from antiphon.repro.charts import Bar, Bars, Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, close, verdict
-from antiphon.repro.figure import Figure, Results, Row, row_of
+from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.study import Job, Record
 
@@ -56,9 +55,10 @@ def _calls_jobs(case: Entry) -> list[Job]:
     return [allreduce(RING, size) for size in calls(case["series"].name, case["most"])]
 
 
-def _share_of_peak(case: Entry, results: Results) -> Entry:
+def _share_of_peak(case: Entry, *records: Record) -> Entry:
     sizes = calls(case["series"].name, case["most"])
-    time = sum(results[allreduce(RING, size)]["time_ns"] * count for size, count in Counter(sizes).items())
+    times = {size: record["time_ns"] for size, record in zip(sizes, records, strict=True)}
+    time = sum(times[size] * count for size, count in Counter(sizes).items())
     what = f"{case['series']}, {case['most'] // 1000} kB" if case["most"] else str(case["series"])
     share = 100 * 2 * (RANKS - 1) / RANKS * sum(sizes) / time / (CHANNELS * NVLINK_GB)
     return {"what": what, "calls": len(sizes), "share": share}
@@ -117,7 +117,7 @@ def _fig4_cases(_quick: bool) -> list[Entry]:
     return found + [{"series": "all sizes", "size": ENDLESS, "ranks": n} for n in NODES[1:6]]
 
 
-def _ring_over_tree(case: Entry, _results: Results) -> Entry:
+def _ring_over_tree(case: Entry) -> Entry:
     slower, nodes = _slower(case["ranks"], case["size"]), f"{case['ranks']} nodes"
     if case["size"] < ENDLESS:
         return {"what": f"{nodes}, {size_text(case['size'])}", "ratio": 1 / slower}
@@ -177,9 +177,9 @@ def _fig12_jobs(case: Entry) -> list[Job]:
     )
 
 
-def _overlapping(case: Entry, results: Results) -> Entry:
+def _overlapping(case: Entry, *records: Record) -> Entry:
     size, series = case["size"], case["series"]
-    what, model, records = {"what": size_text(size)}, cost(RANKS, size), [results[job] for job in _fig12_jobs(case)]
+    what, model = {"what": size_text(size)}, cost(RANKS, size)
     if series in (SIMULATED, EQUATIONS):
         slow, fast = (each["time_ns"] for each in records) if records else (model.tree_ns, model.overlapped_ns)
         known = DATA.stated["fig12"].get(f"C1 over B, {what['what']}")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import antiphon
-from antiphon.repro.charts import Chart
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Row, stated_row
 from antiphon.study import Point
@@ -31,8 +29,6 @@ SYSTEMS = B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
 """In the order of the paper's legends."""
 EXACT, SINGLE = 0.0, 0.05
 """Tolerances: of what is counted; of what the paper states of its measurements."""
-
-Shown = tuple[list[Row], Sequence[Chart]]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from antiphon.papers.ccube.dgx1 import (
     MIB,
     NVLINK_GB,
     SYSTEM,
-    Shown,
     chunk_of,
     cost,
     row,
@@ -25,9 +24,9 @@ from antiphon.papers.ccube.dgx1 import (
 )
 from antiphon.repro.charts import Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, close, listed, verdict
-from antiphon.repro.figure import Figure, Results, Row
+from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table
-from antiphon.study import Point
+from antiphon.study import Point, Record
 
 HOSTS = 16
 """Nodes on a switch."""
@@ -98,14 +97,14 @@ def _cases(quick: bool) -> list[Entry]:
     return [{"series": each, "size": size, "ranks": n} for each, size in zip(series, SIZES, strict=True) for n in of]
 
 
-def _measure(case: Entry, results: Results) -> Entry:
+def _measure(case: Entry, *records: Record) -> Entry:
     ranks, size = case["ranks"], case["size"]
     found = {"what": f"{ranks} nodes, {size_text(size)}"}
-    for setting in SETTINGS:
-        ring, trees = (results[job]["time_ns"] for job in pair(case, setting))
+    times = [record["time_ns"] for record in records]
+    for setting, ring, trees in zip(SETTINGS, times[::2], times[1::2], strict=False):
         found[setting] = ring / trees
     # When the first chunk is everywhere.
-    late, soon = (results[_single(case, overlap)]["tables"]["chunks"][0]["complete_ns"] for overlap in (False, True))
+    late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
     height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
     return found | {
         # Constant bandwidth: the ring has all channels, a tree one in each direction.

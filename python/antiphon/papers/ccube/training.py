@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,6 @@ from antiphon.papers.ccube.dgx1 import (
     SYSTEMS,
     TREES,
     B,
-    Shown,
     allreduce,
     cost,
     on_trees,
@@ -38,11 +37,12 @@ from antiphon.papers.ccube.dgx1 import (
 from antiphon.repro.charts import Bars, Block, Line, Lines, Spans, bars
 from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Results, Row, row_of
+from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.trained import sizes, trained
 from antiphon.results import Column
 from antiphon.study import Point, Record
-from antiphon.timing import CollectiveTime, Timer
+from antiphon.timing import CollectiveTime
 from antiphon.training import Training
 
 V100 = antiphon.System(SYSTEM).processor
@@ -62,9 +62,9 @@ def _timed(record: Record) -> CollectiveTime:
     return CollectiveTime(record["time_ns"], [], chunks)
 
 
-def _train(model: str | Workload, point: Point, results: Results, *, chained: bool, **options: Any) -> Training:
+def _train(model: str | Workload, point: Point, record: Record, *, chained: bool, **options: Any) -> Training:
     """An iteration with its one AllReduce as it was simulated."""
-    collective, overlap = _timed(results[point]), "ccube" if chained else "none"
+    collective, overlap = _timed(record), "ccube" if chained else "none"
     return antiphon.train(
         model, point.fabric, point.algorithm, overlap=overlap, collectives=lambda *_asked: collective, **options
     )
@@ -102,23 +102,10 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
     return now + training.compute_ns - training.iteration.forward_ns
 
 
-def _behind(model: str, batch: int, timer: Timer) -> Training:
+def _behind(model: str, batch: int) -> Callable[..., Training]:
     """An iteration whose exchanges on the ring run behind the backward pass."""
     options: dict[str, Any] = {"overlap": "layerwise", "bucket": BUCKET, "batch": batch, "compute": V100}
-    return antiphon.train(MODELS[model], "dgx1v", "ring", collectives=timer, **options)
-
-
-@cache
-def _buckets(model: str) -> list[int]:
-    """Bytes of its AllReduces: a training in which they take no time tells their sizes."""
-    sizes: list[int] = []
-
-    def note(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
-        sizes.append(size)
-        return CollectiveTime(0.0, [])
-
-    _behind(model, BATCHES[0], note)
-    return sizes
+    return partial(antiphon.train, MODELS[model], "dgx1v", "ring", **options)
 
 
 def _fig13_cases(quick: bool) -> list[Entry]:
@@ -129,23 +116,19 @@ def _fig13_cases(quick: bool) -> list[Entry]:
 
 def _fig13_jobs(case: Entry) -> list[Point]:
     if case["series"] == BEHIND:
-        return [allreduce(RING, size, case["gb"]) for size in _buckets(case["model"])]
+        return [allreduce(RING, size, case["gb"]) for size in sizes(_behind(case["model"], case["batch"]))]
     return [allreduce(case["series"], 4 * antiphon.workload(MODELS[case["model"]]).params, case["gb"])]
 
 
-def _share(case: Entry, results: Results) -> Entry:
+def _share(case: Entry, *records: Record) -> Entry:
     """Speed as a share of that without communication."""
     model, batch, series, rate = (case[axis] for axis in ("model", "batch", "series", "gb"))
     closed = None
     if series == BEHIND:
-
-        def look_up(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
-            return _timed(results[allreduce(RING, size, rate)])
-
-        training = _behind(model, batch, look_up)
+        training = trained(_behind(model, batch), [_timed(record) for record in records])
     else:
         chained, point = bool(series.more["chained"]), _fig13_jobs(case)[0]
-        training = _train(MODELS[model], point, results, chained=chained, batch=batch, compute=V100)
+        training = _train(MODELS[model], point, records[0], chained=chained, batch=batch, compute=V100)
         closed = training.compute_ns / closed_form_ns(training, series, rate)
     share = training.compute_ns / training.iteration_ns
     what = f"{model}, {case['rate']}, batch {batch}"
@@ -225,14 +208,14 @@ def _example_jobs(case: Entry) -> list[Point]:
     return [replace(on_trees(spec, sum(case["chunks"]) * STEP_BYTES), changes=(("hand_off_ns", 0.0),))]
 
 
-def _example(case: Entry, results: Results) -> Entry:
+def _example(case: Entry, record: Record) -> Entry:
     """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
     layers = [
         f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES},0,"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
     ]
     (job,), chained = _example_jobs(case), bool(case["chained"])
-    training = _train(Workload.from_csv("layers", "\n".join([HEADER, *layers])), job, results, chained=chained)
+    training = _train(Workload.from_csv("layers", "\n".join([HEADER, *layers])), job, record, chained=chained)
     found = {
         "AllReduce": training.communication_ns,
         "iteration": training.iteration_ns,
@@ -241,7 +224,7 @@ def _example(case: Entry, results: Results) -> Entry:
     }
     # A message is a flit longer on a detour, which is not drawn.
     steps = {what: round(value / UNIT_NS, 3) for what, value in found.items()}
-    return {"found": steps, "tracks": _tracks(case, training, results[job])} | steps
+    return {"found": steps, "tracks": _tracks(case, training, record)} | steps
 
 
 def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[Block]]:
@@ -291,7 +274,7 @@ FIG_17_BATCH = 64
 PARAMETERS, TIME = "parameters", "forward pass"
 
 
-def _layers(case: Entry, _results: Results) -> Entry:
+def _layers(case: Entry) -> Entry:
     layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
     parameters = case["series"] == PARAMETERS
     values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)

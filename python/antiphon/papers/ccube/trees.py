@@ -19,7 +19,6 @@ from antiphon.papers.ccube.dgx1 import (
     RANKS,
     SYSTEM,
     TREES,
-    Shown,
     chunk_of,
     cost,
     row,
@@ -27,7 +26,7 @@ from antiphon.papers.ccube.dgx1 import (
 )
 from antiphon.repro.charts import Bar, Bars, Block, Spans
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Results, Row
+from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table, grid
 
 CHUNK = 1 << 10
@@ -91,7 +90,7 @@ def _fig5_cases(quick: bool) -> list[Entry]:
     return drawn + grid(drawn=[False], ranks=ranks, chunks=(1, 4, 16, 64), series=[TREE, OVERLAPPED])
 
 
-def _steps(case: Entry, _results: Results) -> Entry:
+def _steps(case: Entry) -> Entry:
     fabric, schedule = _example(case["series"], case["ranks"], case["chunks"])
     height, chunks = case["ranks"].bit_length() - 1, case["chunks"]
     # The closed form, and what the paper's text counts.
@@ -137,9 +136,9 @@ def _general_steps(_cells: Cells, tables: Tables) -> Judged:
 # --- Fig. 7 -------------------------------------------------------------------------------------
 
 
-def _levels(case: Entry, results: Results) -> Entry:
+def _levels(case: Entry) -> Entry:
     sent = _sent(*_example(case["series"], case["ranks"], case["chunks"]))
-    return _steps(case, results) | {"turnaround": 1 + max(step for _, chunk, step in sent if chunk == 0)}
+    return _steps(case) | {"turnaround": 1 + max(step for _, chunk, step in sent if chunk == 0)}
 
 
 def _fig7(table: Table) -> Shown:
@@ -215,7 +214,7 @@ def _single(fabric: Fabric, schedule: Schedule, pair: tuple[int, int]) -> bool:
     return True
 
 
-def _links(case: Entry, _results: Results) -> Entry:
+def _links(case: Entry) -> Entry:
     fabric, schedule = _trees(case)
     ends, detours = _ends(fabric), {}
     for transfer in json.loads(schedule.to_json())["transfers"]:
@@ -268,7 +267,7 @@ def _detours(_cells: Cells, tables: Tables) -> Judged:
 OWN, FORWARDED = "of its own", "forwarded"
 
 
-def _forwarded(case: Entry, _results: Results) -> Entry:
+def _forwarded(case: Entry) -> Entry:
     fabric, schedule = _trees(SETTINGS[-1])
     ends, document = _ends(fabric), json.loads(schedule.to_json())
     sent = {OWN: 0.0, FORWARDED: 0.0}

@@ -17,16 +17,15 @@ from antiphon.papers.themis.networks import (
     SEARCH,
     SINGLE,
     TOPOLOGIES,
-    Shown,
     row,
     run,
 )
 from antiphon.repro.charts import Bars, Block, Line, Lines, Spans, bars, lines, ticks
 from antiphon.repro.claims import POINTS, Cells, Judged, Tables, listed, verdict
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Results, Row, row_of
+from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import Job
+from antiphon.study import RailsPoint, Record
 
 DRAWN = [series for series in SCHEDULERS if series.more["drawn"]]
 FIFO, SCF_BEFORE = DATA.named("Themis+FIFO", "Themis+SCF, size before")
@@ -44,16 +43,17 @@ STAGES = (
 )
 
 
-def _example_jobs(case: Entry) -> list[Job]:
-    return [run(case["series"], "sw4@1000/0ns,sw4@500/0ns", 256 * MB, 4, ("stages",))]
+def _example_jobs(case: Entry) -> list[RailsPoint]:
+    """The baseline's, for the unit, and its own."""
+    network = "sw4@1000/0ns,sw4@500/0ns"
+    return [run(series, network, 256 * MB, 4, ("stages",)) for series in (BASELINE, case["series"])]
 
 
-def _example(case: Entry, results: Results) -> Entry:
+def _example(_case: Entry, baseline: Record, record: Record) -> Entry:
     """In units of the ReduceScatter of one chunk on dim1."""
-    first = [each for each in results[_example_jobs({"series": BASELINE})[0]]["tables"]["stages"] if each["chunk"] == 0]
+    first = [each for each in baseline["tables"]["stages"] if each["chunk"] == 0]
     first.sort(key=lambda each: int(each["stage"]))
     unit = first[0]["finish_ns"] - first[0]["start_ns"]
-    record = results[_example_jobs(case)[0]]
     tracks: dict[str, list[Block]] = {"dim1": [], "dim2": []}
     for each in record["tables"]["stages"]:
         text, label = f"{each['chunk'] + 1:.0f}.{each['stage'] + 1:.0f}", f"chunk {each['chunk'] + 1:.0f}"
@@ -106,25 +106,20 @@ def _cases(quick: bool) -> list[Entry]:
     return grid(series=SCHEDULERS, topology=topologies, size=[size * MB for size in sizes])
 
 
-def _jobs(case: Entry) -> list[Job]:
+def _jobs(case: Entry) -> list[RailsPoint]:
     return [run(case["series"], case["topology"], case["size"])]
 
 
-def _jobs_and_larger(case: Entry) -> list[Job]:
+def _jobs_and_larger(case: Entry) -> list[RailsPoint]:
     larger = [run(case["series"], case["topology"], round(LARGER * case["size"]))]
     return _jobs(case) + (larger if case["series"] in (FIFO, SCF) else [])
 
 
-def _measure(case: Entry, results: Results) -> Entry:
-    size, record = f"{case['size'] // MB} MB", results[_jobs(case)[0]]
+def _measure(case: Entry, record: Record, larger: Record | None = None) -> Entry:
+    size = f"{case['size'] // MB} MB"
     found = {"what": f"{case['topology']}, {size}", "AllReduce": size, "time": record["time_ns"]}
-    return found | {"ms": record["time_ns"] / 1e6, "MB": case["size"] / MB, "utilization": 100 * record["utilization"]}
-
-
-def _measure_larger(case: Entry, results: Results) -> Entry:
-    found = _measure(case, results)
-    moved = [100 * results[job]["utilization"] - found["utilization"] for job in _jobs_and_larger(case)[1:]]
-    return found | {"moved": moved[0] if moved else 0.0}
+    found |= {"ms": record["time_ns"] / 1e6, "MB": case["size"] / MB, "utilization": 100 * record["utilization"]}
+    return found | {"moved": 100 * larger["utilization"] - found["utilization"] if larger else 0.0}
 
 
 def _fig8(table: Table) -> Shown:
@@ -163,7 +158,7 @@ def _fig11(table: Table) -> Shown:
 
 
 FIG_8 = Figure("fig8", _cases, _measure, _fig8, _jobs)
-FIG_11 = Figure("fig11", _cases, _measure_larger, _fig11, _jobs_and_larger)
+FIG_11 = Figure("fig11", _cases, _measure, _fig11, _jobs_and_larger)
 
 # --- Fig. 9 -------------------------------------------------------------------------------------
 
@@ -171,12 +166,7 @@ WINDOW_NS = 100_000
 """In which activity is averaged, as in the paper."""
 
 
-def _active_jobs(case: Entry) -> list[Job]:
-    return [run(case["series"], "3D-SW_SW_SW_homo", 1000 * MB, tables=("timeline",))]
-
-
-def _active(case: Entry, results: Results) -> Entry:
-    record = results[_active_jobs(case)[0]]
+def _active(_case: Entry, record: Record) -> Entry:
     timeline = record["tables"]["timeline"]
     together = max(1, round(WINDOW_NS / timeline[1]["start_ns"]))
     windows = [timeline[start : start + together] for start in range(0, len(timeline), together)]
@@ -204,7 +194,13 @@ def _fig9(table: Table) -> Shown:
     return rows, [Lines(str(e["series"]), "time, ms", "activity, %", e["lines"], y_max=103) for e in table]
 
 
-FIG_9 = Figure("fig9", lambda _quick: grid(series=[BASELINE, FIFO, SCF, SEARCH]), _active, _fig9, _active_jobs)
+FIG_9 = Figure(
+    "fig9",
+    lambda _quick: grid(series=[BASELINE, FIFO, SCF, SEARCH]),
+    _active,
+    _fig9,
+    lambda case: [run(case["series"], "3D-SW_SW_SW_homo", 1000 * MB, tables=("timeline",))],
+)
 
 
 def _starvation(_cells: Cells, tables: Tables) -> Judged:
@@ -227,13 +223,9 @@ def _chunk_cases(quick: bool) -> list[Entry]:
     return found + grid(series=SCHEDULERS, topology=others, chunks=() if quick else FEW)
 
 
-def _chunk_jobs(case: Entry) -> list[Job]:
-    return [run(case["series"], case["topology"], 100 * MB, case["chunks"])]
-
-
-def _by_chunks(case: Entry, results: Results) -> Entry:
-    used = 100 * results[_chunk_jobs(case)[0]]["utilization"]
-    return {"what": f"{case['topology']}, {case['chunks']} chunks", "utilization": used}
+def _by_chunks(case: Entry, record: Record) -> Entry:
+    what = f"{case['topology']}, {case['chunks']} chunks"
+    return {"what": what, "utilization": 100 * record["utilization"]}
 
 
 def _mean(table: Table, series: object, chunks: int, topologies: tuple[str, ...]) -> float:
@@ -264,7 +256,13 @@ def _fig10(table: Table) -> Shown:
     return rows, charts
 
 
-FIG_10 = Figure("fig10", _chunk_cases, _by_chunks, _fig10, _chunk_jobs)
+FIG_10 = Figure(
+    "fig10",
+    _chunk_cases,
+    _by_chunks,
+    _fig10,
+    lambda case: [run(case["series"], case["topology"], 100 * MB, case["chunks"])],
+)
 
 
 def _chunks_baseline(_cells: Cells, tables: Tables) -> Judged:

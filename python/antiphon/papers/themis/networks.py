@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import antiphon
-from antiphon.repro.charts import Bar, Bars, Chart, Lines, lines, ticks
+from antiphon.repro.charts import Bar, Bars, Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
 from antiphon.repro.data import Data, Series
-from antiphon.repro.figure import Figure, Results, Row, row_of, stated_row
+from antiphon.repro.figure import Figure, Row, Shown, row_of, stated_row
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import Job, RailsPoint
+from antiphon.study import RailsPoint, Record
 
 DATA = Data("themis")
 MB = 1_000_000
@@ -27,8 +26,6 @@ MEAN, SINGLE, EXACT = 0.015, 0.05, 0.001
 what is assumed; of what is counted."""
 FULL = 95.0
 """Percent that count as the whole network."""
-
-Shown = tuple[list[Row], Sequence[Chart]]
 
 
 def run(series: Series, topology: str, size: int, chunks: int = CHUNKS, tables: tuple[str, ...] = ()) -> RailsPoint:
@@ -47,24 +44,19 @@ def row(
 # --- Table 1 ------------------------------------------------------------------------------------
 
 LATENCY_NS = 1000
-
-
-def _alone(case: Entry) -> list[Job]:
-    """So few bytes on so fast a dimension that only the latency of steps is left."""
-    return [run(BASELINE, f"{case['kind']}8@100000/{LATENCY_NS}ns", 8, 1)]
-
+"""So few bytes on so fast a dimension that only the latency of steps is left."""
 
 TABLE_1 = Figure(
     "table1",
     lambda _quick: [
         {"kind": k, "series": s} for k, s in (("ring", "ring"), ("fc", "direct"), ("sw", "halving-doubling"))
     ],
-    lambda case, results: {
+    lambda case, record: {
         "what": f"{case['kind']}, 8 NPUs: steps of an AllReduce",
-        "steps": results[_alone(case)[0]]["time_ns"] / LATENCY_NS,
+        "steps": record["time_ns"] / LATENCY_NS,
     },
     lambda table: ([row("table1", e["series"], e["what"], "steps", e["steps"], e["what"], EXACT) for e in table], ()),
-    _alone,
+    lambda case: [run(BASELINE, f"{case['kind']}8@100000/{LATENCY_NS}ns", 8, 1)],
 )
 
 # --- Table 2 ------------------------------------------------------------------------------------
@@ -72,7 +64,7 @@ TABLE_1 = Figure(
 DIMENSION = re.compile(r"(ring|fc|sw)(\d+)@([\d.]+)/([\d.]+)ns")
 
 
-def _preset(case: Entry, _results: Results) -> Entry:
+def _preset(case: Entry) -> Entry:
     """What our preset has for a row of the table."""
     kind, *values = DIMENSION.findall(dict(antiphon.rails_topologies())[case["name"]])[int(case["dimension"]) - 1]
     same = kind == case["kind"]
@@ -120,17 +112,16 @@ def _scenario_cases(_quick: bool) -> list[Entry]:
     return [*found, *({"ratio": 0, "series": series, "network": CURRENT} for series in COMPARED[:3])]
 
 
-def _scenario_jobs(case: Entry) -> list[Job]:
+def _scenario_jobs(case: Entry) -> list[RailsPoint]:
     return [] if case["series"] is BOUND else [run(case["series"], case["network"], 1000 * MB)]
 
 
-def _scenario(case: Entry, results: Results) -> Entry:
+def _scenario(case: Entry, record: Record | None = None) -> Entry:
     advice = antiphon.advise_rails(case["network"])
     what = f"{advice.pairs['provision'][0]}: {case['ratio']:g} of just enough"
     found = {"what": what, "advice": float(advice.pairs["ratio"][0])}
-    if case["series"] is BOUND:
+    if record is None:
         return found | {"utilization": 100 * advice.utilization_bound}
-    record = results[_scenario_jobs(case)[0]]
     return found | {
         "utilization": 100 * record["utilization"],
         "far": 100 * record["dimensions"][1]["utilization"],

@@ -10,13 +10,13 @@ from typing import Any
 
 import antiphon
 from antiphon._core import TrainingPlan, Workload
-from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, SCF, SEARCH, SINGLE, TOPOLOGIES, Shown, row
+from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, SCF, SEARCH, SINGLE, TOPOLOGIES, row
 from antiphon.repro.charts import Bars, Line, Lines, bars
 from antiphon.repro.claims import Cells, Judged, Tables, by_form
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Results, Row, row_of
+from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import Job, TrainingPoint
+from antiphon.study import Record, TrainingPoint
 
 FP16_BYTES = 2
 MODELS = [series for series in DATA.series.values() if series.more["batch"]]
@@ -40,7 +40,7 @@ def _options(model: Series) -> dict[str, Any]:
     }
 
 
-def _jobs(case: Entry) -> list[Job]:
+def _jobs(case: Entry) -> list[TrainingPoint]:
     series, model = case["series"], case["model"]
     algorithm = f"{series.run}:{series.more['intra']}" if series.more["intra"] else series.run
     fabric = f"rails:{case['topology']}"
@@ -83,11 +83,10 @@ def _ideal(model: Series, topology: str) -> dict[str, float]:
     return {name: getattr(done, name) for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns")}
 
 
-def _measure(case: Entry, results: Results) -> Entry:
+def _measure(case: Entry, record: Record | None = None) -> Entry:
     """An iteration: computation, and communication that it waits for, between layers and of gradients."""
-    jobs, ideal = _jobs(case), _ideal(case["model"], case["topology"])
-    record = results[jobs[0]] if jobs else ideal
-    compute, model, data = (record[name] for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns"))
+    ideal = _ideal(case["model"], case["topology"])
+    compute, model, data = ((record or ideal)[name] for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns"))
     exposed = model + data
     return {
         "what": f"{case['model']}, {case['topology']}",

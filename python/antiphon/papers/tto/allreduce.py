@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
 
 import antiphon
 from antiphon import Fabric, format_bytes
 from antiphon.papers.tto.meshes import ALGORITHMS, DATA, FLITS, MIB, SYSTEM, cases, drawn, point, side_of
-from antiphon.repro.charts import Bars, Chart, Line, Lines, bars, lines, ticks
+from antiphon.repro.charts import Bars, Line, Lines, bars, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Results, Row, row_of, stated_row
+from antiphon.repro.figure import Figure, Shown, row_of, stated_row
 from antiphon.repro.table import Entry, Table
-from antiphon.study import Job
-
-Shown = tuple[list[Row], Sequence[Chart]]
+from antiphon.study import Point, Record
 
 
-def _run(case: Entry) -> list[Job]:
-    return [point(case, case["bytes"], tables=("timeline",) if case.get("timeline") else ())]
+def _run(case: Entry) -> list[Point]:
+    return [point(case, case["bytes"])]
 
 
-def _measure(case: Entry, results: Results) -> Entry:
-    record = results[_run(case)[0]]
+def _measure(record: Record) -> Entry:
     return {"time": record["time_ns"], "bandwidth": record["algorithm_bandwidth_gib_per_s"]}
 
 
 # --- Table I: counted on schedules ----------------------------------------------------------------
 
 
-def _used_links(case: Entry, _results: Results) -> Entry:
+def _used_links(case: Entry) -> Entry:
     fabric = Fabric(f"mesh:{case['side']}x{case['side']}")
     schedule = antiphon.build(fabric, case["series"].run, bytes=case["bytes"], system=SYSTEM)
     what = f"{case['side']}x{case['side']}"
@@ -68,15 +64,10 @@ def _fig8_cases(quick: bool) -> list[Entry]:
     return [case for case in found if case["series"].name in ALGORITHMS or case["key"] in GIB_PER_S]
 
 
-def _bandwidth(case: Entry, results: Results) -> Entry:
+def _bandwidth(case: Entry, record: Record) -> Entry:
     known = {"known": GIB_PER_S.get(case["key"]), "source": f"fig8: {case['key']}"}
     note = {"note": DATA.texts["stalled"]} if case["key"] in STALLS else {}
-    return (
-        {"what": f"{case['side']}x{case['side']}, {format_bytes(case['bytes'])}"}
-        | _measure(case, results)
-        | known
-        | note
-    )
+    return {"what": f"{case['side']}x{case['side']}, {format_bytes(case['bytes'])}"} | _measure(record) | known | note
 
 
 def _fig8(table: Table) -> Shown:
@@ -109,33 +100,21 @@ def _fig9_cases(quick: bool) -> list[Entry]:
     return [c for c in found if c["series"].name in ALGORITHMS or (c["series"].published, c["side"]) in CYCLES]
 
 
-def _time(case: Entry, results: Results) -> Entry:
-    series, side = case["series"], case["side"]
-    key, smallest = (series.published, side), (4, 3)[side % 2]
-    known = CYCLES.get(key)
-    ring = next(
-        job for other in cases(["Ring"], side=[smallest], bytes=[BYTES_PER_NODE * smallest**2]) for job in _run(other)
-    )
-    found = _measure(case, results) | {"what": f"{side}x{side}", "known": known, "source": f"fig9: {key}"}
-    return found | {
-        "chiplets": side**2,
-        "relative": found["time"] / results[ring]["time_ns"],
-        "relative known": known and known / CYCLES["Ring", smallest],
-        "smallest": smallest,
-    }
+def _time(case: Entry, record: Record) -> Entry:
+    side, key = case["side"], (case["series"].published, case["side"])
+    known = {"known": CYCLES.get(key), "source": f"fig9: {key}"}
+    return _measure(record) | {"what": f"{side}x{side}", "chiplets": side**2} | known
 
 
 def _fig9(table: Table) -> Shown:
-    charts = [
-        Lines(
-            f"{parity} meshes",
-            "chiplets",
-            f"time / Ring on {smallest}x{smallest}",
-            lines(of, "chiplets", "relative", "relative known"),
-        )
-        for parity, smallest in (("even", 4), ("odd", 3))
-        for of in (drawn(table).where(parity=parity),)
-    ]
+    charts = []
+    for parity, smallest in (("even", 4), ("odd", 3)):
+        found, published = Table(), CYCLES["Ring", smallest]
+        ring = table.one("time", series="Ring", side=smallest)
+        for e in drawn(table).where(parity=parity):
+            found.append(e | {"relative": e["time"] / ring, "published": e["known"] and e["known"] / published})
+        label = f"time / Ring on {smallest}x{smallest}"
+        charts.append(Lines(f"{parity} meshes", "chiplets", label, lines(found, "chiplets", "relative", "published")))
     return [row_of(entry, "time", "ns") for entry in table], charts
 
 
@@ -155,8 +134,7 @@ IN_THE_TEXT = (
 """Algorithm, number, and what the text calls it."""
 
 
-def _use(case: Entry, results: Results) -> Entry:
-    record = results[_run(case)[0]]
+def _use(case: Entry, record: Record) -> Entry:
     windows = record["tables"]["timeline"]
     shares = [100 * window["utilization"] for window in windows]
     known = USE.get((case["series"].published,))
@@ -183,10 +161,10 @@ def _fig12(table: Table) -> Shown:
 
 FIG_12 = Figure(
     "fig12",
-    lambda _quick: cases(FIG_12_SERIES, side=[9], bytes=[256 * MIB], timeline=[True]),
+    lambda _quick: cases(FIG_12_SERIES, side=[9], bytes=[256 * MIB]),
     _use,
     _fig12,
-    _run,
+    lambda case: [point(case, case["bytes"], tables=("timeline",))],
 )
 
 # --- Fig. 14 ------------------------------------------------------------------------------------
@@ -194,9 +172,9 @@ FIG_12 = Figure(
 BY_CHUNK = DATA.known(["fig14_chunk", "fig14_odd"], "bandwidth_GiBps_as_plotted", "chunk_bytes")
 
 
-def _chunk(case: Entry, results: Results) -> Entry:
+def _chunk(case: Entry, record: Record) -> Entry:
     known = BY_CHUNK.get((str(case["chunk"]),))
-    return _measure(case, results) | {"what": f"chunks of {format_bytes(case['chunk'])}", "known": known}
+    return _measure(record) | {"what": f"chunks of {format_bytes(case['chunk'])}", "known": known}
 
 
 def _fig14(table: Table) -> Shown:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import antiphon
-from antiphon.papers.tto.allreduce import Shown
 from antiphon.papers.tto.meshes import ALGORITHMS, COMPARED, DATA, FLITS, MODELS, SYSTEM, cases, drawn, point, side_of
 from antiphon.repro.charts import Bars, Lines, bars, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
-from antiphon.repro.figure import Figure, Results, Row, row_of, stated_row
+from antiphon.repro.figure import Figure, Row, Shown, row_of, stated_row
 from antiphon.repro.table import Entry, Table, meets
-from antiphon.study import Job
-from antiphon.timing import CollectiveTime, Timer
+from antiphon.repro.trained import sizes, trained
+from antiphon.study import Point, Record
+from antiphon.timing import CollectiveTime
 from antiphon.training import Training
 
 QUICK_MODELS = ("AlexNet", "ResNet152")
@@ -21,60 +23,43 @@ SHOWN = 1.6
 """Bars are cut at this multiple of Ring's."""
 
 
-def _train(case: Entry, collectives: Timer) -> Training:
+def _train(case: Entry) -> Callable[..., Training]:
     """The training of a case, with the times of its collectives from elsewhere."""
-    mesh, array = f"mesh:{case['side']}x{case['side']}", case["array"]
-    return antiphon.train(
+    array = case["array"]
+    return partial(
+        antiphon.train,
         case["model"].run,
-        mesh,
+        f"mesh:{case['side']}x{case['side']}",
         case["series"].run,
         SYSTEM,
         overlap=case.get("overlap", "none"),
         compute=f"systolic:rows={array},cols={array}",
-        collectives=collectives,
     )
 
 
-def _exchange(case: Entry, size: int) -> Job:
+def _jobs(case: Entry) -> list[Point]:
     # 16 arrays of a chiplet add one number in each row or column a cycle (1 ns).
-    return point(case, size, changes=(("reduce_rate_gb_per_s", 16 * case["array"] * 4),))
+    rate = (("reduce_rate_gb_per_s", 16 * case["array"] * 4),)
+    return [point(case, size, changes=rate) for size in sizes(_train(case))]
 
 
-def _sizes(case: Entry) -> list[int]:
-    """Bytes of its collectives: a training in which they take no time tells them."""
-    sizes: list[int] = []
-
-    def note(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
-        sizes.append(size)
-        return CollectiveTime(0.0, [])
-
-    _train(case, note)
-    return sizes
-
-
-def _jobs(case: Entry) -> list[Job]:
-    return [_exchange(case, size) for size in _sizes(case)]
-
-
-def _trained(case: Entry, results: Results) -> Training:
-    """The training with its collectives as they were simulated."""
-
-    def look_up(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
-        record = results[_exchange(case, size)]
-        return CollectiveTime(record["time_ns"], record["excluded_ranks"])
-
-    return _train(case, look_up)
+def _trained(case: Entry, records: Iterable[Record]) -> Training:
+    return trained(_train(case), [CollectiveTime(each["time_ns"], each["excluded_ranks"]) for each in records])
 
 
 def _cases(names: Iterable[str], quick: bool, **axes: Iterable[Any]) -> list[Entry]:
     """Trainings of models; in flits only those of which all exchanges are small enough."""
     found = cases(names, **axes, model=DATA.named(*(QUICK_MODELS if quick else MODELS)))
-    return [c for c in found if c["series"].name not in FLITS or meets(c | {"bytes": max(_sizes(c))}, c["series"].only)]
+    return [
+        c
+        for c in found
+        if c["series"].name not in FLITS or meets(c | {"bytes": max(sizes(_train(c)))}, c["series"].only)
+    ]
 
 
-def _measure(case: Entry, results: Results) -> Entry:
+def _measure(case: Entry, *records: Record) -> Entry:
     """Times of an epoch, and its parts; what neither computes nor communicates alone is both."""
-    done = _trained(case, results)
+    done = _trained(case, records)
     both = done.overlapped_communication_ns
     return {
         "time": done.epoch_ns,
@@ -108,12 +93,12 @@ PUBLISHED = {
 COMPUTED = DATA.known(["compute_cycles"], "total_cycles_json", "model", "mac_array_dim")
 
 
-def _epoch(case: Entry, results: Results) -> Entry:
+def _epoch(case: Entry, *records: Record) -> Entry:
     side, array = case["side"], case["array"]
     key = (case["model"].published, side, str(array), case["series"].published)
     row = PUBLISHED.get(key)
     where = f"{array}x{array} MACs" if side == 6 else f"{side}x{side}"
-    return _measure(case, results) | {
+    return _measure(case, *records) | {
         "what": f"{case['model']}, {where}",
         "known epoch": row and float(row["total_epoch_cycles"]) / 1e9,
         "known AllReduce": row and float(row["allreduce_cycles"]),
@@ -158,7 +143,7 @@ FIG_13 = Figure("fig13", _fig13_cases, _epoch, _epochs, _jobs)
 OVERLAPPED = {(row["model"], row["algorithm"]): row for row in DATA.table("fig11_overlap")}
 
 
-def _overlapped(case: Entry, results: Results) -> Entry:
+def _overlapped(case: Entry, *records: Record) -> Entry:
     row = OVERLAPPED[case["model"].published, case["series"].published]
     note = {"note": DATA.texts["fasterrcnn"]} if case["model"].name == "FasterRCNN" else {}
     found = {
@@ -166,7 +151,7 @@ def _overlapped(case: Entry, results: Results) -> Entry:
         "known": float(row["iteration_total"]),
         "known relative": float(row["norm_total_vs_ring"]),
     }
-    return _measure(case, results) | found | note | {"source": f"fig11: {row['model']}, {row['algorithm']}"}
+    return _measure(case, *records) | found | note | {"source": f"fig11: {row['model']}, {row['algorithm']}"}
 
 
 def _fig11(table: Table) -> Shown:
@@ -215,7 +200,7 @@ def _example(table: Table) -> Shown:
 EXAMPLE = Figure(
     "viii-b",
     lambda _quick: cases(("RingBiEven", "TTO"), model=DATA.named("ResNet152"), side=[8], array=[256]),
-    lambda case, results: {"what": "ResNet152 on 8x8"} | _measure(case, results),
+    lambda case, *records: {"what": "ResNet152 on 8x8"} | _measure(case, *records),
     _example,
     _jobs,
 )
@@ -236,8 +221,10 @@ def _one_less_cases(quick: bool) -> list[Entry]:
     return [{"series": model, "side": side, "array": array} for side, array in settings for model in models]
 
 
-def _speedup(case: Entry, results: Results) -> Entry:
-    epochs = {rival["series"].name: _trained(rival, results).epoch_ns for rival in _rivals(case)}
+def _speedup(case: Entry, *records: Record) -> Entry:
+    left, epochs = iter(records), {}
+    for rival in _rivals(case):
+        epochs[rival["series"].name] = _trained(rival, islice(left, len(_jobs(rival)))).epoch_ns
     tto = epochs.pop("TTO")
     best = min(epochs, key=lambda name: epochs[name])
     side, array = (f"{case[axis]}x{case[axis]}" for axis in ("side", "array"))
