@@ -23,8 +23,9 @@ from antiphon.papers.ccube.dgx1 import (
     chunk_of,
     cost,
 )
+from antiphon.papers.ccube.layers import examples
 from antiphon.papers.ccube.nodes import pair
-from antiphon.papers.ccube.training import BEHIND, examples
+from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
 from antiphon.repro.table import Table

@@ -70,9 +70,10 @@ class Stated:
 
 @dataclass(frozen=True)
 class Data:
-    """The tables in ``papers/PAPER``."""
+    """The tables in ``papers/PAPER``; ``tolerance`` is that of numbers which its text states."""
 
     paper: str
+    tolerance: float = 0.01
 
     def table(self, *names: str) -> list[dict[str, str]]:
         """The rows of ``NAME.csv``, or of several tables alike."""

@@ -169,7 +169,7 @@ def stated_row(
     unit: str,
     ours: float,
     key: str = "",
-    tolerance: float = 0.01,
+    tolerance: float | None = None,
     note: str = "",
     reference: float | None = None,
 ) -> Row:
@@ -178,6 +178,7 @@ def stated_row(
     stated = data.stated.get(figure, {}).get(key)
     paper, source = (stated.value, stated.source) if stated else (None, "")
     reference = data.reference.get((figure, f"{group}: {what}"), reference)
+    tolerance = data.tolerance if tolerance is None else tolerance
     return Row(group, what, unit, ours, paper, None, tolerance, note, reference, source)
 
 

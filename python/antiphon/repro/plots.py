@@ -85,8 +85,8 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
             place.remove()
         handles = _handles(charts, labels, styles)
         fits = sum(len(handle.get_label()) + LEGEND_MARK for handle in handles) <= LEGEND_CHARACTERS
-        columns_of_legend = len(handles) if fits else min(len(handles), 4)
-        figure.legend(handles=handles, loc="outside upper center", ncols=columns_of_legend)
+        in_a_row = len(handles) if fits else min(len(handles), 4)
+        figure.legend(handles=handles, loc="outside upper center", ncols=in_a_row)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
@@ -106,29 +106,28 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
     from matplotlib.patches import Patch
 
     bars = [chart for chart in charts if isinstance(chart, Bars)]
-    marked = any(line.marked for chart in charts if isinstance(chart, Lines) for line in chart.lines)
+    lines = [line for chart in charts if isinstance(chart, Lines) for line in chart.lines]
+    look: dict[str, Any] = {"markersize": 4.5}
     handles: list[Any] = []
     for label in labels:
         style = styles[label]
-        if bars or any(isinstance(chart, Spans) for chart in charts):
+        if bars or not lines:
             handles.append(Patch(facecolor=style.colour, label=label))
         else:
-            dashes = "--" if style.dashed else "-"
-            marker = style.marker if marked else ""
-            handles.append(
-                Line2D([], [], color=style.colour, marker=marker, linestyle=dashes, label=label, markersize=4.5)
-            )
+            look |= {"linestyle": _dashes(style), "marker": style.marker if any(line.marked for line in lines) else ""}
+            handles.append(Line2D([], [], color=style.colour, label=label, **look))
     textures = {part: look for chart in bars if len(chart.parts) > 1 for part, look in _textures(chart).items()}
     for part, (opacity, hatch) in textures.items():
         handles.append(Patch(facecolor="#404854", edgecolor="white", alpha=opacity, hatch=hatch, label=part))
     published = any(bar.published is not None for chart in bars for of in chart.groups.values() for bar in of)
-    published |= any(line.published for chart in charts if isinstance(chart, Lines) for line in chart.lines)
-    if published:
-        shape = "_" if bars else "o"
-        handles.append(
-            Line2D([], [], color="#1b2230", marker=shape, linestyle="", fillstyle="none", markersize=8, label=PUBLISHED)
-        )
+    if published or any(line.published for line in lines):
+        look = {"marker": "_" if bars else "o", "linestyle": "", "fillstyle": "none", "markersize": 8}
+        handles.append(Line2D([], [], color="#1b2230", label=PUBLISHED, **look))
     return handles
+
+
+def _dashes(style: Style) -> str:
+    return "--" if style.dashed else "-"
 
 
 def _textures(chart: Bars) -> dict[str, tuple[float, str]]:
@@ -137,17 +136,14 @@ def _textures(chart: Bars) -> dict[str, tuple[float, str]]:
 
 
 def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
+    hollow: dict[str, Any] = {"linestyle": "", "fillstyle": "none", "markersize": 8, "alpha": 0.9}
     for line in chart.lines:
         style = styles[line.label]
-        dashes = "--" if style.dashed else "-"
-        marker = style.marker if line.marked else ""
-        size = 6 if len(line.xs) == 1 else 3
-        look: dict[str, Any] = {"marker": marker, "linestyle": dashes, "linewidth": 1.3, "markersize": size}
+        look: dict[str, Any] = {"marker": style.marker if line.marked else "", "linestyle": _dashes(style)}
+        look |= {"linewidth": 1.3, "markersize": 6 if len(line.xs) == 1 else 3}
         place.plot(line.xs, line.ys, color=style.colour, **look)
         xs, ys = [x for x, _ in line.published], [y for _, y in line.published]
-        place.plot(
-            xs, ys, color=style.colour, marker=style.marker, linestyle="", fillstyle="none", markersize=8, alpha=0.9
-        )
+        place.plot(xs, ys, color=style.colour, marker=style.marker, **hollow)
     if chart.ticks:
         place.set_xscale("log", base=2)
         place.set_xticks([x for x, _ in chart.ticks], [label for _, label in chart.ticks])
@@ -175,22 +171,12 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
             bottom = 0.0
             for part, height in zip(chart.parts, bar.parts, strict=True):
                 opacity, hatch = textures[part]
-                place.bar(
-                    x,
-                    height,
-                    width * 0.9,
-                    bottom,
-                    color=styles[bar.label].colour,
-                    alpha=opacity,
-                    hatch=hatch,
-                    edgecolor="white",
-                    linewidth=0,
-                )
+                look: dict[str, Any] = {"alpha": opacity, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+                place.bar(x, height, width * 0.9, bottom, color=styles[bar.label].colour, **look)
                 bottom += height
-            cut = chart.y_max is not None and bottom > chart.y_max
-            if cut:
+            if chart.y_max is not None and bottom > chart.y_max:
                 text: dict[str, Any] = {"ha": "center", "va": "top", "rotation": 90, "color": "white", "fontsize": 7}
-                place.text(x, 0.985 * (chart.y_max or 0), f"{bottom:.1f} ↑", **text)
+                place.text(x, 0.985 * chart.y_max, f"{bottom:.1f} ↑", **text)
             elif bar.published is not None:
                 place.plot([x - width / 2, x + width / 2], [bar.published] * 2, color="#1b2230", linewidth=1.2)
     place.set_xticks(range(len(chart.groups)), list(chart.groups))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import antiphon
 from antiphon.repro.data import Data, Series
-from antiphon.repro.figure import Row, stated_row
+from antiphon.repro.figure import stated_row
 from antiphon.study import Point
 
-DATA = Data("ccube")
+DATA = Data("ccube", tolerance=0.05)
+row = partial(stated_row, DATA)
+"""A number beside what the paper states, by ``key``, and a closed form for the same."""
 KIB, MIB = 1 << 10, 1 << 20
 """The paper's kB and MB: 256 chunks of 256 kB make 64 MB."""
 NVLINK_GB = 25.0
@@ -27,8 +29,8 @@ TREES = 2
 RANKS = 8
 SYSTEMS = B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
 """In the order of the paper's legends."""
-EXACT, SINGLE = 0.0, 0.05
-"""Tolerances: of what is counted; of what the paper states of its measurements."""
+EXACT = 0.0
+"""Tolerance of what is counted."""
 
 
 @dataclass(frozen=True)
@@ -88,21 +90,6 @@ def tree_spec(*, overlap: bool, chunk: int, trees: int = TREES, pacing: str = "s
 def chunk_of(size: int, chunks: int) -> int:
     """Bytes of one of so many chunks of a tree, in whole elements."""
     return math.ceil(math.ceil(size / TREES) / chunks / 4) * 4
-
-
-def row(
-    figure: str,
-    group: str,
-    what: str,
-    unit: str,
-    ours: float,
-    key: str = "",
-    tolerance: float = SINGLE,
-    note: str = "",
-    reference: float | None = None,
-) -> Row:
-    """A number beside what the paper states, by ``key``, and a closed form for the same."""
-    return stated_row(DATA, figure, group, what, unit, ours, key, tolerance, note, reference)
 
 
 def size_text(size: int) -> str:

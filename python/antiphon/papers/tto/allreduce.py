@@ -6,10 +6,10 @@ from statistics import median
 
 import antiphon
 from antiphon import Fabric, format_bytes
-from antiphon.papers.tto.meshes import ALGORITHMS, DATA, FLITS, MIB, SYSTEM, cases, drawn, point, side_of
+from antiphon.papers.tto.meshes import ALGORITHMS, DATA, FLITS, MIB, SYSTEM, cases, drawn, point, row, side_of
 from antiphon.repro.charts import Bars, Line, Lines, bars, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Shown, row_of, stated_row
+from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table
 from antiphon.study import Point, Record
 
@@ -36,8 +36,7 @@ def _used_links(case: Entry) -> Entry:
 
 def _table1(table: Table) -> Shown:
     rows = [
-        stated_row(DATA, "table1", str(e["series"]), e["what"], "%", e["used"], f"{e['series']} {e['what']}", 0.02)
-        for e in table
+        row("table1", str(e["series"]), e["what"], "%", e["used"], f"{e['series']} {e['what']}", 0.02) for e in table
     ]
     return rows, [Bars("Links in use", "links in use, %", ["in use"], bars(table, "what", ["used"], "stated"))]
 
@@ -154,7 +153,7 @@ def _fig12(table: Table) -> Shown:
     rows = [row_of(entry, "mean", "%") for entry in table]
     for name, column, key in IN_THE_TEXT:
         ours = table.one(column, series=name)
-        rows.append(stated_row(DATA, "fig12", "As the text says", f"{name}: {column}", "%", ours, key, 0.05))
+        rows.append(row("fig12", "As the text says", f"{name}: {column}", "%", ours, key, 0.05))
     found = [Line(str(e["series"]), e["starts"], e["shares"], marked=False) for e in table]
     return rows, [Lines("9x9 mesh, 256 MiB", "time, ms", "links in use, %", found, y_max=100)]
 

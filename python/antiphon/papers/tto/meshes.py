@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from antiphon.repro.data import Data
+from antiphon.repro.figure import stated_row
 from antiphon.repro.table import Entry, Table, grid, meets
 from antiphon.study import Point
 
 DATA = Data("tto")
+row = partial(stated_row, DATA)
 SYSTEM = "tto"
 MIB = 1 << 20
 ALGORITHMS, FLITS, MODELS = (

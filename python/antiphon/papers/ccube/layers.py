@@ -1,0 +1,176 @@
+"""Figures 8, 16 and 17 of the C-Cube paper: layers that wait for their gradients, and those of ResNet-50."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+import antiphon
+from antiphon._core import TrainingPlan, Workload
+from antiphon.papers.ccube.dgx1 import (
+    DATA,
+    HEIGHT,
+    MIB,
+    NVLINK_GB,
+    on_trees,
+    tree_spec,
+)
+from antiphon.papers.ccube.training import V100, train_once
+from antiphon.repro.charts import Block, Line, Lines, Spans
+from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
+from antiphon.repro.figure import Figure, Row, Shown
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.results import Column
+from antiphon.study import Point, Record
+from antiphon.training import Training
+
+# --- Figs. 8 and 16: layers drawn as in a figure, on one overlapped tree of a DGX-1 -----------------
+
+STEP_BYTES = 2 * MIB
+"""A chunk of the examples, and what a step carries: there is no latency."""
+UNIT_NS = STEP_BYTES / NVLINK_GB
+HEADER = (
+    "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes,update_delay"
+    ",policy"
+)
+
+
+def examples(figure: str) -> list[Entry]:
+    """Layers of so many chunks and steps of a forward pass, which is chained to the AllReduce or not."""
+    return [
+        case | {"chunks": [*map(int, case["chunks"].split())], "steps": [*map(int, case["steps"].split())]}
+        for case in DATA.table("examples")
+        if case["figure"] == figure
+    ]
+
+
+def _example_jobs(case: Entry) -> list[Point]:
+    spec = tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
+    return [replace(on_trees(spec, sum(case["chunks"]) * STEP_BYTES), changes=(("hand_off_ns", 0.0),))]
+
+
+def _example(case: Entry, record: Record) -> Entry:
+    """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
+    layers = [
+        f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES},0,"
+        for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
+    ]
+    (job,), chained = _example_jobs(case), bool(case["chained"])
+    training = train_once(Workload.from_csv("layers", "\n".join([HEADER, *layers])), job, record, chained=chained)
+    found = {
+        "AllReduce": training.communication_ns,
+        "iteration": training.iteration_ns,
+        "waits for the first layer": training.turnaround_ns if chained else training.communication_ns,
+        "bubbles": training.bubbles_ns,
+    }
+    # A message is a flit longer on a detour, which is not drawn.
+    steps = {what: round(value / UNIT_NS, 3) for what, value in found.items()}
+    return {"found": steps, "tracks": _tracks(case, training, record)} | steps
+
+
+def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[Block]]:
+    """When chunks come to the root, when to the last node, and when layers run."""
+    complete = [each["complete_ns"] / UNIT_NS for each in record["tables"]["chunks"]]
+    tracks: dict[str, list[Block]] = {"reduction": [], "broadcast": [], "forward": []}
+    chunks = [(layer, part) for layer, count in enumerate(case["chunks"], 1) for part in range(1, count + 1)]
+    for (layer, part), end in zip(chunks, complete, strict=True):
+        # A chunk is as long on its way down as on its way up.
+        for track, start in (("reduction", end - HEIGHT - 1), ("broadcast", end - 1)):
+            tracks[track].append(Block(f"L{layer}-{part}", f"layer {layer}", start, 1))
+    end = training.communication_ns / UNIT_NS
+    forward = training.iteration.forward
+    for number, length in enumerate(case["steps"], 1):
+        start = end
+        if case["chained"]:
+            start = float(forward["start_ns"][number - 1]) / UNIT_NS
+            length = float(forward["finish_ns"][number - 1] - forward["start_ns"][number - 1]) / UNIT_NS
+        tracks["forward"].append(Block(f"L{number}", f"layer {number}", start, length))
+        end += length
+    return tracks
+
+
+def _examples(table: Table) -> Shown:
+    rows = [Row(e["title"], what, "steps", value) for e in table for what, value in e["found"].items()]
+    x_max = max(table.column("iteration"))
+    return rows, [Spans(e["title"], "time in steps of a chunk", e["tracks"], x_max) for e in table]
+
+
+FIG_8 = Figure("fig8", lambda _quick: examples("fig8"), _example, _examples, _example_jobs)
+FIG_16 = Figure("fig16", lambda _quick: examples("fig16"), _example, _examples, _example_jobs)
+
+
+def _three_cases(_cells: Cells, tables: Tables) -> Judged:
+    first, bubbles, total = (
+        tables["fig16"].column(what) for what in ("waits for the first layer", "bubbles", "iteration")
+    )
+    holds = bubbles[0] == 0 < bubbles[1] and first[2] > max(first[:2]) and total[0] < min(total[1:])
+    names = {"total": total, "first": first, "bubbles": bubbles}
+    texts = {name: listed(values, "{:g}") for name, values in names.items()}
+    return verdict(holds), texts | {"show": "all three show" if holds else "not all show"}
+
+
+# --- Fig. 17 ------------------------------------------------------------------------------------
+
+FIG_17_BATCH = 64
+PARAMETERS, TIME = "parameters", "forward pass"
+
+
+def _layers(case: Entry) -> Entry:
+    layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
+    parameters = case["series"] == PARAMETERS
+    values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)
+    names = [str(name) for name in layers["layer"]]
+    return {
+        "unit": "" if parameters else "ns",
+        "values": dict(zip(names, values.tolist(), strict=True)),
+        "correlation": _rank_correlation(values),
+        "stages": {stage: float(values[of].mean()) for stage, of in _stages(names).items()},
+    }
+
+
+def _stages(names: Sequence[str]) -> dict[str, list[int]]:
+    """Layers by the stage of the network: its convolutions of one size of image."""
+    stages: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        if name.startswith("s") and "b" in name:
+            stages.setdefault(f"stage {int(name[1]) + 1}", []).append(index)
+    return stages
+
+
+def _rank_correlation(values: Column) -> float:
+    """Spearman's, of values with their places."""
+    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
+
+
+def _fig17(table: Table) -> Shown:
+    rows = [
+        Row(e["series"], f"{index}: {name}", e["unit"], value)
+        for e in table
+        for index, (name, value) in enumerate(e["values"].items())
+    ]
+    charts = []
+    titles = ("Parameters of a layer", "millions"), (f"Forward pass of a layer, batch {FIG_17_BATCH}", "time, ms")
+    for e, (title, label) in zip(table, titles, strict=True):
+        rows.append(Row(e["series"], "rank correlation with depth", "of 1", e["correlation"]))
+        rows += [Row(e["series"], f"mean of {stage}", e["unit"], mean) for stage, mean in e["stages"].items()]
+        ys = [value / 1e6 for value in e["values"].values()]
+        charts.append(Lines(title, "layer", label, [Line(e["series"], range(1, len(ys) + 1), ys)]))
+    return rows, charts
+
+
+FIG_17 = Figure("fig17", lambda _quick: grid(series=[PARAMETERS, TIME]), _layers, _fig17)
+
+
+def _resnet(_cells: Cells, tables: Tables) -> Judged:
+    sizes, times = ([value / 1e6 for value in stages.values()] for stages in tables["fig17"].column("stages"))
+    growing, falling = (all(b > a for a, b in pairwise(values)) for values in (sizes, times[::-1]))
+    correlations = listed(tables["fig17"], "{0[series]} {0[correlation]:+.2f}")
+    names = {"correlations": correlations, "sizes": listed(sizes, "{:.2f}"), "times": listed(times, "{:.2f}")}
+    return verdict(growing and falling, growing or falling), names
+
+
+CHECKS = {"cases": _three_cases, "resnet": _resnet}
