@@ -9,22 +9,10 @@ import pytest
 import antiphon
 from antiphon.papers import PAPERS
 from antiphon.papers.ccube.allreduce import calls
-from antiphon.papers.ccube.dgx1 import (
-    CHANNELS,
-    DATA,
-    LATENCY_NS,
-    MIB,
-    NVLINK_GB,
-    RANKS,
-    RING,
-    SYSTEM,
-    SYSTEMS,
-    allreduce,
-    chunk_of,
-    cost,
-)
+from antiphon.papers.ccube.dgx1 import CHANNELS, DATA, LATENCY_NS, MIB, NVLINK_GB, RANKS, RING, SYSTEM, SYSTEMS
 from antiphon.papers.ccube.layers import examples
 from antiphon.papers.ccube.nodes import pair
+from antiphon.papers.ccube.systems import allreduce, chunk_of, cost
 from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome

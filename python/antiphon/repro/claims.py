@@ -126,47 +126,33 @@ class Held:
         """How many are."""
         return sum(map(self.fails, self.values.numbers))
 
-    def close(self) -> Verdict:
-        """The statistic is in the bounds, or 5 % off."""
-        return verdict(all(self.low * (1 - CLOSE) <= each <= self.high * (1 + CLOSE) for each in self.statistics))
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether the numbers reach from one bound to the other."""
+        return close(self.values.least, self.low), close(self.values.most, self.high)
 
-    def points(self) -> Verdict:
-        """A percentage is as stated, or a point and a half off."""
-        return verdict(abs(self.statistics[0] - self.low) <= POINTS)
-
-    def within(self) -> Verdict:
-        """The statistic is in the bounds."""
-        return verdict(not self.fails(self.statistics[0]))
-
-    def range(self) -> Verdict:
-        """The numbers reach from one bound to the other; in part if one end does."""
-        ends = close(self.values.least, self.low), close(self.values.most, self.high)
-        return verdict(all(ends), any(ends))
-
-    def always(self) -> Verdict:
-        """Every number is in the bounds; in part if few are not."""
-        return share(self.failing, self.values.count)
-
-    def every(self) -> Verdict:
-        """Every number is in the bounds."""
-        return verdict(not self.failing)
-
-    def some(self) -> Verdict:
-        """Some number is out of bounds, as the paper says."""
-        return verdict(self.failing > 0)
+    @property
+    def near(self) -> bool:
+        """Whether the statistics are in the bounds, or 5 % off."""
+        return all(self.low * (1 - CLOSE) <= each <= self.high * (1 + CLOSE) for each in self.statistics)
 
 
-FORMS: dict[str, tuple[Callable[[Held], Verdict], str]] = {
-    "close": (Held.close, "{value:.2f}×"),
-    "points": (Held.points, "{value:.2f} %"),
-    "within": (Held.within, "{value:.2f}×"),
-    "range": (Held.range, "{least:.2f}–{most:.2f}×"),
-    "always": (Held.always, "at {passing} of {count} points"),
-    "every": (Held.every, "at {passing} of {count} points"),
-    "more": (Held.always, "at {passing} of {count} points"),
-    "some": (Held.some, "in {failing} of {count} cases"),
+SOME_POINTS = "at {passing} of {count} points"
+FORMS: dict[str, tuple[str, Callable[[Held], Verdict]]] = {
+    # A statistic is in the bounds, or 5 % off; a percentage is as stated, or 1.5 points off; it is in the bounds.
+    "close": ("{value:.2f}×", lambda held: verdict(held.near)),
+    "points": ("{value:.2f} %", lambda held: verdict(abs(held.statistics[0] - held.low) <= POINTS)),
+    "within": ("{value:.2f}×", lambda held: verdict(not held.fails(held.statistics[0]))),
+    # The numbers reach from one bound to the other; in part if one end does.
+    "range": ("{least:.2f}–{most:.2f}×", lambda held: verdict(all(held.ends), any(held.ends))),
+    # Every number is in the bounds (by default at least 1), or more than the bound; in part if few are not.
+    "always": (SOME_POINTS, lambda held: share(held.failing, held.values.count)),
+    "more": (SOME_POINTS, lambda held: share(held.failing, held.values.count)),
+    # Every number is in the bounds; some number is not, as the paper says.
+    "every": (SOME_POINTS, lambda held: verdict(not held.failing)),
+    "some": ("in {failing} of {count} cases", lambda held: verdict(held.failing > 0)),
 }
-"""How every form is judged, and what is shown unless the claim says otherwise."""
+"""What is shown of every form unless the claim says otherwise, and how it is judged."""
 
 
 class Names(dict[str, Any]):
@@ -198,7 +184,7 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
         name, _, changes = aside.partition(": ")
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
         names[name] = merged(numbers(other, tables), other)
-    result = FORMS[cells["form"]][0](held)
+    result = FORMS[cells["form"]][1](held)
     if cells["form"] == "close" and result != "holds":
         names["prefix"] = "More than claimed. " if statistics[0] > high else "Less than claimed. "
     return result, names
@@ -207,7 +193,7 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
 def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
     """A claim, by its form or its function."""
     result, names = (by_form if cells["form"] else checks[cells["id"]])(cells, tables)
-    shown, comment = cells["shown"] or FORMS[cells["form"]][1], cells["comment"]
+    shown, comment = cells["shown"] or FORMS[cells["form"]][0], cells["comment"]
     if cells["form"] == "always" and not cells["shown"] and not names["failing"]:
         shown = "at all {count} points"
     if "{lost" in comment and not names["lost"]:

@@ -8,26 +8,8 @@ from itertools import pairwise
 
 import antiphon
 from antiphon._core import TrainingPlan
-from antiphon.papers.ccube.dgx1 import (
-    C1,
-    CHANNELS,
-    DATA,
-    HEIGHT,
-    KIB,
-    LATENCY_NS,
-    MIB,
-    NVLINK_GB,
-    RANKS,
-    RING,
-    B,
-    allreduce,
-    chunk_of,
-    cost,
-    on_trees,
-    row,
-    size_text,
-    tree_spec,
-)
+from antiphon.papers.ccube.dgx1 import C1, CHANNELS, DATA, HEIGHT, KIB, LATENCY_NS, MIB, NVLINK_GB, RANKS, RING, B, row
+from antiphon.papers.ccube.systems import allreduce, chunk_of, cost, on_trees, size_text, tree_spec
 from antiphon.repro.charts import Bar, Bars, Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, close, verdict
 from antiphon.repro.figure import Figure, Row, Shown, row_of

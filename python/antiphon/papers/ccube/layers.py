@@ -10,14 +10,8 @@ import numpy as np
 
 import antiphon
 from antiphon._core import TrainingPlan, Workload
-from antiphon.papers.ccube.dgx1 import (
-    DATA,
-    HEIGHT,
-    MIB,
-    NVLINK_GB,
-    on_trees,
-    tree_spec,
-)
+from antiphon.papers.ccube.dgx1 import DATA, HEIGHT, MIB, NVLINK_GB
+from antiphon.papers.ccube.systems import on_trees, tree_spec
 from antiphon.papers.ccube.training import V100, train_once
 from antiphon.repro.charts import Block, Line, Lines, Spans
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict

@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from antiphon import Fabric
-from antiphon.papers.ccube.dgx1 import (
-    CHANNELS,
-    DATA,
-    KIB,
-    LATENCY_NS,
-    MIB,
-    NVLINK_GB,
-    SYSTEM,
-    chunk_of,
-    cost,
-    row,
-    size_text,
-    tree_spec,
-)
+from antiphon.papers.ccube.dgx1 import CHANNELS, DATA, KIB, LATENCY_NS, MIB, NVLINK_GB, SYSTEM, row
+from antiphon.papers.ccube.systems import chunk_of, cost, size_text, tree_spec
 from antiphon.repro.charts import Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, close, listed, verdict
 from antiphon.repro.figure import Figure, Row, Shown

@@ -25,10 +25,9 @@ from antiphon.papers.ccube.dgx1 import (
     SYSTEMS,
     TREES,
     B,
-    allreduce,
-    cost,
     row,
 )
+from antiphon.papers.ccube.systems import allreduce, cost
 from antiphon.repro.charts import Bars, bars
 from antiphon.repro.claims import Cells, Judged, Tables, share, verdict
 from antiphon.repro.data import Series

@@ -11,19 +11,8 @@ from typing import Any
 import antiphon
 from antiphon import Fabric, Schedule
 from antiphon.errors import AntiphonError
-from antiphon.papers.ccube.dgx1 import (
-    DATA,
-    EXACT,
-    HEIGHT,
-    MIB,
-    RANKS,
-    SYSTEM,
-    TREES,
-    chunk_of,
-    cost,
-    row,
-    tree_spec,
-)
+from antiphon.papers.ccube.dgx1 import DATA, EXACT, HEIGHT, MIB, RANKS, SYSTEM, TREES, row
+from antiphon.papers.ccube.systems import chunk_of, cost, tree_spec
 from antiphon.repro.charts import Bar, Bars, Block, Spans
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure, Row, Shown
