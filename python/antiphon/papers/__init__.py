@@ -1,4 +1,4 @@
-"""Papers whose tables and figures Antiphon reproduces: experiments only, never a branch in the core.
+"""Papers whose tables and figures Antiphon reproduces: data and experiments, never a branch in the core.
 
 A folder is a paper. ``figures.csv``, ``series.csv``, ``claims.csv`` and ``texts.csv`` say what its figures are, what
 they compare and what the paper claims; other tables are what it published. Modules have what must be computed. What

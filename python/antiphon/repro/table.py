@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, product
-from statistics import fmean, geometric_mean, median
+from statistics import fmean, geometric_mean
 from typing import Any
 
 from antiphon.errors import AntiphonError
@@ -63,10 +63,8 @@ class Values(list[tuple[str, float]]):
     count = property(len)
     mean = property(lambda self: fmean(self.numbers))
     geometric = property(lambda self: geometric_mean(self.numbers))
-    median = property(lambda self: median(self.numbers))
     least = property(lambda self: min(self.numbers))
     most = property(lambda self: max(self.numbers))
-    last = property(lambda self: self.numbers[-1])
     farthest = property(lambda self: max(self.numbers, key=abs))
     spread = property(lambda self: self.most - self.least)
     gained = property(lambda self: 100 * (self.mean - 1))
@@ -77,7 +75,6 @@ class Values(list[tuple[str, float]]):
     total = property(lambda self: sum(self.numbers))
     same = property(lambda self: ", ".join(where for where, value in self if abs(value - 1) < 1e-9))
     alike = property(lambda self: sum(abs(value - 1) <= 0.005 for value in self.numbers))
-    listed = property(lambda self: ", ".join(f"{where} {value:.3f}×" for where, value in self))
 
 
 class Table(list[Entry]):

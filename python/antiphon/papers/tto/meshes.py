@@ -27,7 +27,8 @@ COMPARED = [name for name in ALGORITHMS if DATA.series[name].published and "cent
 
 
 def cases(names: Iterable[str], **axes: Iterable[Any]) -> list[Entry]:
-    """A grid of meshes (``side``) without those on which an algorithm does not run."""
+    """A grid of meshes (``side``) without those on which an algorithm does not run; of trainings, whose sizes are no
+    axis, only the side decides."""
     found = [case | {"parity": ("even", "odd")[case["side"] % 2]} for case in grid(series=DATA.named(*names), **axes)]
     return [case for case in found if meets({"bytes": 0} | case, case["series"].only)]
 
