@@ -355,8 +355,10 @@ fn add_waits(schedule: &mut Schedule, waits: &[Wait]) {
             let event = if sent { Event::Sent } else { Event::Applied };
             let dependency = Dependency::new(*other.get(&able) as u32, event).lagging(lag);
             let transfer = &mut schedule.transfers[id];
-            let after = if at_receiver { &mut transfer.apply_after } else { &mut transfer.start_after };
-            after.push(dependency);
+            match at_receiver {
+                true => transfer.apply_after.push(dependency),
+                false => transfer.start_after.push(dependency),
+            }
         }
     }
 }
