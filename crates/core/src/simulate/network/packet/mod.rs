@@ -29,7 +29,7 @@ use crate::simulate::recorder::Traffic;
 use events::{Event, Events};
 use interface::{Interface, Message};
 use link::{Link, Request};
-use service::{Service, Source};
+use service::{Service, Source, Turn};
 use std::collections::VecDeque;
 
 /// Refuses messages whose packets in transit could not be counted.
@@ -48,12 +48,11 @@ struct Flow {
     /// Index of its first link in [`Plan::hops`], and number of links.
     first_hop: usize,
     hops: u32,
+    /// Whether it comes to some link twice.
+    revisits: bool,
     /// Flits of a packet.
     flits: u64,
 }
-
-/// Turn of what is not the end of a service: after all links.
-const LAST: LinkId = LinkId::MAX;
 
 /// See the module: links behind interfaces.
 pub struct Packet<'a> {
@@ -64,11 +63,13 @@ pub struct Packet<'a> {
     flights: Vec<u32>,
     flows: Vec<Flow>,
     now: Ticks,
-    /// The link whose service ends in the event being processed.
-    turn: LinkId,
+    /// The turn of the event being processed.
+    turn: Turn,
     events: Events,
     links: Vec<Link>,
     interfaces: Vec<Interface>,
+    /// Number of the next run that feeds a link.
+    next_feeder: u32,
     merge_runs: bool,
 }
 
@@ -86,7 +87,7 @@ impl Carrier for Packet<'_> {
         let job = &plan.jobs[transfer as usize];
         let Some(&first) = plan.route(job).first() else {
             // Both ranks on one node: nothing crosses a link.
-            self.events.push(now, Event::Arrive { transfer, hop: 0, last: true });
+            self.events.push(now, transfer, Event::Arrive { transfer, hop: 0, last: true });
             return now;
         };
         let packets = job.packets.count;
@@ -134,19 +135,25 @@ impl<'a> Network<'a> for Packet<'a> {
     fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge_runs: bool) -> Result<Self> {
         check(plan)?;
         let links = plan.fabric.links.len();
-        let flow =
-            |job: &Job| Flow { first_hop: job.hops.start, hops: job.hops.len() as u32, flits: job.packets.flits };
+        // The transfer that came to each link last.
+        let mut visited = vec![TransferId::MAX; links];
+        let flow = |(id, job): (TransferId, &Job)| {
+            let mut visit = |&link: &LinkId| std::mem::replace(&mut visited[link as usize], id) == id;
+            let revisits = plan.route(job).iter().any(&mut visit);
+            Flow { first_hop: job.hops.start, hops: job.hops.len() as u32, revisits, flits: job.packets.flits }
+        };
         Ok(Packet {
             plan,
             traffic: Traffic::new(plan),
             ranking: endpoints.ranking().clone(),
             flights: (0..endpoints.interfaces() as u32).map(|id| endpoints.flight_of(id)).collect(),
-            flows: plan.jobs.iter().map(flow).collect(),
+            flows: (0..).zip(&plan.jobs).map(flow).collect(),
             now: 0,
-            turn: 0,
+            turn: Turn::LAST,
             events: Events::new(links),
             links: (0..links).map(|_| Link::default()).collect(),
             interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
+            next_feeder: 0,
             merge_runs,
         })
     }
@@ -156,21 +163,28 @@ impl<'a> Network<'a> for Packet<'a> {
     }
 
     fn before_ranks(&mut self, now: Ticks) {
-        (self.now, self.turn) = (now, LAST);
+        (self.now, self.turn) = (now, Turn::LAST);
     }
 
     fn step(&mut self, endpoints: &mut Endpoints) {
         let Some((now, event)) = self.events.next() else { return };
-        (self.now, self.turn) = (now, LAST);
+        self.now = now;
         match event {
             Event::LinkDone { link } => {
-                self.turn = link;
+                self.turn = Turn::done(link);
                 self.link_done(link, endpoints);
             }
             Event::Arrive { transfer, hop, .. } if hop == self.flows[transfer as usize].hops => {
                 endpoints.arrived(transfer, now);
             }
-            Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
+            Event::Arrive { transfer, hop, last } => {
+                self.turn = Turn::packet(transfer);
+                self.request_hop(transfer, hop, last);
+            }
+            Event::Fed { link, feeder } => {
+                self.turn = self.links[link as usize].feeder(feeder).turn;
+                self.stop_feeding(link, feeder, (now, self.turn.after()));
+            }
         }
     }
 
