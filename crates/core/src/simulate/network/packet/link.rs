@@ -149,7 +149,7 @@ impl Packet<'_> {
         packets: u64,
         last: bool,
     ) -> Service {
-        let packet_time = self.flows[transfer as usize].flits * self.plan.flit[link as usize];
+        let packet_time = self.plan.packet_time(&self.plan.jobs[transfer as usize], link);
         let (start, spacing) = (self.now, packet_time);
         Service { source, transfer, hop, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
     }
@@ -224,7 +224,7 @@ impl Packet<'_> {
             self.end_feeding(next, feeder, (self.now, self.turn.after()));
         } else if packets == 0 {
             // It was cut before it began.
-        } else if hop + 1 == self.flows[transfer as usize].hops {
+        } else if hop + 1 == self.plan.jobs[transfer as usize].hops.len() as u32 {
             if last {
                 endpoints.arrived(transfer, at);
             }

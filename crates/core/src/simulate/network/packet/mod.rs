@@ -30,28 +30,29 @@ use events::{Event, Events};
 use interface::{Interface, Message};
 use link::{Link, Request};
 use service::{Service, Source, Turn};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
-    match plan.jobs.iter().find(|job| job.hops.len() > 1 && job.packets.count > u32::MAX.into()) {
+    let packets = |job: &Job| plan.stream(job).packets.count;
+    match plan.jobs.iter().find(|job| job.hops.len() > 1 && packets(job) > u32::MAX.into()) {
         Some(job) => {
-            let what = format!("a message of {} packets over several links; use smaller chunks", job.packets.count);
+            let what = format!("a message of {} packets over several links; use smaller chunks", packets(job));
             Err(Error::new(Code::TooLarge, what))
         }
         None => Ok(()),
     }
 }
 
-/// What links need to know of a transfer, close together.
-struct Flow {
-    /// Index of its first link in [`Plan::hops`], and number of links.
-    first_hop: usize,
-    hops: u32,
-    /// Whether it comes to some link twice.
-    revisits: bool,
-    /// Flits of a packet.
-    flits: u64,
+/// Transfers that come to some link twice.
+fn revisiting(plan: &Plan) -> HashSet<TransferId> {
+    // The transfer that came to each link last.
+    let mut visited = vec![TransferId::MAX; plan.fabric.links.len()];
+    let mut revisits = |id: TransferId| {
+        let mut visit = |&link: &LinkId| std::mem::replace(&mut visited[link as usize], id) == id;
+        plan.route(&plan.jobs[id as usize]).iter().any(&mut visit)
+    };
+    (0..plan.jobs.len() as TransferId).filter(|&id| revisits(id)).collect()
 }
 
 /// See the module: links behind interfaces.
@@ -61,7 +62,7 @@ pub struct Packet<'a> {
     ranking: Ranking,
     /// The flight of every interface.
     flights: Vec<u32>,
-    flows: Vec<Flow>,
+    revisiting: HashSet<TransferId>,
     now: Ticks,
     /// The turn of the event being processed.
     turn: Turn,
@@ -90,7 +91,7 @@ impl Carrier for Packet<'_> {
             self.events.push(now, transfer, Event::Arrive { transfer, hop: 0, last: true });
             return now;
         };
-        let packets = job.packets.count;
+        let packets = plan.stream(job).packets.count;
         let depth = plan.system.interface.depth_packets;
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
@@ -135,19 +136,12 @@ impl<'a> Network<'a> for Packet<'a> {
     fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge_runs: bool) -> Result<Self> {
         check(plan)?;
         let links = plan.fabric.links.len();
-        // The transfer that came to each link last.
-        let mut visited = vec![TransferId::MAX; links];
-        let flow = |(id, job): (TransferId, &Job)| {
-            let mut visit = |&link: &LinkId| std::mem::replace(&mut visited[link as usize], id) == id;
-            let revisits = plan.route(job).iter().any(&mut visit);
-            Flow { first_hop: job.hops.start, hops: job.hops.len() as u32, revisits, flits: job.packets.flits }
-        };
         Ok(Packet {
             plan,
             traffic: Traffic::new(plan),
             ranking: endpoints.ranking().clone(),
             flights: (0..endpoints.interfaces() as u32).map(|id| endpoints.flight_of(id)).collect(),
-            flows: (0..).zip(&plan.jobs).map(flow).collect(),
+            revisiting: revisiting(plan),
             now: 0,
             turn: Turn::LAST,
             events: Events::new(links),
@@ -174,7 +168,7 @@ impl<'a> Network<'a> for Packet<'a> {
                 self.turn = Turn::done(link);
                 self.link_done(link, endpoints);
             }
-            Event::Arrive { transfer, hop, .. } if hop == self.flows[transfer as usize].hops => {
+            Event::Arrive { transfer, hop, .. } if hop == self.plan.jobs[transfer as usize].hops.len() as u32 => {
                 endpoints.arrived(transfer, now);
             }
             Event::Arrive { transfer, hop, last } => {
@@ -196,8 +190,7 @@ impl<'a> Network<'a> for Packet<'a> {
 impl Packet<'_> {
     /// The link that is hop `hop` of a transfer, unless the route ends before.
     fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
-        let flow = &self.flows[transfer as usize];
-        (hop < flow.hops).then(|| self.plan.hops[flow.first_hop + hop as usize])
+        self.plan.route(&self.plan.jobs[transfer as usize]).get(hop as usize).copied()
     }
 
     /// Turns an interface with messages for several links into a mixed one.
