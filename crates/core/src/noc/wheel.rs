@@ -40,7 +40,7 @@ impl Events {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.lists().into_iter().map(|(list, _)| list.len()).sum()
+        self.arrivals.len() + self.credits.len() + self.terminals.len() + self.routers.len()
     }
 
     fn clear(&mut self) {
@@ -49,17 +49,13 @@ impl Events {
         }
     }
 
-    fn lists(&self) -> [(&[u32], fn(u32) -> Event); 4] {
-        [
-            (&self.arrivals, Event::Arrival),
-            (&self.credits, Event::Credit),
-            (&self.terminals, Event::Terminal),
-            (&self.routers, Event::Router),
-        ]
-    }
-
     fn iter(&self) -> impl Iterator<Item = Event> {
-        self.lists().into_iter().flat_map(|(list, event)| list.iter().map(move |&of| event(of)))
+        fn of(list: &[u32], event: fn(u32) -> Event) -> impl Iterator<Item = Event> {
+            list.iter().map(move |&id| event(id))
+        }
+        (of(&self.arrivals, Event::Arrival).chain(of(&self.credits, Event::Credit)))
+            .chain(of(&self.terminals, Event::Terminal))
+            .chain(of(&self.routers, Event::Router))
     }
 }
 
