@@ -50,6 +50,16 @@ pub struct Stream {
     pub reduce: Ticks,
 }
 
+impl Stream {
+    fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> Stream {
+        let lane = &schedule.lanes[transfer.payload.first() as usize];
+        let bytes = schedule.message_bytes(transfer);
+        let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
+        let packets = system.packets(bytes);
+        Stream { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce }
+    }
+}
+
 /// A range of one of the tables of a plan, from `start` to its end.
 fn range_from<T>(start: usize, table: &[T]) -> Range<u32> {
     start as u32..table.len() as u32
@@ -194,7 +204,7 @@ impl<'a> Plan<'a> {
         });
         let (mut longest, mut known) = (0u128, HashMap::new());
         for transfer in &schedule.transfers {
-            let stream = self.stream_of(schedule, transfer);
+            let stream = Stream::of(self.system, schedule, transfer);
             let job = self.job(transfer, *known.entry(stream).or_insert(self.streams.len() as u32));
             if job.stream as usize == self.streams.len() {
                 self.streams.push(stream);
@@ -204,14 +214,6 @@ impl<'a> Plan<'a> {
             self.jobs.push(job);
         }
         longest
-    }
-
-    fn stream_of(&self, schedule: &Schedule, transfer: &Transfer) -> Stream {
-        let lane = &schedule.lanes[transfer.payload.first() as usize];
-        let bytes = schedule.message_bytes(transfer);
-        let reduce = if transfer.op == Op::Reduce { self.system.reduce_time(bytes) } else { 0 };
-        let packets = self.system.packets(bytes);
-        Stream { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce }
     }
 
     /// The job of a transfer of the flight added last.
@@ -276,6 +278,12 @@ impl<'a> Plan<'a> {
     #[inline]
     pub fn stream(&self, job: &Job) -> &Stream {
         &self.streams[job.stream as usize]
+    }
+
+    /// The messages of the job with a number.
+    #[inline]
+    pub fn stream_of(&self, id: TransferId) -> &Stream {
+        self.stream(&self.jobs[id as usize])
     }
 
     /// The slot of a chunk of a job.

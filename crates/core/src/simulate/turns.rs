@@ -82,6 +82,6 @@ impl Turns {
     /// Transfers go on `chunks` further.
     pub fn skip(&mut self, chunks: &[u64], plan: &Plan) {
         let turns = self.next.iter_mut().flat_map(|(_, turns)| turns);
-        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.stream(&plan.jobs[turn.2 as usize]).stride);
+        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.stream_of(turn.2).stride);
     }
 }

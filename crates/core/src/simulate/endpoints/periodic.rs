@@ -20,7 +20,7 @@ impl Endpoints<'_> {
 
     /// Chunks of a transfer that were not applied.
     pub fn chunks_left(&self, id: TransferId) -> u64 {
-        self.plan.stream(&self.plan.jobs[id as usize]).chunks - self.applied[id as usize]
+        self.plan.stream_of(id).chunks - self.applied[id as usize]
     }
 
     /// Chunks started of every transfer.

@@ -145,7 +145,7 @@ impl Flit<'_> {
         for packet in &self.network.delivered {
             let arrived = &mut self.arrived[packet.tag as usize];
             *arrived += 1;
-            if *arrived == self.plan.stream(&self.plan.jobs[packet.tag as usize]).packets.count {
+            if *arrived == self.plan.stream_of(packet.tag).packets.count {
                 *arrived = 0;
                 endpoints.arrived(packet.tag, now);
             }
@@ -154,7 +154,7 @@ impl Flit<'_> {
             let (terminal, transfer) = self.network.departed[i];
             let left = &mut self.left[transfer as usize];
             *left += 1;
-            if *left == self.plan.stream(&self.plan.jobs[transfer as usize]).packets.count {
+            if *left == self.plan.stream_of(transfer).packets.count {
                 *left = 0;
                 endpoints.sent(transfer, now);
             }
