@@ -21,7 +21,7 @@ ifeq ($(wildcard python/antiphon/_core*.so),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo test test-all fuzz mutants bench tables oracle lint docs build wheel lock clean browser tools missing-extension
+.PHONY: help demo test test-all fuzz mutants bench tables oracle lint docs build sdist wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,11 +30,11 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 	@mkdir -p out
 	$(BIN)/antiphon compare mesh:8x8 --bytes 64MiB --system tto --report out/demo.html
 
-test: lint browser ## lint, Rust tests, Python tests (what .ci/run does)
+test: lint browser sdist ## lint, Rust tests, Python tests (what .ci/run does)
 	$(CARGO_TEST)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-all: lint browser ## test, with the longer sweeps
+test-all: lint browser sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --lib --tests -- --ignored
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
@@ -78,6 +78,9 @@ docs: build ## build the Rust documentation; run every snippet of the Markdown p
 	$(BIN)/python -m pytest tests/test_docs.py
 
 build: .venv/extension.stamp ## .venv with the locked tools and the extension in it
+
+sdist: build ## build a wheel from the source distribution alone, and use it
+	scripts/check-sdist
 
 wheel: .venv/requirements.stamp ## a wheel for this machine, in dist/
 	$(BIN)/python -m maturin build --release --locked --out dist

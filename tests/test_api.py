@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import runpy
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,34 @@ def mesh() -> Fabric:
 @pytest.fixture(scope="module")
 def result(mesh: Fabric) -> antiphon.SimulationResult:
     return antiphon.simulate(mesh, antiphon.build(mesh, "ring", bytes=SMALL))
+
+
+def test_every_error_code_is_documented() -> None:
+    core = (ROOT / "crates" / "core" / "src" / "error.rs").read_text("utf-8")
+    codes = set(re.findall(r'Code::\w+ => "([a-z-]+)"', core))
+    for file in (ROOT / "python" / "antiphon").rglob("*.py"):
+        codes |= set(re.findall(r'AntiphonError\([^()]*(?:\([^()]*\))?[^()]*, "([a-z-]+)"\)', file.read_text("utf-8")))
+    codes |= set(re.findall(r'exception\(.*, "([a-z-]+)"\)', (ROOT / "crates/py/src/convert.rs").read_text("utf-8")))
+    assert {"bad-size", "missing-extra", "internal"} <= codes
+    assert codes == set(re.findall(r"``([a-z-]+)``", antiphon.AntiphonError.__doc__ or ""))
+
+
+def test_kinds_of_errors() -> None:
+    mesh = Fabric("mesh:3x3")
+    for kind, work in (
+        (antiphon.InputError, lambda: Fabric("mehs:3x3")),
+        (antiphon.InputError, lambda: antiphon.compare(mesh, bytes=0)),
+        (antiphon.FileError, lambda: Fabric("file:none.json")),
+        (antiphon.NotApplicable, lambda: antiphon.build(mesh, "ring-bi")),
+        (antiphon.TooLarge, lambda: Fabric("mesh:9999x9999")),
+    ):
+        with pytest.raises(kind) as caught:
+            work()
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert type(again) is type(caught.value)
+        assert (again.message, again.code) == (caught.value.message, caught.value.code)
+        assert isinstance(caught.value, AntiphonError)
+    assert type(AntiphonError("a", "internal")) is AntiphonError
 
 
 def ring(fabric: Fabric, size: int | str) -> Schedule:

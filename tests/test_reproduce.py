@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +18,15 @@ from antiphon.papers import PAPERS
 from antiphon.study import Store
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def runs_in(path: Path) -> int:
+    """Runs in a store that another process uses."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        try:
+            return int(database.execute("SELECT count(*) FROM runs").fetchone()[0])
+        except sqlite3.OperationalError:  # its tables are not there yet
+            return 0
 
 
 def test_json(commands: Any, tmp_path: Path) -> None:
@@ -61,35 +72,42 @@ def test_errors(commands: Any, tmp_path: Path) -> None:
         "reproduce", "tto/fig14", "--out", tmp_path
     )
     (tmp_path / "pipe").mkdir()
-    os.mkfifo(tmp_path / "pipe" / "runs.jsonl")
-    assert "runs.jsonl: exists and is not a file" in commands.refused(
+    os.mkfifo(tmp_path / "pipe" / "runs.sqlite")
+    assert "runs.sqlite: exists and is not a file" in commands.refused(
         "reproduce", "tto/fig14", "--out", tmp_path / "pipe"
     )
 
 
 def test_runs_of_something_else(commands: Any, tmp_path: Path) -> None:
-    (tmp_path / "runs.jsonl").write_text("something\n")
-    assert "runs.jsonl: line 1 is not a stored run" in commands.refused("reproduce", "tto/fig14", "--out", tmp_path)
-    (tmp_path / "runs.jsonl").write_text('{"point": {"fab')  # cut off
-    assert commands.invoke("reproduce", "tto/fig14", "--out", tmp_path).exit_code == 0
-    stored = (tmp_path / "runs.jsonl").read_text()
-    (tmp_path / "runs.jsonl").write_text(stored.replace('"time_ns":', '"time_nz":'))
-    assert "runs.jsonl: line 1 is not a stored run" in commands.refused("reproduce", "tto/fig14", "--out", tmp_path)
+    (tmp_path / "runs.sqlite").write_text("something\n")
+    assert "runs.sqlite: is no store of runs" in commands.refused("reproduce", "tto/fig14", "--out", tmp_path)
+
+
+def test_out_must_name_a_folder(commands: Any, tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert "--out is empty; name a folder" in commands.refused("reproduce", "tto/fig14", "--out", "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_help_names_every_paper(commands: Any) -> None:
+    text = commands.invoke("reproduce", "--help").stdout
+    assert f"known: {', '.join(PAPERS)}" in " ".join(text.split())
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "antiphon", "reproduce", "tto/fig8", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    stored = tmp_path / "runs.jsonl"
+    stored = tmp_path / "runs.sqlite"
     deadline = time.monotonic() + 60
-    while not (stored.exists() and stored.read_bytes().count(b"\n") >= 5):
+    while not (stored.exists() and runs_in(stored) >= 5):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert (process.returncode, stderr) == (130, "interrupted\n")
-    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {"runs.jsonl", "tto"}
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert left <= {"runs.sqlite", "runs.sqlite-shm", "runs.sqlite-wal", "tto"}
     with Store(tmp_path) as store:
         assert sum(point in store for point in PAPERS["tto"].figures[1].points(False)) >= 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import antiphon
 from antiphon import AntiphonError, Fabric, Training, Workload
-from antiphon.timing import CollectiveTime
+from antiphon.timing import CollectiveTime, simulator
 
 TRAIN_KEYS = {
     "model": str,
@@ -151,6 +152,51 @@ def test_patterns_of_chaining() -> None:
     assert bubbles.bubbles_ns > 3 * efficient.bubbles_ns
     assert late.turnaround_ns > 5 * efficient.turnaround_ns
     assert efficient.iteration_ns < min(bubbles.iteration_ns, late.iteration_ns)
+
+
+def test_a_timer_may_give_runs_and_must_give_times() -> None:
+    def timer(fabric: antiphon.Fabric, algorithm: str, collective: str, bytes: int) -> antiphon.Run:
+        return antiphon.run(fabric, antiphon.build(fabric, algorithm, collective, bytes))
+
+    for overlap in ("none", "ccube"):
+        own = antiphon.train("alexnet", "mesh:2x2", "combs", overlap=overlap)
+        assert antiphon.train("alexnet", "mesh:2x2", "combs", overlap=overlap, collectives=timer) == own
+
+    class Time:
+        time_ns = 1000.0
+        excluded_ranks = ()
+
+    given: Any = lambda *_problem: Time()  # noqa: E731
+    assert antiphon.train("alexnet", "mesh:2x2", "ring", collectives=given).communication_ns == 1000
+    with pytest.raises(antiphon.AntiphonError, match="needs to know when each chunk"):
+        antiphon.train("alexnet", "mesh:2x2", "ring", overlap="ccube", collectives=given)
+    number: Any = lambda *_problem: 1000.0  # noqa: E731
+    with pytest.raises(TypeError, match="collectives gave float without time_ns"):
+        antiphon.train("alexnet", "mesh:2x2", "ring", collectives=number)
+
+
+def test_a_timer_tells_fabrics_of_one_name_apart() -> None:
+    def ring_of(rate_gb_per_s: float) -> antiphon.Fabric:
+        links = [{"from": r, "to": (r + 1) % 4, "both": True, "rate_gb_per_s": rate_gb_per_s} for r in range(4)]
+        document = {"schema": "antiphon-fabric/1", "nodes": [{"rank": True}] * 4, "links": links}
+        return antiphon.Fabric.from_json(json.dumps(document))
+
+    fabrics = [ring_of(rate) for rate in (100, 10, 100)]
+    assert {fabric.name for fabric in fabrics} == {"json"}
+    time = simulator(antiphon.System(), "packet")
+    times = [time(fabric, "ring", "all-reduce", 1 << 20).time_ns for fabric in fabrics]
+    assert times == [
+        antiphon.simulate(fabric, antiphon.build(fabric, "ring", bytes=1 << 20)).time_ns for fabric in fabrics
+    ]
+    assert times[0] == times[2] < times[1] / 5
+
+
+def test_workloads_are_pickled(tmp_path: Path) -> None:
+    table = tmp_path / "model.csv"
+    table.write_text("layer,params,macs,input_elements,output_elements\none,1000,2000,30,40\n")
+    for work in (antiphon.Workload("alexnet"), antiphon.workload(str(table))):
+        other = pickle.loads(pickle.dumps(work))
+        assert (other, other.name) == (work, work.name)
 
 
 def test_chaining_needs_chunks_in_order() -> None:

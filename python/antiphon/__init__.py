@@ -48,7 +48,7 @@ from antiphon._core import (
     workloads,
 )
 from antiphon.comparison import Comparison, Refusal, Run, compare, run
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
 from antiphon.flights import Flight, FlightsRun, read_flights, simulate_flights
 from antiphon.results import (
     Algorithm,
@@ -75,11 +75,15 @@ __all__ = [
     "Bound",
     "Comparison",
     "Fabric",
+    "FileError",
     "Flight",
     "FlightsRun",
+    "InputError",
     "Iteration",
     "Latency",
     "NocResult",
+    "NotApplicable",
+    "NotProven",
     "Parameter",
     "Proof",
     "RailsAdvice",
@@ -91,8 +95,10 @@ __all__ = [
     "Schedule",
     "ScheduleBuilder",
     "SimulationResult",
+    "Stalled",
     "Stats",
     "System",
+    "TooLarge",
     "Training",
     "TrainingPlan",
     "TreesAdvice",

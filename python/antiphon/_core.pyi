@@ -644,7 +644,7 @@ def traffic_patterns() -> list[str]:
 class Workload:
     """The layers of a model, in the order of the forward pass; a preset by name.
 
-    Immutable, compared by value.
+    Immutable, picklable, compared by value.
 
     Raises:
         AntiphonError: ``unknown-name`` with the nearest known one.
@@ -670,6 +670,7 @@ class Workload:
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
 class TrainingPlan:

@@ -20,15 +20,19 @@ from antiphon._core import (
     parse_bytes,
     simulate,
 )
+from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check, in_parallel
-from antiphon.results import Bound, SimulationResult, Stats
+from antiphon.results import Bound, SimulationResult, Stats, Table
 
 Progress = Callable[[str, float], object]
 """Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
 
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
+
+NO_LIST: tuple[type, ...] = (bytes, bytearray)
+"""What can be gone through but is no list of names."""
 
 ALL_RANKS = "all-ranks"
 """``Schedule.bound_of`` of a schedule that serves all ranks where the fabric has them."""
@@ -66,6 +70,11 @@ class Run:
     def time_ns(self) -> float:
         """From the start to the last rank's finish; at least a picosecond, the resolution."""
         return max(self.result.time_ns, 1e-3)
+
+    @property
+    def chunks(self) -> Table:
+        """When each chunk was complete, as in ``SimulationResult``."""
+        return self.result.chunks
 
     @property
     def efficiency(self) -> float | None:
@@ -220,6 +229,9 @@ def run(
     Raises:
         AntiphonError: as ``simulate``.
     """
+    expect("fabric", fabric, Fabric)
+    expect("schedule", schedule, Schedule)
+    expect("system", system, str, System)
     system = System(system) if isinstance(system, str) else system
     if bound is None or schedule.bound_of != ALL_RANKS:
         bound = schedule.lower_bound(fabric, system)
@@ -265,10 +277,8 @@ def compare(
     """
     system = System(system) if isinstance(system, str) else system
     size = parse_bytes(bytes)
-    if isinstance(algorithms, str):
-        algorithms = split_specs([algorithms])
     bound = lower_bound(fabric, collective, size, system, root)
-    specs = known_names() if algorithms is None else list(algorithms)
+    specs = known_names() if algorithms is None else specs_of(algorithms)
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
             build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
@@ -324,6 +334,21 @@ def split_fidelities(given: str | Iterable[str]) -> list[str]:
 def known_names() -> list[str]:
     """Names of all algorithms."""
     return [algorithm.name for algorithm in algorithms()]
+
+
+def specs_of(given: str | Iterable[str]) -> list[str]:
+    """The specifications of a text with commas, or a sequence.
+
+    Raises:
+        AntiphonError: ``bad-spec`` for other things, naming them.
+    """
+    if isinstance(given, NO_LIST) or not isinstance(given, Iterable):
+        raise AntiphonError(f"algorithms is {shown(given)}; give a list of names such as ring", "bad-spec")
+    specs = split_specs([given]) if isinstance(given, str) else list(given)
+    for spec in specs:
+        if not isinstance(spec, str):
+            raise AntiphonError(f"algorithm {shown(spec)} is no text; give names such as ring", "bad-spec")
+    return specs
 
 
 def split_specs(texts: Sequence[str]) -> list[str]:

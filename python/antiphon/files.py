@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -15,13 +16,13 @@ from antiphon.errors import AntiphonError
 
 LARGEST_SCHEDULE = 1 << 30
 """Schedule files are read whole; larger ones are refused."""
-_unfinished: set[Path] = set()
-"""Temporary files that are being written."""
+discarded_at_exit: set[Path] = set()
+"""Files of use to this process only, such as those that are being written."""
 
 
 def discard_unfinished() -> None:
     """Removes what is being written, for a process that ends without unwinding."""
-    for path in list(_unfinished):
+    for path in list(discarded_at_exit):
         with suppress(OSError):
             path.unlink()
 
@@ -68,22 +69,53 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
         raise AntiphonError(f"{path}: cannot be written: Permission denied", "bad-file")
     temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(suffix=".tmp", prefix=f".{path.stem[:40]}-", dir=path.parent)
-        temporary = Path(name)
-        _unfinished.add(temporary)
+        handle = _nameless(path.parent)
+        if handle is None:
+            handle, temporary = _named(path)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             yield file
+            file.flush()
+            temporary = temporary or _linked(handle, path)
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
-        _unfinished.discard(temporary)
+        discarded_at_exit.discard(temporary)
         temporary = None
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
     finally:
         if temporary is not None:
-            _unfinished.discard(temporary)
+            discarded_at_exit.discard(temporary)
             with suppress(OSError):
                 temporary.unlink()
+
+
+def _nameless(folder: Path) -> int | None:
+    """A file without a name, which is gone when this process is, however it ends; None where there are none."""
+    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:  # not on every file system; where nothing can be written, a named file says why
+        return None
+
+
+def _named(path: Path) -> tuple[int, Path]:
+    """A new file beside ``path``."""
+    handle, name = tempfile.mkstemp(suffix=".tmp", prefix=f".{path.stem[:40]}-", dir=path.parent)
+    discarded_at_exit.add(Path(name))
+    return handle, Path(name)
+
+
+def _linked(handle: int, path: Path) -> Path:
+    """Gives a nameless file a name beside ``path``."""
+    name = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(8)}.tmp")
+    discarded_at_exit.add(name)
+    folder = os.open("/", os.O_RDONLY)  # with a folder, links are followed
+    try:
+        os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)
+    return name
 
 
 def _umask() -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from antiphon import _core
 from antiphon._core import Fabric, Schedule, System, build
+from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
 from antiphon.results import ByValue, SimulationResult
@@ -145,6 +146,12 @@ def simulate_flights(
     Raises:
         AntiphonError: as ``simulate``, naming the flight; ``bad-spec`` if flights wait for each other.
     """
+    expect("fabric", fabric, Fabric)
+    expect("system", system, str, System)
+    flights = list(flights)
+    for number, each in enumerate(flights):
+        expect(f"flights[{number}]", each, Flight)
+        expect(f"flights[{number}].schedule", each.schedule, Schedule)
     platform = System(system) if isinstance(system, str) else system
     entries = [(each.schedule, each.start_ns, list(each.after), each.priority) for each in flights]
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
@@ -159,7 +166,7 @@ def simulate_flights(
         fabric=fabric.name,
         system=platform,
         order=order,
-        flights=list(flights),
+        flights=flights,
         groups=groups,
         bounds_ns=[bounds[id(each.schedule)] for each in flights],
         result=result,

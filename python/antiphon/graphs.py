@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
 
 SCHEMA = "antiphon-fabric/1"
@@ -16,6 +17,7 @@ SCHEMA = "antiphon-fabric/1"
 
 def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, str]:
     """Name and fabric JSON of a GraphML file."""
+    expect("path", path, str, os.PathLike)
     try:
         import networkx
     except ImportError:

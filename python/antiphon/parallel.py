@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
+from antiphon.arguments import shown
+from antiphon.errors import AntiphonError
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -34,9 +37,13 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int
     """What ``work`` returns for every item, in their order; ``jobs`` items at a time, by default as many as cores.
 
     Raises:
+        AntiphonError: ``bad-size`` if ``jobs`` is no whole number of at least 1.
         Exception: the first, in the order of items, that ``work`` has raised; what is under way then ends at its next
             ``check``.
     """
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        message = f"jobs is {shown(jobs)}; give a whole number of at least 1, or None for all cores"
+        raise AntiphonError(message, "bad-size")
     count = min(cores() if jobs is None else jobs, len(items))
     if count <= 1:
         return [work(item) for item in items]

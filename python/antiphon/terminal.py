@@ -36,10 +36,17 @@ BUSIEST = 10
 """Rows of the table of links of one run."""
 
 
+class _Output(Console):
+    """Tells that the reader is gone, where others end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def open_console() -> Console:
     """Plain text (no markup, no guesses); wide where nobody's window limits it."""
     width = None if sys.stdout.isatty() else 160
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+    return _Output(markup=False, highlight=False, emoji=False, width=width)
 
 
 @contextmanager
@@ -145,11 +152,22 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(note, soft_wrap=True)
     if comparison.runs:
         _print_rounding(console, comparison.runs[0])
-    if comparison.refused:
+    _print_refusals(console, comparison.collective, comparison.refused)
+
+
+def _print_refusals(console: Console, collective: str, refused: Sequence[antiphon.Refusal]) -> None:
+    """What was left out: on one line what has the same reason, such as that it is for other collectives."""
+    able = {known.name for known in antiphon.algorithms() if collective in known.collectives}
+    by_reason: dict[str, list[str]] = {}
+    for refusal in refused:
+        where = f" ({refusal.fidelity})" if refusal.fidelity else ""
+        other = refusal.algorithm.partition(":")[0] not in able
+        reason = f"for other collectives than {collective}" if other else refusal.reason
+        by_reason.setdefault(reason, []).append(refusal.algorithm + where)
+    if by_reason:
         console.print("Left out:", style="dim")
-        for refusal in comparison.refused:
-            where = f" ({refusal.fidelity})" if refusal.fidelity else ""
-            console.print(f"  {refusal.algorithm}{where}: {refusal.reason}", style="dim", soft_wrap=True)
+        for reason, names in by_reason.items():
+            console.print(f"  {', '.join(names)}: {reason}", style="dim", soft_wrap=True)
 
 
 def _print_rounding(console: Console, run: antiphon.Run) -> None:
@@ -440,10 +458,7 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
     console.print(table)
     for size, before, after in tuning.crossovers:
         console.print(f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}")
-    if tuning.refused:
-        console.print("Left out:", style="dim")
-        for refusal in tuning.refused:
-            console.print(f"  {refusal.algorithm}: {refusal.reason}", style="dim", soft_wrap=True)
+    _print_refusals(console, tuning.collective, tuning.refused)
 
 
 def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -51,10 +52,21 @@ class CollectiveTime:
 def simulator(system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False) -> Timer:
     """A timer that proves and simulates every collective it is asked for, each once; it knows their chunks
     only if told to keep them, since they may be many."""
-    known: dict[tuple[str, str, str, int], CollectiveTime] = {}
+    known: dict[tuple[int, str, str, int], CollectiveTime] = {}
+    # Fabrics have no hash, and what they are called says little: two from JSON are both "json".
+    fabrics: list[Fabric] = []
+    numbering = threading.Lock()
+
+    def number_of(fabric: Fabric) -> int:
+        for number, other in enumerate(fabrics):
+            if other is fabric or other == fabric:
+                return number
+        fabrics.append(fabric)
+        return len(fabrics) - 1
 
     def time(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
-        key = (fabric.name, algorithm, collective, bytes)
+        with numbering:
+            key = (number_of(fabric), algorithm, collective, bytes)
         if key not in known:
             schedule = build(fabric, algorithm, collective, bytes, system)
             title = f"{algorithm} on {fabric.name}"

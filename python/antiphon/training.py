@@ -21,6 +21,7 @@ from antiphon._core import (
     iterations,
     simulate_flights,
 )
+from antiphon.arguments import expect, shown
 from antiphon.comparison import known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
@@ -39,6 +40,8 @@ CHAINED = ("ccube", "both")
 """Overlap policies with which the next forward pass runs behind the exchange of gradients."""
 IN_FLIGHT = ("serial", "shared")
 """Whether exchanges on a fabric run one after the other, or share its links."""
+MOST_SAMPLES = (1 << 32) - 1
+"""Samples of an iteration, and ranks of a model, as counts go in the core."""
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
 
@@ -217,6 +220,7 @@ def workload(model: str | Workload) -> Workload:
     Raises:
         AntiphonError: ``unknown-name``, or ``bad-file`` with row and column.
     """
+    expect("model", model, str, Workload)
     if isinstance(model, Workload):
         return model
     if model.lower().endswith(".csv"):
@@ -298,7 +302,9 @@ def train(
             default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
         chunks: chunks of every collective; on rails only, default 64.
-        collectives: times the collectives instead of ``simulator``.
+        collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
+            bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
+            ``both`` the table ``chunks``.
         progress: called while collectives are simulated.
 
     Raises:
@@ -306,15 +312,24 @@ def train(
             that the compute model cannot time; ``bad-size`` for counts; ``too-large``.
     """
     work = workload(model)
+    expect("fabric", fabric, str, Fabric)
+    expect("algorithm", algorithm, str)
+    expect("system", system, str, System)
+    for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange)):
+        expect(name, text, str, type(None))
+    expect("bucket", bucket, str)
+    expect("global_batch", global_batch, int, type(None))
+    expect("model_parallel", model_parallel, int)
     system = System(system) if isinstance(system, str) else system
     compute = compute or ("measured" if work.measured else system.processor)
     if bucket != "table" and overlap not in BUCKETS:
-        message = f"bucket {bucket}: overlap {overlap} reduces all layers together; use overlap layerwise or both"
+        message = f"bucket {bucket[:40]}: overlap {overlap} reduces all layers together; use overlap layerwise or both"
         raise AntiphonError(message, "bad-spec")
     if batch is not None and global_batch is not None:
         raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
-    if global_batch is not None and global_batch < 1:
-        raise AntiphonError(f"global_batch is {global_batch}; it must be at least 1", "bad-size")
+    for name, count in (("global_batch", global_batch), ("model_parallel", model_parallel)):
+        if count is not None and not 1 <= count <= MOST_SAMPLES:
+            raise AntiphonError(f"{name} is {shown(count)}; expected 1 to {MOST_SAMPLES:,}", "bad-size")
     if in_flight not in (None, *IN_FLIGHT):
         raise AntiphonError(f"no in_flight '{in_flight[:40]}'; known: {', '.join(IN_FLIGHT)}", "unknown-name")
     network: _Network
@@ -476,16 +491,30 @@ class _SerialFabric(_Fabric):
     def _timed(self, plan: TrainingPlan, keys: list[Key], model: str) -> Iteration:
         timed = {key: self._time(key) for key in dict.fromkeys(keys)}
         self.excluded_ranks = sorted({rank for each in timed.values() for rank in each.excluded_ranks})
-        chunks = [timed[key].chunks if parts else None for key, parts in zip(keys, plan.parts, strict=True)]
+        chained = zip(keys, plan.parts, strict=True)
+        chunks = [getattr(timed[key], "chunks", None) if parts else None for key, parts in chained]
         return plan.run([timed[key].time_ns for key in keys], chunks)
 
     def _time(self, key: Key) -> Timed:
         if self._divided == 1:
-            return self.timer(self._fabric, *key[:3])
+            return _checked(self.timer(self._fabric, *key[:3]))
         nothing: list[int] = []
         flights = [(schedule, 0.0, nothing, 0) for schedule in self._schedules(key)]
         result = simulate_flights(self._fabric, flights, self._system, self.fidelity)
         return CollectiveTime(result.time_ns, [], result.chunks)
+
+
+def _checked(timed: Timed) -> Timed:
+    """What a timer gave, if it has what is asked of all.
+
+    Raises:
+        TypeError: naming what it lacks.
+    """
+    for name in ("time_ns", "excluded_ranks"):
+        if not hasattr(timed, name):
+            message = f"collectives gave {type(timed).__name__} without {name}; give antiphon.Run or what has the same"
+            raise TypeError(message)
+    return timed
 
 
 class _SharedFabric(_Fabric):

@@ -11,7 +11,8 @@ from typing import Any
 
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
-from antiphon.comparison import ALL_RANKS, REFUSALS, Refusal, known_names, split_specs
+from antiphon.arguments import expect, shown
+from antiphon.comparison import ALL_RANKS, REFUSALS, Refusal, known_names, specs_of
 from antiphon.errors import AntiphonError
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound
@@ -157,6 +158,9 @@ def tune(
     Raises:
         AntiphonError: for mistakes in the arguments; ``not-applicable`` if no algorithm can.
     """
+    expect("fabric", fabric, str, Fabric)
+    expect("collective", collective, str)
+    expect("system", system, str, System)
     fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
     system = System(system) if isinstance(system, str) else system
     buffers = _sizes(sizes)
@@ -176,7 +180,7 @@ def _sizes(sizes: str | Iterable[int | str] | None) -> list[int]:
     if isinstance(sizes, str):
         sizes = size_range(sizes)
     if isinstance(sizes, bytes) or not isinstance(sizes, Iterable | None):
-        raise AntiphonError(f"sizes is {sizes!r:.40}; give a list or text such as 64KiB..1GiB", "bad-size")
+        raise AntiphonError(f"sizes is {shown(sizes)}; give a list or text such as 64KiB..1GiB", "bad-size")
     buffers = sorted({parse_bytes(size) for size in (default_sizes() if sizes is None else sizes)})
     if not buffers:
         raise AntiphonError("no size given; write for example 64KiB or 64KiB..1GiB", "bad-size")
@@ -187,14 +191,9 @@ def _specs(algorithms: str | Iterable[str] | None) -> list[str]:
     """The algorithms that ``tune`` is asked for."""
     if algorithms is None:
         return known_names()
-    if not isinstance(algorithms, Iterable):
-        raise AntiphonError(f"algorithms is {algorithms!r:.40}; give a list of names such as ring", "bad-spec")
-    specs = list(dict.fromkeys(split_specs([algorithms]) if isinstance(algorithms, str) else algorithms))
+    specs = list(dict.fromkeys(specs_of(algorithms)))
     if not specs:
         raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
-    for spec in specs:
-        if not isinstance(spec, str):
-            raise AntiphonError(f"algorithm {spec!r:.40} is no text; give names such as ring", "bad-spec")
     return specs
 
 

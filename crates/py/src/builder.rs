@@ -1,6 +1,6 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::convert::{Size, raise, run};
+use crate::convert::{Fit, Int, Size, raise, run};
 use crate::fabric::Fabric;
 use crate::operations::collective;
 use crate::schedule::Schedule;
@@ -41,14 +41,15 @@ enum Call {
 #[pymethods]
 impl ScheduleBuilder {
     #[new]
-    #[pyo3(signature = (fabric, collective, bytes, name = "custom", *, root = 0, excluded = vec![], conflict_free = false))]
+    #[pyo3(signature = (fabric, collective, bytes, name = "custom", *, root = Int::from(0), excluded = Fit(vec![]), conflict_free = false),
+           text_signature = "(fabric, collective, bytes, name='custom', *, root=0, excluded=[], conflict_free=False)")]
     fn new(
         fabric: &Fabric,
         collective: &str,
         bytes: Size,
         name: &str,
-        root: u32,
-        excluded: Vec<u32>,
+        root: Int,
+        excluded: Fit<Vec<u32>>,
         conflict_free: bool,
     ) -> PyResult<Self> {
         Ok(ScheduleBuilder {
@@ -56,7 +57,7 @@ impl ScheduleBuilder {
             fabric: fabric.0.clone(),
             bytes: bytes.0,
             name: name.into(),
-            excluded,
+            excluded: excluded.0,
             conflict_free,
             lanes: vec![],
             calls: vec![],
@@ -74,19 +75,22 @@ impl ScheduleBuilder {
     /// number. `chunk_bytes` is the size of a chunk on the wire, if padded; `stride` the steps between chunks; `source`
     /// the rank that starts with the lane (all-gather, all-to-all), `owner` the one that ends with it (reduce-scatter,
     /// all-to-all).
-    #[pyo3(signature = (offset, bytes, chunks = 1, *, chunk_bytes = None, stride = 1, source = 0, owner = 0))]
+    #[pyo3(signature = (offset, bytes, chunks = Fit(1), *, chunk_bytes = None, stride = Fit(1), source = Fit(0), owner = Fit(0)),
+           text_signature = "($self, offset, bytes, chunks=1, *, chunk_bytes=None, stride=1, source=0, owner=0)")]
     #[allow(clippy::too_many_arguments)]
     fn lane(
         &mut self,
-        offset: u64,
-        bytes: u64,
-        chunks: u64,
-        chunk_bytes: Option<u64>,
-        stride: u32,
-        source: u32,
-        owner: u32,
+        offset: Fit<u64>,
+        bytes: Fit<u64>,
+        chunks: Fit<u64>,
+        chunk_bytes: Option<Fit<u64>>,
+        stride: Fit<u32>,
+        source: Fit<u32>,
+        owner: Fit<u32>,
     ) -> LaneId {
-        let chunk_bytes = chunk_bytes.unwrap_or_else(|| Lane::payload(bytes, chunks.max(1)).max(1));
+        let (bytes, chunks) = (bytes.0, chunks.0);
+        let chunk_bytes = chunk_bytes.map_or_else(|| Lane::payload(bytes, chunks.max(1)).max(1), |size| size.0);
+        let (offset, stride, source, owner) = (offset.0, stride.0, source.0, owner.0);
         self.lanes.push(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
         self.lanes.len() as LaneId - 1
     }
@@ -96,50 +100,66 @@ impl ScheduleBuilder {
     /// links as numbered in `Fabric.links`, by default a shortest path.
     ///
     /// Raises AntiphonError: `bad-spec` for lanes that cannot be, `too-large` past the limit of transfers.
-    #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
+    #[pyo3(signature = (from_, to, lane, step, *, lanes = Fit(1), route = None),
+           text_signature = "($self, from_, to, lane, step, *, lanes=1, route=None)")]
     fn reduce(
         &mut self,
-        from_: u32,
-        to: u32,
+        from_: Fit<u32>,
+        to: Fit<u32>,
         lane: Lanes,
-        step: u32,
-        lanes: u32,
-        route: Option<Vec<u32>>,
+        step: Fit<u32>,
+        lanes: Fit<u32>,
+        route: Option<Fit<Vec<u32>>>,
     ) -> PyResult<TransferId> {
-        self.send(Op::Reduce, [from_, to], lane.payload(lanes)?, step, route)
+        self.send(Op::Reduce, [from_.0, to.0], lane.payload(lanes.0)?, step.0, route.map(|links| links.0))
     }
 
     /// As `reduce`, but what arrives replaces what rank `to` had.
     ///
     /// Raises AntiphonError: as `reduce`.
-    #[pyo3(signature = (from_, to, lane, step, *, lanes = 1, route = None))]
+    #[pyo3(signature = (from_, to, lane, step, *, lanes = Fit(1), route = None),
+           text_signature = "($self, from_, to, lane, step, *, lanes=1, route=None)")]
     fn copy(
         &mut self,
-        from_: u32,
-        to: u32,
+        from_: Fit<u32>,
+        to: Fit<u32>,
         lane: Lanes,
-        step: u32,
-        lanes: u32,
-        route: Option<Vec<u32>>,
+        step: Fit<u32>,
+        lanes: Fit<u32>,
+        route: Option<Fit<Vec<u32>>>,
     ) -> PyResult<TransferId> {
-        self.send(Op::Copy, [from_, to], lane.payload(lanes)?, step, route)
+        self.send(Op::Copy, [from_.0, to.0], lane.payload(lanes.0)?, step.0, route.map(|links| links.0))
     }
 
     /// Makes a transfer wait at its sender until `other` is `applied` at its receiver or `sent`, as `event` says; chunk
     /// `k` waits for chunk `k - lag`, with a lag of at most 255.
     ///
     /// Raises AntiphonError: `bad-spec` for a transfer that was not added, and for other events and lags.
-    #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
-    fn start_after(&mut self, transfer: TransferId, other: TransferId, event: &str, lag: u32) -> PyResult<()> {
-        self.wait(transfer, other, event, lag, false)
+    #[pyo3(signature = (transfer, other, event = "applied", lag = Fit(0)),
+           text_signature = "($self, transfer, other, event='applied', lag=0)")]
+    fn start_after(
+        &mut self,
+        transfer: Fit<TransferId>,
+        other: Fit<TransferId>,
+        event: &str,
+        lag: Fit<u32>,
+    ) -> PyResult<()> {
+        self.wait(transfer.0, other.0, event, lag.0, false)
     }
 
     /// As `start_after`, but what has arrived waits at the receiver before it is added or stored.
     ///
     /// Raises AntiphonError: as `start_after`.
-    #[pyo3(signature = (transfer, other, event = "applied", lag = 0))]
-    fn apply_after(&mut self, transfer: TransferId, other: TransferId, event: &str, lag: u32) -> PyResult<()> {
-        self.wait(transfer, other, event, lag, true)
+    #[pyo3(signature = (transfer, other, event = "applied", lag = Fit(0)),
+           text_signature = "($self, transfer, other, event='applied', lag=0)")]
+    fn apply_after(
+        &mut self,
+        transfer: Fit<TransferId>,
+        other: Fit<TransferId>,
+        event: &str,
+        lag: Fit<u32>,
+    ) -> PyResult<()> {
+        self.wait(transfer.0, other.0, event, lag.0, true)
     }
 
     /// The `Schedule`: ranges are checked, nothing is proven.

@@ -3,6 +3,7 @@
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{self, Bytes, Picos};
 use numpy::{Element, IntoPyArray};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
@@ -88,6 +89,43 @@ impl Int {
             let text = format!("{name} is a whole number from 0 to {most}, not {}", units::clip(&self.1));
             raise(Error::new(Code::BadSize, text))
         })
+    }
+}
+
+/// What a Python number or list of numbers becomes, if its type can hold it.
+pub struct Fit<T>(pub T);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Fit<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        T::extract(value).map(Fit).map_err(|error| {
+            let error: PyErr = error.into();
+            if !error.is_instance_of::<PyOverflowError>(value.py()) {
+                return error;
+            }
+            let given = value.str().map_or("a number of thousands of digits".into(), |text| text.to_string());
+            let range = "ranks, links, steps and counts are whole numbers from 0 to 4294967295";
+            let text = format!("{} is out of range; {range}", units::clip(&given));
+            raise(Error::new(Code::BadSize, text))
+        })
+    }
+}
+
+/// A number given from Python; integers that are larger than all floating-point numbers are infinite.
+#[derive(Clone, Copy)]
+pub struct Number(pub f64);
+
+impl<'py> FromPyObject<'_, 'py> for Number {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match value.extract::<f64>() {
+            Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => {
+                Ok(Number(if value.lt(0)? { f64::NEG_INFINITY } else { f64::INFINITY }))
+            }
+            other => other.map(Number),
+        }
     }
 }
 

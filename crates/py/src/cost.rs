@@ -1,6 +1,6 @@
 //! `antiphon.advise_trees`.
 
-use crate::convert::{Int, Size, Table, fields, nanos, raise, record};
+use crate::convert::{Int, Number, Size, Table, fields, nanos, raise, record};
 use antiphon_core::cost::{Step, height, ways};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{Rate, parse_time};
@@ -12,14 +12,16 @@ use pyo3::prelude::*;
 ///
 /// Raises AntiphonError: `bad-size`; `too-large` where a time is.
 #[pyfunction]
-#[pyo3(signature = (ranks, bytes, latency = "12.4us", gb_per_s = 25.0))]
+#[pyo3(signature = (ranks, bytes, latency = "12.4us", gb_per_s = Number(25.0)),
+       text_signature = "(ranks, bytes, latency='12.4us', gb_per_s=25.0)")]
 pub fn advise_trees<'py>(
     py: Python<'py>,
     ranks: Int,
     bytes: Size,
     latency: &str,
-    gb_per_s: f64,
+    gb_per_s: Number,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let gb_per_s = gb_per_s.0;
     if !(1e-9..=1e6).contains(&gb_per_s) {
         let what = format!("bandwidth is {gb_per_s} GB/s; expected 1e-9 to 1e6");
         return Err(raise(Error::new(Code::BadSize, what)));

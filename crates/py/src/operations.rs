@@ -1,6 +1,6 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{MAX_NANOS, Size, Table, fields, nanos, picos, raise, record, run};
+use crate::convert::{Fit, Int, MAX_NANOS, Number, Size, Table, fields, nanos, picos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::heartbeat::{run_watched, run_with_progress};
 use crate::parameter::listed;
@@ -21,8 +21,9 @@ use pyo3::types::PyList;
 use std::cell::RefCell;
 
 /// The collective of a name and a root, which must be a rank of the fabric.
-pub fn collective(name: &str, root: u32, fabric: &fabric::Fabric) -> PyResult<Collective> {
+pub fn collective(name: &str, root: Int, fabric: &fabric::Fabric) -> PyResult<Collective> {
     let kind = Kind::parse(name).map_err(raise)?;
+    let root: u32 = root.get("root")?;
     if root as usize >= fabric.ranks() {
         let text = format!("root {root} does not exist; ranks are 0 to {}", fabric.ranks() - 1);
         return Err(raise(Error::new(Code::BadSpec, text)));
@@ -57,7 +58,7 @@ pub fn generic() -> SystemLike {
 /// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0, progress = None),
+#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), progress = None),
        text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, progress=None)")]
 pub fn build(
     py: Python<'_>,
@@ -66,7 +67,7 @@ pub fn build(
     collective: &str,
     bytes: Size,
     system: SystemLike,
-    root: u32,
+    root: Int,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Schedule> {
     let (fabric, system) = (&fabric.0, system.get()?);
@@ -111,7 +112,7 @@ fn proof_record<'py>(py: Python<'py>, proof: &Proof) -> PyResult<Bound<'py, PyAn
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-size`, or `bad-spec` for a root that does not exist.
 #[pyfunction]
-#[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = 0),
+#[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0)),
        text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0)")]
 pub fn lower_bound<'py>(
     py: Python<'py>,
@@ -119,7 +120,7 @@ pub fn lower_bound<'py>(
     collective: &str,
     bytes: Size,
     system: SystemLike,
-    root: u32,
+    root: Int,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let collective = self::collective(collective, root, fabric)?;
@@ -183,7 +184,7 @@ pub fn simulate<'py>(
 }
 
 /// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
-type FlightTuple = (Py<Schedule>, f64, Vec<usize>, u32);
+type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 
 /// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`.
 /// `flights` has tuples (schedule, start_ns, after, priority), where `after` has numbers of flights that are to be over
@@ -212,12 +213,13 @@ pub fn simulate_flights<'py>(
         .iter()
         .enumerate()
         .map(|(index, (schedule, start_ns, after, priority))| {
-            if !(0.0..=MAX_NANOS).contains(start_ns) {
+            let start_ns = start_ns.0;
+            if !(0.0..=MAX_NANOS).contains(&start_ns) {
                 let text = format!("flight {index}: start_ns is {start_ns}; expected 0 to {MAX_NANOS:e}");
                 return Err(raise(Error::new(Code::BadSize, text)));
             }
-            let start_ps = picos(*start_ns);
-            Ok(Flight { start_ps, after: after.clone(), priority: *priority, ..Flight::new(&schedule.get().0) })
+            let start_ps = picos(start_ns);
+            Ok(Flight { start_ps, after: after.0.clone(), priority: priority.0, ..Flight::new(&schedule.get().0) })
         })
         .collect::<PyResult<Vec<Flight>>>()?;
     let (proof, result) = run_with_progress(py, progress, |heartbeat| {
@@ -368,10 +370,10 @@ pub fn fidelities() -> Vec<&'static str> {
 /// What to multiply algorithm bandwidth (full buffer over time) by to get bus bandwidth on `ranks` ranks, as the NCCL
 /// tests do.
 ///
-/// Raises AntiphonError: `unknown-name` for the collective.
+/// Raises AntiphonError: `unknown-name` for the collective, `bad-size` for the ranks.
 #[pyfunction]
-pub fn bus_factor(collective: &str, ranks: usize) -> PyResult<f64> {
-    Ok(Kind::parse(collective).map_err(raise)?.bus_factor(ranks))
+pub fn bus_factor(collective: &str, ranks: Int) -> PyResult<f64> {
+    Ok(Kind::parse(collective).map_err(raise)?.bus_factor(ranks.get("ranks")?))
 }
 
 /// A size, an int or text such as `64MiB` or `375kB`, as a number of bytes.
@@ -394,7 +396,8 @@ pub fn format_bytes(bytes: Size) -> String {
 ///
 /// Raises AntiphonError: `bad-size`; `bad-spec` if there is no such shard.
 #[pyfunction]
-pub fn shard(bytes: Size, parts: usize, index: usize) -> PyResult<(u64, u64)> {
+pub fn shard(bytes: Size, parts: Int, index: Int) -> PyResult<(u64, u64)> {
+    let (parts, index): (usize, usize) = (parts.get("parts")?, index.get("index")?);
     if index >= parts {
         let text = format!("shard {index} of {parts} does not exist");
         return Err(raise(Error::new(Code::BadSpec, text)));

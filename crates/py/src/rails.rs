@@ -1,6 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Size, Table, fields, nanos, picos, raise, record, run};
+use crate::convert::{Int, Number, Size, Table, fields, nanos, picos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
@@ -81,7 +81,7 @@ pub fn rails<'py>(
     sharing: Int,
     offload: bool,
     fixed_delay: bool,
-    jitter_ns: Option<f64>,
+    jitter_ns: Option<Number>,
     enforced: bool,
     seed: Int,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -92,7 +92,7 @@ pub fn rails<'py>(
             return Err(raise(Error::new(Code::BadSize, format!("sharing is {other}; expected 1 to {MAX_SHARING}"))));
         }
     };
-    let jitter = match jitter_ns {
+    let jitter = match jitter_ns.map(|number| number.0) {
         None => None,
         Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: picos(ns), seed, enforced }),
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),

@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Table, fields, raise, record, run};
+use crate::convert::{Fit, Table, fields, raise, record, run};
 use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::bound;
@@ -209,9 +209,10 @@ impl Schedule {
     fn execute<'py>(
         &self,
         buffers: &Bound<'py, PyAny>,
-        seed: Option<u64>,
+        seed: Option<Fit<u64>>,
         threads: bool,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let seed = seed.map(|seed| seed.0);
         let how = if threads { How::Threads(seed.unwrap_or(0)) } else { How::Alone(seed) };
         if let Ok(arrays) = buffers.extract() {
             return self.execute_as::<i32>(buffers.py(), arrays, how);

@@ -1,6 +1,6 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, MAX_NANOS, Table, fields, nanos, picos, raise, record, run};
+use crate::convert::{Int, MAX_NANOS, Number, Table, fields, nanos, picos, raise, record, run};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
 use crate::operations::prove;
@@ -23,22 +23,33 @@ use antiphon_core::workload::{self, Pass};
 use antiphon_core::{compute, schedule};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The layers of a model, in the order of the forward pass; a preset by name (`workloads()`). Its length is the number
-/// of layers. Immutable, compared by value.
+/// of layers. Immutable, picklable, compared by value.
 ///
 /// Raises AntiphonError: `unknown-name`, listing the presets.
 #[pyclass(module = "antiphon", frozen, eq)]
-#[derive(Clone, PartialEq)]
-pub struct Workload(pub workload::Workload);
+#[derive(Clone)]
+pub struct Workload {
+    layers: workload::Workload,
+    /// The table it was read from; None for presets.
+    table: Option<Arc<str>>,
+}
+
+impl PartialEq for Workload {
+    fn eq(&self, other: &Self) -> bool {
+        self.layers == other.layers
+    }
+}
 
 #[pymethods]
 impl Workload {
     #[new]
     fn new(name: &str) -> PyResult<Self> {
-        workload::Workload::preset(name).map(Workload).map_err(raise)
+        workload::Workload::preset(name).map(|layers| Workload { layers, table: None }).map_err(raise)
     }
 
     /// The workload of the text of a CSV table (columns in docs/workloads.md); `name` is shown in results.
@@ -46,33 +57,43 @@ impl Workload {
     /// Raises AntiphonError: `bad-file` with row and column, or `too-large`.
     #[classmethod]
     fn from_csv(_class: &Bound<'_, PyType>, py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
-        run(py, || workload::Workload::from_csv(name, text)).map(Workload)
+        run(py, || workload::Workload::from_csv(name, text)).map(|layers| Workload { layers, table: Some(text.into()) })
     }
 
     /// Name of the preset or table.
     #[getter]
     fn name(&self) -> &str {
-        &self.0.name
+        &self.layers.name
     }
 
     /// Number of weights of all layers.
     #[getter]
     fn params(&self) -> u64 {
-        self.0.params()
+        self.layers.params()
     }
 
     /// Whether every layer has measured times, so that the compute model `measured` applies.
     #[getter]
     fn measured(&self) -> bool {
-        self.0.layers.iter().all(|layer| matches!(layer.work, workload::Work::Measured(_)))
+        self.layers.layers.iter().all(|layer| matches!(layer.work, workload::Work::Measured(_)))
     }
 
     fn __len__(&self) -> usize {
-        self.0.layers.len()
+        self.layers.layers.len()
     }
 
     fn __repr__(&self) -> String {
-        format!("<Workload {}: {} layers, {} weights>", self.0.name, self.0.layers.len(), self.0.params())
+        let layers = &self.layers;
+        format!("<Workload {}: {} layers, {} weights>", layers.name, layers.layers.len(), layers.params())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (class, workload) = (slf.get_type(), slf.get());
+        let name = &workload.layers.name;
+        match &workload.table {
+            None => Ok((class.into_any(), PyTuple::new(slf.py(), [name])?)),
+            Some(table) => Ok((class.getattr("from_csv")?, PyTuple::new(slf.py(), [name.as_str(), table])?)),
+        }
     }
 }
 
@@ -140,7 +161,7 @@ impl TrainingPlan {
         recompute: bool,
         blocking: bool,
     ) -> PyResult<Self> {
-        let mut workload = workload.0.clone();
+        let mut workload = workload.layers.clone();
         let processor = Processor::parse(compute).map_err(raise)?;
         let batch = u64::from(positive("batch", batch)?);
         let ranks = u64::from(positive("model_parallel", model_parallel)?);
@@ -207,15 +228,15 @@ impl TrainingPlan {
     fn run<'py>(
         &self,
         py: Python<'py>,
-        times_ns: Vec<f64>,
+        times_ns: Vec<Number>,
         chunks: Vec<Option<ChunkTable<'py>>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (count, known) = (self.plan.exchanges.len(), |time: &f64| (0.0..=MAX_NANOS).contains(time));
+        let (count, known) = (self.plan.exchanges.len(), |time: &Number| (0.0..=MAX_NANOS).contains(&time.0));
         if times_ns.len() != count || !times_ns.iter().all(known) {
             let text = format!("times_ns needs {count} times from 0 to {MAX_NANOS:e} ns, one for each exchange");
             return Err(raise(Error::new(Code::BadSize, text)));
         }
-        let times: Vec<Picos> = times_ns.into_iter().map(picos).collect();
+        let times: Vec<Picos> = times_ns.into_iter().map(|time| picos(time.0)).collect();
         let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
         let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
         let parts = self.plan.arrivals(&queues).map_err(raise)?;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -58,7 +58,8 @@ def compare(
     """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--report", report, groups)
-    with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
+    with ExitStack() as written:
+        report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
@@ -73,6 +74,7 @@ def compare(
                 from antiphon.reports.comparison import render
 
                 report_file.write(render(network, comparison))
+                written.close()  # in its place before anything is printed: the reader may go
             return Outcome(comparison.to_dict(), partial(print_comparison, comparison), failure)
 
         each_group("compare", fabric, group, groups, as_json, work)
@@ -273,7 +275,8 @@ def show(
 ) -> None:
     """Print the figures of a schedule that need no simulation."""
     one_file("--schedule-json", path, groups)
-    with written_whole(path, ".json") if path is not None else nullcontext() as file:
+    with ExitStack() as written:
+        file = None if path is None else written.enter_context(written_whole(path, ".json"))
 
         def work(network: antiphon.Fabric) -> Outcome:
             schedule = _built(network, algorithm, collective, size, system, root)
@@ -281,6 +284,7 @@ def show(
             stats = schedule.stats(network)
             if file is not None:
                 file.write(schedule.to_json())
+                written.close()  # in its place before anything is printed: the reader may go
             document = _figures(network, system, schedule, proof, stats)
             links = {"from": network.links["from"], "to": network.links["to"], "bytes": stats.links["bytes"]}
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}

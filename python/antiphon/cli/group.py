@@ -18,9 +18,18 @@ import antiphon
 from antiphon.errors import AntiphonError
 from antiphon.files import discard_unfinished
 
+FOUND, WRONG, INTERRUPTED, GONE = 1, 2, 130, 141
+"""Exit status: a finding; mistakes, files, sizes; Ctrl-C; the reader of the output has gone."""
+FINDINGS = ("not-applicable", "not-proven", "stalled")
+"""Codes of errors that answer what was asked: nothing fits, or a schedule is wrong."""
+
+
+class ReaderGone(Exception):
+    """Who read the output reads no more."""
+
 
 class Cli(click.Group):
-    """Ends every failure with one line on stderr: exit status 2, or 130 after Ctrl-C."""
+    """Ends every failure with one line on stderr, and with an exit status that says what it was (docs/cli.md)."""
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
         arguments = list(sys.argv[1:] if args is None else args)
@@ -34,15 +43,15 @@ class Cli(click.Group):
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-            sys.exit(2)
+            sys.exit(WRONG)
         except click.ClickException as error:
             _fail(error.format_message(), debug)
         except AntiphonError as error:
-            _fail(error.message, debug)
-        except BrokenPipeError:
+            _fail(error.message, debug, FOUND if error.code in FINDINGS else WRONG)
+        except (BrokenPipeError, ReaderGone):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
+            sys.exit(GONE)
         except OSError as error:  # those of files the user names have become AntiphonErrors
             with suppress(OSError):
                 sys.stdout.flush()
@@ -73,6 +82,8 @@ class Cli(click.Group):
             threading.Thread(target=work, daemon=True).start()
             while not done.wait(0.05):
                 pass
+            if failure and isinstance(failure[0], BrokenPipeError):
+                raise ReaderGone  # of a broken pipe click makes status 1
             if failure:
                 raise failure[0]
         except KeyboardInterrupt:
@@ -82,16 +93,16 @@ class Cli(click.Group):
                 discard_unfinished()
                 Console(stderr=True).show_cursor(True)
                 sys.stdout.flush()
-                os._exit(130)
-            ctx.exit(130)
+                os._exit(INTERRUPTED)
+            ctx.exit(INTERRUPTED)
         return outcome[0]
 
 
-def _fail(message: str, debug: bool) -> NoReturn:
+def _fail(message: str, debug: bool, status: int = WRONG) -> NoReturn:
     if debug:
         traceback.print_exc()
     click.echo(f"error: {' '.join(message.split())}", err=True)
-    sys.exit(2)
+    sys.exit(status)
 
 
 def _prepare_output() -> None:

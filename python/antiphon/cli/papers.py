@@ -6,6 +6,7 @@ import click
 
 from antiphon.cli.group import main
 from antiphon.cli.options import JOBS, JSON, completing
+from antiphon.errors import AntiphonError
 from antiphon.terminal import print_json, print_reproduction, progress_bar
 
 
@@ -33,6 +34,8 @@ def reproduce_command(
     from antiphon.papers import PAPERS, reproduce
     from antiphon.repro.reproduction import choose
 
+    if not out.strip():
+        raise AntiphonError("--out is empty; name a folder, . for the current one", "bad-file")
     chosen, wanted = choose(PAPERS, paper, figures)
     with progress_bar() as progress:
         done = reproduce(chosen, wanted, out, quick=quick, jobs=jobs, progress=progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from functools import partial
 
 import click
@@ -52,7 +52,8 @@ def tune(
     """Find the best algorithm and chunk size for every buffer size, and where they change."""
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)
-    with written_whole(out, ".json") if out is not None else nullcontext() as file:
+    with ExitStack() as written:
+        file = None if out is None else written.enter_context(written_whole(out, ".json"))
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
@@ -70,6 +71,7 @@ def tune(
             document = tuning.to_dict() | {"group": network.members}
             if file is not None:
                 file.write(json_text("tune", document) + "\n")
+                written.close()  # in its place before anything is printed: the reader may go
             return Outcome(document, partial(print_tuning, tuning))
 
         each_group("tune", fabric, group, groups, as_json, work)

@@ -170,8 +170,8 @@ fn priorities(fabric: &Fabric, roots: &[u32]) -> Vec<u32> {
         };
         return roots.iter().map(of).collect();
     }
-    let mut router = Router::new(fabric);
-    let mut eccentricity = |root: u32| {
+    let router = Router::new(fabric);
+    let eccentricity = |root: u32| {
         let distances = router.distances(fabric.node_of_rank(root));
         (0..fabric.ranks() as u32).map(|other| distances[fabric.node_of_rank(other) as usize]).max().unwrap_or(0)
     };

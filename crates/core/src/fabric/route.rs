@@ -5,6 +5,7 @@
 
 use super::{Fabric, LinkId, NodeId};
 use std::collections::{HashMap, VecDeque};
+use std::iter;
 
 /// Minimal routes of one fabric, computed per destination on first use.
 pub struct Router<'a> {
@@ -12,8 +13,11 @@ pub struct Router<'a> {
     reverse: Vec<Vec<NodeId>>,
     /// The first link from one node to another; only looked up.
     neighbours: HashMap<(NodeId, NodeId), LinkId>,
-    towards: Vec<Option<Vec<u32>>>,
+    /// By destination, the first link from every node; [`NO_LINK`] where there is none.
+    towards: Vec<Option<Vec<LinkId>>>,
 }
+
+const NO_LINK: LinkId = LinkId::MAX;
 
 impl<'a> Router<'a> {
     /// A router for `fabric`.
@@ -27,39 +31,44 @@ impl<'a> Router<'a> {
         Router { fabric, reverse, neighbours, towards: vec![None; fabric.nodes.len()] }
     }
 
-    /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links) once
-    /// per destination.
-    pub fn distances(&mut self, to: NodeId) -> &[u32] {
-        let slot = &mut self.towards[to as usize];
-        slot.get_or_insert_with(|| {
-            let mut distance = vec![u32::MAX; self.reverse.len()];
-            distance[to as usize] = 0;
-            let mut queue = VecDeque::from([to]);
-            while let Some(node) = queue.pop_front() {
-                for &previous in &self.reverse[node as usize] {
-                    if distance[previous as usize] == u32::MAX {
-                        distance[previous as usize] = distance[node as usize] + 1;
-                        queue.push_back(previous);
-                    }
+    /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links).
+    pub fn distances(&self, to: NodeId) -> Vec<u32> {
+        let mut distances = vec![u32::MAX; self.reverse.len()];
+        distances[to as usize] = 0;
+        let mut queue = VecDeque::from([to]);
+        while let Some(node) = queue.pop_front() {
+            for &previous in &self.reverse[node as usize] {
+                if distances[previous as usize] == u32::MAX {
+                    distances[previous as usize] = distances[node as usize] + 1;
+                    queue.push_back(previous);
                 }
             }
-            distance
-        })
+        }
+        distances
+    }
+
+    /// The first link towards `to` from every node. O(links) once per destination.
+    fn towards(&mut self, to: NodeId) -> &[LinkId] {
+        if self.towards[to as usize].is_none() {
+            let (links, distances) = (&self.fabric.links, self.distances(to));
+            let mut first = vec![NO_LINK; distances.len()];
+            for (id, link) in (0..).zip(links) {
+                let (before, after) = (distances[link.from as usize], distances[link.to as usize]);
+                let best = &mut first[link.from as usize];
+                // Of links to the same node the first one stays.
+                if after < before && (*best == NO_LINK || link.to < links[*best as usize].to) {
+                    *best = id;
+                }
+            }
+            self.towards[to as usize] = Some(first);
+        }
+        self.towards[to as usize].as_deref().unwrap_or_default()
     }
 
     /// First link of the route from `at` to another node; `None` if there is no path or none is needed.
     pub fn next(&mut self, at: NodeId, to: NodeId) -> Option<LinkId> {
-        if let Some(&link) = self.neighbours.get(&(at, to)) {
-            return Some(link);
-        }
-        let fabric = self.fabric;
-        let distance = self.distances(to);
-        let closer = |id: &LinkId| {
-            let after = distance[fabric.link(*id).to as usize];
-            after != u32::MAX && after + 1 == distance[at as usize]
-        };
-        let links = fabric.out_links(at).iter().copied();
-        links.filter(closer).min_by_key(|&id| (fabric.link(id).to, id))
+        let link = self.towards(to)[at as usize];
+        (link != NO_LINK).then_some(link)
     }
 
     /// Links of the route between two nodes; empty if they are the same.
@@ -67,14 +76,17 @@ impl<'a> Router<'a> {
     /// # Panics
     /// If there is no path; [`Fabric::new`] guarantees one between ranks.
     pub fn route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
-        let mut links = Vec::new();
-        let mut at = from;
-        while at != to {
-            let next = self.next(at, to).expect("ranks of a fabric are connected");
-            links.push(next);
-            at = self.fabric.link(next).to;
+        // Most algorithms send to neighbours only, and need no tables.
+        if let Some(&link) = self.neighbours.get(&(from, to)) {
+            return vec![link];
         }
-        links
+        let links = &self.fabric.links;
+        let first = self.towards(to);
+        let hop = |at: NodeId| (at != to).then(|| first[at as usize]);
+        let hops = || iter::successors(hop(from), |&link| hop(links[link as usize].to));
+        let mut route = Vec::with_capacity(hops().count());
+        route.extend(hops());
+        route
     }
 }
 

@@ -69,6 +69,10 @@ impl Fabric {
             let whole = Fabric::parse(whole)?;
             return Ok(whole.group(&parse_group(&whole, ranks)?)?.fabric);
         }
+        if !spec.starts_with("file:") && spec.contains(['[', ']']) {
+            let what = format!("fabric '{}': a group of ranks comes last, as in mesh:8x8@100[0,1,8,9]", clip(spec));
+            return Err(Error::new(Code::BadSpec, what));
+        }
         let mut items = spec.split(',').peekable();
         let head = items.next().unwrap_or_default();
         let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
@@ -209,6 +213,14 @@ mod tests {
             assert!(fabric.is_symmetric() && fabric.shape != Shape::Graph);
             let coords = fabric.nodes[0].coords.len();
             assert!(fabric.nodes.iter().all(|node| node.coords.len() == coords));
+        }
+    }
+
+    #[test]
+    fn a_group_comes_last() {
+        for spec in ["mesh:8x8[0,1]@100", "mesh:8x8[0,1],drop=1-2", "mesh:8x8[0,1", "mesh:8x8]0,1", "[0,1]mesh:8x8"] {
+            let error = Fabric::parse(spec).unwrap_err();
+            assert!(error.message.contains("comes last"), "{}", error.message);
         }
     }
 

@@ -55,7 +55,7 @@ impl<R: Routing> Network<R> {
     fn buffers_of_channels(&self) -> Vec<Option<usize>> {
         let mut buffers = vec![None; self.channels.len()];
         for (port, &channel) in self.feeder.iter().enumerate() {
-            buffers[channel as usize] = Some(port * self.vcs);
+            buffers[channel as usize] = Some(port << self.vc_bits);
         }
         buffers
     }
@@ -65,8 +65,9 @@ impl<R: Routing> Network<R> {
         let buffer = &self.buffers[id];
         if buffer.has != NONE && buffer.here == 0 {
             // Flits that are still behind: on the channel, or in the buffer before.
-            let channel = self.feeder[id / self.vcs];
-            let holder = self.holder_at_router(channel * self.vcs as u32 + (id % self.vcs) as u32);
+            let (port, vc) = self.port_and_vc(id);
+            let channel = self.feeder[port];
+            let holder = self.holder_at_router((channel << self.vc_bits) + vc);
             return match holder {
                 Some(holder) if !self.channels[channel as usize].is_carrying() => Wait::For(vec![holder]),
                 _ => Wait::Passing,
@@ -79,7 +80,7 @@ impl<R: Routing> Network<R> {
         };
         let mut others = vec![];
         for vc in vcs {
-            let (channel, lane) = (vc as usize / self.vcs, vc as usize % self.vcs);
+            let (channel, lane) = self.port_and_vc(vc as usize);
             let holder = self.holder_at_router(vc).filter(|&holder| holder != id);
             let Some(first) = buffer_of[channel] else {
                 // The terminal takes everything; only its virtual channel may be another packet's.
@@ -89,13 +90,15 @@ impl<R: Routing> Network<R> {
                 }
                 continue;
             };
-            let next = &self.buffers[first + lane];
+            let next = &self.buffers[first + lane as usize];
             let coming = self.channels[channel].is_carrying()
-                || self.credits[vc as usize] + next.flits() < self.depth_flits(vc as usize);
+                || self.virtual_channels[vc as usize].credits + next.flits() < self.depth_flits(vc as usize);
             match holder {
                 Some(holder) => others.push(holder),
-                None if self.credits[vc as usize] >= needed || coming || next.is_empty() => return Wait::Passing,
-                None => others.push(first + lane),
+                None if self.virtual_channels[vc as usize].credits >= needed || coming || next.is_empty() => {
+                    return Wait::Passing;
+                }
+                None => others.push(first + lane as usize),
             }
         }
         Wait::For(others)
@@ -103,14 +106,14 @@ impl<R: Routing> Network<R> {
 
     /// The buffer whose first packet has a virtual channel, unless a terminal's has.
     fn holder_at_router(&self, vc: u32) -> Option<usize> {
-        let at_router = (vc as usize) < self.router_of_out.len() * self.vcs;
-        let holder = self.holder[vc as usize];
+        let at_router = (vc as usize) < self.router_of_out.len() << self.vc_bits;
+        let holder = self.virtual_channels[vc as usize].holder;
         (at_router && holder != NONE).then_some(holder as usize)
     }
 
     fn name(&self, fabric: &Fabric, id: usize) -> String {
-        let channel = self.feeder[id / self.vcs] as usize;
-        let vc = id % self.vcs;
+        let (port, vc) = self.port_and_vc(id);
+        let channel = self.feeder[port] as usize;
         match self.channels[channel].link {
             Some(link) => {
                 let link = fabric.link(link);

@@ -5,7 +5,9 @@
 
 mod allocate;
 mod buffer;
+mod build;
 mod capacity;
+mod channel;
 mod deadlock;
 mod measure;
 mod network;

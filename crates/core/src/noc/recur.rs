@@ -27,8 +27,8 @@ impl<R: Routing> Network<R> {
         self.write_buffers(&mut writer);
         self.write_channels(&mut writer);
         self.write_terminals(&mut writer);
-        writer.list(&self.credits, |vc| self.depth_flits(vc));
-        writer.list(&self.holder, |_| NONE);
+        writer.list(self.virtual_channels.iter().map(|vc| vc.credits), |vc| self.depth_flits(vc));
+        writer.list(self.virtual_channels.iter().map(|vc| vc.holder), |_| NONE);
         for pointers in [
             &self.vc_next_input,
             &self.vc_next_output,
@@ -36,7 +36,7 @@ impl<R: Routing> Network<R> {
             &self.switch_next_output,
             &self.switch_next_vc,
         ] {
-            writer.list(pointers, |_| 0);
+            writer.list(pointers.iter().copied(), |_| 0);
         }
         let credit = |(cycle, event)| match event {
             Event::Credit(vc) => Some((cycle - now, vc as u64)),
@@ -117,7 +117,7 @@ impl<R: Routing> Network<R> {
             channel.run_start_ps += by_ps;
             channel.flights.iter_mut().for_each(|flight| flight.arrives += by);
         }
-        self.router_woken.iter_mut().chain(&mut self.router_worked).for_each(later);
+        self.routers.iter_mut().flat_map(|router| [&mut router.woken, &mut router.worked]).for_each(later);
         for terminal in &mut self.terminals {
             [&mut terminal.woken, &mut terminal.worked].into_iter().for_each(later);
             terminal.queue.iter_mut().for_each(|run| run.packet.delay(by));
@@ -178,8 +178,8 @@ impl Writer<'_> {
     }
 
     /// A list of numbers, but for those that are `idle`.
-    fn list(&mut self, numbers: &[u32], idle: impl Fn(usize) -> u32) {
-        for (index, &number) in numbers.iter().enumerate().filter(|&(index, &number)| number != idle(index)) {
+    fn list(&mut self, numbers: impl Iterator<Item = u32>, idle: impl Fn(usize) -> u32) {
+        for (index, number) in numbers.enumerate().filter(|&(index, number)| number != idle(index)) {
             self.pair(index as u32, number);
         }
         self.state.push(END);

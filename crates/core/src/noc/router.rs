@@ -1,44 +1,117 @@
 //! Routers: route computation, allocation of virtual channels and of the crossbar, traversal.
 
-use super::allocate::{Request, after, behind};
+use super::allocate::{Request, after};
 use super::buffer::{Buffer, NONE};
-use super::network::{Network, Routing};
+use super::channel::VirtualChannel;
+use super::network::{Network, Packet, Routing};
 use super::wheel::Event;
-use crate::system::{Allocator, Switching};
+use crate::system::{Allocator, RouterModel, Switching};
 use std::ops::Range;
 
-/// Ports of one router, and the words of its sets of buffers.
-struct Ports {
-    ins: Range<usize>,
-    outs: Range<usize>,
-    words: Range<usize>,
+/// Ports of one router, and the words of its sets of buffers: the first of each, and how many.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) first_in: u32,
+    pub(super) ins: u32,
+    pub(super) first_out: u32,
+    pub(super) outs: u32,
+    pub(super) first_word: u32,
+    pub(super) words: u32,
 }
 
-/// A head that may get a virtual channel: its buffer and output port (local numbers), and the credits
-/// it needs.
+impl Ports {
+    fn words(&self) -> Range<usize> {
+        self.first_word as usize..(self.first_word + self.words) as usize
+    }
+}
+
+/// When a router works. Its buffers, sets and pointers are in lists of the whole network.
+pub(super) struct Router {
+    ports: Ports,
+    /// Whether a head that found no virtual channel when it last looked might find one now.
+    pub(super) vc_news: bool,
+    /// Cycle it was last woken for, and last worked in.
+    pub(super) woken: u64,
+    pub(super) worked: u64,
+}
+
+impl Router {
+    pub(super) fn new(ports: Ports) -> Router {
+        Router { ports, vc_news: false, woken: u64::MAX, worked: u64::MAX }
+    }
+}
+
+/// A head that may get a virtual channel: its buffer and output port (local numbers), the credits it
+/// needs, and the virtual channel it would take if nobody else wants one of the port.
 pub(super) struct Head {
     local: u32,
     port: u32,
     needed: u32,
-    class: u16,
-    age: u64,
+    vc: u32,
+}
+
+/// Age of the first packet of a buffer, where the allocator asks for it.
+fn age(model: &RouterModel, packets: &[Packet], buffer: &Buffer) -> u64 {
+    if model.allocator == Allocator::Age { packets[buffer.packet as usize].created } else { 0 }
+}
+
+/// Class of the first packet of a buffer, where there are several.
+fn class(classes: &[u16], packets: &[Packet], buffer: &Buffer) -> u16 {
+    if classes.is_empty() { 0 } else { classes[packets[buffer.packet as usize].kind as usize] }
+}
+
+/// The first open one of the virtual channels `from` up to `to`, round from `pointer` on.
+fn first_open(outputs: &[VirtualChannel], (from, to): (u32, u32), pointer: u32, needed: u32) -> Option<u32> {
+    let mut vc = if (from..to).contains(&pointer) { pointer } else { from };
+    for _ in from..to {
+        if outputs[vc as usize].is_open(needed) {
+            return Some(vc);
+        }
+        vc = if vc + 1 == to { from } else { vc + 1 };
+    }
+    None
+}
+
+/// To which of `places` things are dealt in turn.
+fn dealt(number: u32, places: u32) -> u32 {
+    // Mostly there is one, and dividing takes time.
+    if places == 1 { 0 } else { number % places }
+}
+
+/// Lists the buffers of a set whose delays are over, in order; returns how many. `later` becomes the
+/// end of the first delay that is not, if it is earlier. Whether a delay is over is hard to foresee, so
+/// there is no branch on it.
+fn list_ready(list: &mut [u32], set: &[u64], buffers: &[Buffer], now: u64, later: &mut u64) -> usize {
+    let mut count = 0;
+    for (word, &bits) in set.iter().enumerate() {
+        let mut bits = bits;
+        while bits != 0 {
+            let local = word * 64 + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            let ready = buffers[local].ready;
+            list[count] = local as u32;
+            count += usize::from(ready <= now);
+            *later = (*later).min(if ready <= now { u64::MAX } else { ready });
+        }
+    }
+    count
 }
 
 impl<R: Routing> Network<R> {
     /// Word and bit of a buffer in the sets of its router.
     pub(super) fn bit(&self, router: u32, buffer: usize) -> (usize, u64) {
-        let local = buffer - self.in_base[router as usize] as usize * self.vcs;
-        (self.words[router as usize] as usize + local / 64, 1 << (local % 64))
+        let ports = &self.routers[router as usize].ports;
+        let local = buffer - ((ports.first_in as usize) << self.vc_bits);
+        (ports.first_word as usize + local / 64, 1 << (local % 64))
     }
 
-    pub(super) fn word_range(&self, router: usize) -> Range<usize> {
-        let count = ((self.in_base[router + 1] - self.in_base[router]) as usize * self.vcs).div_ceil(64);
-        let first = self.words[router] as usize;
-        first..first + count
+    /// Port of a buffer and its virtual channel, or channel of a virtual channel and its place there.
+    pub(super) fn port_and_vc(&self, id: usize) -> (usize, u32) {
+        (id >> self.vc_bits, (id & ((1 << self.vc_bits) - 1)) as u32)
     }
 
     pub(super) fn is_wanting(&self, router: usize) -> bool {
-        self.word_range(router).any(|word| (self.wants_vc[word] | self.wants_switch[word]) != 0)
+        self.routers[router].ports.words().any(|word| (self.wants_vc[word] | self.wants_switch[word]) != 0)
     }
 
     /// The packet that is now first in a buffer is routed, from cycle `from` on.
@@ -51,11 +124,14 @@ impl<R: Routing> Network<R> {
             Some(link) => self.channel_of_link[link as usize],
             None => self.ejection[state.destination as usize],
         };
-        let first = channel * self.vcs as u32;
-        let share = |class: u32| first + class * self.vcs as u32 / hop.classes;
+        let first = channel << self.vc_bits;
+        let share = |class: u32| match hop.classes {
+            1 => first + class * self.vcs as u32,
+            classes => first + class * self.vcs as u32 / classes,
+        };
         let (word, bit) = self.bit(router, id);
         self.wants_vc[word] |= bit;
-        self.vc_news[router as usize] = true;
+        self.routers[router as usize].vc_news = true;
         let buffer = &mut self.buffers[id];
         buffer.wants = match hop.link {
             Some(_) => (share(hop.class), share(hop.class + 1)),
@@ -65,27 +141,13 @@ impl<R: Routing> Network<R> {
         buffer.ready = from + self.model.routing_cycles as u64;
     }
 
-    /// Age of the first packet of a buffer, where the allocator asks for it.
-    fn age(&self, buffer: &Buffer) -> u64 {
-        if self.model.allocator == Allocator::Age { self.packets[buffer.packet as usize].created } else { 0 }
-    }
-
-    /// Class of the first packet of a buffer, where there are several.
-    fn class(&self, buffer: &Buffer) -> u16 {
-        if self.classes.is_empty() { 0 } else { self.classes[self.packets[buffer.packet as usize].kind as usize] }
-    }
-
     /// One allocation of virtual channels and of the crossbar of a router.
     pub(super) fn allocate(&mut self, router: usize) {
-        let ports = Ports {
-            ins: self.in_base[router] as usize..self.in_base[router + 1] as usize,
-            outs: self.out_base[router] as usize..self.out_base[router + 1] as usize,
-            words: self.word_range(router),
-        };
+        let ports = self.routers[router].ports;
         // Without a grant nothing changes until a credit or a flit comes, or a delay is over.
         let mut later = u64::MAX;
         let granted =
-            self.allocate_channels(router, &ports, &mut later) + self.allocate_switch(router, &ports, &mut later);
+            self.allocate_channels(router, ports, &mut later) + self.allocate_switch(router, ports, &mut later);
         if granted > 0 && self.is_wanting(router) {
             later = self.now + 1;
         }
@@ -96,119 +158,112 @@ impl<R: Routing> Network<R> {
 
     /// Gives virtual channels to heads; returns how many. Heads that alone want an output port, most
     /// of them, need no matching. O(heads x virtual channels).
-    fn allocate_channels(&mut self, router: usize, ports: &Ports, later: &mut u64) -> usize {
-        if !std::mem::take(&mut self.vc_news[router]) {
+    fn allocate_channels(&mut self, router: usize, ports: Ports, later: &mut u64) -> usize {
+        if !std::mem::take(&mut self.routers[router].vc_news) {
             return 0;
         }
-        let (first, first_out) = (ports.ins.start * self.vcs, ports.outs.start * self.vcs);
+        let (first, first_out) = ((ports.first_in as usize) << self.vc_bits, ports.first_out << self.vc_bits);
         let cut_through = self.model.switching == Switching::CutThrough;
+        let mut delayed = u64::MAX;
+        let set = &self.wants_vc[ports.words()];
+        let count = list_ready(&mut self.ready, set, &self.buffers[first..], self.now, &mut delayed);
+        *later = delayed.min(*later);
         self.heads.clear();
-        for word in ports.words.clone() {
-            let mut bits = self.wants_vc[word];
-            while bits != 0 {
-                let local = (word - ports.words.start) * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let buffer = &self.buffers[first + local];
-                if buffer.ready > self.now {
-                    *later = buffer.ready.min(*later);
-                    self.vc_news[router] = true;
-                    continue;
-                }
-                let needed = if cut_through { buffer.left } else { 0 };
-                let (class, age) = (self.class(buffer), self.age(buffer));
-                let (from, to) = (buffer.wants.0 as usize, buffer.wants.1 as usize);
-                if (from..to).any(|vc| self.holder[vc] == NONE && self.credits[vc] >= needed) {
-                    let port = from / self.vcs - ports.outs.start;
-                    self.heads.push(Head { local: local as u32, port: port as u32, needed, class, age });
-                    self.heads_of_port[port] += 1;
-                }
+        self.granted.clear();
+        if count == 0 {
+            self.routers[router].vc_news |= delayed < u64::MAX;
+            return 0;
+        }
+        // The router's own part of every list, so that the loops keep to it.
+        let (local_ins, local_outs) = ((ports.ins as usize) << self.vc_bits, (ports.outs as usize) << self.vc_bits);
+        let buffers = &mut self.buffers[first..][..local_ins];
+        let outputs = &mut self.virtual_channels[first_out as usize..][..local_outs];
+        // Up to the last virtual channel of the last port.
+        let unused = (1 << self.vc_bits) - self.vcs;
+        let next_input = &mut self.vc_next_input[first_out as usize..][..local_outs - unused];
+        let next_output = &mut self.vc_next_output[first..][..local_ins - unused];
+        for &local in &self.ready[..count] {
+            let buffer = &buffers[local as usize];
+            let needed = if cut_through { buffer.left } else { 0 };
+            let wants = (buffer.wants.0 - first_out, buffer.wants.1 - first_out);
+            if let Some(vc) = first_open(outputs, wants, next_output[local as usize], needed) {
+                let port = vc >> self.vc_bits;
+                self.heads.push(Head { local, port, needed, vc });
+                self.heads_of_port[port as usize] += 1;
             }
         }
-        let heads = std::mem::take(&mut self.heads);
-        let (ins, outs) = (ports.ins.len() * self.vcs, ports.outs.len() * self.vcs);
         self.requests.clear();
-        self.granted.clear();
-        for head in &heads {
-            let id = first + head.local as usize;
-            let (from, to) = self.buffers[id].wants;
-            let (holder, credits) = (&self.holder, &self.credits);
-            let open = (from..to).filter(|&vc| holder[vc as usize] == NONE && credits[vc as usize] >= head.needed);
-            if self.heads_of_port[head.port as usize] == 1 {
-                let pointer = self.vc_next_output[id];
-                let vc = open.min_by_key(|&vc| behind(vc - first_out as u32, pointer, outs)).expect("one is open");
-                self.vc_next_input[vc as usize] = after(head.local, ins);
-                self.vc_next_output[id] = after(vc - first_out as u32, outs);
-                self.granted.push((head.local, vc));
+        for &Head { local, port, needed, vc } in &self.heads {
+            if self.heads_of_port[port as usize] == 1 {
+                next_input[vc as usize] = after(local, next_output.len());
+                next_output[local as usize] = after(vc, next_input.len());
+                self.granted.push((local, vc));
             } else {
-                let &Head { local: input, class, age, .. } = head;
-                let request = |vc| Request { input, output: vc - first_out as u32, tie: 0, class, age, tag: vc };
+                let buffer = &buffers[local as usize];
+                let (class, age) =
+                    (class(&self.classes, &self.packets, buffer), age(&self.model, &self.packets, buffer));
+                let wants = buffer.wants.0 - first_out..buffer.wants.1 - first_out;
+                let open = wants.filter(|&vc| outputs[vc as usize].is_open(needed));
+                let request = |vc| Request { input: local, output: vc, tie: 0, class, age, tag: vc };
                 self.requests.extend(open.map(request));
             }
         }
-        heads.iter().for_each(|head| self.heads_of_port[head.port as usize] = 0);
-        self.heads = heads;
+        self.heads.iter().for_each(|head| self.heads_of_port[head.port as usize] = 0);
         if !self.requests.is_empty() {
-            self.matching.allocate(
-                self.model.allocator,
-                self.model.iterations,
-                &self.requests,
-                &mut self.vc_next_input[first_out..first_out + outs],
-                &mut self.vc_next_output[first..first + ins],
-                |r| self.granted.push((r.input, r.tag)),
-            );
+            let (allocator, iterations) = (self.model.allocator, self.model.iterations);
+            let grant = |r: &Request| self.granted.push((r.input, r.tag));
+            self.matching.allocate(allocator, iterations, &self.requests, next_input, next_output, grant);
         }
-        // Who lost tries again.
-        self.vc_news[router] |= self.granted.len() < self.heads.len();
-        let wait = (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
+        // Who waits or lost tries again.
+        self.routers[router].vc_news |= delayed < u64::MAX || self.granted.len() < self.heads.len();
+        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
+        let wants_vc = &mut self.wants_vc[ports.words()];
+        let wants_switch = &mut self.wants_switch[ports.words()];
         for &(local, vc) in &self.granted {
-            let (word, bit) = (ports.words.start + local as usize / 64, 1 << (local % 64));
-            self.wants_vc[word] &= !bit;
-            if self.credits[vc as usize] > 0 {
-                self.wants_switch[word] |= bit;
-            }
-            self.holder[vc as usize] = (first + local as usize) as u32;
-            let buffer = &mut self.buffers[first + local as usize];
-            buffer.has = vc;
-            buffer.ready = self.now + wait;
+            let (word, bit) = (local as usize / 64, 1 << (local % 64));
+            let output = &mut outputs[vc as usize];
+            wants_vc[word] &= !bit;
+            wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
+            output.holder = (first + local as usize) as u32;
+            let buffer = &mut buffers[local as usize];
+            (buffer.has, buffer.ready) = (first_out + vc, ready);
         }
         self.granted.len()
     }
 
     /// Lets flits cross the router; returns how many.
-    fn allocate_switch(&mut self, router: usize, ports: &Ports, later: &mut u64) -> usize {
-        let (first, ins, outs) = (ports.ins.start * self.vcs, &ports.ins, &ports.outs);
-        self.requests.clear();
+    fn allocate_switch(&mut self, router: usize, ports: Ports, later: &mut u64) -> usize {
+        let first = (ports.first_in as usize) << self.vc_bits;
         let (is, os) = (self.model.input_speedup, self.model.output_speedup);
-        for word in ports.words.clone() {
-            let mut bits = self.wants_switch[word];
-            while bits != 0 {
-                let local = (word - ports.words.start) * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let buffer = &self.buffers[first + local];
-                if buffer.ready > self.now {
-                    *later = buffer.ready.min(*later);
-                    continue;
-                }
-                let has = buffer.has as usize;
-                let channel = has / self.vcs;
-                if let Some(open) = self.output_opens(channel)
-                    && open > self.now
-                {
-                    *later = open.min(*later);
-                    continue;
-                }
-                let (port, vc) = ((local / self.vcs) as u32, (local % self.vcs) as u32);
-                let input = port * is + vc % is;
-                let pointer = self.switch_next_vc[ins.start * is as usize + input as usize];
-                self.requests.push(Request {
-                    input,
-                    output: (channel - outs.start) as u32 * os + port % os,
-                    tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
-                    class: self.class(buffer),
-                    age: self.age(buffer),
-                    tag: local as u32,
-                });
+        let (first_input, first_output) = ((ports.first_in * is) as usize, (ports.first_out * os) as usize);
+        let set = &self.wants_switch[ports.words()];
+        let count = list_ready(&mut self.ready, set, &self.buffers[first..], self.now, later);
+        self.requests.clear();
+        if count == 0 {
+            return 0;
+        }
+        let buffers = &self.buffers[first..][..(ports.ins as usize) << self.vc_bits];
+        let next_vc = &self.switch_next_vc[first_input..][..(ports.ins * is) as usize];
+        for &local in &self.ready[..count] {
+            let buffer = &buffers[local as usize];
+            let (channel, _) = self.port_and_vc(buffer.has as usize);
+            if let Some(open) = self.output_opens(channel)
+                && open > self.now
+            {
+                *later = open.min(*later);
+                continue;
             }
+            let (port, vc) = self.port_and_vc(local as usize);
+            let input = port as u32 * is + dealt(vc, is);
+            let pointer = next_vc[input as usize];
+            self.requests.push(Request {
+                input,
+                output: (channel as u32 - ports.first_out) * os + dealt(port as u32, os),
+                tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
+                class: class(&self.classes, &self.packets, buffer),
+                age: age(&self.model, &self.packets, buffer),
+                tag: local,
+            });
         }
         let mut granted = std::mem::take(&mut self.granted);
         granted.clear();
@@ -217,19 +272,23 @@ impl<R: Routing> Network<R> {
                 self.model.allocator,
                 self.model.iterations,
                 &self.requests,
-                &mut self.switch_next_input[outs.start * os as usize..outs.end * os as usize],
-                &mut self.switch_next_output[ins.start * is as usize..ins.end * is as usize],
+                &mut self.switch_next_input[first_output..][..(ports.outs * os) as usize],
+                &mut self.switch_next_output[first_input..][..(ports.ins * is) as usize],
                 |r| granted.push((r.input, r.tag)),
             );
         }
         for &(input, local) in &granted {
-            let (vc, id) = (local % self.vcs as u32, first + local as usize);
+            let id = first + local as usize;
+            let ((_, vc), (channel, _)) = (self.port_and_vc(id), self.port_and_vc(self.buffers[id].has as usize));
             // Output speed-up may have granted more flits than there are places.
-            if self.output_opens(self.buffers[id].has as usize / self.vcs).is_some_and(|open| open > self.now) {
+            if self.output_opens(channel).is_some_and(|open| open > self.now) {
                 continue;
             }
-            self.switch_next_vc[ins.start * is as usize + input as usize] = (vc + is) % self.vcs as u32;
-            self.forward(router as u32, id);
+            let next = vc + is;
+            let next = if next < self.vcs as u32 { next } else { next % self.vcs as u32 };
+            self.switch_next_vc[first_input + input as usize] = next;
+            let at = (ports.first_word as usize + local as usize / 64, 1 << (local % 64));
+            self.forward(router as u32, id, at);
         }
         self.granted = granted;
         self.granted.len()
@@ -244,19 +303,19 @@ impl<R: Routing> Network<R> {
         Some(free.div_ceil(self.model.clock_ps).saturating_sub(1 + self.model.traversal_cycles as u64))
     }
 
-    /// The first flit of a buffer crosses the router.
-    fn forward(&mut self, router: u32, id: usize) {
-        let port = id / self.vcs;
-        let (word, bit) = self.bit(router, id);
+    /// The first flit of a buffer, whose word and bit are given, crosses the router.
+    fn forward(&mut self, router: u32, id: usize, (word, bit): (usize, u64)) {
+        let (port, vc) = self.port_and_vc(id);
         let buffer = &mut self.buffers[id];
-        let (packet, has) = (buffer.packet, buffer.has);
+        let (packet, has) = (buffer.packet, buffer.has as usize);
         buffer.here -= 1;
         buffer.left -= 1;
-        self.credits[has as usize] -= 1;
+        let state = &mut self.virtual_channels[has];
+        state.credits -= 1;
         let last = buffer.left == 0;
         if last {
-            self.holder[has as usize] = NONE;
-            self.vc_news[router as usize] = true;
+            state.holder = NONE;
+            self.routers[router as usize].vc_news = true;
             buffer.advance();
             self.wants_switch[word] &= !bit;
             if !buffer.is_empty() {
@@ -264,14 +323,15 @@ impl<R: Routing> Network<R> {
             }
         } else {
             buffer.ready = self.now + self.model.switch_allocation_cycles as u64;
-            if buffer.here == 0 || self.credits[has as usize] == 0 {
+            if buffer.here == 0 || state.credits == 0 {
                 self.wants_switch[word] &= !bit;
             }
         }
         let feeder = self.feeder[port];
         let back = self.now + self.channels[feeder as usize].credit_cycles;
-        self.wheel.push(back, Event::Credit(feeder * self.vcs as u32 + (id % self.vcs) as u32));
-        let ready = (self.now + 1 + self.model.traversal_cycles as u64) * self.model.clock_ps;
-        self.transmit(has / self.vcs as u32, packet, has % self.vcs as u32, ready, last);
+        self.wheel.push(back, Event::Credit((feeder << self.vc_bits) + vc));
+        let (channel, vc) = self.port_and_vc(has);
+        let ready = self.now + 1 + self.model.traversal_cycles as u64;
+        self.transmit(channel as u32, packet, vc, ready, last);
     }
 }

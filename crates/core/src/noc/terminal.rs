@@ -1,5 +1,6 @@
 //! Terminals: one flit a cycle into a free virtual channel, taken round robin.
 
+use super::allocate::after;
 use super::buffer::NONE;
 use super::network::{Network, Packet, Routing};
 use crate::system::Switching;
@@ -8,7 +9,7 @@ impl<R: Routing> Network<R> {
     /// Sends one flit of a terminal, if it has one and there is room for it.
     pub(super) fn inject(&mut self, terminal: u32) {
         let channel = (self.router_of_out.len() + terminal as usize) as u32;
-        let first = channel as usize * self.vcs;
+        let first = (channel as usize) << self.vc_bits;
         let state = &mut self.terminals[terminal as usize];
         if std::mem::replace(&mut state.worked, self.now) == self.now {
             return;
@@ -21,11 +22,12 @@ impl<R: Routing> Network<R> {
                     Switching::Wormhole => 1,
                     Switching::CutThrough => run.packet.flits,
                 };
-                let turn = (0..self.vcs).map(|i| (state.next_vc as usize + i) % self.vcs);
-                let mut open = turn.filter(|v| self.holder[first + v] == NONE && self.credits[first + v] >= needed);
-                let Some(vc) = open.next() else { return };
-                state.next_vc = ((vc + 1) % self.vcs) as u32;
-                self.holder[first + vc] = terminal;
+                let next = state.next_vc as usize;
+                let mut turn = (next..self.vcs).chain(0..next);
+                let open = turn.find(|v| self.virtual_channels[first + v].is_open(needed));
+                let Some(vc) = open else { return };
+                state.next_vc = after(vc as u32, self.vcs);
+                self.virtual_channels[first + vc].holder = terminal;
                 run.count -= 1;
                 let packet = Packet { injected: self.now, ..run.packet };
                 if run.count == 0 {
@@ -40,21 +42,21 @@ impl<R: Routing> Network<R> {
                 (id, packet.flits, vc as u32)
             }
         };
-        let at = first + vc as usize;
-        if self.credits[at] == 0 {
+        let at = &mut self.virtual_channels[first + vc as usize];
+        if at.credits == 0 {
             state.current = Some((id, left, vc));
             return;
         }
-        self.credits[at] -= 1;
+        at.credits -= 1;
         state.current = (left > 1).then_some((id, left - 1, vc));
         if left == 1 {
-            self.holder[at] = NONE;
+            at.holder = NONE;
             state.backlog -= 1;
             self.departed.push((terminal, self.packets[id as usize].tag));
         }
         if state.current.is_some() || !state.queue.is_empty() {
             self.wake_terminal(terminal, self.now + 1);
         }
-        self.transmit(channel, id, vc, (self.now + 1) * self.model.clock_ps, left == 1);
+        self.transmit(channel, id, vc, self.now + 1, left == 1);
     }
 }

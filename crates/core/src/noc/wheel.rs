@@ -18,9 +18,50 @@ pub enum Event {
     Router(u32),
 }
 
+/// Events of one cycle, by what happens: handling one kind after the other is faster than any mixture.
+#[derive(Default, Clone)]
+pub struct Events {
+    pub arrivals: Vec<u32>,
+    pub credits: Vec<u32>,
+    pub terminals: Vec<u32>,
+    pub routers: Vec<u32>,
+}
+
+impl Events {
+    #[inline]
+    fn push(&mut self, event: Event) {
+        match event {
+            Event::Arrival(channel) => self.arrivals.push(channel),
+            Event::Credit(vc) => self.credits.push(vc),
+            Event::Terminal(terminal) => self.terminals.push(terminal),
+            Event::Router(router) => self.routers.push(router),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.arrivals.len() + self.credits.len() + self.terminals.len() + self.routers.len()
+    }
+
+    fn clear(&mut self) {
+        for list in [&mut self.arrivals, &mut self.credits, &mut self.terminals, &mut self.routers] {
+            list.clear();
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Event> {
+        fn of(list: &[u32], event: fn(u32) -> Event) -> impl Iterator<Item = Event> {
+            list.iter().map(move |&id| event(id))
+        }
+        (of(&self.arrivals, Event::Arrival).chain(of(&self.credits, Event::Credit)))
+            .chain(of(&self.terminals, Event::Terminal))
+            .chain(of(&self.routers, Event::Router))
+    }
+}
+
 /// Events to come, in cycle order; of one cycle, in no particular order.
 pub struct Wheel {
-    slots: Vec<Vec<Event>>,
+    slots: Vec<Events>,
     /// A bit for every slot that is not empty.
     occupied: [u64; SLOTS / 64],
     far: BinaryHeap<Reverse<(u64, Event)>>,
@@ -30,10 +71,11 @@ pub struct Wheel {
 impl Wheel {
     /// No events, at cycle 0.
     pub fn new() -> Self {
-        Wheel { slots: vec![vec![]; SLOTS], occupied: [0; SLOTS / 64], far: BinaryHeap::new(), now: 0 }
+        Wheel { slots: vec![Events::default(); SLOTS], occupied: [0; SLOTS / 64], far: BinaryHeap::new(), now: 0 }
     }
 
     /// Adds an event at a cycle that has not been taken yet.
+    #[inline]
     pub fn push(&mut self, cycle: u64, event: Event) {
         debug_assert!(cycle >= self.now);
         if cycle - self.now >= SLOTS as u64 {
@@ -65,14 +107,14 @@ impl Wheel {
     }
 
     /// Moves all events of `cycle`, the next one with any, into `events`.
-    pub fn take(&mut self, cycle: u64, events: &mut Vec<Event>) {
+    pub fn take(&mut self, cycle: u64, events: &mut Events) {
         self.now = cycle;
         let slot = cycle as usize % SLOTS;
         events.clear();
         std::mem::swap(&mut self.slots[slot], events);
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         while self.far.peek().is_some_and(|Reverse((at, _))| *at == cycle) {
-            events.extend(self.far.pop().map(|Reverse((_, event))| event));
+            self.far.pop().into_iter().for_each(|Reverse((_, event))| events.push(event));
         }
     }
 
@@ -81,7 +123,7 @@ impl Wheel {
         let start = self.now as usize % SLOTS;
         let near = (0..SLOTS).flat_map(move |distance| {
             let slot = &self.slots[(start + distance) % SLOTS];
-            slot.iter().map(move |&event| (self.now + distance as u64, event))
+            slot.iter().map(move |event| (self.now + distance as u64, event))
         });
         near.chain(self.far.iter().map(|&Reverse(entry)| entry))
     }
@@ -91,7 +133,7 @@ impl Wheel {
         self.now += by;
         self.slots.rotate_right((by % SLOTS as u64) as usize);
         self.occupied.fill(0);
-        for slot in (0..SLOTS).filter(|&slot| !self.slots[slot].is_empty()) {
+        for slot in (0..SLOTS).filter(|&slot| self.slots[slot].len() > 0) {
             self.occupied[slot / 64] |= 1 << (slot % 64);
         }
         self.far = self.far.drain().map(|Reverse((cycle, event))| Reverse((cycle + by, event))).collect();
@@ -114,7 +156,7 @@ mod tests {
             assert_eq!(pending, cycles.map(|cycle| (cycle + by, Event::Router(cycle as u32))));
             for cycle in cycles {
                 assert_eq!(wheel.next_cycle(), Some(cycle + by));
-                wheel.take(cycle + by, &mut vec![]);
+                wheel.take(cycle + by, &mut Events::default());
             }
         }
     }
@@ -126,10 +168,10 @@ mod tests {
         for (i, &cycle) in cycles.iter().enumerate() {
             wheel.push(cycle, Event::Router(i as u32));
         }
-        let (mut seen, mut events) = (vec![], vec![]);
+        let (mut seen, mut events) = (vec![], Events::default());
         while let Some(cycle) = wheel.next_cycle() {
             wheel.take(cycle, &mut events);
-            let right = |e: &Event| !matches!(e, Event::Router(i) if cycles[*i as usize] != cycle);
+            let right = |e: Event| !matches!(e, Event::Router(i) if cycles[i as usize] != cycle);
             assert!(events.iter().all(right));
             seen.extend(events.iter().map(|_| cycle));
             if cycle == 63 {

@@ -1,8 +1,8 @@
 //! Builds schedules: transfers are added with a step, routes and dependencies are derived.
 
 use super::{
-    Dependencies, Dependency, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload,
-    Phase, Recommendation, Route, Schedule, Transfer, TransferId,
+    Dependencies, Dependency, Holds, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op,
+    Payload, Phase, Recommendation, Route, Schedule, Transfer, TransferId,
 };
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
@@ -187,7 +187,7 @@ impl<'a> Builder<'a> {
             step,
             route,
             start_after: Dependencies::new(),
-            apply_after: Dependencies::new(),
+            apply_after: Holds::new(),
         });
         Ok(self.schedule.transfers.len() as TransferId - 1)
     }
@@ -217,7 +217,8 @@ impl<'a> Builder<'a> {
                 waits.for_each(|other| *other = other.of(place[other.transfer() as usize]));
             }
         }
-        transfers.sort_by_key(|t| (t.phase, t.step));
+        // Transfers are large: only their keys are sorted, and each moves once.
+        transfers.sort_by_cached_key(|t| (t.phase, t.step));
     }
 
     /// Sorts transfers into schedule order, derives dependencies and checks ranges.

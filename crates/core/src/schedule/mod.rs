@@ -22,7 +22,7 @@ pub use builder::Builder;
 pub use channels::Channels;
 pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};
-pub use transfer::{Dependencies, Dependency, Event, Op, Payload, Route, Transfer};
+pub use transfer::{Dependencies, Dependency, Event, Holds, Op, Payload, Route, Transfer};
 
 use crate::collective::Collective;
 use crate::fabric::{Fabric, LinkId, NodeId};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::ops::{Deref, Range};
+use thin_vec::ThinVec;
 
 /// What the receiver does with the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,14 +42,16 @@ pub struct Transfer {
     #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
     pub start_after: Dependencies,
     /// What must have happened at the receiver, once it is there, before it is added or stored.
-    #[serde(default, skip_serializing_if = "SmallVec::is_empty")]
-    pub apply_after: Dependencies,
+    #[serde(default, skip_serializing_if = "ThinVec::is_empty")]
+    pub apply_after: Holds,
 }
 
 /// Links of a route; few are stored in place.
 pub type Route = SmallVec<[LinkId; 4]>;
 /// What a transfer waits for; few are stored in place.
 pub type Dependencies = SmallVec<[Dependency; 4]>;
+/// What few transfers wait for at their receiver: small where there is nothing.
+pub type Holds = ThinVec<Dependency>;
 
 impl Transfer {
     /// The lanes it carries, in ascending order.
@@ -298,7 +301,7 @@ mod tests {
     #[test]
     fn a_transfer_is_small() {
         assert_eq!(size_of::<Dependency>(), 4);
-        assert!(size_of::<Transfer>() <= 128, "{}", size_of::<Transfer>());
+        assert!(size_of::<Transfer>() <= 104, "{}", size_of::<Transfer>());
     }
 
     #[test]

@@ -7,9 +7,11 @@ use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::schedule::{Channels, Dependency, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
 use crate::system::{Packets, System};
 use crate::units::Bytes;
+use std::collections::HashMap;
 use std::ops::Range;
 
-/// A transfer with all sizes and times resolved.
+/// A transfer with all that an event needs of it in one line of a cache: large runs wait for memory more than they
+/// compute.
 pub struct Job {
     /// Which flight it is of.
     pub flight: u32,
@@ -20,25 +22,52 @@ pub struct Job {
     /// Phase, of all of all flights.
     pub phase: u32,
     /// Slot of the first chunk.
-    pub step: u64,
-    /// Slots between chunks.
-    pub stride: u64,
+    pub step: u32,
+    /// Index of [`Plan::streams`].
+    stream: u32,
+    /// Range of [`Plan::payload`].
+    pub payload: Range<u32>,
+    /// Range of [`Plan::hops`].
+    pub hops: Range<u32>,
+    /// Range of [`Plan::after`]: what it waits for at the sender.
+    pub start_after: Range<u32>,
+    /// Range of [`Plan::after`]: what it waits for at the receiver.
+    pub apply_after: Range<u32>,
+}
+
+/// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stream {
     /// Number of chunks.
     pub chunks: u64,
+    /// Slots between chunks.
+    pub stride: u64,
     /// Packets of one message.
     pub packets: Packets,
     /// Wire bytes of one message, without headers.
     pub bytes: Bytes,
     /// Time the receiver takes to add one message; 0 for copies.
     pub reduce: Ticks,
-    /// Range of [`Plan::payload`].
-    pub payload: Range<usize>,
-    /// Range of [`Plan::hops`].
-    pub hops: Range<usize>,
-    /// Range of [`Plan::after`]: what it waits for at the sender.
-    pub start_after: Range<usize>,
-    /// Range of [`Plan::after`]: what it waits for at the receiver.
-    pub apply_after: Range<usize>,
+}
+
+impl Stream {
+    fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> Stream {
+        let lane = &schedule.lanes[transfer.payload.first() as usize];
+        let bytes = schedule.message_bytes(transfer);
+        let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
+        let packets = system.packets(bytes);
+        Stream { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce }
+    }
+}
+
+/// A range of one of the tables of a plan, from `start` to its end.
+fn range_from<T>(start: usize, table: &[T]) -> Range<u32> {
+    start as u32..table.len() as u32
+}
+
+/// The part of a table that is such a range.
+fn part<T>(table: &[T], range: Range<u32>) -> &[T] {
+    &table[range.start as usize..range.end as usize]
 }
 
 /// A flight's part of a [`Plan`]. Transfers, phases and lanes of all flights are numbered through.
@@ -77,6 +106,8 @@ pub struct Plan<'a> {
     pub system: &'a System,
     /// Transfers.
     pub jobs: Vec<Job>,
+    /// Their messages, each kind once.
+    pub streams: Vec<Stream>,
     /// Which links act together.
     pub channels: Channels,
     /// Routes of all jobs, as first links of channels.
@@ -129,6 +160,7 @@ impl<'a> Plan<'a> {
             fabric,
             system,
             jobs: Vec::with_capacity(transfers),
+            streams: vec![],
             flit: flit_ticks(fabric, system, &channels, 0),
             channels,
             hops: vec![],
@@ -170,22 +202,22 @@ impl<'a> Plan<'a> {
             lanes: first_lane..self.lane_chunks.len() as LaneId,
             grouped: schedule.group != self.fabric.members().unwrap_or_default(),
         });
-        let mut longest = 0u128;
+        let (mut longest, mut known) = (0u128, HashMap::new());
         for transfer in &schedule.transfers {
-            let (job, message) = self.job(schedule, transfer);
-            longest = longest.saturating_add(message.saturating_mul(job.chunks as u128));
-            self.phase_messages[job.phase as usize] += job.chunks;
+            let stream = Stream::of(self.system, schedule, transfer);
+            let job = self.job(transfer, *known.entry(stream).or_insert(self.streams.len() as u32));
+            if job.stream as usize == self.streams.len() {
+                self.streams.push(stream);
+            }
+            longest = longest.saturating_add(self.store_and_forward_ps(&job).saturating_mul(stream.chunks as u128));
+            self.phase_messages[job.phase as usize] += stream.chunks;
             self.jobs.push(job);
         }
         longest
     }
 
-    /// The job of a transfer of the flight added last, and the picoseconds of one of its messages, store-and-forward.
-    fn job(&mut self, schedule: &Schedule, transfer: &Transfer) -> (Job, u128) {
-        let system = self.system;
-        let lane = &schedule.lanes[transfer.payload.first() as usize];
-        let bytes = schedule.message_bytes(transfer);
-        let packets = system.packets(bytes);
+    /// The job of a transfer of the flight added last.
+    fn job(&mut self, transfer: &Transfer, stream: u32) -> Job {
         let flight = self.flights.len() as u32 - 1;
         let FlightPlan { jobs, phases, lanes, .. } = &self.flights[flight as usize];
         let (first_job, first_phase, first_lane) = (jobs.start, phases.start, lanes.start);
@@ -194,37 +226,37 @@ impl<'a> Plan<'a> {
         self.after.extend(transfer.start_after.iter().map(renumbered));
         let applies = self.after.len();
         self.after.extend(transfer.apply_after.iter().map(renumbered));
-        let payload = self.payload.len()..self.payload.len() + transfer.payload.len();
+        let payload = self.payload.len();
         self.payload.extend(transfer.payload.iter().map(|range| first_lane + range.start..first_lane + range.end));
-        let route = self.hops.len()..self.hops.len() + transfer.route.len();
+        let hops = self.hops.len();
         self.hops.extend(transfer.route.iter().map(|&link| self.channels.first_of(link)));
-        let hops = transfer.route.len() as u128;
-        let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
-        let packet = |l: &LinkId| (self.flit[*l as usize] as u128).saturating_mul(packets.flits as u128);
-        let slowest = self.hops[route.clone()].iter().map(packet).max().unwrap_or(0);
-        let latency = self.hops[route.clone()].iter().map(|&l| self.latency[l as usize] as u128).sum::<u128>();
-        let message = (packets.count as u128)
-            .saturating_mul(slowest.saturating_mul(hops).saturating_add(system.interface.issue_ps as u128))
-            .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
-            .saturating_add(reduce as u128);
         let of = &self.flights[flight as usize];
-        let job = Job {
+        Job {
             flight,
             from: of.rank(transfer.from),
             to: of.rank(transfer.to),
             phase: first_phase + transfer.phase,
-            step: transfer.step as u64,
-            stride: lane.stride as u64,
-            chunks: lane.chunks,
-            packets,
-            bytes,
-            reduce,
-            payload,
-            hops: route,
-            start_after: starts..applies,
-            apply_after: applies..self.after.len(),
-        };
-        (job, message)
+            step: transfer.step,
+            stream,
+            payload: range_from(payload, &self.payload),
+            hops: range_from(hops, &self.hops),
+            start_after: starts as u32..applies as u32,
+            apply_after: range_from(applies, &self.after),
+        }
+    }
+
+    /// One message of a job, before times are ticks.
+    fn store_and_forward_ps(&self, job: &Job) -> u128 {
+        let (system, route, stream) = (self.system, self.route(job), self.stream(job));
+        let packet = |l: &LinkId| (self.flit[*l as usize] as u128).saturating_mul(stream.packets.flits as u128);
+        let slowest = route.iter().map(packet).max().unwrap_or(0);
+        let latency = route.iter().map(|&l| self.latency[l as usize] as u128).sum::<u128>();
+        (stream.packets.count as u128)
+            .saturating_mul(
+                slowest.saturating_mul(route.len() as u128).saturating_add(system.interface.issue_ps as u128),
+            )
+            .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
+            .saturating_add(stream.reduce as u128)
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -232,27 +264,53 @@ impl<'a> Plan<'a> {
         self.clock = clock;
         self.flit = flit_ticks(self.fabric, self.system, &self.channels, clock.bits());
         let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue]);
-        times.chain(self.jobs.iter_mut().map(|job| &mut job.reduce)).for_each(|time| *time = clock.ticks(*time));
+        times
+            .chain(self.streams.iter_mut().map(|stream| &mut stream.reduce))
+            .for_each(|time| *time = clock.ticks(*time));
     }
 
     /// Route of a job, as first links of channels.
     pub fn route(&self, job: &Job) -> &[LinkId] {
-        &self.hops[job.hops.clone()]
+        part(&self.hops, job.hops.clone())
+    }
+
+    /// The messages of a job.
+    #[inline]
+    pub fn stream(&self, job: &Job) -> &Stream {
+        &self.streams[job.stream as usize]
+    }
+
+    /// The messages of the job with a number.
+    #[inline]
+    pub fn stream_of(&self, id: TransferId) -> &Stream {
+        self.stream(&self.jobs[id as usize])
+    }
+
+    /// The slot of a chunk of a job.
+    #[inline]
+    pub fn slot(&self, job: &Job, chunk: u64) -> u64 {
+        u64::from(job.step) + chunk * self.stream(job).stride
+    }
+
+    /// The chunk of a job that has a slot.
+    #[inline]
+    pub fn chunk(&self, job: &Job, slot: u64) -> u64 {
+        (slot - u64::from(job.step)) / self.stream(job).stride.max(1)
     }
 
     /// The lanes a job carries.
     pub fn lanes(&self, job: &Job) -> impl Iterator<Item = usize> + use<'_> {
-        self.payload[job.payload.clone()].iter().flat_map(|range| range.start as usize..range.end as usize)
+        part(&self.payload, job.payload.clone()).iter().flat_map(|range| range.start as usize..range.end as usize)
     }
 
     /// What a job waits for at the sender.
     pub fn start_after(&self, job: &Job) -> &[Dependency] {
-        &self.after[job.start_after.clone()]
+        part(&self.after, job.start_after.clone())
     }
 
     /// What a job waits for at the receiver.
     pub fn apply_after(&self, job: &Job) -> &[Dependency] {
-        &self.after[job.apply_after.clone()]
+        part(&self.after, job.apply_after.clone())
     }
 
     /// Messages in the whole run.
@@ -262,7 +320,7 @@ impl<'a> Plan<'a> {
 
     /// Time one packet of a job occupies a link.
     pub fn packet_time(&self, job: &Job, link: LinkId) -> Ticks {
-        job.packets.flits * self.flit[link as usize]
+        self.stream(job).packets.flits * self.flit[link as usize]
     }
 
     /// A transfer in words, for messages.
@@ -270,7 +328,7 @@ impl<'a> Plan<'a> {
         let job = &self.jobs[id as usize];
         let of = &self.flights[job.flight as usize];
         let phase = &of.phase(job.phase).name;
-        let slot = job.step + chunk * job.stride;
+        let slot = self.slot(job, chunk);
         let flight = if self.flights.len() > 1 { format!("flight {}, ", job.flight) } else { String::new() };
         let id = id - of.jobs.start;
         format!("{flight}transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)

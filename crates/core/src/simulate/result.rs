@@ -104,14 +104,18 @@ pub fn collect(
     let row = |finish| RankRow { finish_ps: picos(finish), ..RankRow::default() };
     let mut ranks: Vec<RankRow> = deliveries.finish.iter().map(row).collect();
     // What was carried follows from the plan, however it was timed.
+    let mut flit_hops = 0;
     for job in &plan.jobs {
+        let stream = plan.stream(job);
+        let (all_bytes, all_packets) = (stream.bytes * stream.chunks, stream.packets.count * stream.chunks);
         for &link in plan.route(job) {
-            bytes[link as usize] += job.bytes * job.chunks;
-            packets[link as usize] += job.packets.count * job.chunks;
+            bytes[link as usize] += all_bytes;
+            packets[link as usize] += all_packets;
+            flit_hops += all_packets * stream.packets.flits;
         }
-        ranks[job.from as usize].sent_bytes += job.bytes * job.chunks;
-        ranks[job.to as usize].received_bytes += job.bytes * job.chunks;
-        ranks[job.to as usize].reduce_ps += plan.clock.picos(job.reduce) * job.chunks;
+        ranks[job.from as usize].sent_bytes += all_bytes;
+        ranks[job.to as usize].received_bytes += all_bytes;
+        ranks[job.to as usize].reduce_ps += plan.clock.picos(stream.reduce) * stream.chunks;
     }
     let rate = |id| plan.system.rate_of(plan.fabric.link(id)).0;
     plan.channels.share(&mut bytes, rate);
@@ -130,7 +134,7 @@ pub fn collect(
         last_chunk_ps: chunks.iter().map(|row| row.complete_ps).max().unwrap_or(0),
         timeline: Timeline { window_ps: picos(&window), utilization },
         packet_hops: links.iter().map(|row| row.packets).sum(),
-        flit_hops: plan.jobs.iter().map(|j| j.chunks * j.packets.count * j.packets.flits * j.hops.len() as u64).sum(),
+        flit_hops,
         links,
         ranks,
         chunks,

@@ -355,8 +355,10 @@ fn add_waits(schedule: &mut Schedule, waits: &[Wait]) {
             let event = if sent { Event::Sent } else { Event::Applied };
             let dependency = Dependency::new(*other.get(&able) as u32, event).lagging(lag);
             let transfer = &mut schedule.transfers[id];
-            let after = if at_receiver { &mut transfer.apply_after } else { &mut transfer.start_after };
-            after.push(dependency);
+            match at_receiver {
+                true => transfer.apply_after.push(dependency),
+                false => transfer.start_after.push(dependency),
+            }
         }
     }
 }
@@ -435,8 +437,9 @@ proptest! {
                 let plan = Plan::new(&fabric, &flights, &system).unwrap();
                 let mut busy = vec![0; fabric.links.len()];
                 for job in &plan.jobs {
+                    let stream = plan.stream(job);
                     for &link in plan.route(job) {
-                        busy[link as usize] += job.chunks * job.packets.count * plan.packet_time(job, link);
+                        busy[link as usize] += stream.chunks * stream.packets.count * plan.packet_time(job, link);
                     }
                 }
                 for (row, busy) in result.links.iter().zip(busy) {

@@ -3,7 +3,7 @@
 //! Of every transfer the next chunk is in the list. First chunks are sorted once; what is served in order comes back
 //! in order, so that chunks further on are queues, one for each stride. Nothing is ever searched.
 
-use super::plan::Plan;
+use super::plan::{Plan, Stream};
 use crate::schedule::TransferId;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ impl Turns {
     /// Adds a transfer; [`Turns::sort`] is to be called after the last.
     pub fn add(&mut self, id: TransferId, plan: &Plan) {
         let job = &plan.jobs[id as usize];
-        self.first.push((job.phase, job.step, id));
+        self.first.push((job.phase, job.step.into(), id));
     }
 
     /// Brings the transfers into order.
@@ -47,18 +47,19 @@ impl Turns {
         let turn = self.peek()?;
         let (phase, slot, id) = turn;
         let job = &plan.jobs[id as usize];
-        let queue = self.next.iter().position(|(stride, _)| *stride == job.stride);
+        let &Stream { chunks, stride, .. } = plan.stream(job);
+        let queue = self.next.iter().position(|(of, _)| *of == stride);
         if self.first.last() == Some(&turn) {
             self.first.pop();
         } else if let Some(queue) = queue {
             self.next[queue].1.pop_front();
         }
-        if job.chunks > 1 && (slot - job.step) / job.stride.max(1) + 1 < job.chunks {
+        if chunks > 1 && plan.chunk(job, slot) + 1 < chunks {
             let queue = queue.unwrap_or_else(|| {
-                self.next.push((job.stride, VecDeque::new()));
+                self.next.push((stride, VecDeque::new()));
                 self.next.len() - 1
             });
-            self.next[queue].1.push_back((phase, slot + job.stride, id));
+            self.next[queue].1.push_back((phase, slot + stride, id));
         }
         Some(turn)
     }
@@ -81,6 +82,6 @@ impl Turns {
     /// Transfers go on `chunks` further.
     pub fn skip(&mut self, chunks: &[u64], plan: &Plan) {
         let turns = self.next.iter_mut().flat_map(|(_, turns)| turns);
-        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.jobs[turn.2 as usize].stride);
+        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.stream_of(turn.2).stride);
     }
 }

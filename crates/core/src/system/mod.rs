@@ -52,7 +52,7 @@ parameters! {
 }
 
 /// Packets of one message: how many, and flits in each (header included).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packets {
     /// Number of packets, at least 1.
     pub count: u64,

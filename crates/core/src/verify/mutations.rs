@@ -72,11 +72,11 @@ fn apply(fabric: &Fabric, schedule: &mut Schedule, mutation: &Mutation) {
             let gone = index.index(count) as u32;
             transfers.remove(gone as usize);
             for transfer in transfers {
-                for after in [&mut transfer.start_after, &mut transfer.apply_after] {
-                    after.retain(|other| other.transfer() != gone);
-                    let later = after.iter_mut().filter(|other| other.transfer() > gone);
-                    later.for_each(|other| *other = other.of(other.transfer() - 1));
-                }
+                transfer.start_after.retain(|other| other.transfer() != gone);
+                transfer.apply_after.retain(|other| other.transfer() != gone);
+                let all = transfer.start_after.iter_mut().chain(&mut transfer.apply_after);
+                let later = all.filter(|other| other.transfer() > gone);
+                later.for_each(|other| *other = other.of(other.transfer() - 1));
             }
         }
         Mutation::Duplicate(index, step) => {

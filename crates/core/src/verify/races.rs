@@ -530,8 +530,10 @@ mod tests {
                     let event = if sent { Event::Sent } else { Event::Applied };
                     let dependency = Dependency::new(other, event).lagging(u32::from(late));
                     let transfer = &mut schedule.transfers[id];
-                    let after = if at_receiver { &mut transfer.apply_after } else { &mut transfer.start_after };
-                    after.push(dependency);
+                    match at_receiver {
+                        true => transfer.apply_after.push(dependency),
+                        false => transfer.start_after.push(dependency),
+                    }
                 }
             }
             let raced = check(&schedule, &schedule.transfers_by_lane(), std::slice::from_ref(&repeats), Watch::default()).is_err();

@@ -18,10 +18,9 @@ impl Endpoints<'_> {
     /// A message may be added or stored: its reduction takes its turn.
     pub fn reduce(&mut self, transfer: TransferId, now: Ticks) {
         let job = &self.plan.jobs[transfer as usize];
-        let at = if job.reduce > 0 {
-            self.adders.add(job.to, transfer, self.ranking.of(job.flight), now, job.reduce)
-        } else {
-            now
+        let at = match self.plan.stream(job).reduce {
+            0 => now,
+            reduce => self.adders.add(job.to, transfer, self.ranking.of(job.flight), now, reduce),
         };
         self.push(at, Event::Applied { transfer });
     }

@@ -87,7 +87,9 @@ impl Deliveries {
         let mut missing = vec![0; self.complete.len()];
         for job in &plan.jobs {
             for lane in plan.lanes(job) {
-                missing[self.lane_rows[lane]..][..job.chunks as usize].iter_mut().for_each(|count| *count += 1);
+                missing[self.lane_rows[lane]..][..plan.stream(job).chunks as usize]
+                    .iter_mut()
+                    .for_each(|count| *count += 1);
             }
         }
         // What no message brings is complete.

@@ -9,13 +9,16 @@ const SPECS: [&str; 7] = ["mesh:5", "mesh:3x3", "mesh:2x5", "ring:7", "torus:3x3
 fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
     let fabric =
         (prop::sample::select(&SPECS[..]), prop::collection::vec((0usize..40, 0usize..4, any::<bool>()), 0..5));
-    let fabric = fabric.prop_map(|(spec, odd)| {
+    // None, of less than a packet's time, of a packet's or some (so that much is simultaneous), of many.
+    let late = prop::sample::select(&[0, 0, 1, 50_000, 340_000, 1_020_000, 9_000_000][..]);
+    let fabric = (fabric, late).prop_map(|((spec, odd), late)| {
         let mut fabric = Fabric::parse(spec).unwrap();
+        fabric.links.iter_mut().filter(|_| late > 0).for_each(|link| link.latency = Some(late));
         for (link, slow, late) in odd {
             let count = fabric.links.len();
             let link = &mut fabric.links[link % count];
             link.speed_permille = [1000, 500, 333, 900][slow];
-            link.latency = late.then_some(357_000);
+            link.latency = late.then_some(357_000).or(link.latency);
         }
         fabric
     });
@@ -56,7 +59,7 @@ fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
 
     #[test]
     fn runs_on_shared_links_change_nothing((fabric, system, schedule) in shared_links()) {

@@ -64,7 +64,7 @@ impl Carrier for AlphaBeta<'_> {
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
         let chunk = &mut self.taken[transfer as usize];
-        let turn = (job.phase, job.step + *chunk * job.stride, transfer);
+        let turn = (job.phase, self.plan.slot(job, *chunk), transfer);
         *chunk += 1;
         if !job.hops.is_empty() {
             self.queued[interface as usize] += 1;
@@ -182,7 +182,7 @@ impl AlphaBeta<'_> {
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
         let free_at = &mut self.links[link as usize].free_at;
         let start = message.head.max(*free_at);
-        let end = start + job.packets.count * plan.packet_time(job, link);
+        let end = start + plan.stream(job).packets.count * plan.packet_time(job, link);
         *free_at = end;
         self.traffic.transmitted(link, start, end);
         // The tail leaves after the head and, but for the first link, one flit after it came in.

@@ -3,6 +3,7 @@
 use super::AlphaBeta;
 use super::Event;
 use super::link::{Message, Share};
+use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::{Recurrent, order_ahead};
 use crate::simulate::recorder::Traffic;
@@ -12,8 +13,7 @@ use std::cmp::Reverse;
 impl AlphaBeta<'_> {
     /// A turn without the chunk that its transfer is at: how many chunks it is behind.
     fn behind(&self, (_, slot, id): Turn) -> u64 {
-        let job = &self.plan.jobs[id as usize];
-        (id as u64) << 32 | (self.taken[id as usize] - (slot - job.step) / job.stride.max(1))
+        (id as u64) << 32 | (self.taken[id as usize] - self.plan.chunk(&self.plan.jobs[id as usize], slot))
     }
 }
 
@@ -59,8 +59,8 @@ impl Recurrent for AlphaBeta<'_> {
     }
 
     fn delay(&mut self, by: Ticks, chunks: &[u64]) {
-        let jobs = &self.plan.jobs;
-        let later = |turn: &mut Turn| turn.1 += chunks[turn.2 as usize] * jobs[turn.2 as usize].stride;
+        let stride = |id: TransferId| self.plan.stream_of(id).stride;
+        let later = |turn: &mut Turn| turn.1 += chunks[turn.2 as usize] * stride(turn.2);
         let delayed = |mut message: Message| {
             later(&mut message.turn);
             Message { head: message.head + by, tail: message.tail + by, ..message }

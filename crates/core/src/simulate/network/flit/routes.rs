@@ -8,8 +8,9 @@
 
 use crate::fabric::{DimensionShape, LinkId, NodeId};
 use crate::noc::{Hop, Packet, Routing};
-use crate::simulate::plan::Plan;
+use crate::simulate::plan::{Job, Plan};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// See the module.
 pub struct SourceRoutes<'a> {
@@ -17,6 +18,11 @@ pub struct SourceRoutes<'a> {
     classes: u32,
     /// Class of every hop of the plan; empty where all channels are alike.
     class: Vec<u8>,
+}
+
+/// Where the links of a route are in [`Plan::hops`].
+fn hops(job: &Job) -> Range<usize> {
+    job.hops.start as usize..job.hops.end as usize
 }
 
 impl<'a> SourceRoutes<'a> {
@@ -35,13 +41,9 @@ impl<'a> SourceRoutes<'a> {
     /// Whether no cycle of channels can wait for each other.
     fn is_acyclic(&self) -> bool {
         let channel = |hop: usize| self.plan.hops[hop] * self.classes + self.class_of(hop);
-        let hops = |range: std::ops::Range<usize>| range.clone().zip(range.skip(1));
-        let pairs: HashSet<(u32, u32)> = self
-            .plan
-            .jobs
-            .iter()
-            .flat_map(|job| hops(job.hops.clone()).map(|(a, b)| (channel(a), channel(b))))
-            .collect();
+        let pairs_of = |range: Range<usize>| range.clone().zip(range.skip(1));
+        let pairs: HashSet<(u32, u32)> =
+            self.plan.jobs.iter().flat_map(|job| pairs_of(hops(job)).map(|(a, b)| (channel(a), channel(b)))).collect();
         let count = self.plan.fabric.links.len() * self.classes as usize;
         let mut after: Vec<Vec<u32>> = vec![vec![]; count];
         let mut before = vec![0u32; count];
@@ -86,7 +88,7 @@ impl<'a> SourceRoutes<'a> {
         let mut class = vec![0; self.plan.hops.len()];
         for job in &self.plan.jobs {
             let (mut along, mut crossed) = (None, false);
-            for hop in job.hops.clone() {
+            for hop in hops(job) {
                 let (dimension, wraps) = links[self.plan.hops[hop] as usize];
                 crossed = wraps || (crossed && dimension == along);
                 along = dimension;
@@ -117,7 +119,7 @@ impl<'a> SourceRoutes<'a> {
                     layer as u8
                 }
             };
-            class[job.hops.clone()].fill(layer);
+            class[hops(job)].fill(layer);
         }
         Some(SourceRoutes { plan: self.plan, classes: layers.len() as u32, class })
     }
@@ -173,7 +175,7 @@ impl Layer {
 
 impl Routing for SourceRoutes<'_> {
     fn next(&self, packet: &mut Packet, _at: NodeId) -> Hop {
-        let route = self.plan.jobs[packet.tag as usize].hops.clone();
+        let route = hops(&self.plan.jobs[packet.tag as usize]);
         let hop = route.start + packet.hops as usize;
         if hop == route.end {
             return Hop { link: None, class: 0, classes: 1 };

@@ -18,10 +18,12 @@ pub enum Event {
     LinkDone { link: LinkId },
     /// A packet reached the node before hop `hop`, or a message on no links its receiver.
     Arrive { transfer: TransferId, hop: u32, last: bool },
+    /// The last packet of a run that feeds a link has come to it.
+    Fed { link: LinkId, feeder: u32 },
 }
 
-/// An event with its time and rank among simultaneous ones: kind, then link or transfer number,
-/// then creation. So ties are broken in schedule order, whatever happened before.
+/// An event with its time and rank among simultaneous ones: transfer, then creation. So ties are broken in
+/// schedule order, whatever happened before.
 #[derive(Clone, Copy)]
 struct Timed(Ticks, u64, Event);
 
@@ -70,15 +72,9 @@ impl Events {
     }
 
     /// Adds an event other than the end of a service.
-    pub fn push(&mut self, at: Ticks, event: Event) {
+    pub fn push(&mut self, at: Ticks, transfer: TransferId, event: Event) {
         self.created = (self.created + 1) & 0xffff_ffff;
-        let (kind, id) = match event {
-            Event::LinkDone { link } => (0, link),
-            Event::Arrive { transfer, .. } => (1, transfer),
-        };
-        // 3 bits of kind, 29 of number, 32 of creation order.
-        let key = kind << 61 | (id as u64 & 0x1fff_ffff) << 32 | self.created;
-        let timed = Timed(at, key, event);
+        let timed = Timed(at, u64::from(transfer) << 32 | self.created, event);
         if self.sorted.back().is_none_or(|last| *last <= timed) {
             self.sorted.push_back(timed);
         } else {

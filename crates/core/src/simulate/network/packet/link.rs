@@ -2,7 +2,7 @@
 
 use super::events::Event;
 use super::runs::Feeder;
-use super::service::{Moment, Service, Source};
+use super::service::{Moment, Service, Source, Turn};
 use super::{Endpoints, Packet};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
@@ -43,10 +43,9 @@ impl Link {
         }
     }
 
-    /// Packets taken of the run on `from`, which feeds it.
-    pub fn taken_of(&mut self, from: LinkId) -> &mut u64 {
-        let feeder = self.feeders.iter_mut().find(|feeder| feeder.link == from);
-        &mut feeder.expect("it is fed by this link").taken
+    /// A run that feeds it.
+    pub fn feeder(&mut self, number: u32) -> &mut Feeder {
+        self.feeders.iter_mut().find(|feeder| feeder.number == number).expect("it is fed by this run")
     }
 }
 
@@ -63,7 +62,7 @@ impl Packet<'_> {
             false => self.links[link as usize].push(request),
         }
         if let Some(service) = &self.links[link as usize].service {
-            if !service.is_over(link, moment) {
+            if !service.is_over(Turn::done(link), moment) {
                 return;
             }
             self.retire(link, moment);
@@ -94,8 +93,8 @@ impl Packet<'_> {
         self.events.end_run(link, Ticks::MAX);
         let Some(service) = self.links[link as usize].service else { return };
         self.traffic.transmitted_run(link, service.start, service.packets, service.packet_time, service.spacing);
-        if let Some(next) = service.feeds {
-            self.stop_feeding(next, link, moment);
+        if let Some((next, feeder)) = service.feeds {
+            self.end_feeding(next, feeder, moment);
         }
         self.links[link as usize].service = None;
     }
@@ -150,7 +149,7 @@ impl Packet<'_> {
         packets: u64,
         last: bool,
     ) -> Service {
-        let packet_time = self.flows[transfer as usize].flits * self.plan.flit[link as usize];
+        let packet_time = self.plan.packet_time(&self.plan.jobs[transfer as usize], link);
         let (start, spacing) = (self.now, packet_time);
         Service { source, transfer, hop, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
     }
@@ -177,7 +176,7 @@ impl Packet<'_> {
             && !self.links[link as usize].feeders.is_empty()
             && let Some(coming) = self.coming(link)
         {
-            service.packets = packets.min(service.left_before(link, coming.at) + 1);
+            service.packets = packets.min(service.left_before(Turn::done(link), coming.at) + 1);
             service.last &= service.packets == packets;
         }
         service
@@ -187,7 +186,8 @@ impl Packet<'_> {
     fn begin(&mut self, link: LinkId, mut service: Service) -> Option<LinkId> {
         let Service { source, transfer, hop, packets, start, .. } = service;
         if packets > 1 {
-            service.feeds = self.link_at(transfer, hop + 1);
+            service.feeds = self.link_at(transfer, hop + 1).map(|next| (next, self.next_feeder));
+            self.next_feeder = self.next_feeder.wrapping_add(1);
         }
         let end = service.end_of(packets - 1);
         self.links[link as usize].service = Some(service);
@@ -196,7 +196,7 @@ impl Packet<'_> {
         } else {
             self.events.end_run(link, end);
         }
-        service.feeds.filter(|&next| self.feed(next, link))
+        self.feed(link).filter(|&next| self.links[next as usize].service.is_none())
     }
 
     /// The service of a link is over.
@@ -220,18 +220,18 @@ impl Packet<'_> {
             self.traffic.transmitted_run(link, service.start, packets, service.packet_time, service.spacing);
         }
         let at = self.now + self.plan.latency[link as usize];
-        if let Some(next) = service.feeds {
-            self.stop_feeding(next, link, (self.now, link + 1));
+        if let Some((next, feeder)) = service.feeds {
+            self.end_feeding(next, feeder, (self.now, self.turn.after()));
         } else if packets == 0 {
             // It was cut before it began.
-        } else if hop + 1 == self.flows[transfer as usize].hops {
+        } else if hop + 1 == self.plan.jobs[transfer as usize].hops.len() as u32 {
             if last {
                 endpoints.arrived(transfer, at);
             }
         } else if at == self.now {
             self.request_hop(transfer, hop + 1, last);
         } else {
-            self.events.push(at, Event::Arrive { transfer, hop: hop + 1, last });
+            self.events.push(at, transfer, Event::Arrive { transfer, hop: hop + 1, last });
         }
         self.links[link as usize].service = None;
         self.serve(link);

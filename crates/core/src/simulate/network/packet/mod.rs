@@ -29,31 +29,31 @@ use crate::simulate::recorder::Traffic;
 use events::{Event, Events};
 use interface::{Interface, Message};
 use link::{Link, Request};
-use service::{Service, Source};
-use std::collections::VecDeque;
+use service::{Service, Source, Turn};
+use std::collections::{HashSet, VecDeque};
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
-    match plan.jobs.iter().find(|job| job.hops.len() > 1 && job.packets.count > u32::MAX.into()) {
+    let packets = |job: &Job| plan.stream(job).packets.count;
+    match plan.jobs.iter().find(|job| job.hops.len() > 1 && packets(job) > u32::MAX.into()) {
         Some(job) => {
-            let what = format!("a message of {} packets over several links; use smaller chunks", job.packets.count);
+            let what = format!("a message of {} packets over several links; use smaller chunks", packets(job));
             Err(Error::new(Code::TooLarge, what))
         }
         None => Ok(()),
     }
 }
 
-/// What links need to know of a transfer, close together.
-struct Flow {
-    /// Index of its first link in [`Plan::hops`], and number of links.
-    first_hop: usize,
-    hops: u32,
-    /// Flits of a packet.
-    flits: u64,
+/// Transfers that come to some link twice.
+fn revisiting(plan: &Plan) -> HashSet<TransferId> {
+    // The transfer that came to each link last.
+    let mut visited = vec![TransferId::MAX; plan.fabric.links.len()];
+    let mut revisits = |id: TransferId| {
+        let mut visit = |&link: &LinkId| std::mem::replace(&mut visited[link as usize], id) == id;
+        plan.route(&plan.jobs[id as usize]).iter().any(&mut visit)
+    };
+    (0..plan.jobs.len() as TransferId).filter(|&id| revisits(id)).collect()
 }
-
-/// Turn of what is not the end of a service: after all links.
-const LAST: LinkId = LinkId::MAX;
 
 /// See the module: links behind interfaces.
 pub struct Packet<'a> {
@@ -62,13 +62,15 @@ pub struct Packet<'a> {
     ranking: Ranking,
     /// The flight of every interface.
     flights: Vec<u32>,
-    flows: Vec<Flow>,
+    revisiting: HashSet<TransferId>,
     now: Ticks,
-    /// The link whose service ends in the event being processed.
-    turn: LinkId,
+    /// The turn of the event being processed.
+    turn: Turn,
     events: Events,
     links: Vec<Link>,
     interfaces: Vec<Interface>,
+    /// Number of the next run that feeds a link.
+    next_feeder: u32,
     merge_runs: bool,
 }
 
@@ -86,10 +88,10 @@ impl Carrier for Packet<'_> {
         let job = &plan.jobs[transfer as usize];
         let Some(&first) = plan.route(job).first() else {
             // Both ranks on one node: nothing crosses a link.
-            self.events.push(now, Event::Arrive { transfer, hop: 0, last: true });
+            self.events.push(now, transfer, Event::Arrive { transfer, hop: 0, last: true });
             return now;
         };
-        let packets = job.packets.count;
+        let packets = plan.stream(job).packets.count;
         let depth = plan.system.interface.depth_packets;
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
@@ -134,19 +136,18 @@ impl<'a> Network<'a> for Packet<'a> {
     fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, merge_runs: bool) -> Result<Self> {
         check(plan)?;
         let links = plan.fabric.links.len();
-        let flow =
-            |job: &Job| Flow { first_hop: job.hops.start, hops: job.hops.len() as u32, flits: job.packets.flits };
         Ok(Packet {
             plan,
             traffic: Traffic::new(plan),
             ranking: endpoints.ranking().clone(),
             flights: (0..endpoints.interfaces() as u32).map(|id| endpoints.flight_of(id)).collect(),
-            flows: plan.jobs.iter().map(flow).collect(),
+            revisiting: revisiting(plan),
             now: 0,
-            turn: 0,
+            turn: Turn::LAST,
             events: Events::new(links),
             links: (0..links).map(|_| Link::default()).collect(),
             interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
+            next_feeder: 0,
             merge_runs,
         })
     }
@@ -156,21 +157,28 @@ impl<'a> Network<'a> for Packet<'a> {
     }
 
     fn before_ranks(&mut self, now: Ticks) {
-        (self.now, self.turn) = (now, LAST);
+        (self.now, self.turn) = (now, Turn::LAST);
     }
 
     fn step(&mut self, endpoints: &mut Endpoints) {
         let Some((now, event)) = self.events.next() else { return };
-        (self.now, self.turn) = (now, LAST);
+        self.now = now;
         match event {
             Event::LinkDone { link } => {
-                self.turn = link;
+                self.turn = Turn::done(link);
                 self.link_done(link, endpoints);
             }
-            Event::Arrive { transfer, hop, .. } if hop == self.flows[transfer as usize].hops => {
+            Event::Arrive { transfer, hop, .. } if hop == self.plan.jobs[transfer as usize].hops.len() as u32 => {
                 endpoints.arrived(transfer, now);
             }
-            Event::Arrive { transfer, hop, last } => self.request_hop(transfer, hop, last),
+            Event::Arrive { transfer, hop, last } => {
+                self.turn = Turn::packet(transfer);
+                self.request_hop(transfer, hop, last);
+            }
+            Event::Fed { link, feeder } => {
+                self.turn = self.links[link as usize].feeder(feeder).turn;
+                self.stop_feeding(link, feeder, (now, self.turn.after()));
+            }
         }
     }
 
@@ -182,8 +190,7 @@ impl<'a> Network<'a> for Packet<'a> {
 impl Packet<'_> {
     /// The link that is hop `hop` of a transfer, unless the route ends before.
     fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
-        let flow = &self.flows[transfer as usize];
-        (hop < flow.hops).then(|| self.plan.hops[flow.first_hop + hop as usize])
+        self.plan.route(&self.plan.jobs[transfer as usize]).get(hop as usize).copied()
     }
 
     /// Turns an interface with messages for several links into a mixed one.

@@ -3,6 +3,7 @@
 use super::Packet;
 use super::events::Event;
 use super::link::Request;
+use super::runs::Feeder;
 use super::service::{Service, Source};
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
@@ -17,9 +18,14 @@ impl Recurrent for Packet<'_> {
                     | u64::from(link.service.is_some()),
             );
             link.waiting.iter().for_each(|&request| state.extend(request.words()));
-            link.feeders.iter().for_each(|feeder| state.extend([feeder.link as u64, feeder.taken]));
+            let place = |number| link.feeders.iter().position(|feeder| feeder.number == number);
+            for Feeder { run, turn, taken, .. } in &link.feeders {
+                // What fed the run is of the past.
+                state.extend(Service { source: Source::Queue, ..*run }.words(now, place));
+                state.extend([turn.word(), *taken]);
+            }
             if let Some(service) = &link.service {
-                state.extend(service.words(now));
+                state.extend(service.words(now, place));
             }
         }
         for interface in &self.interfaces {
@@ -34,7 +40,10 @@ impl Recurrent for Packet<'_> {
 
     fn delay(&mut self, by: Ticks, _chunks: &[u64]) {
         self.events.delay(by);
-        self.links.iter_mut().filter_map(|link| link.service.as_mut()).for_each(|service| service.start += by);
+        for link in &mut self.links {
+            let runs = link.feeders.iter_mut().map(|feeder| &mut feeder.run);
+            runs.chain(&mut link.service).for_each(|service| service.start += by);
+        }
     }
 
     fn traffic(&mut self) -> &mut Traffic {
@@ -54,13 +63,14 @@ impl Request {
 }
 
 impl Service {
-    fn words(&self, now: Ticks) -> [u64; 6] {
+    /// `place` tells where the feeder with a number is: numbers do not repeat.
+    fn words(&self, now: Ticks, place: impl Fn(u32) -> Option<usize>) -> [u64; 6] {
         let source = match self.source {
             Source::Interface(id) => (id as u64) << 2,
             // Its interface waits for this link.
             Source::Channel(_, channel) => (channel as u64) << 2 | 1,
             Source::Queue => 2,
-            Source::Run(from) => (from as u64) << 2 | 3,
+            Source::Run(number) => (place(number).unwrap_or_default() as u64) << 2 | 3,
         };
         let flow = (self.transfer as u64) << 32 | (self.hop as u64);
         let flags = u64::from(self.last) << 1 | u64::from(self.feeds.is_some());

@@ -4,19 +4,24 @@
 //! arrive there, so they join the queue when something asks what is in it. A link in whose queue
 //! nothing else is takes the packets to come as a run of its own, which follows the first, and so on
 //! down the route. When something else comes between, a run is cut after the packets before it, and
-//! so are those that follow it.
+//! so are those that follow it. Where links have latency a run feeds the next link for as long after its end.
 
 use super::Packet;
+use super::events::Event;
 use super::link::Request;
-use super::service::{Moment, Service, Source};
+use super::service::{Moment, Service, Source, Turn};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 
 /// A run that feeds a link.
 pub struct Feeder {
-    /// The link it is on.
-    pub link: LinkId,
+    /// Tells it from others.
+    pub number: u32,
+    /// The run, later by the latency of its link: packets arrive when they leave this.
+    pub run: Service,
+    /// The turn of its packets' arrivals.
+    pub turn: Turn,
     /// Packets of it that have joined the queue of the link it feeds, or a run there.
     pub taken: u64,
 }
@@ -25,14 +30,13 @@ pub struct Feeder {
 pub struct Coming {
     /// Which of its feeders.
     feeder: usize,
-    /// When, and from which link.
     pub at: Moment,
     /// When another feeder brings one.
     other: Moment,
 }
 
 /// After everything.
-const NEVER: Moment = (Ticks::MAX, LinkId::MAX);
+const NEVER: Moment = (Ticks::MAX, Turn::LAST);
 
 /// Most runs that feed one link, as many as nodes of meshes have neighbours: every event looks at all of them.
 const MAX_FEEDERS: usize = 4;
@@ -46,8 +50,9 @@ impl Packet<'_> {
     /// Whether packets of a transfer at hop `hop`, `link`, can be a run: their route ends there, or
     /// the run can feed the next link.
     pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
+        // Simultaneous arrivals of a transfer at one link are not told apart by their turns.
         let feeds = |next: LinkId| {
-            self.plan.latency[link as usize] == 0
+            !self.revisiting.contains(&transfer)
                 && !self.ranking.is_shared(next)
                 && self.links[next as usize].feeders.len() < MAX_FEEDERS
         };
@@ -55,18 +60,12 @@ impl Packet<'_> {
         self.merge_runs && !self.ranking.is_shared(link) && self.link_at(transfer, hop + 1).is_none_or(feeds)
     }
 
-    /// The run on a link, which feeds another.
-    fn run(&self, link: LinkId) -> &Service {
-        self.links[link as usize].service.as_ref().expect("a run feeds until its end")
-    }
-
     /// The next packet to come to a link, if any.
     pub fn coming(&self, link: LinkId) -> Option<Coming> {
         let mut coming = Coming { feeder: 0, at: NEVER, other: NEVER };
         for (index, feeder) in self.links[link as usize].feeders.iter().enumerate() {
-            let run = self.run(feeder.link);
-            if feeder.taken < run.packets {
-                let at = (run.end_of(feeder.taken), feeder.link);
+            if feeder.taken < feeder.run.packets {
+                let at = (feeder.run.end_of(feeder.taken), feeder.turn);
                 if at < coming.at {
                     coming = Coming { feeder: index, at, other: coming.at };
                 } else {
@@ -80,12 +79,9 @@ impl Packet<'_> {
     /// Takes what a feeder of a link brings before a moment: how many packets, and whether the last
     /// of a message is among them.
     fn take(&mut self, link: LinkId, feeder: usize, until: Moment) -> (u64, bool) {
-        let &Feeder { link: from, taken } = &self.links[link as usize].feeders[feeder];
-        let run = self.run(from);
-        let come = run.left_before(from, until);
-        let last = run.last && come == run.packets;
-        self.links[link as usize].feeders[feeder].taken = come;
-        (come - taken, last)
+        let Feeder { run, turn, taken, .. } = &mut self.links[link as usize].feeders[feeder];
+        let come = run.left_before(*turn, until);
+        (come - std::mem::replace(taken, come), run.last && come == run.packets)
     }
 
     /// Queues what feeders brought to a busy link before a moment.
@@ -100,7 +96,7 @@ impl Packet<'_> {
         while let Some(Coming { feeder, at, other }) = self.coming(link)
             && at < until
         {
-            let &Service { transfer, hop, .. } = self.run(at.1);
+            let Service { transfer, hop, .. } = self.links[link as usize].feeders[feeder].run;
             let (count, last) = self.take(link, feeder, until.min(other));
             let request = Request::Transit { transfer, hop: hop + 1, count: count as u32, last };
             self.links[link as usize].push(request);
@@ -110,49 +106,62 @@ impl Packet<'_> {
     /// A service of the packets that feeders are going to bring to an idle link, if any.
     pub fn follow(&mut self, link: LinkId) -> Option<Service> {
         let Coming { feeder, at, other } = self.coming(link)?;
-        let (start, from) = at;
-        let &Service { transfer, hop, spacing, .. } = self.run(from);
-        let until = if self.merges(transfer, hop + 1, link) { other } else { (start, from + 1) };
+        let (start, turn) = at;
+        let Feeder { number, run: Service { transfer, hop, spacing, .. }, .. } =
+            self.links[link as usize].feeders[feeder];
+        let until = if self.merges(transfer, hop + 1, link) { other } else { (start, turn.after()) };
         let (packets, last) = self.take(link, feeder, until);
-        let service = self.service(link, Source::Run(from), transfer, hop + 1, packets, last);
+        let service = self.service(link, Source::Run(number), transfer, hop + 1, packets, last);
         Some(Service { start, spacing: spacing.max(service.packet_time), ..service })
     }
 
     /// Extends a run of packets that waited, and none behind them, by those that a run brings in
     /// time.
     pub fn extend(&mut self, link: LinkId, service: &mut Service) {
-        let Some(Coming { feeder, at: (at, from), other }) = self.coming(link) else { return };
-        let run = self.run(from);
+        let Some(Coming { feeder, at: (at, _), other }) = self.coming(link) else { return };
+        let Feeder { number, ref run, .. } = self.links[link as usize].feeders[feeder];
         if at <= service.end_of(service.packets - 1)
             && (run.transfer, run.hop + 1) == (service.transfer, service.hop)
             && run.spacing <= service.packet_time
         {
             let (packets, last) = self.take(link, feeder, other);
-            service.source = Source::Run(from);
+            service.source = Source::Run(number);
             service.packets += packets;
             service.last = last;
         }
     }
 
-    /// The run on `from` feeds a link from now on. Returns whether this has to be served.
-    pub fn feed(&mut self, link: LinkId, from: LinkId) -> bool {
-        let first = (self.run(from).end_of(0), from);
-        let state = &mut self.links[link as usize];
-        state.feeders.push(Feeder { link: from, taken: 0 });
-        let idle = state.service.is_none();
-        if !idle {
-            self.limit(link, first);
-        }
-        idle
+    /// The service that begins on a link feeds the next link, which is returned, if it is a run and its route goes on.
+    pub fn feed(&mut self, link: LinkId) -> Option<LinkId> {
+        let service = self.links[link as usize].service?;
+        let (next, number) = service.feeds?;
+        let latency = self.plan.latency[link as usize];
+        let turn = if latency == 0 { Turn::done(link) } else { Turn::packet(service.transfer) };
+        let run = Service { start: service.start + latency, ..service };
+        let first = (run.end_of(0), turn);
+        self.links[next as usize].feeders.push(Feeder { number, run, turn, taken: 0 });
+        self.limit(next, first);
+        Some(next)
     }
 
-    /// The run on `from`, which fed a link, has ended before a moment.
-    pub fn stop_feeding(&mut self, link: LinkId, from: LinkId, moment: Moment) {
+    /// A run that feeds a link has ended: so it does when its last packet arrives, which may be before a moment.
+    pub fn end_feeding(&mut self, link: LinkId, number: u32, moment: Moment) {
+        let Feeder { run, turn, .. } = self.links[link as usize].feeder(number);
+        if run.is_over(*turn, moment) {
+            self.stop_feeding(link, number, moment);
+        } else {
+            let (at, transfer) = (run.end_of(run.packets - 1), run.transfer);
+            self.events.push(at, transfer, Event::Fed { link, feeder: number });
+        }
+    }
+
+    /// All that a run brings to a link has come before a moment.
+    pub fn stop_feeding(&mut self, link: LinkId, number: u32, moment: Moment) {
         self.catch_up(link, moment);
         let state = &mut self.links[link as usize];
-        state.feeders.retain(|feeder| feeder.link != from);
+        state.feeders.retain(|feeder| feeder.number != number);
         if let Some(service) = &mut state.service
-            && service.source == Source::Run(from)
+            && service.source == Source::Run(number)
         {
             service.source = Source::Queue;
         }
@@ -165,11 +174,10 @@ impl Packet<'_> {
         let packets = service.packets;
         let keep = match service.source {
             // The packet that is being sent when it has asked for the next.
-            Source::Interface(_) => (service.left_before(link, at) + 1).min(packets),
-            Source::Run(from) => {
-                let come = self.run(from).left_before(from, at);
-                let taken = *self.links[link as usize].taken_of(from);
-                packets - taken.saturating_sub(come)
+            Source::Interface(_) => (service.left_before(Turn::done(link), at) + 1).min(packets),
+            Source::Run(number) => {
+                let Feeder { run, turn, taken, .. } = self.links[link as usize].feeder(number);
+                packets - taken.saturating_sub(run.left_before(*turn, at))
             }
             Source::Queue | Source::Channel(..) => return,
         };
@@ -190,13 +198,15 @@ impl Packet<'_> {
             // What is over already, or never begins, ends now.
             let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };
             self.events.end_run(link, end);
-            if let Source::Run(from) = source {
-                *state.taken_of(from) -= dropped;
+            if let Source::Run(number) = source {
+                state.feeder(number).taken -= dropped;
             }
-            let Some(next) = feeds else { return };
+            let Some((next, number)) = feeds else { return };
             let next_state = &mut self.links[next as usize];
+            let Feeder { run, taken, .. } = next_state.feeder(number);
+            (run.packets, run.last) = (keep, false);
             // Of packets that have not begun only a run that follows this one has taken any.
-            let lost = next_state.taken_of(link).saturating_sub(keep);
+            let lost = taken.saturating_sub(keep);
             let Some(follower) = &next_state.service else { return };
             (link, keep) = (next, follower.packets - lost);
         }
@@ -207,7 +217,7 @@ impl Packet<'_> {
         let moment = self.moment();
         let Some(service) = &mut self.links[link as usize].service else { return };
         let Source::Interface(id) = service.source else { return };
-        let left = service.left_before(link, moment).min(service.packets - 1);
+        let left = service.left_before(Turn::done(link), moment).min(service.packets - 1);
         let run = *service;
         service.settled = left;
         self.account(id, link, &run, left);

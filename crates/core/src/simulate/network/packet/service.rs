@@ -4,9 +4,37 @@ use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 
-/// A place in the order in which links are asked for: the time, and the link that has just finished
-/// a packet then; other events come after all links.
-pub type Moment = (Ticks, LinkId);
+/// A place in the order in which links are asked for: the time, and whose turn it is then.
+pub type Moment = (Ticks, Turn);
+
+/// Order of what happens at one time: links finish packets, by number; packets arrive, by transfer; the rest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn(u64);
+
+impl Turn {
+    /// After all links and packets.
+    pub const LAST: Turn = Turn(u64::MAX);
+
+    /// A link finishes a packet.
+    pub fn done(link: LinkId) -> Turn {
+        Turn(link.into())
+    }
+
+    /// A packet of a transfer arrives over a link with latency; over others it does when the link finishes it.
+    pub fn packet(transfer: TransferId) -> Turn {
+        Turn(1 << 32 | u64::from(transfer))
+    }
+
+    /// Tells it from others.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Just after it.
+    pub fn after(self) -> Turn {
+        Turn(self.0 + 1)
+    }
+}
 
 /// Where the packets of a service come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,8 +45,8 @@ pub enum Source {
     Channel(u32, u32),
     /// Packets that were waiting.
     Queue,
-    /// Packets that were waiting, if any, and then those a run on the link before brings.
-    Run(LinkId),
+    /// Packets that were waiting, if any, and then those that the feeder with this number brings.
+    Run(u32),
 }
 
 /// See the module.
@@ -38,8 +66,9 @@ pub struct Service {
     pub packets: u64,
     /// Packets known to have left: the first ones.
     pub settled: u64,
-    /// The next link of the route, if it takes the packets from this run without an event for each.
-    pub feeds: Option<LinkId>,
+    /// The next link of the route, if it takes the packets from this run without an event for each, and the
+    /// number of the feeder there.
+    pub feeds: Option<(LinkId, u32)>,
 }
 
 impl Service {
@@ -48,15 +77,15 @@ impl Service {
         self.start + index * self.spacing + self.packet_time
     }
 
-    /// Whether all packets have left `link` before a moment.
-    pub fn is_over(&self, link: LinkId, moment: Moment) -> bool {
-        self.packets == 0 || (self.end_of(self.packets - 1), link) < moment
+    /// Whether all packets have left before a moment, on each of which it is the turn `own`.
+    pub fn is_over(&self, own: Turn, moment: Moment) -> bool {
+        self.packets == 0 || (self.end_of(self.packets - 1), own) < moment
     }
 
-    /// Number of packets that have left `link`, on which this is, before a moment.
-    pub fn left_before(&self, link: LinkId, (at, turn): Moment) -> u64 {
+    /// Number of packets that have left before a moment, on each of which it is the turn `own`.
+    pub fn left_before(&self, own: Turn, (at, turn): Moment) -> u64 {
         let Some(since) = at.checked_sub(self.end_of(0)) else { return 0 };
-        let pending = since.is_multiple_of(self.spacing) && link >= turn;
+        let pending = since.is_multiple_of(self.spacing) && own >= turn;
         (since / self.spacing + u64::from(!pending)).min(self.packets)
     }
 }

@@ -1,0 +1,177 @@
+//! Channels: flits on their way, what they do where they arrive, and the credits that come back.
+
+use super::buffer::{NONE, Received};
+use super::network::{Network, Routing};
+use super::wheel::Event;
+use crate::fabric::LinkId;
+use crate::system::Switching;
+use crate::units::Picos;
+use std::collections::VecDeque;
+
+/// A flit on its way over a channel.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    pub(super) arrives: u64,
+    pub(super) packet: u32,
+    pub(super) vc: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Router { port: u32 },
+    Terminal,
+}
+
+pub(super) struct Channel {
+    pub(super) to: End,
+    pub(super) link: Option<LinkId>,
+    pub(super) flit_ps: Picos,
+    pub(super) latency_ps: Picos,
+    /// Cycles from one in which it is free to the arrival of the flit given to it.
+    pub(super) crossing_cycles: u64,
+    /// Flits in the buffer of each of its virtual channels.
+    pub(super) depth_flits: u32,
+    /// From a flit's departure from the buffer at the far end to the use of its credit here.
+    pub(super) credit_cycles: u64,
+    /// When the last flit given to it is through.
+    pub(super) free_ps: Picos,
+    pub(super) flights: VecDeque<Flight>,
+    /// Uninterrupted transmission that ends at `free_ps`.
+    pub(super) run_start_ps: Picos,
+}
+
+impl Channel {
+    /// Whether flits are on it.
+    pub(super) fn is_carrying(&self) -> bool {
+        !self.flights.is_empty()
+    }
+}
+
+/// A virtual channel of a channel, at its sending side.
+#[derive(Clone, Copy)]
+pub(super) struct VirtualChannel {
+    pub(super) credits: u32,
+    /// The buffer (or terminal, for injection channels) whose packet has it; [`NONE`] if it is free.
+    pub(super) holder: u32,
+}
+
+impl VirtualChannel {
+    /// Whether a packet that needs so many credits can take it.
+    pub(super) fn is_open(self, needed: u32) -> bool {
+        self.holder == NONE && self.credits >= needed
+    }
+}
+
+impl<R: Routing> Network<R> {
+    /// Puts a flit on a channel, from cycle `ready` on or when it is free.
+    pub(super) fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready: u64, last: bool) {
+        let channel = &mut self.channels[id as usize];
+        let ready_ps = ready * self.model.clock_ps;
+        let waits = ready_ps < channel.free_ps;
+        if ready_ps > channel.free_ps {
+            if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
+                self.transmissions.push((link, channel.run_start_ps, channel.free_ps));
+            }
+            channel.run_start_ps = ready_ps;
+            channel.free_ps = ready_ps;
+        }
+        channel.free_ps += channel.flit_ps;
+        let arrives = match waits {
+            true => (channel.free_ps + channel.latency_ps).div_ceil(self.model.clock_ps),
+            false => ready + channel.crossing_cycles,
+        };
+        self.flit_hops += u64::from(channel.link.is_some());
+        if matches!(channel.to, End::Terminal) {
+            // Terminals take flits at once, so the credit's return is known; only the last one matters.
+            self.wheel.push(arrives + channel.credit_cycles, Event::Credit((id << self.vc_bits) + vc));
+            if !last {
+                return;
+            }
+        }
+        channel.flights.push_back(Flight { arrives, packet, vc });
+        if channel.flights.len() == 1 {
+            self.wheel.push(arrives, Event::Arrival(id));
+        }
+    }
+
+    /// Flits arrive at the end of a channel.
+    pub(super) fn arrive(&mut self, id: u32) {
+        loop {
+            let channel = &mut self.channels[id as usize];
+            let Some(flight) = channel.flights.front().copied() else { return };
+            if flight.arrives > self.now {
+                return self.wheel.push(flight.arrives, Event::Arrival(id));
+            }
+            channel.flights.pop_front();
+            match channel.to {
+                End::Router { port } => {
+                    let is_link = channel.link.is_some();
+                    self.buffer(port, is_link, flight);
+                }
+                End::Terminal => self.deliver(flight.packet),
+            }
+        }
+    }
+
+    /// A flit enters a buffer.
+    fn buffer(&mut self, port: u32, is_link: bool, Flight { packet, vc, .. }: Flight) {
+        let router = self.router_of_in[port as usize];
+        let id = ((port as usize) << self.vc_bits) + vc as usize;
+        let received = self.buffers[id].receive(packet);
+        if is_link && matches!(received, Received::FirstHead | Received::Behind(true)) {
+            self.packets[packet as usize].hops += 1;
+        }
+        match received {
+            Received::FirstHead => self.route(router, id, self.now),
+            Received::FirstBody if self.buffers[id].has != NONE => {
+                let buffer = &mut self.buffers[id];
+                if buffer.here == 1 {
+                    buffer.ready = buffer.ready.max(self.now + self.model.switch_allocation_cycles as u64 - 1);
+                }
+                if self.virtual_channels[buffer.has as usize].credits == 0 {
+                    return;
+                }
+                let (word, bit) = self.bit(router, id);
+                self.wants_switch[word] |= bit;
+            }
+            _ => return,
+        }
+        self.wake_router(router, self.now);
+    }
+
+    /// The last flit of a packet has arrived at its terminal.
+    fn deliver(&mut self, packet: u32) {
+        self.packets[packet as usize].delivered = true;
+        self.delivered.push(self.packets[packet as usize]);
+        self.free.push(packet);
+        self.in_flight -= 1;
+    }
+
+    /// A credit is back.
+    pub(super) fn credit(&mut self, vc: u32) {
+        let state = &mut self.virtual_channels[vc as usize];
+        state.credits += 1;
+        let VirtualChannel { credits, holder } = *state;
+        let channel = (vc >> self.vc_bits) as usize;
+        if let Some(terminal) = channel.checked_sub(self.router_of_out.len()) {
+            let state = &self.terminals[terminal];
+            if state.current.is_some() || !state.queue.is_empty() {
+                self.due_terminals.push(terminal as u32);
+            }
+        } else if holder == NONE {
+            // Heads may wait for room for a whole packet.
+            if self.model.switching == Switching::CutThrough {
+                let router = self.router_of_out[channel];
+                if self.is_wanting(router as usize) {
+                    self.routers[router as usize].vc_news = true;
+                    self.wake_router(router, self.now);
+                }
+            }
+        } else if credits == 1 && self.buffers[holder as usize].here > 0 {
+            let router = self.router_of_out[channel];
+            let (word, bit) = self.bit(router, holder as usize);
+            self.wants_switch[word] |= bit;
+            self.wake_router(router, self.now);
+        }
+    }
+}

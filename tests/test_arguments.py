@@ -1,0 +1,149 @@
+"""Arguments of wrong types and extreme values: what the documentation names, never another exception."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import antiphon
+
+MESH = antiphon.Fabric("mesh:2x2")
+RING = antiphon.build(MESH, "ring", bytes=4096)
+WRONG = [
+    None, True, -1, 0, 1, 1.5, math.nan, math.inf, 2**31, 2**63, 2**64, 10**30, 10**5000, -(10**5000), "", "x", "\0",
+    "x" * 3000, b"x", [], [3], ["ring", 3], [None], {}, {"a": 1}, (1, 2), object(), object, len, MESH, RING,
+    antiphon.System(), ...,
+]  # fmt: skip
+SURROGATE = "\ud800"
+GIVEN: dict[str, Any] = {
+    "fabric": MESH,
+    "schedule": RING,
+    "collective": "all-reduce",
+    "bytes": 4096,
+    "algorithm": "ring",
+    "algorithms": ["ring"],
+    "sizes": [4096],
+    "fidelity": "packet",
+    "system": "generic",
+    "jobs": 1,
+    "root": 0,
+    "ranks": 4,
+    "parts": 4,
+    "index": 0,
+    "topology": "ring2@1000/20ns,sw2@800/700ns",
+    "model": "alexnet",
+    "flights": [antiphon.Flight(RING)],
+    "text": '[{"algorithm": "ring"}]',
+    "dataset": 1000,
+    "batch": 4,
+}
+"""Arguments with which every function works, and soon."""
+ALSO: dict[str, dict[str, Any]] = {
+    "noc": {"rate": 0.1, "warm_up_cycles": 100, "cycles": 100},
+    "noc_saturation": {"traffic": "neighbor", "warm_up_cycles": 100, "cycles": 100},
+    "train": {"collectives": None, "chunks": None, "compute": None, "global_batch": None, "batch": None},
+    "rails": {"chunks": 4, "collective": "all-reduce"},
+}
+FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
+EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles")}
+"""Parameters whose larger values take long, and are checked by the core as the others are."""
+
+
+def arguments_of(name: str) -> dict[str, Any]:
+    """All parameters of a function that are known here or needed."""
+    parameters = inspect.signature(getattr(antiphon, name)).parameters.values()
+    named = [each.name for each in parameters if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    return {key: GIVEN[key] for key in named if key in GIVEN} | ALSO.get(name, {})
+
+
+def parameters() -> Iterator[Any]:
+    for name in FUNCTIONS:
+        for each in inspect.signature(getattr(antiphon, name)).parameters.values():
+            if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL) and (name, each.name) not in EXPENSIVE:
+                yield pytest.param(name, each.name, id=f"{name}-{each.name}")
+
+
+def accepted(function: Callable[..., object], *positional: Any, **named: Any) -> str:
+    """What is wrong with how a call ended; empty if nothing is."""
+    try:
+        function(*positional, **named)
+    except antiphon.AntiphonError as error:
+        if "\n" in error.message or len(error.message) > 3500 or error.code == "internal":
+            return f"{error.code}: {error.message}"
+    except TypeError:
+        pass  # of the wrong type
+    except UnicodeEncodeError:
+        if SURROGATE not in (*positional, *named.values()):
+            return "UnicodeEncodeError"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_arguments_of_this_test_are_good(name: str) -> None:
+    getattr(antiphon, name)(**arguments_of(name))
+
+
+@pytest.mark.parametrize(("name", "parameter"), list(parameters()))
+def test_functions(name: str, parameter: str) -> None:
+    function, arguments = getattr(antiphon, name), arguments_of(name)
+    wrong = {}
+    for value in [*WRONG, SURROGATE]:
+        if said := accepted(function, **arguments | {parameter: value}):
+            wrong[repr(value)[:40] if not isinstance(value, int) else "an int"] = said
+    assert not wrong
+
+
+def methods() -> Iterator[Any]:
+    fabric, system, builder = MESH, antiphon.System(), antiphon.ScheduleBuilder(MESH, "all-reduce", 4096)
+    builder.lane(0, 4096)
+    builder.copy(0, 1, 0, 0)
+    plan = antiphon.TrainingPlan(antiphon.Workload("alexnet"), "roofline", 4)
+    ints: dict[str, Any] = {"offset": 0, "bytes": 16, "from_": 0, "to": 1, "lane": 0, "step": 1, "lanes": 1}
+    for method, given in (
+        (fabric.group, {"ranks": [0, 1]}),
+        (fabric.groups, {"which": "rows"}),
+        (system.with_, {"interfaces": 1, "link_rate_gb_per_s": 1.0, "processor": "roofline", "name": "x"}),
+        (builder.lane, {"offset": 0, "bytes": 16, "chunks": 1, "chunk_bytes": 1, "stride": 1, "source": 0, "owner": 0}),
+        (builder.copy, {key: ints[key] for key in ("from_", "to", "lane", "step", "lanes")} | {"route": [0]}),
+        (builder.start_after, {"transfer": 0, "other": 0, "event": "sent", "lag": 0}),
+        (RING.execute, {"buffers": [], "seed": 1, "threads": False}),
+        (RING.lower_bound, {"fabric": MESH, "system": "generic"}),
+        (plan.run, {"times_ns": [1.0], "chunks": []}),
+        (plan.run_on_rails, {"topology": "2D-SW_SW", "scheduler": "themis", "intra": "fifo", "chunks": 4}),
+        (antiphon.Fabric, {"spec": "ring:4"}),
+        (antiphon.System, {"name": "tto"}),
+        (antiphon.Workload, {"name": "alexnet"}),
+        (antiphon.Workload.from_csv, {"name": "a", "text": "b"}),
+        (antiphon.Fabric.from_json, {"text": "{}", "name": "a"}),
+        (antiphon.Fabric.from_graphml, {"path": "none.graphml", "name": "a"}),
+        (antiphon.Fabric.from_networkx, {"graph": None, "name": "a"}),
+        (antiphon.Fabric.from_rails, {"topology": "2D-SW_SW"}),
+        (antiphon.Schedule.from_json, {"text": "{}", "fabric": MESH}),
+        (antiphon.ScheduleBuilder, {"fabric": MESH, "collective": "all-reduce", "bytes": 4, "root": 0, "excluded": []}),
+        (antiphon.TrainingPlan, {"workload": antiphon.Workload("alexnet"), "compute": "roofline", "batch": 4}),
+    ):
+        yield pytest.param(method, given, id=getattr(method, "__qualname__", str(method)))
+
+
+@pytest.mark.parametrize(("method", "given"), list(methods()))
+def test_methods(method: Callable[..., object], given: dict[str, Any]) -> None:
+    wrong = {}
+    for parameter in given:
+        for value in [*WRONG, SURROGATE]:
+            if said := accepted(method, **given | {parameter: value}):
+                wrong[parameter, repr(value)[:40] if not isinstance(value, int) else "an int"] = said
+    assert not wrong
+
+
+def test_compare_names_what_is_no_algorithm() -> None:
+    with pytest.raises(antiphon.AntiphonError, match="algorithm 3 is no text"):
+        antiphon.compare(MESH, algorithms=["ring", 3])  # type: ignore[list-item]
+    for jobs in (0, -1, 1.5, math.nan, True):
+        with pytest.raises(antiphon.AntiphonError, match="jobs is "):
+            antiphon.compare(MESH, bytes=4096, algorithms="ring", jobs=jobs)  # type: ignore[arg-type]
