@@ -1,5 +1,6 @@
 //! Simulation: flights of schedules, several fidelities, one result.
 
+mod agenda;
 mod budget;
 mod clock;
 mod endpoints;

@@ -202,13 +202,17 @@ impl<'a> Plan<'a> {
             lanes: first_lane..self.lane_chunks.len() as LaneId,
             grouped: schedule.group != self.fabric.members().unwrap_or_default(),
         });
-        let (mut longest, mut known) = (0u128, HashMap::new());
+        let (mut longest, mut known, mut last) = (0u128, HashMap::new(), u32::MAX);
         for transfer in &schedule.transfers {
             let stream = Stream::of(self.system, schedule, transfer);
-            let job = self.job(transfer, *known.entry(stream).or_insert(self.streams.len() as u32));
-            if job.stream as usize == self.streams.len() {
+            // Most transfers have the same as the one before.
+            if self.streams.get(last as usize) != Some(&stream) {
+                last = *known.entry(stream).or_insert(self.streams.len() as u32);
+            }
+            if last as usize == self.streams.len() {
                 self.streams.push(stream);
             }
+            let job = self.job(transfer, last);
             longest = longest.saturating_add(self.store_and_forward_ps(&job).saturating_mul(stream.chunks as u128));
             self.phase_messages[job.phase as usize] += stream.chunks;
             self.jobs.push(job);

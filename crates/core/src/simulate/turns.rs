@@ -37,9 +37,15 @@ impl Turns {
     /// The next message to be served.
     #[inline]
     pub fn peek(&self) -> Option<Turn> {
-        let first = self.first.last().copied();
-        let next = self.next.iter().filter_map(|(_, turns)| turns.front().copied());
-        next.chain(first).min()
+        let mut turn = self.first.last().copied();
+        for (_, turns) in &self.next {
+            if let Some(&next) = turns.front()
+                && turn.is_none_or(|turn| next < turn)
+            {
+                turn = Some(next);
+            }
+        }
+        turn
     }
 
     /// The next message is being served: the next chunk of its transfer takes its place, if there is one.

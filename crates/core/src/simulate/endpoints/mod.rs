@@ -18,6 +18,7 @@ mod senders;
 mod stalled;
 mod waits;
 
+use super::agenda::Agenda;
 use super::flight::{Order, Ranking};
 use super::plan::Plan;
 use super::recorder::Deliveries;
@@ -31,8 +32,6 @@ use adders::Adders;
 use holds::Holds;
 use launches::{FlightState, Launches};
 use senders::Queue;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 use waits::Waits;
 
@@ -86,8 +85,7 @@ pub struct Endpoints<'a> {
     pub deliveries: Deliveries,
     /// From the arrival of a message to the start of what waited for it.
     hand_off: Ticks,
-    /// Events to come. Equal ones are interchangeable.
-    agenda: BinaryHeap<Reverse<(Ticks, Event)>>,
+    agenda: Agenda<Event>,
     queues: Vec<Queue>,
     interfaces: Vec<Interface>,
     /// Queue each transfer is sent from.
@@ -123,7 +121,7 @@ impl<'a> Endpoints<'a> {
             plan,
             deliveries: Deliveries::new(plan),
             hand_off,
-            agenda: BinaryHeap::new(),
+            agenda: Agenda::new(),
             queues: vec![],
             interfaces: vec![],
             transfer_queue: vec![0; plan.jobs.len()],
@@ -181,12 +179,12 @@ impl<'a> Endpoints<'a> {
 
     /// When the next event is; [`Ticks::MAX`] if there is none.
     pub fn next_at(&self) -> Ticks {
-        self.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at)
+        self.agenda.next_at()
     }
 
     /// Processes the next event.
     pub fn step(&mut self, carrier: &mut impl Carrier) {
-        let Some(Reverse((now, event))) = self.agenda.pop() else { return };
+        let Some((now, event)) = self.agenda.pop() else { return };
         match event {
             Event::Received { transfer } => self.received(transfer, now, carrier),
             Event::Applied { transfer } => self.added(transfer, now, carrier),
@@ -223,6 +221,6 @@ impl<'a> Endpoints<'a> {
     }
 
     fn push(&mut self, at: Ticks, event: Event) {
-        self.agenda.push(Reverse((at, event)));
+        self.agenda.push(at, event);
     }
 }

@@ -41,8 +41,7 @@ impl Endpoints<'_> {
     /// Appends all that decides what happens next, with times relative to `now` and without the
     /// chunk each transfer is at.
     pub fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
-        let mut agenda: Vec<_> = self.agenda.iter().map(|&Reverse(entry)| entry).collect();
-        agenda.sort_unstable();
+        let agenda = self.agenda.in_order();
         state.push(agenda.len() as u64);
         for (at, event) in agenda {
             let (kind, id) = match event {
@@ -152,7 +151,7 @@ impl Endpoints<'_> {
         let by = periods * period;
         self.interfaces.iter_mut().for_each(|interface| interface.busy_until += by);
         self.adders.delay(by);
-        self.agenda = self.agenda.drain().map(|Reverse((at, event))| Reverse((at + by, event))).collect();
+        self.agenda.replace(|at, event| (at + by, event));
         for queue in &mut self.queues {
             queue.turns.skip(chunks, self.plan);
         }

@@ -6,7 +6,6 @@ use crate::simulate::clock::Ticks;
 use crate::simulate::plan::FlightPlan;
 use crate::simulate::turns::Turns;
 use crate::system::Assignment;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Transfers of one sender (a node's link or a rank) still to be started, in schedule order.
@@ -35,16 +34,16 @@ impl Endpoints<'_> {
             (0..plan.fabric.ranks() as u32).for_each(|rank| self.add_queue(flight, rank, count));
         }
         // With an interface for every link, a sender is a first link, which ranks on one node share.
-        let mut of_link = HashMap::new();
+        let mut of_link = vec![u32::MAX; if by_link { plan.fabric.links.len() } else { 0 }];
         for id in jobs.clone() {
             let job = &plan.jobs[id as usize];
             let queue = match plan.route(job).first() {
                 _ if !by_link => start + job.from,
-                Some(link) if of_link.contains_key(link) => of_link[link],
+                Some(&link) if of_link[link as usize] < u32::MAX => of_link[link as usize],
                 first => {
                     self.add_queue(flight, job.from, 1);
                     let queue = self.queues.len() as u32 - 1;
-                    first.map(|&link| of_link.insert(link, queue));
+                    first.into_iter().for_each(|&link| of_link[link as usize] = queue);
                     queue
                 }
             };

@@ -13,6 +13,7 @@ use super::Network;
 use crate::error::Result;
 use crate::schedule::{Issue, TransferId};
 use crate::simulate::Fidelity;
+use crate::simulate::agenda::Agenda;
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::{Carrier, Endpoints};
 use crate::simulate::flight::Ranking;
@@ -20,7 +21,6 @@ use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
 use link::{Link, Message};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// See the module.
 pub struct AlphaBeta<'a> {
@@ -33,7 +33,7 @@ pub struct AlphaBeta<'a> {
     queued: Vec<u32>,
     ranking: Ranking,
     /// Events to come.
-    agenda: BinaryHeap<Reverse<(Ticks, Event)>>,
+    agenda: Agenda<Event>,
     /// Messages on their way, between calls none.
     moving: Vec<Message>,
     /// Messages timed to the end of their first link, and to the end of their routes; the ranks not told yet.
@@ -91,7 +91,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             taken: vec![0; plan.jobs.len()],
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
-            agenda: BinaryHeap::new(),
+            agenda: Agenda::new(),
             moving: vec![],
             sent: vec![],
             arrivals: vec![],
@@ -99,11 +99,11 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
     }
 
     fn next_at(&self) -> Ticks {
-        self.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, _))| at)
+        self.agenda.next_at()
     }
 
     fn step(&mut self, endpoints: &mut Endpoints) {
-        let Some(Reverse((now, event))) = self.agenda.pop() else { return };
+        let Some((now, event)) = self.agenda.pop() else { return };
         match event {
             Event::Departed { interface } => {
                 self.queued[interface as usize] -= 1;
@@ -142,7 +142,7 @@ impl AlphaBeta<'_> {
             };
             if self.ranking.is_shared(link) {
                 // Which flight goes first is known when it comes.
-                self.agenda.push(Reverse((message.head, Event::Come { link, message })));
+                self.agenda.push(message.head, Event::Come { link, message });
                 continue;
             }
             let flight = plan.jobs[id as usize].flight;
@@ -170,7 +170,7 @@ impl AlphaBeta<'_> {
         let next = order.into_iter().find_map(|flight| self.links[link as usize].of(flight).take(self.plan));
         if let Some(message) = next {
             let message = self.cross(link, message);
-            self.agenda.push(Reverse((self.links[link as usize].free_at, Event::Free { link })));
+            self.agenda.push(self.links[link as usize].free_at, Event::Free { link });
             self.carry(message);
         }
     }
@@ -188,7 +188,7 @@ impl AlphaBeta<'_> {
         // The tail leaves after the head and, but for the first link, one flit after it came in.
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
         if message.hop == 0 {
-            self.agenda.push(Reverse((end, Event::Departed { interface: message.interface })));
+            self.agenda.push(end, Event::Departed { interface: message.interface });
             self.sent.push((id, end));
         }
         // The next link starts when the first flit is there.

@@ -42,9 +42,7 @@ impl Recurrent for AlphaBeta<'_> {
                 state.extend(waiting.into_iter().flat_map(|message| self.words(message, now)));
             }
         }
-        let mut agenda: Vec<_> = self.agenda.iter().map(|&Reverse(entry)| entry).collect();
-        agenda.sort_unstable();
-        for (at, event) in agenda {
+        for (at, event) in self.agenda.in_order() {
             state.push(at - now);
             match event {
                 Event::Departed { interface } => state.push(interface as u64),
@@ -76,7 +74,7 @@ impl Recurrent for AlphaBeta<'_> {
             Event::Come { link, message } => Event::Come { link, message: delayed(message) },
             other => other,
         };
-        self.agenda = self.agenda.drain().map(|Reverse((at, what))| Reverse((at + by, event(what)))).collect();
+        self.agenda.replace(|at, what| (at + by, event(what)));
         self.taken.iter_mut().zip(chunks).for_each(|(taken, chunks)| *taken += chunks);
     }
 
