@@ -68,6 +68,9 @@ impl Events {
             // Of simultaneous ends that of the lowest link is first.
             first = first.min(self.runs[node ^ 1]);
             node /= 2;
+            if self.runs[node] == first {
+                return; // so are all above
+            }
             self.runs[node] = first;
         }
     }
