@@ -58,6 +58,17 @@ def antiphon_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+def run_without_reader(*arguments: str) -> None:
+    """Runs a command whose output nobody reads: it ends without a word."""
+    process = antiphon_process(*arguments)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) in (0, GONE)
+
+
 def test_rates_that_a_clock_rounds_are_said(commands: Any) -> None:
     simulate = ("simulate", "fc:2@900/5ns", "direct", *SMALL, "--system")
     assert commands.document(*simulate, "tto")["rounded_rates"] == [{"rate_gb_per_s": 900, "effective_gb_per_s": 512}]
@@ -479,13 +490,7 @@ def test_a_report_is_there_though_the_reader_is_gone(tmp_path: Path) -> None:
         ("train", "alexnet", "ring:4", "ring", "--report"): tmp_path / "train.html",
     }
     for arguments, file in files.items():
-        process = antiphon_process(*arguments, str(file))
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        process.stderr.close()
-        assert process.wait(timeout=60) in (0, GONE)
+        run_without_reader(*arguments, str(file))
         assert file.stat().st_size > 1000 or file.suffix == ".json"
     assert {path.name for path in tmp_path.iterdir()} == {file.name for file in files.values()}
 
@@ -538,13 +543,7 @@ def test_left_out_is_grouped_by_reason(commands: Any) -> None:
 
 
 def test_a_closed_pipe_is_silent() -> None:
-    process = antiphon_process("simulate", "mesh:8x8", "ring", *SMALL, "--json")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    assert process.stderr.read() == ""
-    process.stderr.close()
-    assert process.wait(timeout=60) in (0, GONE)
+    run_without_reader("simulate", "mesh:8x8", "ring", *SMALL, "--json")
 
 
 def test_output_that_cannot_be_written() -> None:

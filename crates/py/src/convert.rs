@@ -105,7 +105,7 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Fit<T> {
                 return error;
             }
             let given = value.str().map_or("a number of thousands of digits".into(), |text| text.to_string());
-            let range = "ranks, links, steps and counts are whole numbers from 0 to 4294967295";
+            let range = "ranks, links and steps are whole numbers from 0 to 4294967295, bytes and chunks below 2^64";
             let text = format!("{} is out of range; {range}", units::clip(&given));
             raise(Error::new(Code::BadSize, text))
         })

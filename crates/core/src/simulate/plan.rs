@@ -23,8 +23,8 @@ pub struct Job {
     pub phase: u32,
     /// Slot of the first chunk.
     pub step: u32,
-    /// Index of [`Plan::streams`].
-    stream: u32,
+    /// Index of [`Plan::kinds`].
+    kind: u32,
     /// Range of [`Plan::payload`].
     pub payload: Range<u32>,
     /// Range of [`Plan::hops`].
@@ -37,7 +37,7 @@ pub struct Job {
 
 /// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stream {
+pub struct MessageKind {
     /// Number of chunks.
     pub chunks: u64,
     /// Slots between chunks.
@@ -50,13 +50,13 @@ pub struct Stream {
     pub reduce: Ticks,
 }
 
-impl Stream {
-    fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> Stream {
+impl MessageKind {
+    fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> MessageKind {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let bytes = schedule.message_bytes(transfer);
         let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
         let packets = system.packets(bytes);
-        Stream { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce }
+        MessageKind { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce }
     }
 }
 
@@ -107,7 +107,7 @@ pub struct Plan<'a> {
     /// Transfers.
     pub jobs: Vec<Job>,
     /// Their messages, each kind once.
-    pub streams: Vec<Stream>,
+    pub kinds: Vec<MessageKind>,
     /// Which links act together.
     pub channels: Channels,
     /// Routes of all jobs, as first links of channels.
@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
             fabric,
             system,
             jobs: Vec::with_capacity(transfers),
-            streams: vec![],
+            kinds: vec![],
             flit: flit_ticks(fabric, system, &channels, 0),
             channels,
             hops: vec![],
@@ -204,24 +204,24 @@ impl<'a> Plan<'a> {
         });
         let (mut longest, mut known, mut last) = (0u128, HashMap::new(), u32::MAX);
         for transfer in &schedule.transfers {
-            let stream = Stream::of(self.system, schedule, transfer);
+            let kind = MessageKind::of(self.system, schedule, transfer);
             // Most transfers have the same as the one before.
-            if self.streams.get(last as usize) != Some(&stream) {
-                last = *known.entry(stream).or_insert(self.streams.len() as u32);
+            if self.kinds.get(last as usize) != Some(&kind) {
+                last = *known.entry(kind).or_insert(self.kinds.len() as u32);
             }
-            if last as usize == self.streams.len() {
-                self.streams.push(stream);
+            if last as usize == self.kinds.len() {
+                self.kinds.push(kind);
             }
             let job = self.job(transfer, last);
-            longest = longest.saturating_add(self.store_and_forward_ps(&job).saturating_mul(stream.chunks as u128));
-            self.phase_messages[job.phase as usize] += stream.chunks;
+            longest = longest.saturating_add(self.store_and_forward_ps(&job).saturating_mul(kind.chunks as u128));
+            self.phase_messages[job.phase as usize] += kind.chunks;
             self.jobs.push(job);
         }
         longest
     }
 
     /// The job of a transfer of the flight added last.
-    fn job(&mut self, transfer: &Transfer, stream: u32) -> Job {
+    fn job(&mut self, transfer: &Transfer, kind: u32) -> Job {
         let flight = self.flights.len() as u32 - 1;
         let FlightPlan { jobs, phases, lanes, .. } = &self.flights[flight as usize];
         let (first_job, first_phase, first_lane) = (jobs.start, phases.start, lanes.start);
@@ -241,7 +241,7 @@ impl<'a> Plan<'a> {
             to: of.rank(transfer.to),
             phase: first_phase + transfer.phase,
             step: transfer.step,
-            stream,
+            kind,
             payload: range_from(payload, &self.payload),
             hops: range_from(hops, &self.hops),
             start_after: starts as u32..applies as u32,
@@ -251,16 +251,16 @@ impl<'a> Plan<'a> {
 
     /// One message of a job, before times are ticks.
     fn store_and_forward_ps(&self, job: &Job) -> u128 {
-        let (system, route, stream) = (self.system, self.route(job), self.stream(job));
-        let packet = |l: &LinkId| (self.flit[*l as usize] as u128).saturating_mul(stream.packets.flits as u128);
+        let (system, route, kind) = (self.system, self.route(job), self.kind(job));
+        let packet = |l: &LinkId| (self.flit[*l as usize] as u128).saturating_mul(kind.packets.flits as u128);
         let slowest = route.iter().map(packet).max().unwrap_or(0);
         let latency = route.iter().map(|&l| self.latency[l as usize] as u128).sum::<u128>();
-        (stream.packets.count as u128)
+        (kind.packets.count as u128)
             .saturating_mul(
                 slowest.saturating_mul(route.len() as u128).saturating_add(system.interface.issue_ps as u128),
             )
             .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
-            .saturating_add(stream.reduce as u128)
+            .saturating_add(kind.reduce as u128)
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -268,9 +268,7 @@ impl<'a> Plan<'a> {
         self.clock = clock;
         self.flit = flit_ticks(self.fabric, self.system, &self.channels, clock.bits());
         let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue]);
-        times
-            .chain(self.streams.iter_mut().map(|stream| &mut stream.reduce))
-            .for_each(|time| *time = clock.ticks(*time));
+        times.chain(self.kinds.iter_mut().map(|kind| &mut kind.reduce)).for_each(|time| *time = clock.ticks(*time));
     }
 
     /// Route of a job, as first links of channels.
@@ -280,26 +278,26 @@ impl<'a> Plan<'a> {
 
     /// The messages of a job.
     #[inline]
-    pub fn stream(&self, job: &Job) -> &Stream {
-        &self.streams[job.stream as usize]
+    pub fn kind(&self, job: &Job) -> &MessageKind {
+        &self.kinds[job.kind as usize]
     }
 
     /// The messages of the job with a number.
     #[inline]
-    pub fn stream_of(&self, id: TransferId) -> &Stream {
-        self.stream(&self.jobs[id as usize])
+    pub fn kind_of(&self, id: TransferId) -> &MessageKind {
+        self.kind(&self.jobs[id as usize])
     }
 
     /// The slot of a chunk of a job.
     #[inline]
     pub fn slot(&self, job: &Job, chunk: u64) -> u64 {
-        u64::from(job.step) + chunk * self.stream(job).stride
+        u64::from(job.step) + chunk * self.kind(job).stride
     }
 
     /// The chunk of a job that has a slot.
     #[inline]
     pub fn chunk(&self, job: &Job, slot: u64) -> u64 {
-        (slot - u64::from(job.step)) / self.stream(job).stride.max(1)
+        (slot - u64::from(job.step)) / self.kind(job).stride.max(1)
     }
 
     /// The lanes a job carries.
@@ -324,7 +322,7 @@ impl<'a> Plan<'a> {
 
     /// Time one packet of a job occupies a link.
     pub fn packet_time(&self, job: &Job, link: LinkId) -> Ticks {
-        self.stream(job).packets.flits * self.flit[link as usize]
+        self.kind(job).packets.flits * self.flit[link as usize]
     }
 
     /// A transfer in words, for messages.

@@ -106,16 +106,16 @@ pub fn collect(
     // What was carried follows from the plan, however it was timed.
     let mut flit_hops = 0;
     for job in &plan.jobs {
-        let stream = plan.stream(job);
-        let (all_bytes, all_packets) = (stream.bytes * stream.chunks, stream.packets.count * stream.chunks);
+        let kind = plan.kind(job);
+        let (all_bytes, all_packets) = (kind.bytes * kind.chunks, kind.packets.count * kind.chunks);
         for &link in plan.route(job) {
             bytes[link as usize] += all_bytes;
             packets[link as usize] += all_packets;
-            flit_hops += all_packets * stream.packets.flits;
+            flit_hops += all_packets * kind.packets.flits;
         }
         ranks[job.from as usize].sent_bytes += all_bytes;
         ranks[job.to as usize].received_bytes += all_bytes;
-        ranks[job.to as usize].reduce_ps += plan.clock.picos(stream.reduce) * stream.chunks;
+        ranks[job.to as usize].reduce_ps += plan.clock.picos(kind.reduce) * kind.chunks;
     }
     let rate = |id| plan.system.rate_of(plan.fabric.link(id)).0;
     plan.channels.share(&mut bytes, rate);

@@ -437,9 +437,9 @@ proptest! {
                 let plan = Plan::new(&fabric, &flights, &system).unwrap();
                 let mut busy = vec![0; fabric.links.len()];
                 for job in &plan.jobs {
-                    let stream = plan.stream(job);
+                    let kind = plan.kind(job);
                     for &link in plan.route(job) {
-                        busy[link as usize] += stream.chunks * stream.packets.count * plan.packet_time(job, link);
+                        busy[link as usize] += kind.chunks * kind.packets.count * plan.packet_time(job, link);
                     }
                 }
                 for (row, busy) in result.links.iter().zip(busy) {

@@ -3,7 +3,7 @@
 //! Of every transfer the next chunk is in the list. First chunks are sorted once; what is served in order comes back
 //! in order, so that chunks further on are queues, one for each stride. Nothing is ever searched.
 
-use super::plan::{Plan, Stream};
+use super::plan::{MessageKind, Plan};
 use crate::schedule::TransferId;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ impl Turns {
         let turn = self.peek()?;
         let (phase, slot, id) = turn;
         let job = &plan.jobs[id as usize];
-        let &Stream { chunks, stride, .. } = plan.stream(job);
+        let &MessageKind { chunks, stride, .. } = plan.kind(job);
         let queue = self.next.iter().position(|(of, _)| *of == stride);
         if self.first.last() == Some(&turn) {
             self.first.pop();
@@ -88,6 +88,6 @@ impl Turns {
     /// Transfers go on `chunks` further.
     pub fn skip(&mut self, chunks: &[u64], plan: &Plan) {
         let turns = self.next.iter_mut().flat_map(|(_, turns)| turns);
-        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.stream_of(turn.2).stride);
+        turns.for_each(|turn| turn.1 += chunks[turn.2 as usize] * plan.kind_of(turn.2).stride);
     }
 }

@@ -20,7 +20,7 @@ impl Endpoints<'_> {
 
     /// Chunks of a transfer that were not applied.
     pub fn chunks_left(&self, id: TransferId) -> u64 {
-        self.plan.stream_of(id).chunks - self.applied[id as usize]
+        self.plan.kind_of(id).chunks - self.applied[id as usize]
     }
 
     /// Chunks started of every transfer.
@@ -89,7 +89,7 @@ impl Endpoints<'_> {
             }
         }
         for (id, (job, &each)) in (0..).zip(self.plan.jobs.iter().zip(moved)) {
-            let left = self.plan.stream(job).chunks.saturating_sub(self.started[id as usize] + 2);
+            let left = self.plan.kind(job).chunks.saturating_sub(self.started[id as usize] + 2);
             if let Some(left) = left.checked_div(each) {
                 periods = periods.min(left).min(self.data_ahead(id, moved));
             }

@@ -18,7 +18,7 @@ impl Endpoints<'_> {
     /// A message may be added or stored: its reduction takes its turn.
     pub fn reduce(&mut self, transfer: TransferId, now: Ticks) {
         let job = &self.plan.jobs[transfer as usize];
-        let at = match self.plan.stream(job).reduce {
+        let at = match self.plan.kind(job).reduce {
             0 => now,
             reduce => self.adders.add(job.to, transfer, self.ranking.of(job.flight), now, reduce),
         };

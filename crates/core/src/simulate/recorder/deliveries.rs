@@ -87,7 +87,7 @@ impl Deliveries {
         let mut missing = vec![0; self.complete.len()];
         for job in &plan.jobs {
             for lane in plan.lanes(job) {
-                missing[self.lane_rows[lane]..][..plan.stream(job).chunks as usize]
+                missing[self.lane_rows[lane]..][..plan.kind(job).chunks as usize]
                     .iter_mut()
                     .for_each(|count| *count += 1);
             }

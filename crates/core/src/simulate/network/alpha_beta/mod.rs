@@ -182,7 +182,7 @@ impl AlphaBeta<'_> {
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
         let free_at = &mut self.links[link as usize].free_at;
         let start = message.head.max(*free_at);
-        let end = start + plan.stream(job).packets.count * plan.packet_time(job, link);
+        let end = start + plan.kind(job).packets.count * plan.packet_time(job, link);
         *free_at = end;
         self.traffic.transmitted(link, start, end);
         // The tail leaves after the head and, but for the first link, one flit after it came in.

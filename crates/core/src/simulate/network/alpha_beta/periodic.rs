@@ -57,7 +57,7 @@ impl Recurrent for AlphaBeta<'_> {
     }
 
     fn delay(&mut self, by: Ticks, chunks: &[u64]) {
-        let stride = |id: TransferId| self.plan.stream_of(id).stride;
+        let stride = |id: TransferId| self.plan.kind_of(id).stride;
         let later = |turn: &mut Turn| turn.1 += chunks[turn.2 as usize] * stride(turn.2);
         let delayed = |mut message: Message| {
             later(&mut message.turn);

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 /// Refuses what the network could not carry.
 fn check(plan: &Plan) -> Result<()> {
     let router = &plan.system.router;
-    let longest = plan.streams.iter().map(|stream| stream.packets.flits).max().unwrap_or(0);
+    let longest = plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0);
     if longest > u32::MAX as u64 || (router.switching == Switching::CutThrough && longest > router.depth_flits as u64) {
         let depth = router.depth_flits;
         let what = format!("packets of {longest} flits do not fit into buffers of {depth}, as cut-through needs");
@@ -76,7 +76,7 @@ impl<'a> Network<'a> for Flit<'a> {
         let router = &plan.system.router;
         // The network counts in ticks too.
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
-        let longest = plan.streams.iter().map(|stream| stream.packets.flits).max().unwrap_or(0) as u32;
+        let longest = plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0) as u32;
         let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, longest, routes)?;
         Ok(Flit {
             plan,
@@ -145,7 +145,7 @@ impl Flit<'_> {
         for packet in &self.network.delivered {
             let arrived = &mut self.arrived[packet.tag as usize];
             *arrived += 1;
-            if *arrived == self.plan.stream_of(packet.tag).packets.count {
+            if *arrived == self.plan.kind_of(packet.tag).packets.count {
                 *arrived = 0;
                 endpoints.arrived(packet.tag, now);
             }
@@ -154,7 +154,7 @@ impl Flit<'_> {
             let (terminal, transfer) = self.network.departed[i];
             let left = &mut self.left[transfer as usize];
             *left += 1;
-            if *left == self.plan.stream_of(transfer).packets.count {
+            if *left == self.plan.kind_of(transfer).packets.count {
                 *left = 0;
                 endpoints.sent(transfer, now);
             }
@@ -181,7 +181,7 @@ impl Carrier for Flit<'_> {
 
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let job = &self.plan.jobs[transfer as usize];
-        let packets = self.plan.stream(job).packets;
+        let packets = self.plan.kind(job).packets;
         let cycle = now / self.period() + 1;
         let mut packet =
             noc::Packet::new(self.destination[transfer as usize], packets.flits as u32, transfer, 0, cycle);

@@ -224,7 +224,7 @@ impl Packet<'_> {
             self.end_feeding(next, feeder, (self.now, self.turn.after()));
         } else if packets == 0 {
             // It was cut before it began.
-        } else if hop + 1 == self.plan.jobs[transfer as usize].hops.len() as u32 {
+        } else if self.link_at(transfer, hop + 1).is_none() {
             if last {
                 endpoints.arrived(transfer, at);
             }

@@ -34,7 +34,7 @@ use std::collections::{HashSet, VecDeque};
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
-    let packets = |job: &Job| plan.stream(job).packets.count;
+    let packets = |job: &Job| plan.kind(job).packets.count;
     match plan.jobs.iter().find(|job| job.hops.len() > 1 && packets(job) > u32::MAX.into()) {
         Some(job) => {
             let what = format!("a message of {} packets over several links; use smaller chunks", packets(job));
@@ -91,7 +91,7 @@ impl Carrier for Packet<'_> {
             self.events.push(now, transfer, Event::Arrive { transfer, hop: 0, last: true });
             return now;
         };
-        let packets = plan.stream(job).packets.count;
+        let packets = plan.kind(job).packets.count;
         let depth = plan.system.interface.depth_packets;
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
@@ -168,7 +168,7 @@ impl<'a> Network<'a> for Packet<'a> {
                 self.turn = Turn::done(link);
                 self.link_done(link, endpoints);
             }
-            Event::Arrive { transfer, hop, .. } if hop == self.plan.jobs[transfer as usize].hops.len() as u32 => {
+            Event::Arrive { transfer, hop, .. } if self.link_at(transfer, hop).is_none() => {
                 endpoints.arrived(transfer, now);
             }
             Event::Arrive { transfer, hop, last } => {

@@ -30,6 +30,7 @@ pub struct Feeder {
 pub struct Coming {
     /// Which of its feeders.
     feeder: usize,
+    /// When.
     pub at: Moment,
     /// When another feeder brings one.
     other: Moment,
