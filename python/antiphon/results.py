@@ -312,8 +312,8 @@ class Iteration(ByValue):
 
     Attributes:
         time_ns: all of it.
-        forward_ns: the forward pass.
-        backward_ns: input and weight gradients.
+        forward_ns: time in which a forward pass is computed, in whatever stream.
+        backward_ns: time in which only gradients are computed.
         aggregation_ns: adding up the gradients of a rank's PEs.
         communication_ns: sum of all exchanges.
         exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
@@ -323,7 +323,8 @@ class Iteration(ByValue):
         exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
             ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
         computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
-            gradient), ``ready_ns`` (all exchanges it waits for are there), ``start_ns``, ``finish_ns``.
+            gradient), ``stream``, ``ready_ns`` (what it waits for from exchanges and other streams is there),
+            ``start_ns``, ``finish_ns``.
     """
 
     time_ns: float

@@ -38,12 +38,28 @@ def test_in_a_browser(browser: Browser, tmp_path: Path, overlap: str) -> None:
 def test_blocks_are_the_times(overlap: str) -> None:
     (run,) = trainings(overlap, "combs")
     drawn: dict[str, Any] = _timeline(run, 1e-3)
-    assert sum(length for _, length, _, _ in drawn["computed"]) == pytest.approx(run.compute_ns * 1e-3, rel=1e-3)
+    (computed,) = drawn["streams"]
+    assert sum(length for _, length, _, _ in computed) == pytest.approx(run.compute_ns * 1e-3, rel=1e-3)
     assert sum(length for _, length, _ in drawn["sent"]) == pytest.approx(run.communication_ns * 1e-3, rel=1e-3)
-    last = max(start + length for start, length, _, _ in drawn["computed"])
+    last = max(start + length for start, length, _, _ in computed)
     assert last <= run.iteration_ns * 1e-3 + 1e-6
     waits = run.layers["gradient_bytes"].astype(bool).sum() if overlap in CHAINED else 0
     assert len(drawn["arrivals"]) <= waits
+
+
+def test_streams_have_lanes_of_their_own(tmp_path: Path) -> None:
+    table = tmp_path / "streams.csv"
+    table.write_text(
+        "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes,stream,consumer\n"
+        "table,30,NONE,0,10,NONE,0,10,ALLREDUCE,64,1,top\n"
+        "bottom,10,NONE,0,10,NONE,0,10,NONE,0,,\n"
+        "top,10,NONE,0,10,NONE,0,10,NONE,0,,\n"
+    )
+    run = antiphon.train(str(table), "mesh:2x2", "ring")
+    drawn = _timeline(run, 1)
+    assert [len(blocks) for blocks in drawn["streams"]] == [6, 3]
+    assert drawn["stream_height"] == 10
+    assert run.compute_ns == 80 < sum(length for blocks in drawn["streams"] for _, length, _, _ in blocks) == 110
 
 
 def test_narrow_neighbours_are_one() -> None:

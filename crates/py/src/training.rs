@@ -334,12 +334,13 @@ impl TrainingPlan {
             .column("finish_ns", of(|span| span.finish_ps))?;
         let computations = || {
             let spans = self.plan.operations.iter().zip(&iteration.spans);
-            spans.filter(|(operation, _)| matches!(operation.work, Work::Compute(_)))
+            spans.filter(|(operation, _)| matches!(operation.work, Work::Compute { .. }))
         };
         let of_layer = |field: fn(&Span) -> Picos| computations().map(move |(_, span)| nanos(field(span)));
         let computed = Table::new(py)
             .column("layer", computations().map(|(operation, _)| operation.layers.0 as u64))?
             .column("pass", computations().map(|(operation, _)| operation.pass as u8))?
+            .column("stream", computations().map(|(operation, _)| self.costs[operation.layers.0].stream))?
             .column("ready_ns", of_layer(|span| span.ready_ps))?
             .column("start_ns", of_layer(|span| span.start_ps))?
             .column("finish_ns", of_layer(|span| span.finish_ps))?;

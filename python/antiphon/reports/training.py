@@ -19,6 +19,8 @@ KIND_COLOURS = (COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5])
 WIDTH = 860.0
 NARROWEST = 3.0
 """Neighbours in a row that are narrower, in pixels, are drawn as one."""
+LANE = 20.0
+"""Height of what is computed, of which streams take equal parts."""
 GAP = 0.1
 """They are neighbours if less than this is between them."""
 
@@ -39,6 +41,7 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
         legend=list(zip(KINDS, KIND_COLOURS, strict=True)),
         refused=refused,
         width=WIDTH,
+        lane=LANE,
         version=__version__,
     )
 
@@ -55,18 +58,20 @@ def _group(training: Training, baselines: Sequence[Training]) -> dict[str, Any]:
 
 
 def _timeline(training: Training, scale: float) -> dict[str, Any]:
-    """Blocks of both rows: start and width in pixels, what it is, and a line of text."""
+    """Blocks of what is computed, by stream, and of what is sent: start and width in pixels, and a line of text."""
     iteration = training.iteration
     layers, done, exchanges = training.layers["layer"], iteration.computations, iteration.exchanges
-    computed = [
-        (start * scale, finish * scale, BACKWARD if number else FORWARD, str(layers[layer]))
-        for layer, number, start, finish in zip(
-            *(done[name].tolist() for name in ("layer", "pass", "start_ns", "finish_ns")), strict=True
-        )
-    ]
+    computed: dict[int, list[tuple[float, float, int, str]]] = {
+        stream: [] for stream in sorted(set(done["stream"].tolist()))
+    }
+    for layer, number, stream, start, finish in zip(
+        *(done[name].tolist() for name in ("layer", "pass", "stream", "start_ns", "finish_ns")), strict=True
+    ):
+        computed[stream].append((start * scale, finish * scale, BACKWARD if number else FORWARD, str(layers[layer])))
     end = iteration.time_ns
     if iteration.aggregation_ns:
-        computed.append(((end - iteration.aggregation_ns) * scale, end * scale, SUMS, ""))
+        for blocks in computed.values():
+            blocks.append(((end - iteration.aggregation_ns) * scale, end * scale, SUMS, ""))
     sent = [
         (start * scale, finish * scale, f"{kind} of {format_bytes(int(size))}")
         for kind, size, start, finish in zip(
@@ -77,7 +82,8 @@ def _timeline(training: Training, scale: float) -> dict[str, Any]:
     chained = training.overlap in CHAINED
     arrivals = sorted({round(ready * scale, 1) for ready in iteration.forward["ready_ns"].tolist()}) if chained else []
     return {
-        "computed": _merged(computed),
+        "streams": [_merged(blocks) for blocks in computed.values()],
+        "stream_height": LANE / len(computed),
         "sent": [(start, max(finish - start, 0.5), text) for start, finish, text in sent],
         "arrivals": [x for x in arrivals if x > 0],
     }

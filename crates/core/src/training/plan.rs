@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::parameter::Choice;
 use crate::units::{Bytes, MAX_BYTES, Picos, parse_bytes};
 use crate::workload::{Demand, Exchange, Pass, Passes, Volume, Workload};
+use std::collections::BTreeMap;
 
 /// How gradients' AllReduce overlaps with computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +104,10 @@ pub struct Cost {
     pub exchanges: Passes<Option<Exchange>>,
     /// Number of the layer's bucket in the workload's table.
     pub bucket: Option<u32>,
-    /// The later layer that needs what is exchanged (see [`crate::workload::Layer::consumer`]).
+    /// The later layer that needs its outputs (see [`crate::workload::Layer::consumer`]).
     pub consumer: Option<u32>,
+    /// The stream that computes it (see [`crate::workload::Layer::stream`]).
+    pub stream: u8,
 }
 
 impl Cost {
@@ -146,7 +149,8 @@ impl Cost {
                 let bytes = layer.params * sizes.gradient_bytes;
                 exchanges.0[Pass::WeightGradient as usize] = Some(Exchange { kind: Kind::AllReduce, bytes });
             }
-            costs.push(Cost { times, exchanges, bucket: layer.bucket, consumer: layer.consumer });
+            let (bucket, consumer, stream) = (layer.bucket, layer.consumer, layer.stream);
+            costs.push(Cost { times, exchanges, bucket, consumer, stream });
         }
         Ok(costs)
     }
@@ -156,14 +160,19 @@ impl Cost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Every rank computes for a time.
-    Compute(Picos),
+    Compute {
+        /// How long.
+        time_ps: Picos,
+        /// The stream it is in.
+        stream: u8,
+    },
     /// The ranks exchange; the number of [`Plan::exchanges`].
     Exchange(usize),
     /// A part of an exchange, the next of [`Plan::parts`], is complete at every rank.
     Arrival(usize),
 }
 
-/// A node of the graph. Computations run one at a time in the order of the list.
+/// A node of the graph. Computations of one stream run one at a time in the order of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// What it does.
@@ -197,7 +206,7 @@ impl Plan {
     pub fn exchanges_with_passes(&self) -> Vec<(Exchange, Pass)> {
         let pass = |operation: &Operation| match operation.work {
             Work::Exchange(id) => Some((self.exchanges[id], operation.pass)),
-            Work::Compute(_) | Work::Arrival(_) => None,
+            Work::Compute { .. } | Work::Arrival(_) => None,
         };
         self.operations.iter().filter_map(pass).collect()
     }
@@ -226,8 +235,9 @@ impl Plan {
     /// takes to add up the gradients of its own PEs, at the end. What a layer exchanges after its forward
     /// pass is waited for by the next layer, or by its consumer; what it exchanges in the backward pass is
     /// ready after its own input gradient, and waited for by the layer before, while its own weight gradient goes
-    /// on; or after its consumer's, and waited for by itself. Where the forward pass waits for gradients, the
-    /// iteration begins with the backward pass. O(layers).
+    /// on; or after its consumer's, and waited for by itself. Streams wait for each other only where one computes what
+    /// the other needs. Where the forward pass waits for gradients, the iteration begins with the backward pass.
+    /// O(layers).
     ///
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
@@ -260,7 +270,7 @@ struct PlanBuilder<'a> {
     policy: Policy,
     /// Whether each layer is the first of its bucket, if there are several.
     ends: Option<Vec<bool>>,
-    /// Whose exchanges each layer's input gradient lets start.
+    /// The layers that name each as their consumer.
     producers: Vec<Vec<usize>>,
     /// Operations that the next computation waits for.
     awaited: Vec<usize>,
@@ -273,24 +283,27 @@ impl PlanBuilder<'_> {
         for (index, cost) in self.costs.iter().enumerate() {
             self.awaited.append(&mut self.awaits[index]);
             let done = self.compute(index, Pass::Forward);
+            let consumer = cost.consumer.map(|consumer| consumer as usize);
             if let Some(exchange) = cost.exchanges[Pass::Forward] {
-                let id = self.exchange((index, index), Pass::Forward, exchange, done);
-                match cost.consumer {
-                    Some(consumer) => self.awaits[consumer as usize].push(id),
+                let id = self.exchange((index, index), Pass::Forward, exchange, vec![done]);
+                match consumer {
+                    Some(consumer) => self.awaits[consumer].push(id),
                     None => self.awaited.push(id),
                 }
+            } else {
+                self.hand_over(done, index, consumer.unwrap_or(index + 1));
             }
         }
     }
 
     fn backward(&mut self) {
-        // The open bucket: its bytes and its last layer.
-        let mut open: Option<(Bytes, usize)> = None;
+        // The open bucket: its bytes, its last layer, and the last weight gradient that each stream computed for it.
+        let mut open: Option<(Bytes, usize, BTreeMap<u8, usize>)> = None;
         for (index, cost) in self.costs.iter().enumerate().rev() {
             if self.policy.recompute {
                 let done = self.compute(index, Pass::Forward);
                 if let Some(exchange) = cost.exchanges[Pass::Forward] {
-                    let id = self.exchange((index, index), Pass::Forward, exchange, done);
+                    let id = self.exchange((index, index), Pass::Forward, exchange, vec![done]);
                     self.awaited.push(id);
                 }
             }
@@ -298,12 +311,19 @@ impl PlanBuilder<'_> {
             let done = self.compute(index, Pass::InputGradient);
             for producer in std::mem::take(&mut self.producers[index]) {
                 if let Some(exchange) = self.costs[producer].exchanges[Pass::InputGradient] {
-                    let id = self.exchange((producer, producer), Pass::InputGradient, exchange, done);
+                    let id = self.exchange((producer, producer), Pass::InputGradient, exchange, vec![done]);
                     self.awaits[producer].push(id);
+                } else {
+                    self.hand_over(done, index, producer);
                 }
             }
             let own = cost.exchanges[Pass::InputGradient].filter(|_| cost.consumer.is_none());
-            let own = own.map(|exchange| self.exchange((index, index), Pass::InputGradient, exchange, done));
+            let own = own.map(|exchange| self.exchange((index, index), Pass::InputGradient, exchange, vec![done]));
+            if let Some(before) = index.checked_sub(1)
+                && self.costs[before].consumer.is_none()
+            {
+                self.hand_over(own.unwrap_or(done), index, before);
+            }
             if self.policy.blocking {
                 self.awaited.extend(own);
             }
@@ -313,21 +333,31 @@ impl PlanBuilder<'_> {
             }
             match (cost.gradient_bytes(), cost.exchanges[Pass::WeightGradient]) {
                 (0, Some(other)) => {
-                    self.exchange((index, index), Pass::WeightGradient, other, done);
+                    self.exchange((index, index), Pass::WeightGradient, other, vec![done]);
                 }
                 (0, None) => {}
-                (bytes, _) => open = Some(open.map_or((bytes, index), |(sum, last)| (sum + bytes, last))),
+                (bytes, _) => open.get_or_insert_with(|| (0, index, BTreeMap::new())).0 += bytes,
+            }
+            if let Some((_, _, computed)) = &mut open {
+                computed.insert(cost.stream, done);
             }
             let full = index == 0 || self.ends.as_ref().is_some_and(|ends| ends[index]);
-            if let Some((bytes, last)) = open.take_if(|_| full) {
-                self.gradients((index, last), bytes, done);
+            if let Some((bytes, last, computed)) = open.take_if(|_| full) {
+                self.gradients((index, last), bytes, computed.into_values().collect());
             }
+        }
+    }
+
+    /// What a layer computed is needed by another: in its own stream the order of the list says so.
+    fn hand_over(&mut self, computed: usize, from: usize, to: usize) {
+        if self.costs.get(to).is_some_and(|cost| cost.stream != self.costs[from].stream) {
+            self.awaits[to].push(computed);
         }
     }
 
     /// The AllReduce of a bucket; with chaining, the gradients of its layers lie in their order, and each
     /// layer's next forward pass waits for the arrival of its own.
-    fn gradients(&mut self, layers: (usize, usize), bytes: Bytes, after: usize) {
+    fn gradients(&mut self, layers: (usize, usize), bytes: Bytes, after: Vec<usize>) {
         let exchange = Exchange { kind: Kind::AllReduce, bytes };
         self.exchange(layers, Pass::WeightGradient, exchange, after);
         if !self.policy.overlap.chains() {
@@ -351,16 +381,18 @@ impl PlanBuilder<'_> {
     }
 
     fn compute(&mut self, index: usize, pass: Pass) -> usize {
-        let (work, after) = (Work::Compute(self.costs[index].times[pass]), std::mem::take(&mut self.awaited));
+        let Cost { times, stream, .. } = self.costs[index];
+        let work = Work::Compute { time_ps: times[pass], stream };
+        let after = std::mem::take(&mut self.awaited);
         self.add(Operation { work, layers: (index, index), pass, after })
     }
 
-    fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: usize) -> usize {
+    fn exchange(&mut self, layers: (usize, usize), pass: Pass, exchange: Exchange, after: Vec<usize>) -> usize {
         self.plan.exchanges.push(exchange);
         self.plan.parts.push(Vec::new());
         self.plan.priorities.push(0);
         let work = Work::Exchange(self.plan.exchanges.len() - 1);
-        self.add(Operation { work, layers, pass, after: vec![after] })
+        self.add(Operation { work, layers, pass, after })
     }
 
     fn add(&mut self, operation: Operation) -> usize {

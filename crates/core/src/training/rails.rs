@@ -202,7 +202,13 @@ mod tests {
 
     fn layer(time: Picos, bytes: u64) -> Cost {
         let gradients = Some(Exchange { kind: Kind::AllReduce, bytes });
-        Cost { times: Passes([time; 3]), exchanges: Passes([None, None, gradients]), bucket: None, consumer: None }
+        Cost {
+            times: Passes([time; 3]),
+            exchanges: Passes([None, None, gradients]),
+            bucket: None,
+            consumer: None,
+            stream: 0,
+        }
     }
 
     fn iteration(costs: &[Cost], overlap: Overlap) -> (Iteration, crate::training::Iteration) {

@@ -166,7 +166,13 @@ mod tests {
     fn plan(layers: &[([Picos; 3], Bytes)], overlap: Overlap) -> Plan {
         let cost = |&(times, bytes): &([Picos; 3], Bytes)| {
             let gradients = (bytes > 0).then_some(workload::Exchange { kind: Kind::AllReduce, bytes });
-            Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket: None, consumer: None }
+            Cost {
+                times: Passes(times),
+                exchanges: Passes([None, None, gradients]),
+                bucket: None,
+                consumer: None,
+                stream: 0,
+            }
         };
         let costs: Vec<Cost> = layers.iter().map(cost).collect();
         let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };

@@ -1,11 +1,11 @@
-//! Runs the operations of an iteration: one stream of computations, one network.
+//! Runs the operations of an iteration: streams of computations, one network.
 
 use super::network::{Event, Network};
-use super::plan::{Plan, Work};
+use super::plan::{Operation, Plan, Work};
 use crate::error::Result;
 use crate::units::Picos;
 use crate::workload::Pass;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// When an operation ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,9 +23,9 @@ pub struct Span {
 pub struct Iteration {
     /// All of it.
     pub time_ps: Picos,
-    /// Forward pass.
+    /// Time in which a forward pass was computed, in whatever stream.
     pub forward_ps: Picos,
-    /// Both gradients.
+    /// Time in which only gradients were computed.
     pub backward_ps: Picos,
     /// Local aggregation.
     pub aggregation_ps: Picos,
@@ -42,12 +42,12 @@ pub struct Iteration {
 }
 
 impl Iteration {
-    /// Time spent computing.
+    /// Time in which something was computed.
     pub fn compute_ps(&self) -> Picos {
         self.forward_ps + self.backward_ps + self.aggregation_ps
     }
 
-    /// Time the computation waited for exchanges.
+    /// Time in which nothing was computed.
     pub fn exposed_ps(&self) -> Picos {
         self.time_ps - self.compute_ps()
     }
@@ -58,9 +58,10 @@ impl Iteration {
     }
 }
 
-/// Runs `plan` on `network`, whose exchanges have the plan's numbers. Computations run one at a time
+/// Runs `plan` on `network`, whose exchanges have the plan's numbers. Computations of a stream run one at a time
 /// in their order, each after what it waits for; exchanges go to the network as they become ready,
-/// those of one moment in the plan's order. O(operations).
+/// those of one moment in the plan's order. Where no stream computes, the wait counts for the computation that ends it.
+/// O(operations (streams + log operations)).
 ///
 /// # Errors
 /// As [`Network::step`] and [`Network::finish`].
@@ -71,49 +72,46 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
     let mut waiters: Vec<Vec<usize>> = vec![Vec::new(); operations.len()];
     let mut exchanges = vec![0; plan.exchanges.len()];
     let mut arrivals = vec![VecDeque::new(); plan.exchanges.len()];
+    let mut streams: BTreeMap<u8, Stream> = BTreeMap::new();
     for (index, operation) in operations.iter().enumerate() {
         operation.after.iter().for_each(|&other| waiters[other].push(index));
         match operation.work {
             Work::Exchange(id) => exchanges[id] = index,
             Work::Arrival(id) => arrivals[id].push_back(index),
-            Work::Compute(_) => {}
+            Work::Compute { time_ps, stream } => streams.entry(stream).or_default().waiting.push_back((index, time_ps)),
         }
     }
-    let computes: Vec<usize> =
-        (0..operations.len()).filter(|&index| matches!(operations[index].work, Work::Compute(_))).collect();
-    let (mut next_compute, mut free_at, mut now) = (0, 0, 0);
+    let mut streams: Vec<Stream> = streams.into_values().collect();
+    // Since when no stream computes.
+    let (mut idle_since, mut now) = (0, 0);
     // Whether each operation became ready by an arrival; time the computation waited for others, for the first
     // arrival, and for later ones.
     let mut by_arrival = vec![false; operations.len()];
     let (mut exposed_model_ps, mut turnaround_ps, mut bubbles_ps) = (0, None, 0);
-    let mut computing: Option<(Picos, usize)> = None;
     let mut last = None;
     loop {
-        // Start the next computation if it is ready.
-        if computing.is_none()
-            && let Some(&index) = computes.get(next_compute)
-            && missing[index] == 0
-        {
-            let Work::Compute(time) = operations[index].work else { unreachable!("a computation") };
-            let start = spans[index].ready_ps.max(free_at);
-            let waited = start - free_at;
+        // Start what is next in every stream and ready.
+        for stream in 0..streams.len() {
+            let Some(index) = streams[stream].startable(&missing) else { continue };
+            let idle = streams.iter().all(|stream| stream.computing.is_none());
+            let waited = if idle { now - idle_since } else { 0 };
             match (by_arrival[index], turnaround_ps) {
                 (false, _) => exposed_model_ps += waited,
                 (true, None) => turnaround_ps = Some(waited),
                 (true, Some(_)) => bubbles_ps += waited,
             }
-            spans[index].start_ps = start;
-            computing = Some((start + time, index));
-            next_compute += 1;
+            spans[index].start_ps = now;
+            streams[stream].start(now);
         }
         // The earlier of a computation's end and what happens on the network; the computation at one moment.
-        let finished = match (computing, network.next()) {
-            (Some((end, index)), event) if event.is_none_or(|time| end <= time) => {
-                (now, free_at, computing) = (end, end, None);
+        let earliest = (0..streams.len()).filter_map(|stream| Some((streams[stream].computing?, stream))).min();
+        let finished = match (earliest, network.next()) {
+            (Some(((end, index), stream)), event) if event.is_none_or(|time| end <= time) => {
+                (now, idle_since, streams[stream].computing) = (end, end, None);
                 index
             }
             (_, Some(time)) => {
-                let until = computing.map_or(Picos::MAX, |(end, _)| end);
+                let until = earliest.map_or(Picos::MAX, |((end, _), _)| end);
                 let Some(event) = network.step(until)? else { continue };
                 now = time;
                 let (index, start) = match event {
@@ -143,21 +141,19 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
     let is_forward =
         |index: usize| operations[index].pass == Pass::Forward && matches!(operations[index].work, Work::Exchange(_));
     if last.is_some_and(is_forward) {
-        exposed_model_ps += now - free_at;
+        exposed_model_ps += now - idle_since;
     }
-    let computed = |passes: &[Pass]| {
-        let of = |operation: &&super::Operation| passes.contains(&operation.pass);
-        let time = |operation: &super::Operation| match operation.work {
-            Work::Compute(time) => time,
-            Work::Exchange(_) | Work::Arrival(_) => 0,
-        };
-        operations.iter().filter(of).map(time).sum()
+    let computed = |of: fn(Pass) -> bool| {
+        let computes = |operation: &Operation| matches!(operation.work, Work::Compute { .. }) && of(operation.pass);
+        let runs = operations.iter().zip(&spans).filter(|(operation, _)| computes(operation));
+        covered(runs.map(|(_, span)| (span.start_ps, span.finish_ps)).collect())
     };
+    let forward_ps = computed(|pass| pass == Pass::Forward);
     let length = |index: &usize| spans[*index].finish_ps - spans[*index].start_ps;
     Ok(Iteration {
         time_ps: now + plan.aggregation,
-        forward_ps: computed(&[Pass::Forward]),
-        backward_ps: computed(&[Pass::InputGradient, Pass::WeightGradient]),
+        forward_ps,
+        backward_ps: computed(|_| true) - forward_ps,
         aggregation_ps: plan.aggregation,
         communication_ps: exchanges.iter().map(length).sum(),
         exposed_model_ps,
@@ -165,6 +161,38 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
         bubbles_ps,
         spans,
     })
+}
+
+/// Computations that run one at a time.
+#[derive(Default)]
+struct Stream {
+    /// Those that have not started, and how long each takes.
+    waiting: VecDeque<(usize, Picos)>,
+    /// When the one that runs ends, and its number.
+    computing: Option<(Picos, usize)>,
+}
+
+impl Stream {
+    /// The computation that can start.
+    fn startable(&self, missing: &[usize]) -> Option<usize> {
+        let &(index, _) = self.waiting.front()?;
+        (self.computing.is_none() && missing[index] == 0).then_some(index)
+    }
+
+    fn start(&mut self, now: Picos) {
+        self.computing = self.waiting.pop_front().map(|(index, time)| (now + time, index));
+    }
+}
+
+/// Time that at least one of the intervals covers.
+fn covered(mut intervals: Vec<(Picos, Picos)>) -> Picos {
+    intervals.sort_unstable();
+    let (mut sum, mut until) = (0, 0);
+    for (start, end) in intervals {
+        sum += end.saturating_sub(start.max(until));
+        until = until.max(end);
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -177,7 +205,7 @@ mod tests {
 
     fn layer(times: [Picos; 3], bytes: u64, bucket: Option<u32>) -> Cost {
         let gradients = (bytes > 0).then_some(Exchange { kind: Kind::AllReduce, bytes });
-        Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket, consumer: None }
+        Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket, consumer: None, stream: 0 }
     }
 
     /// Every byte takes a picosecond.
@@ -304,7 +332,7 @@ mod tests {
             assert_eq!(exchanged(&run), [(10, 10, 15), (35, 35, 60)]);
             assert_eq!((run.1.time_ps, run.1.exposed_ps(), run.1.exposed_model_ps), (end, exposed, exposed));
             let computed = run.0.operations.iter().zip(&run.1.spans);
-            let computed = computed.filter(|(operation, _)| matches!(operation.work, Work::Compute(_)));
+            let computed = computed.filter(|(operation, _)| matches!(operation.work, Work::Compute { .. }));
             let starts: Vec<Picos> = computed.map(|(_, span)| span.start_ps).collect();
             // Forward; layer 1 backward; layer 0 backward.
             assert_eq!(starts, [0, 15, 25, if blocking { 60 } else { 35 }, end - 20, end - 10]);
@@ -324,6 +352,32 @@ mod tests {
         // compute until 75. Gradients after the last weight gradient.
         assert_eq!(exchanged(&run), [(10, 10, 25), (45, 45, 60), (95, 95, 102)]);
         assert_eq!((run.1.time_ps, run.1.exposed_model_ps, run.1.exposed_data_ps()), (102, 5, 7));
+    }
+
+    /// As DLRM's embeddings: beside the layers below the one that joins both.
+    #[test]
+    fn streams_compute_at_once() {
+        let mut costs = [layer([30, 10, 10], 7, None), layer([10, 10, 10], 9, None), layer([10, 10, 10], 0, None)];
+        (costs[0].consumer, costs[0].stream) = (Some(2), 1);
+        let run = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+        let spans = |run: &(Plan, Iteration)| {
+            let of = run.0.operations.iter().zip(&run.1.spans);
+            let computed = of.filter(|(operation, _)| matches!(operation.work, Work::Compute { .. }));
+            computed.map(|(operation, span)| (operation.layers.0, span.start_ps, span.finish_ps)).collect::<Vec<_>>()
+        };
+        // Layer 2 joins both at 30; backward, layer 0 needs its input gradient, and layer 1 follows in the same stream.
+        let forward = [(0, 0, 30), (1, 0, 10), (2, 30, 40)];
+        let backward = [(2, 40, 50), (2, 50, 60), (1, 60, 70), (1, 70, 80), (0, 50, 60), (0, 60, 70)];
+        assert_eq!(spans(&run), [forward.as_slice(), &backward].concat());
+        assert_eq!(exchanged(&run), [(80, 80, 89), (70, 70, 77)]);
+        assert_eq!((run.1.forward_ps, run.1.backward_ps, run.1.exposed_data_ps()), (40, 40, 9));
+        // One bucket waits for the gradients of both streams.
+        let run = iteration(&costs, Overlap::None, Bucket::Table, 0);
+        assert_eq!((exchanged(&run), run.1.time_ps), (vec![(80, 80, 96)], 96));
+        // The exchange of what layer 0 put out is waited for while nothing computes: from 30 to 45.
+        costs[0].exchanges.0[0] = Some(Exchange { kind: Kind::AllToAll, bytes: 15 });
+        let run = iteration(&costs, Overlap::None, Bucket::Table, 0);
+        assert_eq!((run.1.exposed_model_ps, run.1.time_ps), (15, 111));
     }
 
     #[test]
@@ -358,6 +412,59 @@ mod tests {
                 prop_assert!(run.time_ps >= longest);
             }
             prop_assert_eq!(none.exposed_ps(), none.communication_ps);
+        }
+
+        /// Streams only say what may be computed at once: every stream computes one layer at a time, nothing starts before
+        /// what it needs, and whatever is not exposed is computed.
+        #[test]
+        fn streams_keep_dependencies(
+            layers in prop::collection::vec(([0u64..100, 0u64..100, 0u64..100], 0u64..500, 0u8..3, 1usize..5), 1..20),
+            between in prop::collection::vec((0u64..300, any::<bool>()), 20),
+            policy in (0usize..4, any::<bool>(), any::<bool>()),
+        ) {
+            let mut costs: Vec<Cost> = layers.iter().map(|&(times, bytes, ..)| layer(times, bytes, None)).collect();
+            let count = costs.len();
+            for (index, (cost, &(.., stream, ahead))) in costs.iter_mut().zip(&layers).enumerate() {
+                cost.stream = stream;
+                cost.consumer = (ahead > 1 && index + ahead < count).then_some((index + ahead) as u32);
+                let (bytes, exchanged) = between[index];
+                let exchange = exchanged.then_some(Exchange { kind: Kind::AllToAll, bytes });
+                (cost.exchanges.0[0], cost.exchanges.0[1]) = (exchange, exchange);
+            }
+            let overlap = [Overlap::None, Overlap::Layerwise, Overlap::Chained, Overlap::Both][policy.0];
+            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: policy.1, blocking: policy.2 };
+            let (plan, run) = timed(&costs, policy, 0);
+            let spans: Vec<(&Operation, Span)> = plan.operations.iter().zip(run.spans.iter().copied()).collect();
+            let mut free = [0; 3];
+            for (operation, span) in &spans {
+                prop_assert!(operation.after.iter().all(|&other| spans[other].1.finish_ps <= span.start_ps));
+                let Work::Compute { time_ps, stream } = operation.work else { continue };
+                prop_assert!(free[stream as usize] <= span.start_ps);
+                prop_assert_eq!(span.finish_ps, span.start_ps + time_ps);
+                free[stream as usize] = span.finish_ps;
+            }
+            // The last computation of each layer in a pass (a forward pass may be repeated), and its first.
+            let of = |layer: usize, pass: Pass| {
+                spans.iter().filter(move |(operation, _)| {
+                    matches!(operation.work, Work::Compute { .. }) && (operation.layers.0, operation.pass) == (layer, pass)
+                }).map(|(_, span)| *span)
+            };
+            for (index, cost) in costs.iter().enumerate() {
+                let consumer = cost.consumer.map_or(index + 1, |consumer| consumer as usize);
+                if consumer == count {
+                    continue;
+                }
+                if !policy.recompute {
+                    let (own, needs) = (of(index, Pass::Forward).next().unwrap(), of(consumer, Pass::Forward).next().unwrap());
+                    let exchanged = cost.exchanges.0[0].map_or(0, |exchange| exchange.bytes);
+                    prop_assert!(own.finish_ps + exchanged <= needs.start_ps);
+                }
+                let gradient = of(consumer, Pass::InputGradient).next().unwrap();
+                prop_assert!(gradient.finish_ps <= of(index, Pass::InputGradient).next().unwrap().start_ps);
+            }
+            let longest = free.into_iter().max().unwrap();
+            prop_assert!(run.compute_ps() <= longest && longest <= run.time_ps);
+            prop_assert!(run.exposed_model_ps + run.turnaround_ps + run.bubbles_ps <= run.exposed_ps());
         }
 
         /// A layer starts when its last chunk is there and the layer before is done (C-Cube, HPCA 2023, section III-D).

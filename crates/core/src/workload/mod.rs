@@ -155,9 +155,11 @@ pub struct Layer {
     pub bucket: Option<u32>,
     /// What the table says is exchanged after each pass.
     pub demands: Passes<Option<Demand>>,
-    /// The later layer that first needs what is exchanged after the forward pass, and whose input
-    /// gradient is what is exchanged in the backward pass; without one, the layer beside.
+    /// The later layer that first needs its outputs, exchanged or not, and whose input gradient is needed in the
+    /// backward pass; without one, the layer beside.
     pub consumer: Option<u32>,
+    /// The stream that computes it: layers of one stream run one after the other, streams side by side.
+    pub stream: u8,
 }
 
 /// A model: its layers in the order of the forward pass.

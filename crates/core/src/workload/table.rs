@@ -13,6 +13,8 @@ const MAX_DIMENSION: u64 = 1 << 24;
 const MAX_COUNT: u64 = 1 << 50;
 /// Longest measured time of one pass: about 11 days.
 const MAX_NANOS: f64 = 1e15;
+/// The last stream of computations.
+const MAX_STREAM: u64 = 15;
 
 /// A form of table: its required columns, and the optional ones.
 struct Form {
@@ -29,14 +31,14 @@ const FORMS: [Form; 3] = [
         name: "shapes",
         mark: "ifmap_h",
         required: &["layer", "ifmap_h", "ifmap_w", "filter_h", "filter_w", "channels", "num_filters", "stride"],
-        optional: &["params", "bucket"],
+        optional: &["params", "bucket", "consumer", "stream"],
         work: shape,
     },
     Form {
         name: "totals",
         mark: "macs",
         required: &["layer", "params", "macs", "input_elements", "output_elements"],
-        optional: &["bucket", "fwd_comm", "ig_comm", "consumer"],
+        optional: &["bucket", "fwd_comm", "ig_comm", "consumer", "stream"],
         work: totals,
     },
     Form {
@@ -56,7 +58,7 @@ const FORMS: [Form; 3] = [
         ],
         // The last two are columns of ASTRA-sim's tables. Public material gives no unit of the first;
         // neither is used.
-        optional: &["bucket", "consumer", "update_delay", "policy"],
+        optional: &["bucket", "consumer", "stream", "update_delay", "policy"],
         work: measured,
     },
 ];
@@ -93,7 +95,7 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
     };
     let first = line_of(text, &header);
     let columns = Columns::of(&header, first)?;
-    // Layers that say which later one needs what they exchange: number, row and name.
+    // Layers that say which later one needs their outputs: number, row and name.
     let mut consumers: Vec<(usize, u64, String)> = Vec::new();
     let (mut layers, mut weights) = (Vec::new(), 0);
     for record in records {
@@ -217,11 +219,12 @@ impl Row<'_> {
             return self.refuse("layer", "is empty; give the layer a name");
         }
         let (work, params) = (self.columns.form.work)(self)?;
-        let bucket = if self.cell("bucket").is_empty() {
-            None
-        } else {
-            Some(self.whole("bucket", 0, u64::from(u32::MAX))? as u32)
+        let number = |column, most| match self.cell(column) {
+            "" => Ok(None),
+            _ => self.whole(column, 0, most).map(Some),
         };
+        let bucket = number("bucket", u32::MAX.into())?.map(|bucket| bucket as u32);
+        let stream = number("stream", MAX_STREAM)?.unwrap_or(0) as u8;
         let demands = match work {
             Work::Measured(_) => Passes([
                 self.demand("fwd_comm", |row| row.bytes("fwd_bytes"))?,
@@ -236,7 +239,7 @@ impl Row<'_> {
             ]),
             Work::Convolution(_) => Passes::default(),
         };
-        Ok(Layer { name: clip(name), work, params, bucket, demands, consumer: None })
+        Ok(Layer { name: clip(name), work, params, bucket, demands, consumer: None, stream })
     }
 
     /// The text of a cell; empty if the table has no such column.
@@ -388,6 +391,15 @@ mod tests {
         }
         let wrong = message(&format!("{header}a,8,6,7,9,,,b\n"));
         assert!(wrong.contains("line 2, column 'consumer': no later layer is called 'b'"), "{wrong}");
+    }
+
+    #[test]
+    fn layers_have_streams() {
+        let header = "layer,params,macs,inel,outel,stream\n";
+        let workload = Workload::from_csv("x", &format!("{header}a,8,6,7,9,15\nb,1,1,1,1,\n")).unwrap();
+        assert_eq!(workload.layers.iter().map(|layer| layer.stream).collect::<Vec<_>>(), [15, 0]);
+        let wrong = message(&format!("{header}a,8,6,7,9,16\n"));
+        assert!(wrong.contains("line 2, column 'stream'"), "{wrong}");
     }
 
     #[test]
