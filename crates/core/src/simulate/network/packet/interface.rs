@@ -2,6 +2,7 @@
 
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// A message, or what is left of it, in an interface.
@@ -15,6 +16,37 @@ pub struct Message {
     pub first: LinkId,
 }
 
+/// Packets of one message in a virtual channel.
+#[derive(Clone, Copy)]
+pub struct Dealt {
+    /// Number of the message.
+    pub number: u64,
+    /// How many.
+    pub packets: u64,
+    /// First link of their route.
+    pub link: LinkId,
+}
+
+/// A virtual channel: a FIFO, whose head every packet of the interface looks at.
+#[derive(Clone, Default)]
+pub struct Channel {
+    pub head: Option<Dealt>,
+    behind: VecDeque<Dealt>,
+}
+
+impl Channel {
+    fn push(&mut self, dealt: Dealt) {
+        match self.head {
+            None => self.head = Some(dealt),
+            Some(_) => self.behind.push_back(dealt),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Dealt> {
+        self.head.iter().chain(&self.behind)
+    }
+}
+
 /// A network interface. While all its messages leave over one link it is a plain FIFO. Otherwise
 /// it is *mixed*: packets are dealt round robin to virtual channels, each a FIFO, so a packet only
 /// waits for the packets before it in its own channel.
@@ -26,12 +58,12 @@ pub struct Interface {
     pub gone: u64,
     /// Packets not yet sent.
     pub backlog: u64,
-    /// Per virtual channel, runs of (message number, packets); empty unless mixed.
-    pub channels: Vec<VecDeque<(u64, u64)>>,
+    /// Virtual channels; none unless mixed.
+    pub channels: Vec<Channel>,
     /// Channel that gets the next packet.
     next_channel: usize,
     /// When mixed: links asked for, each once.
-    pub asked: Vec<LinkId>,
+    pub asked: SmallVec<[LinkId; 4]>,
 }
 
 impl Interface {
@@ -56,27 +88,29 @@ impl Interface {
     /// Deals `packets` packets of a message to the channels.
     pub fn deal(&mut self, number: u64, packets: u64) {
         let count = self.channels.len() as u64;
+        let link = self.message(number).first;
         for i in 0..count.min(packets) {
-            let share = packets / count + u64::from(i < packets % count);
+            let packets = packets / count + u64::from(i < packets % count);
             let channel = (self.next_channel + i as usize) % self.channels.len();
-            self.channels[channel].push_back((number, share));
+            self.channels[channel].push(Dealt { number, packets, link });
         }
         self.next_channel = (self.next_channel + (packets % count) as usize) % self.channels.len();
     }
 
     /// The channel whose head is the oldest message that leaves over `link`.
     pub fn channel_for(&self, link: LinkId) -> Option<usize> {
-        let heads = self.channels.iter().enumerate().filter_map(|(i, c)| c.front().map(|&(number, _)| (number, i)));
-        heads.filter(|&(number, _)| self.queue[(number - self.gone) as usize].first == link).min().map(|(_, i)| i)
+        let heads = self.channels.iter().enumerate().filter_map(|(i, channel)| Some((channel.head?, i)));
+        heads.filter(|(head, _)| head.link == link).map(|(head, i)| (head.number, i)).min().map(|(_, i)| i)
     }
 
     /// Takes a packet from a channel; returns the number of its message.
     pub fn take_from(&mut self, channel: usize) -> u64 {
-        let run = self.channels[channel].front_mut().expect("served from this channel");
-        run.1 -= 1;
-        let (number, left) = *run;
-        if left == 0 {
-            self.channels[channel].pop_front();
+        let Channel { head, behind } = &mut self.channels[channel];
+        let dealt = head.as_mut().expect("served from this channel");
+        dealt.packets -= 1;
+        let number = dealt.number;
+        if dealt.packets == 0 {
+            *head = behind.pop_front();
         }
         number
     }
@@ -103,8 +137,8 @@ impl Interface {
             state.extend([(message.transfer as u64) << 32 | message.first as u64, message.packets_left]);
         }
         for channel in &self.channels {
-            state.push(channel.len() as u64);
-            channel.iter().for_each(|&(number, packets)| state.extend([number - self.gone, packets]));
+            state.push(channel.iter().count() as u64);
+            channel.iter().for_each(|dealt| state.extend([dealt.number - self.gone, dealt.packets]));
         }
         state.push(self.next_channel as u64);
         state.extend(self.asked.iter().map(|&link| link as u64));

@@ -159,8 +159,8 @@ impl Packet<'_> {
         let interface = &self.interfaces[id as usize];
         if interface.is_mixed() {
             let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
-            let (number, _) = interface.channels[channel][0];
-            let message = interface.queue[(number - interface.gone) as usize];
+            let head = interface.channels[channel].head.expect("what the link was asked for");
+            let message = interface.queue[(head.number - interface.gone) as usize];
             let source = Source::Channel(id, channel as u32);
             return self.service(link, source, message.transfer, 0, 1, message.packets_left == 1);
         }

@@ -27,10 +27,10 @@ use crate::simulate::flight::Ranking;
 use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
 use events::{Event, Events};
-use interface::{Interface, Message};
+use interface::{Channel, Dealt, Interface, Message};
 use link::{Link, Request};
 use service::{Service, Source, Turn};
-use std::collections::{HashSet, VecDeque};
+use smallvec::smallvec;
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
@@ -44,15 +44,15 @@ fn check(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Transfers that come to some link twice.
-fn revisiting(plan: &Plan) -> HashSet<TransferId> {
+/// Whether each transfer comes to some link twice.
+fn revisiting(plan: &Plan) -> Vec<bool> {
     // The transfer that came to each link last.
     let mut visited = vec![TransferId::MAX; plan.fabric.links.len()];
     let mut revisits = |id: TransferId| {
         let mut visit = |&link: &LinkId| std::mem::replace(&mut visited[link as usize], id) == id;
         plan.route(&plan.jobs[id as usize]).iter().any(&mut visit)
     };
-    (0..plan.jobs.len() as TransferId).filter(|&id| revisits(id)).collect()
+    (0..plan.jobs.len() as TransferId).map(&mut revisits).collect()
 }
 
 /// See the module: links behind interfaces.
@@ -62,7 +62,7 @@ pub struct Packet<'a> {
     ranking: Ranking,
     /// The flight of every interface.
     flights: Vec<u32>,
-    revisiting: HashSet<TransferId>,
+    revisiting: Vec<bool>,
     now: Ticks,
     /// The turn of the event being processed.
     turn: Turn,
@@ -206,8 +206,8 @@ impl Packet<'_> {
             _ => 0,
         };
         let state = &mut self.interfaces[id as usize];
-        state.channels = vec![VecDeque::new(); self.plan.system.interface.virtual_channels.max(1) as usize];
-        state.asked = vec![first];
+        state.channels = vec![Channel::default(); self.plan.system.interface.virtual_channels.max(1) as usize];
+        state.asked = smallvec![first];
         for index in 0..state.queue.len() {
             let packets = state.queue[index].packets_left - if index == 0 { on_link } else { 0 };
             state.deal(state.gone + index as u64, packets);
@@ -218,8 +218,7 @@ impl Packet<'_> {
     fn ask(&mut self, id: u32) {
         for channel in 0..self.interfaces[id as usize].channels.len() {
             let state = &mut self.interfaces[id as usize];
-            let Some(&(number, _)) = state.channels[channel].front() else { continue };
-            let link = state.message(number).first;
+            let Some(Dealt { link, .. }) = state.channels[channel].head else { continue };
             if !state.asked.contains(&link) {
                 state.asked.push(link);
                 self.request(link, Request::Interface(id));
@@ -244,7 +243,7 @@ impl Packet<'_> {
     /// Asks for the next packet of an interface that has sent one over the link `done`.
     fn ask_again(&mut self, id: u32, done: LinkId) {
         let interface = &mut self.interfaces[id as usize];
-        interface.asked.retain(|&asked| asked != done);
+        interface.asked.retain(|asked| *asked != done);
         interface.trim();
         let unasked = interface.asked.is_empty();
         if interface.is_mixed() && unasked && (interface.backlog == 0 || interface.single_link().is_some()) {

@@ -53,7 +53,7 @@ impl Packet<'_> {
     pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
         // Simultaneous arrivals of a transfer at one link are not told apart by their turns.
         let feeds = |next: LinkId| {
-            !self.revisiting.contains(&transfer)
+            !self.revisiting[transfer as usize]
                 && !self.ranking.is_shared(next)
                 && self.links[next as usize].feeders.len() < MAX_FEEDERS
         };
