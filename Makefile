@@ -37,6 +37,7 @@ test: lint browser sdist ## lint, Rust tests, Python tests (what .ci/run does)
 test-all: lint browser sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --lib --tests -- --ignored
+	PROPTEST_CASES=6400 $(CARGO_TEST) --test algorithms random
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
 
 FUZZ_SECONDS ?= 3600
