@@ -19,7 +19,7 @@ from rich.console import Console
 import antiphon
 from antiphon import files
 from antiphon.cli import main
-from antiphon.comparison import split_specs
+from antiphon.collective.specs import split_specs
 
 SMALL = ("--bytes", "64KiB")
 GONE = 141
@@ -143,7 +143,9 @@ def test_compare_prints_a_table(commands: Any) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_narrow_terminals_get_fewer_columns(commands: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.terminal.open_console", lambda: Console(width=width, markup=False, highlight=False))
+    monkeypatch.setattr(
+        "antiphon.view.terminal.comparison.open_console", lambda: Console(width=width, markup=False, highlight=False)
+    )
     result = commands.invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
     assert "…" not in result.stdout
     assert "halving-doubling │" in result.stdout
@@ -438,7 +440,7 @@ def test_reports_replace_files_only_when_complete(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("antiphon.reports.comparison.render", broken)
+        patch.setattr("antiphon.view.pages.comparison.render", broken)
         result = commands.invoke("compare", "ring:4", *SMALL, "--report", str(page))
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"

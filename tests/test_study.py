@@ -169,7 +169,7 @@ def test_a_file_that_changes_during_its_run_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_code_of_the_package_is_part_of_a_run(tmp_path: Path) -> None:
-    """A constant that is changed in training.py changes the build, one of a page does not."""
+    """A constant that is changed in training/train.py changes the build, one of a page does not."""
     package = Path(antiphon.__file__).parent
     copy = tmp_path / "antiphon"
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "data"))
@@ -183,10 +183,10 @@ def test_the_code_of_the_package_is_part_of_a_run(tmp_path: Path) -> None:
         return name
 
     first = build()
-    with open(copy / "terminal.py", "a") as file:
+    with open(copy / "view" / "text.py", "a") as file:
         file.write("# more\n")
     assert build() == first
-    with open(copy / "training.py", "a") as file:
+    with open(copy / "training" / "train.py", "a") as file:
         file.write("IMAGENET = 1\n")
     assert build() != first
 

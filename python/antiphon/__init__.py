@@ -47,9 +47,11 @@ from antiphon._core import (
     verify,
     workloads,
 )
-from antiphon.comparison import Comparison, Refusal, Run, compare, run
+from antiphon.collective.comparison import Comparison, Refusal, Run, compare, run
+from antiphon.collective.flights import Flight, FlightsRun, read_flights, simulate_flights
+from antiphon.collective.tuning import Tuning, tune
 from antiphon.errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
-from antiphon.flights import Flight, FlightsRun, read_flights, simulate_flights
+from antiphon.network.saturation import Saturation, noc_saturation
 from antiphon.results import (
     Algorithm,
     Bound,
@@ -65,9 +67,8 @@ from antiphon.results import (
     Stats,
     TreesAdvice,
 )
-from antiphon.saturation import Saturation, noc_saturation
-from antiphon.training import Training, train, workload
-from antiphon.tuning import Tuning, tune
+from antiphon.training.result import Training
+from antiphon.training.train import train, workload
 
 __all__ = [
     "Algorithm",

@@ -8,7 +8,8 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import JSON
 from antiphon.cli.rails import TOPOLOGY
-from antiphon.terminal import print_json, print_rails_advice, print_trees_advice
+from antiphon.view.terminal.console import print_json
+from antiphon.view.terminal.networks import print_rails_advice, print_trees_advice
 
 
 @main.group()

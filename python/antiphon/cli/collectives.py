@@ -15,18 +15,14 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, JSON, F, completing, fidelity_option, problem
-from antiphon.comparison import bound_dict, known_names, split_specs
+from antiphon.collective.comparison import bound_dict
+from antiphon.collective.specs import known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
 from antiphon.results import Bound, Proof, Stats, rows_of
-from antiphon.terminal import (
-    open_console,
-    print_comparison,
-    print_run,
-    progress_bar,
-    right_aligned,
-)
-from antiphon.text import format_time
+from antiphon.view.terminal.comparison import print_comparison, print_run
+from antiphon.view.terminal.console import open_console, progress_bar, right_aligned
+from antiphon.view.text import format_time
 
 
 @main.command()
@@ -71,7 +67,7 @@ def compare(
                 message = f"no algorithm could do {collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
             elif report_file is not None:
-                from antiphon.reports.comparison import render
+                from antiphon.view.pages.comparison import render
 
                 report_file.write(render(network, comparison))
                 written.close()  # in its place before anything is printed: the reader may go

@@ -7,10 +7,11 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, read_fabric, system_option
+from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.files import read_text
-from antiphon.flights import ORDERS, read_flights
 from antiphon.results import rows_of
-from antiphon.terminal import print_flights, print_json, progress_bar
+from antiphon.view.terminal.console import print_json, progress_bar
+from antiphon.view.terminal.flights import print_flights
 
 LARGEST_FILE = 1 << 24
 """Files of flights are read whole; larger ones are refused."""

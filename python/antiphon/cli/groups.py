@@ -11,7 +11,7 @@ import click
 import antiphon
 from antiphon.cli.options import read_fabric
 from antiphon.errors import AntiphonError
-from antiphon.terminal import open_console, print_json
+from antiphon.view.terminal.console import open_console, print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,8 @@ from rich.text import Text
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import JSON, completing
-from antiphon.terminal import open_console, option_text, print_json, print_list
+from antiphon.view.terminal.console import open_console, print_json
+from antiphon.view.terminal.lists import option_text, print_list
 
 
 @main.command()

@@ -13,9 +13,10 @@ from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
 from antiphon.cli.options import FABRIC, JOBS, JSON, F, Sectioned, SectionedOption, completing
 from antiphon.errors import AntiphonError
+from antiphon.network.saturation import Saturation
 from antiphon.parallel import check, in_parallel
-from antiphon.saturation import Saturation
-from antiphon.terminal import open_console, print_noc, progress_bar
+from antiphon.view.terminal.console import open_console, progress_bar
+from antiphon.view.terminal.networks import print_noc
 
 
 def network_options(function: F) -> F:

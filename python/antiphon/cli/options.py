@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import antiphon
-from antiphon.comparison import known_names
+from antiphon.collective.specs import known_names
 from antiphon.errors import AntiphonError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,7 +7,8 @@ import click
 from antiphon.cli.group import main
 from antiphon.cli.options import JOBS, JSON, completing
 from antiphon.errors import AntiphonError
-from antiphon.terminal import print_json, print_reproduction, progress_bar
+from antiphon.repro.terminal import print_reproduction
+from antiphon.view.terminal.console import print_json, progress_bar
 
 
 def _targets() -> list[str]:

@@ -10,7 +10,8 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import JSON, completing
 from antiphon.errors import AntiphonError
-from antiphon.terminal import print_json, print_rails
+from antiphon.view.terminal.console import print_json
+from antiphon.view.terminal.networks import print_rails
 
 
 def _topologies() -> list[str]:

@@ -12,20 +12,16 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import chosen, groups_option
 from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
-from antiphon.comparison import REFUSALS, known_names, split_specs
+from antiphon.collective.comparison import REFUSALS
+from antiphon.collective.specs import known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.results import rows_of
-from antiphon.terminal import (
-    open_console,
-    print_compute_models,
-    print_json,
-    print_left_out,
-    print_list,
-    print_training,
-    progress_bar,
-)
-from antiphon.training import IMAGENET, IN_FLIGHT, RAILS, Training, split_fabrics
+from antiphon.training.result import Training
+from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
+from antiphon.view.terminal.console import open_console, print_json, progress_bar
+from antiphon.view.terminal.lists import print_compute_models, print_list
+from antiphon.view.terminal.training import print_left_out, print_training
 
 
 def _models() -> list[str]:
@@ -134,7 +130,7 @@ def train(
         if not results:
             raise AntiphonError(refused[0]["reason"], refused[0]["code"])
         if report_file is not None:
-            from antiphon.reports.training import render
+            from antiphon.view.pages.training import render
 
             report_file.write(render(results, refused))
     if not as_json:

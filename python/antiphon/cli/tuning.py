@@ -11,10 +11,11 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import FABRIC, JOBS, JSON, completing, fidelity_option, system_option
-from antiphon.comparison import split_specs
+from antiphon.collective.specs import split_specs
+from antiphon.collective.tuning import size_range
 from antiphon.files import written_whole
-from antiphon.terminal import json_text, open_console, print_tuning, progress_bar
-from antiphon.tuning import size_range
+from antiphon.view.terminal.comparison import print_tuning
+from antiphon.view.terminal.console import json_text, open_console, progress_bar
 
 
 @main.command()

@@ -16,7 +16,7 @@ from antiphon import _core
 from antiphon._core import __version__
 from antiphon.study.jobs import Job
 
-SHOWN_ONLY = ("cli", "papers", "reports", "templates", "terminal.py", "text.py")
+SHOWN_ONLY = ("cli", "papers", "view")
 """Parts of the package that no run depends on, unless its own job is there."""
 SETTLED_S = 2.0
 """The content of a file is read again unless it was last changed this long before it was read."""

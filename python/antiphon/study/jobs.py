@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from antiphon._core import Fabric, System, build, rails
-from antiphon.comparison import REFUSALS, run
+from antiphon.collective.comparison import REFUSALS, run
 from antiphon.errors import AntiphonError
 from antiphon.results import rows_of
-from antiphon.training import train
+from antiphon.training.train import train
 
 Record = dict[str, Any]
 """A run as its command prints it with ``--json`` (docs/json.md), with the ``tables`` it was asked for; or

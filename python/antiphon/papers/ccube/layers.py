@@ -19,7 +19,7 @@ from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.results import Column
 from antiphon.study import Point, Record
-from antiphon.training import Training
+from antiphon.training.result import Training
 
 # --- Figs. 8 and 16: layers drawn as in a figure, on one overlapped tree of a DGX-1 -----------------
 

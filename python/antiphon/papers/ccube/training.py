@@ -11,6 +11,7 @@ import numpy as np
 
 import antiphon
 from antiphon._core import Workload
+from antiphon.collective.timing import CollectiveTime
 from antiphon.papers.ccube.dgx1 import (
     C1,
     C2,
@@ -35,8 +36,7 @@ from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.repro.trained import sizes, trained
 from antiphon.study import Point, Record
-from antiphon.timing import CollectiveTime
-from antiphon.training import Training
+from antiphon.training.result import Training
 
 V100 = antiphon.System(SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import antiphon
 from antiphon import AntiphonError, Fabric, Training, Workload
-from antiphon.timing import CollectiveTime, simulator
+from antiphon.collective.timing import CollectiveTime, simulator
 
 TRAIN_KEYS = {
     "model": str,

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon._core import Fabric, __version__, format_bytes
-from antiphon.comparison import ALL_RANKS, Comparison, Run
+from antiphon.collective.comparison import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
-from antiphon.reports.page import COLOURS, page_template, time_axis
-from antiphon.text import digits, format_bandwidth, format_time
+from antiphon.view.pages.page import COLOURS, page_template, time_axis
+from antiphon.view.text import digits, format_bandwidth, format_time
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""

@@ -12,11 +12,12 @@ from typing import Any
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
 from antiphon.arguments import expect, shown
-from antiphon.comparison import ALL_RANKS, REFUSALS, Refusal, known_names, specs_of
+from antiphon.collective.comparison import ALL_RANKS, REFUSALS, Refusal
+from antiphon.collective.specs import known_names, specs_of
+from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound
-from antiphon.timing import Progress, Timer, simulator
 
 TUNED = ("chunk", "piece")
 """Options that are sizes to be tuned."""

@@ -9,8 +9,8 @@ import pytest
 
 import antiphon
 from antiphon import Training
-from antiphon.reports.training import _merged, _timeline, render
-from antiphon.training import CHAINED
+from antiphon.training.train import CHAINED
+from antiphon.view.pages.training import _merged, _timeline, render
 
 if TYPE_CHECKING:
     from conftest import Browser

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,29 +10,22 @@ from antiphon._core import (
     Fabric,
     Schedule,
     System,
-    algorithms,
     build,
     bus_factor,
-    check_fidelity,
-    fidelities,
     lower_bound,
     parse_bytes,
     simulate,
 )
-from antiphon.arguments import expect, shown
+from antiphon.arguments import expect
+from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check, in_parallel
 from antiphon.results import Bound, SimulationResult, Stats, Table
 
 Progress = Callable[[str, float], object]
 """Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
-
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
-
-NO_LIST: tuple[type, ...] = (bytes, bytearray)
-"""What can be gone through but is no list of names."""
-
 ALL_RANKS = "all-ranks"
 """``Schedule.bound_of`` of a schedule that serves all ranks where the fabric has them."""
 
@@ -314,61 +306,6 @@ def compare(
         )
     )
     return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused)
-
-
-def split_fidelities(given: str | Iterable[str]) -> list[str]:
-    """The fidelities of a list with commas, or a sequence, each once, cheapest first.
-
-    Raises:
-        AntiphonError: ``unknown-name``, naming the nearest.
-    """
-    names = given.split(",") if isinstance(given, str) else list(given)
-    known = fidelities()
-    if not names:
-        raise AntiphonError(f"no fidelity given; known: {', '.join(known)}", "bad-spec")
-    for name in names:
-        check_fidelity(name)
-    return sorted(set(names), key=known.index)
-
-
-def known_names() -> list[str]:
-    """Names of all algorithms."""
-    return [algorithm.name for algorithm in algorithms()]
-
-
-def specs_of(given: str | Iterable[str]) -> list[str]:
-    """The specifications of a text with commas, or a sequence.
-
-    Raises:
-        AntiphonError: ``bad-spec`` for other things, naming them.
-    """
-    if isinstance(given, NO_LIST) or not isinstance(given, Iterable):
-        raise AntiphonError(f"algorithms is {shown(given)}; give a list of names such as ring", "bad-spec")
-    specs = split_specs([given]) if isinstance(given, str) else list(given)
-    for spec in specs:
-        if not isinstance(spec, str):
-            raise AntiphonError(f"algorithm {shown(spec)} is no text; give names such as ring", "bad-spec")
-    return specs
-
-
-def split_specs(texts: Sequence[str]) -> list[str]:
-    """Splits lists of specifications at commas: an element with ``=`` and no ``:`` before it is an
-    option of the specification before.
-
-    >>> split_specs(["ring,tto:chunk=96KiB,barrier=no", "direct"])
-    ['ring', 'tto:chunk=96KiB,barrier=no', 'direct']
-    >>> split_specs(["mesh:8x8,slow=2-3:0.5,dead=5,ring:4,mesh:2x4[0,1,4,5]"])
-    ['mesh:8x8,slow=2-3:0.5,dead=5', 'ring:4', 'mesh:2x4[0,1,4,5]']
-    """
-    specs: list[str] = []
-    for text in texts:
-        # Not at those within brackets, which are ranks of a group.
-        for index, part in enumerate(re.split(r",(?![^\[\]]*\])", text)):
-            if index > 0 and "=" in part.partition(":")[0]:
-                specs[-1] += f",{part}"
-            else:
-                specs.append(part)
-    return specs
 
 
 def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import antiphon
-from antiphon.reports.comparison import render
+from antiphon.view.pages.comparison import render
 
 if TYPE_CHECKING:
     from conftest import Browser

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from antiphon import _core
 from antiphon._core import Fabric, Schedule, System, build
+from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
+from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
 from antiphon.results import ByValue, SimulationResult
-from antiphon.timing import Progress
 
 ORDERS = ("fifo", "lifo", "priority")
 """Who goes first on a link: the flight launched first, the one launched last, or that of the lowest number."""
@@ -155,7 +155,7 @@ def simulate_flights(
     platform = System(system) if isinstance(system, str) else system
     entries = [(each.schedule, each.start_ns, list(each.after), each.priority) for each in flights]
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
-    result = _core.simulate_flights(fabric, entries, platform, fidelity, order, heartbeat)
+    result = fly(fabric, entries, platform, fidelity, order, heartbeat)
     groups = [each.schedule.group for each in flights]
     bounds: dict[int, float] = {}
     for each, group in zip(flights, groups, strict=True):
