@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from antiphon.errors import AntiphonError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 Column: TypeAlias = "np.ndarray[tuple[int], np.dtype[Any]]"
@@ -31,6 +30,8 @@ class ByValue:
 
 def _equal(a: object, b: object) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
+        import numpy as np
+
         return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
     return a == b
 
@@ -342,7 +343,7 @@ class Iteration(ByValue):
     @property
     def forward(self) -> Table:
         """The forward passes of ``computations``, each layer's first."""
-        rows = np.flatnonzero(self.computations["pass"] == 0)
+        rows = (self.computations["pass"] == 0).nonzero()[0]
         rows = rows[: int(self.computations["layer"].max()) + 1]
         return {name: column[rows] for name, column in self.computations.items() if name != "pass"}
 
