@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from antiphon.papers import PAPERS
-from antiphon.study import Store
+from antiphon.studies import Store
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

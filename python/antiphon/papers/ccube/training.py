@@ -35,7 +35,7 @@ from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.repro.trained import sizes, trained
-from antiphon.study import Point, Record
+from antiphon.studies import Point, Record
 from antiphon.training.result import Training
 
 V100 = antiphon.System(SYSTEM).processor

@@ -11,7 +11,7 @@ from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Row, Shown, row_of, stated_row
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import RailsPoint, Record
+from antiphon.studies import RailsPoint, Record
 
 DATA = Data("themis", tolerance=0.015)
 """Means over many runs agree within 1.5 %."""

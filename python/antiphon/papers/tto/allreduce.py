@@ -11,7 +11,7 @@ from antiphon.repro.charts import Bars, Line, Lines, bars, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table
-from antiphon.study import Point, Record
+from antiphon.studies import Point, Record
 
 
 def _run(case: Entry) -> list[Point]:

@@ -27,7 +27,7 @@ from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, meets
 from antiphon.repro.trained import sizes, trained
-from antiphon.study import Point, Record
+from antiphon.studies import Point, Record
 from antiphon.training.result import Training
 
 QUICK_MODELS = ("AlexNet", "ResNet152")

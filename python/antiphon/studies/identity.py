@@ -14,7 +14,7 @@ from typing import Any
 
 from antiphon import _core
 from antiphon._core import __version__
-from antiphon.study.jobs import Job
+from antiphon.studies.jobs import Job
 
 SHOWN_ONLY = ("cli", "papers", "view")
 """Parts of the package that no run depends on, unless its own job is there."""

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check, in_parallel
-from antiphon.study.identity import build_id, described, key_of, text
-from antiphon.study.jobs import Job, Record
-from antiphon.study.owners import Owner, is_at_work, remove_left_over
+from antiphon.studies.identity import build_id, described, key_of, text
+from antiphon.studies.jobs import Job, Record
+from antiphon.studies.owners import Owner, is_at_work, remove_left_over
 
 Progress = Callable[[int, int], object]
 """Called with the number of points that are done and of all."""

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 import antiphon
-from antiphon.study import Heartbeat, Job, Point, RailsPoint, Record, Store, TrainingPoint, identity
-from antiphon.study import store as study_store
+from antiphon.studies import Heartbeat, Job, Point, RailsPoint, Record, Store, TrainingPoint, identity
+from antiphon.studies import store as study_store
 
 POINTS = [Point("mesh:3x3", algorithm, size, "tto") for algorithm in ("ring", "tto") for size in (65536, 131072)]
 
@@ -175,11 +175,11 @@ def test_the_code_of_the_package_is_part_of_a_run(tmp_path: Path) -> None:
     shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "data"))
 
     def build() -> str:
-        command = [sys.executable, "-c", "from antiphon import study; print(study.build_id(), study.__file__)"]
+        command = [sys.executable, "-c", "from antiphon import studies; print(studies.build_id(), studies.__file__)"]
         environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)
         name, file = done.stdout.split()
-        assert file == str(copy / "study" / "__init__.py")
+        assert file == str(copy / "studies" / "__init__.py")
         return name
 
     first = build()
@@ -194,7 +194,7 @@ def test_the_code_of_the_package_is_part_of_a_run(tmp_path: Path) -> None:
 KILLER = """
 import json, os, random, signal, sys, time
 from dataclasses import dataclass
-from antiphon.study import Job, Store
+from antiphon.studies import Job, Store
 
 folder, path = sys.argv[1:]
 log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
