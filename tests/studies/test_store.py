@@ -18,6 +18,7 @@ import pytest
 
 import antiphon
 from antiphon.studies import Heartbeat, Job, Point, RailsPoint, Record, Store, TrainingPoint, identity
+from antiphon.studies import running
 from antiphon.studies import store as study_store
 
 POINTS = [Point("mesh:3x3", algorithm, size, "tto") for algorithm in ("ring", "tto") for size in (65536, 131072)]
@@ -102,7 +103,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes) -> 
 def test_runs_of_another_build_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path) as store:
         store.ensure(POINTS)
-    for module in (identity, study_store):
+    for module in (identity, study_store, running):
         monkeypatch.setattr(module, "build_id", lambda: "another")
     with Store(tmp_path) as store:
         assert store.of_other_builds == 4

@@ -18,15 +18,18 @@ from antiphon.studies.jobs import Job
 
 SHOWN_ONLY = ("cli", "papers", "view")
 """Parts of the package that no run depends on, unless its own job is there."""
+SUFFIXES = (".csv", ".json", ".onnx", ".toml")
+"""Of files that values name by themselves."""
 SETTLED_S = 2.0
 """The content of a file is read again unless it was last changed this long before it was read."""
+_encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _read: dict[tuple[str, int, int, int], str] = {}
 """Digests of files that were read, by path, inode, size and time of change."""
 
 
 def key_of(job: Job) -> str:
     """A digest of all that decides what a job gives; another one where any of it changes."""
-    files = {path: _content(path) for path in sorted(set(_files(job)))}
+    files = {path: _content(path) for path in files_of(job)}
     return _digest(text([described(job), files, build_id(), _code_of(type(job).__module__)]).encode())
 
 
@@ -38,7 +41,7 @@ def described(job: Job) -> list[Any]:
 
 def text(value: Any) -> str:
     """A value as JSON, without blanks."""
-    return json.dumps(value, separators=(",", ":"))
+    return _encoder.encode(value)
 
 
 @cache
@@ -61,10 +64,9 @@ def _code_of(module: str) -> str:
     return "" if source is None else _digest(Path(source).read_bytes())
 
 
-def _files(job: Job) -> Iterator[str]:
-    """Files that the values of a job may name: fabrics ``file:PATH`` and tables of layers."""
-    for field in fields(job):
-        yield from _named(getattr(job, field.name))
+def files_of(job: Job) -> list[str]:
+    """Files that the values of a job may name: fabrics ``file:PATH``, tables of layers, schedules, systems."""
+    return sorted({path for field in fields(job) for path in _named(getattr(job, field.name))})
 
 
 def _named(value: Any) -> Iterator[str]:
@@ -76,7 +78,7 @@ def _named(value: Any) -> Iterator[str]:
         # What follows the path may be a group of ranks, or the rate of links.
         whole = head.rpartition("[")[0] if value.endswith("]") and "[" in head else head
         yield from {head, whole, whole.rpartition("@")[0]} - {""}
-    elif isinstance(value, str) and value.lower().endswith(".csv"):
+    elif isinstance(value, str) and value.lower().endswith(SUFFIXES):
         yield value
 
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
+import math
 import os
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from antiphon.errors import AntiphonError
-from antiphon.parallel import check, in_parallel
+from antiphon.parallel import threads
 from antiphon.studies.identity import build_id, described, key_of, text
 from antiphon.studies.jobs import Job, Record
 from antiphon.studies.owners import Owner, is_at_work, remove_left_over
-
-Progress = Callable[[int, int], object]
-"""Called with the number of points that are done and of all."""
+from antiphon.studies.running import Progress, run_points
 
 FORMAT = 1
 """Of the database; another one is refused."""
@@ -30,15 +26,19 @@ AT_STAKE_S = 0.1
 """A power failure may cost runs that took this long together; a process that is killed costs none."""
 BUSY_S = 60.0
 """Another process may hold the database this long."""
-POLL_S = 0.05
-"""Runs that others make are looked for this often."""
-NOT_KEPT = ("internal", "interrupted")
-"""Codes of errors that say nothing about the point."""
 TABLES = f"""
 CREATE TABLE runs (key TEXT PRIMARY KEY, build TEXT NOT NULL, point TEXT NOT NULL, run TEXT NOT NULL,
                    digest TEXT NOT NULL);
 CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL);
 PRAGMA user_version = {FORMAT};
+"""
+AGAIN = "CREATE TABLE IF NOT EXISTS again (key TEXT PRIMARY KEY, above_s REAL NOT NULL)"
+"""Records to be made again by who gives a run more than so many seconds."""
+MERGED = """
+DELETE FROM runs WHERE key IN (SELECT key FROM again) AND key IN (SELECT key FROM other.runs);
+DELETE FROM again WHERE key NOT IN (SELECT key FROM runs);
+INSERT OR IGNORE INTO again SELECT key, above_s FROM other.again WHERE key NOT IN (SELECT key FROM runs);
+INSERT OR IGNORE INTO runs SELECT * FROM other.runs;
 """
 
 
@@ -60,7 +60,6 @@ class Store:
         """
         folder = Path(folder)
         self.path = folder / "runs.sqlite"
-        self._lock = threading.Lock()
         self._at_stake_s = 0.0
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -101,6 +100,7 @@ class Store:
                         self._database.execute(statement)
                 elif form != FORMAT:
                     raise sqlite3.DatabaseError("another format")
+                self._database.execute(AGAIN)
             query = "SELECT count(*) FROM runs WHERE build != ?"
             self.of_other_builds: int = self._database.execute(query, [build_id()]).fetchone()[0]
             """Stored runs of other builds, which are not used."""
@@ -116,10 +116,9 @@ class Store:
 
     def close(self) -> None:
         """Ends the use of the store."""
-        with self._lock, self._errors_told():
+        with self._errors_told():
             try:
-                with self._written():
-                    self._database.execute("DELETE FROM claims WHERE owner = ?", [self._owner.name])
+                self.release()
             finally:
                 self._database.close()
                 self._owner.leave()
@@ -133,7 +132,7 @@ class Store:
         """
         key = key_of(point)
         query = "SELECT build, point, run, digest FROM runs WHERE key = ?"
-        with self._lock, self._errors_told():
+        with self._errors_told():
             row = self._database.execute(query, [key]).fetchone()
         if row is None:
             raise KeyError(point)
@@ -148,114 +147,118 @@ class Store:
 
     def add(self, point: Job, record: Record) -> None:
         """Keeps a record, on disk before this returns, unless there is one already."""
-        self._at_stake_s = AT_STAKE_S
-        self._keep(key_of(point), point, record, 0.0)
+        with self.together(AT_STAKE_S):
+            self.keep(key_of(point), point, record)
 
     def ensure(self, points: Iterable[Job], jobs: int | None = 1, progress: Progress | None = None) -> int:
         """Runs what is not stored yet, ``jobs`` points at a time, as many as cores if None; returns how many that were.
 
-        What other processes are running now is waited for, and not counted. A point that is a mistake or cannot be
-        run is a record that says so, as any other, and ends nothing. The core computes without Python's lock, so
-        threads suffice.
+        A point that is a mistake or cannot be run is a record that says so, as any other, and ends nothing. The core
+        computes without Python's lock, so threads suffice.
 
         Raises:
-            AntiphonError: ``bad-file`` if the store cannot be written, or a file changed while a point that names it
-                was run; what ran before stays stored.
+            AntiphonError: as ``run_points``; what ran before stays stored.
         """
-        wanted = {key_of(point): point for point in points}
-        missing = [key for key in wanted if not self._has(key)]
-        done = itertools.count(len(wanted) - len(missing) + 1)
-        made = 0
+        with threads(jobs) as (executor, count):
+            return run_points(self, {key_of(point): point for point in points}, executor, count, progress=progress)
 
-        def work(key: str) -> bool:
-            """Whether the point is done."""
-            nonlocal made
-            check()
-            claimed = self._claim(key)
-            if claimed is False:
+    def missing(self, keys: Iterable[str], limit_s: float | None = None) -> list[str]:
+        """The keys of which there is no record, or one that is to be made again: of a run that was given less time
+        than ``limit_s`` (None: any time), or that failed for no reason of its own."""
+        limit = math.inf if limit_s is None else limit_s
+        with self._errors_told():
+            if self._database.execute("SELECT 1 FROM again WHERE above_s < ?", [limit]).fetchone():
+                again = "SELECT key FROM again WHERE above_s < ?"
+                with self._written():
+                    self._database.execute(f"DELETE FROM runs WHERE key IN ({again})", [limit])
+                    self._database.execute("DELETE FROM again WHERE above_s < ?", [limit])
+        return [key for key in keys if not self._has(key)]
+
+    def claim(self, key: str) -> bool | None:
+        """Whether the run is now this process's to make; None if it has been made."""
+        with self._errors_told(), self._written():
+            if self._has(key):
+                return None
+            row = self._database.execute("SELECT owner FROM claims WHERE key = ?", [key]).fetchone()
+            if row is not None and is_at_work(self.path.parent, row[0]):
                 return False
-            if claimed:
-                self._make(key, wanted[key])
-            with self._lock:
-                made += claimed is True
-            if progress is not None:
-                progress(next(done), len(wanted))
+            self._database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", [key, self._owner.name])
             return True
 
-        while missing:
-            outcomes = in_parallel(work, missing, jobs)
-            missing = [key for key, is_done in zip(missing, outcomes, strict=True) if not is_done]
-            if missing:
-                check()
-                time.sleep(POLL_S)
-        with self._lock, self._errors_told():
-            if self._at_stake_s:
-                self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")  # syncs
-                self._at_stake_s = 0.0
-        return made
+    def release(self) -> None:
+        """Gives back what this process has claimed and not made."""
+        with self._errors_told(), self._written():
+            self._database.execute("DELETE FROM claims WHERE owner = ?", [self._owner.name])
 
-    def _make(self, key: str, point: Job) -> None:
-        """Runs a point that is claimed, and keeps what comes of it."""
-        start = time.monotonic()
-        try:
-            try:
-                record = point.measure(lambda _share: check())
-            except AntiphonError as error:
-                if error.code in NOT_KEPT:
-                    raise
-                record = {"refused": {"reason": error.message, "code": error.code}}
-            if key_of(point) != key:
-                raise AntiphonError(f"a file changed while it was used: {described(point)[1]}", "bad-file")
-        except BaseException:
-            with self._lock, self._errors_told(), self._written():
-                self._database.execute("DELETE FROM claims WHERE key = ?", [key])
-            raise
-        self._keep(key, point, record, time.monotonic() - start)
-
-    def _has(self, key: str) -> bool:
-        with self._lock, self._errors_told():
-            return self._database.execute("SELECT 1 FROM runs WHERE key = ?", [key]).fetchone() is not None
-
-    def _claim(self, key: str) -> bool | None:
-        """Whether the run is now this process's to make; None if it has been made."""
-        with self._lock, self._errors_told():
-            owner = self._owner_of(key)
-            if owner is not None and is_at_work(self.path.parent, owner):
-                return False
-            with self._written():
-                if self._database.execute("SELECT 1 FROM runs WHERE key = ?", [key]).fetchone():
-                    return None
-                now = self._owner_of(key)
-                if now not in (None, owner):  # another was faster
-                    return False
-                self._database.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", [key, self._owner.name])
-                return True
-
-    def _owner_of(self, key: str) -> str | None:
-        row = self._database.execute("SELECT owner FROM claims WHERE key = ?", [key]).fetchone()
-        return None if row is None else str(row[0])
-
-    def _keep(self, key: str, point: Job, record: Record, took_s: float) -> None:
+    def keep(self, key: str, point: Job, record: Record, again_above_s: float | None = None) -> None:
+        """Keeps the record of a point unless there is one already; for who asks later, and gives each point more than
+        ``again_above_s``, there is none."""
         content = (build_id(), text(described(point)), text(record))
-        row = (key, *content, _check(key, *content))
-        with self._lock, self._errors_told():
-            self._at_stake_s += took_s
-            synced = self._at_stake_s >= AT_STAKE_S
+        with self._errors_told(), self._written():
+            row = (key, *content, _check(key, *content))
+            self._database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", row)
+            self._database.execute("DELETE FROM claims WHERE key = ?", [key])
+            if again_above_s is not None:
+                self._database.execute("INSERT OR REPLACE INTO again VALUES (?, ?)", [key, again_above_s])
+
+    @contextmanager
+    def together(self, took_s: float) -> Iterator[None]:
+        """Makes one change of the database of all that the block does, and has it synced when runs that took long are
+        at stake."""
+        self._at_stake_s += took_s
+        synced = self._at_stake_s >= AT_STAKE_S
+        with self._errors_told():
             if synced:
                 self._database.execute("PRAGMA synchronous = FULL")
             try:
                 with self._written():
-                    self._database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", row)
-                    self._database.execute("DELETE FROM claims WHERE key = ?", [key])
+                    yield
                 if synced:
                     self._at_stake_s = 0.0
             finally:
                 if synced:
                     self._database.execute("PRAGMA synchronous = NORMAL")
 
+    def sync(self) -> None:
+        """What is kept survives a power failure from now on."""
+        if self._at_stake_s:
+            with self._errors_told():
+                self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._at_stake_s = 0.0
+
+    def merge(self, folder: str | os.PathLike[str]) -> int:
+        """Takes over the runs of another store; returns how many there were not.
+
+        Raises:
+            AntiphonError: ``bad-file`` if there is none, or it cannot be read.
+        """
+        if not (Path(folder) / "runs.sqlite").is_file():
+            raise AntiphonError(f"{folder}: has no runs.sqlite; name the folder of a store", "bad-file")
+        with Store(folder) as other, self._errors_told():
+            before = self._count()
+            self._database.execute("ATTACH DATABASE ? AS other", [str(other.path)])
+            try:
+                with self._written():
+                    # A result is worth more than a record that is to be made again.
+                    for statement in MERGED.split(";"):
+                        self._database.execute(statement)
+            finally:
+                self._database.execute("DETACH DATABASE other")
+            return self._count() - before
+
+    def _count(self) -> int:
+        return int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def _has(self, key: str) -> bool:
+        with self._errors_told():
+            return self._database.execute("SELECT 1 FROM runs WHERE key = ?", [key]).fetchone() is not None
+
     @contextmanager
     def _written(self) -> Iterator[None]:
-        """A change of the database, as a whole or not at all; no other process changes it meanwhile."""
+        """A change of the database, or part of one, as a whole or not at all; no other process changes it meanwhile."""
+        if self._database.in_transaction:
+            yield
+            return
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
