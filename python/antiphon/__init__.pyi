@@ -54,6 +54,7 @@ from .results import (
     Stats,
     TreesAdvice,
 )
+from .studies.study import Study, study
 from .training.result import Training
 from .training.train import train, workload
 
@@ -85,6 +86,7 @@ __all__ = [
     "SimulationResult",
     "Stalled",
     "Stats",
+    "Study",
     "System",
     "TooLarge",
     "Training",
@@ -121,6 +123,7 @@ __all__ = [
     "shard",
     "simulate",
     "simulate_flights",
+    "study",
     "systems",
     "traffic_patterns",
     "train",

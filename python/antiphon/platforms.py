@@ -62,6 +62,15 @@ def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
     return system.with_(**{"name": name, **_plain(changes)})
 
 
+def parameter_names() -> list[str]:
+    """What may be changed: keys of parameters, and those without a unit for values that have one."""
+    names: list[str] = []
+    for parameter in System().parameters():
+        names.append(parameter.key)
+        names += [parameter.key.removesuffix(end) for end in (*UNITS, "_bytes") if parameter.key.endswith(end)]
+    return names
+
+
 def _from_file(path: str) -> System:
     text = read_text(path, LARGEST_FILE)
     try:
@@ -96,13 +105,14 @@ def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
 def _converted(key: str, value: Any, known: set[str]) -> tuple[str, Any]:
     if not isinstance(value, str | int | float):
         raise AntiphonError(f"{key[:40]} is neither text nor a number", "bad-spec")
-    quantity = QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    text = value if isinstance(value, str) else ""
+    quantity = QUANTITY.fullmatch(text)
     for suffix, units in UNITS.items():
         name = key if key.endswith(suffix) else key + suffix
         if quantity and name in known:
             factor = units.get(quantity["unit"])
             if factor is None:
-                message = f"{key}={value[:40]}: no unit '{quantity['unit'][:20]}'; known: {', '.join(units)}"
+                message = f"{key}={text[:40]}: no unit '{quantity['unit'][:20]}'; known: {', '.join(units)}"
                 raise AntiphonError(message, "bad-spec")
             return name, float(Decimal(quantity["number"]) * factor)
     # Sizes have their units in the core.

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 import antiphon
-from antiphon.studies import Heartbeat, Job, Point, RailsPoint, Record, Store, TrainingPoint, identity
-from antiphon.studies import running
+from antiphon.studies import Heartbeat, Job, Point, RailsPoint, Record, Store, TrainingPoint, identity, running
 from antiphon.studies import store as study_store
 
 POINTS = [Point("mesh:3x3", algorithm, size, "tto") for algorithm in ("ring", "tto") for size in (65536, 131072)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from antiphon._core import (
     System,
     build,
     bus_factor,
+    format_bytes,
     lower_bound,
     parse_bytes,
     simulate,
@@ -254,6 +255,7 @@ def compare(
     fidelity: str | Iterable[str] = "packet",
     *,
     root: int = 0,
+    schedules: Sequence[Schedule] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -261,7 +263,7 @@ def compare(
 
     ``algorithms`` is a sequence of specifications, or text with commas as on the command line;
     ``fidelity`` is one fidelity or several, in a sequence or with commas; ``jobs`` algorithms run at a time, by
-    default as many as there are cores.
+    default as many as there are cores. ``schedules`` are others' beside them, which do the same.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -274,12 +276,17 @@ def compare(
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
             build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
+    for schedule in schedules:
+        _expect_same(schedule, collective, size, root)
     chosen = split_fidelities(fidelity)
 
-    def time(spec: str) -> tuple[list[Run], list[Refusal]]:
+    def time(way: str | Schedule) -> tuple[list[Run], list[Refusal]]:
+        spec = way if isinstance(way, str) else way.algorithm
         try:
             building = _heartbeat(progress, f"{spec} (building)")
-            schedule = build(fabric, spec, collective, size, system, root, building)
+            schedule = (
+                way if isinstance(way, Schedule) else build(fabric, way, collective, size, system, root, building)
+            )
         except AntiphonError as error:
             return [], [_refusal(spec, fabric, error)]
         runs: list[Run] = []
@@ -292,7 +299,8 @@ def compare(
                 refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
         return runs, refused
 
-    timed = in_parallel(time, specs, jobs)
+    ways: list[str | Schedule] = [*specs, *schedules]
+    timed = in_parallel(time, ways, jobs)
     ladder = [runs for runs, _ in timed if runs]
     refused = [refusal for _, refusals in timed for refusal in refusals]
     rank = {name: place for place, name in enumerate(reversed(chosen))}
@@ -306,6 +314,16 @@ def compare(
         )
     )
     return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused)
+
+
+def _expect_same(schedule: Schedule, collective: str, size: int, root: int) -> None:
+    """Refuses a schedule that does something else."""
+    expect("schedules", schedule, Schedule)
+    asked = (collective, size, root if schedule.root is not None else None)
+    if (schedule.collective, schedule.bytes, schedule.root) != asked:
+        what = f"{schedule.algorithm} does {schedule.collective} of {format_bytes(schedule.bytes)}"
+        where = "" if schedule.root is None else f" with root {schedule.root}"
+        raise AntiphonError(f"{what}{where}: compare it with others that do the same", "bad-spec")
 
 
 def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object]:

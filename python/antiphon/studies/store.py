@@ -264,8 +264,7 @@ class Store:
             yield
             self._database.execute("COMMIT")
         except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+            self._database.rollback()
             raise
 
     @contextmanager
