@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NewType, get_args, get_type_hints
 
-import antiphon
+from antiphon._core import Fabric, Schedule, System, build, noc, parse_bytes, rails, router_parameters
 from antiphon.arguments import shown
+from antiphon.collective.comparison import compare, run
 from antiphon.collective.schedules import read_schedule
+from antiphon.collective.tuning import tune
 from antiphon.errors import AntiphonError
+from antiphon.network.saturation import noc_saturation
 from antiphon.platforms import parameter_names, read_system
 from antiphon.studies.jobs import Heartbeat, Job, Record
-from antiphon.training.train import IMAGENET
+from antiphon.training.train import IMAGENET, train
 
 Size = NewType("Size", int)
 """A number of bytes, given as one or as text with a unit."""
@@ -85,7 +88,7 @@ class Command:
         kinds = [each for each in get_args(kind) or [kind] if each is not type(None)]
         if kinds == [Size]:
             try:
-                return key, antiphon.parse_bytes(value)
+                return key, parse_bytes(value)
             except (AntiphonError, TypeError) as error:
                 raise AntiphonError(f"{where}: {key}: {error}", "bad-size") from None
         if type(value) in kinds or (type(value) is int and float in kinds):
@@ -113,12 +116,12 @@ def unknown(kind: str, name: str, known: list[str], where: str) -> AntiphonError
     return AntiphonError(f"{where}: no {kind} '{name[:40]}'; {hint}", "unknown-name")
 
 
-def _fabric(spec: str, group: str | None) -> antiphon.Fabric:
-    fabric = antiphon.Fabric(spec)
+def _fabric(spec: str, group: str | None) -> Fabric:
+    fabric = Fabric(spec)
     return fabric if group is None else fabric.group(group)
 
 
-def _own(path: str, fabric: antiphon.Fabric, problem: Mapping[str, Any]) -> antiphon.Schedule:
+def _own(path: str, fabric: Fabric, problem: Mapping[str, Any]) -> Schedule:
     """A schedule from a file, which says what is to be done."""
     if problem:
         raise AntiphonError(f"{', '.join(problem)}: this is what the schedule says; leave it out", "bad-spec")
@@ -132,18 +135,18 @@ def _simulate(
     algorithm: str | None = None,
     schedule: str | None = None,
     group: str | None = None,
-    system: antiphon.System | None = None,
+    system: System | None = None,
     fidelity: str = "packet",
     **problem: Any,
 ) -> Record:
-    network, platform = _fabric(fabric, group), system or antiphon.System()
+    network, platform = _fabric(fabric, group), system or System()
     if (algorithm is None) == (schedule is None):
         raise AntiphonError("give either algorithm or schedule", "bad-spec")
     if algorithm is not None:
-        built = antiphon.build(network, algorithm, system=platform, progress=heartbeat, **problem)
+        built = build(network, algorithm, system=platform, progress=heartbeat, **problem)
     else:
         built = _own(schedule or "", network, problem)
-    return antiphon.run(network, built, platform, fidelity, progress=heartbeat).to_dict()
+    return run(network, built, platform, fidelity, progress=heartbeat).to_dict()
 
 
 def _compare(
@@ -153,7 +156,7 @@ def _compare(
     algorithms: str | None = None,
     schedule: str | None = None,
     group: str | None = None,
-    system: antiphon.System | None = None,
+    system: System | None = None,
     fidelity: str = "packet",
     **problem: Any,
 ) -> Record:
@@ -161,11 +164,11 @@ def _compare(
     own = [] if schedule is None else [_own(schedule, network, problem)]
     for each in own:
         problem = {"collective": each.collective, "bytes": each.bytes, "root": each.root or 0}
-    comparison = antiphon.compare(
+    comparison = compare(
         network,
         algorithms=algorithms,
         schedules=own,
-        system=system or antiphon.System(),
+        system=system or System(),
         fidelity=fidelity,
         jobs=1,
         progress=lambda _name, share: heartbeat(share),
@@ -187,15 +190,15 @@ def _tune(
     algorithms: str | None = None,
     all_ranks: bool = False,
     group: str | None = None,
-    system: antiphon.System | None = None,
+    system: System | None = None,
     fidelity: str = "packet",
 ) -> Record:
-    document = antiphon.tune(
+    document = tune(
         _fabric(fabric, group),
         collective,
         [sizes] if isinstance(sizes, int) else sizes,
         algorithms,
-        system or antiphon.System(),
+        system or System(),
         fidelity,
         all_ranks=all_ranks,
         jobs=1,
@@ -210,7 +213,7 @@ def _train(
     model: str,
     fabric: str,
     algorithm: str,
-    system: antiphon.System | None = None,
+    system: System | None = None,
     overlap: str = "none",
     bucket: str = "table",
     batch: int | None = None,
@@ -228,14 +231,14 @@ def _train(
     fidelity: str = "packet",
     group: str | None = None,
 ) -> Record:
-    network: str | antiphon.Fabric = fabric if fabric.startswith("rails:") else _fabric(fabric, group)
+    network: str | Fabric = fabric if fabric.startswith("rails:") else _fabric(fabric, group)
     if isinstance(network, str) and group is not None:
         raise AntiphonError(f"{fabric}: groups are of fabrics; name the dimensions that take part", "not-applicable")
-    return antiphon.train(
+    return train(
         model,
         network,
         algorithm,
-        system or antiphon.System(),
+        system or System(),
         overlap=overlap,
         bucket=bucket,
         batch=batch,
@@ -271,7 +274,7 @@ def _rails(
     free_order: bool = False,
     seed: int = 1,
 ) -> Record:
-    return antiphon.rails(
+    return rails(
         topology,
         bytes,
         collective,
@@ -317,15 +320,15 @@ def _noc(
     if saturation and rate is not None:
         raise AntiphonError("give either rate or saturation", "bad-spec")
     if saturation:
-        return antiphon.noc_saturation(network, traffic, progress=heartbeat, **given).to_dict()
-    return antiphon.noc(network, traffic, 0.1 if rate is None else rate, progress=heartbeat, **given).to_dict()
+        return noc_saturation(network, traffic, progress=heartbeat, **given).to_dict()
+    return noc(network, traffic, 0.1 if rate is None else rate, progress=heartbeat, **given).to_dict()
 
 
 def _router_keys() -> dict[str, Any]:
     """The parameters of routers; a number that may be infinite may be text."""
     return {
         each.key: int | str if each.choices and each.kind == "count" else int if each.kind == "count" else str
-        for each in antiphon.router_parameters()
+        for each in router_parameters()
     }
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from antiphon import _core
+from antiphon._core import __file__ as EXTENSION
 from antiphon._core import __version__
 from antiphon.studies.jobs import Job
 
@@ -48,10 +48,10 @@ def text(value: Any) -> str:
 def build_id() -> str:
     """Version of Antiphon and a hash of the compiled core and of the package's sources: other builds may give other
     results."""
-    package = Path(_core.__file__).parent
+    package = Path(EXTENSION).parent
     sources = [path for path in sorted(package.rglob("*.py")) if path.relative_to(package).parts[0] not in SHOWN_ONLY]
     hashed = hashlib.sha256()
-    for path in (Path(_core.__file__), *sources):
+    for path in (Path(EXTENSION), *sources):
         code = path.read_bytes()
         hashed.update(f"{path.name} {len(code)}\n".encode() + code)
     return f"{__version__}-{hashed.hexdigest()[:16]}"
