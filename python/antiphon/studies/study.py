@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from antiphon.arguments import shown
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
+from antiphon.flat import Row
 from antiphon.parallel import cores, threads
 from antiphon.studies.commands import CommandPoint
 from antiphon.studies.grid import Grid
@@ -21,7 +22,7 @@ from antiphon.studies.identity import key_of
 from antiphon.studies.jobs import Job, Record
 from antiphon.studies.running import Progress, run_points
 from antiphon.studies.store import Store
-from antiphon.studies.table import Row, check_suffix, rows_of_points, write
+from antiphon.studies.table import check_suffix, rows_of_points, write
 
 if TYPE_CHECKING:
     import pandas as pd

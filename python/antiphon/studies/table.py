@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO, cast
 
 from antiphon.errors import AntiphonError
+from antiphon.flat import Row, flat, plain, write_csv
 from antiphon.studies.jobs import Record
 
 SUFFIXES = (".csv", ".parquet")
@@ -14,29 +14,18 @@ SUFFIXES = (".csv", ".parquet")
 REFUSED = ("refused.reason", "refused.code")
 """Columns that say why a point has no result."""
 
-Row = dict[str, Any]
-
 
 def rows_of_points(points: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> list[Row]:
-    """A row for each point: its values, then numbers, words and flags of its record, those of objects in it as
-    ``object.key``. Lists are left out. All rows have the same keys.
+    """A row for each point: its values, why it has no result, and its record, flat. All rows have the same keys.
 
     >>> rows_of_points([{"rate": 0.1}], [{"rate": 0.1, "latency": {"mean": 5}, "runs": []}])
     [{'rate': 0.1, 'refused.reason': None, 'refused.code': None, 'latency.mean': 5}]
     """
-    flat = [dict(_flat(record)) for record in records]
-    columns = dict.fromkeys(
-        (*(key for point in points for key in point), *REFUSED, *(key for row in flat for key in row))
-    )
-    return [{key: point.get(key, row.get(key)) for key in columns} for point, row in zip(points, flat, strict=True)]
-
-
-def _flat(record: Mapping[str, Any], head: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{head}{key}.")
-        elif not isinstance(value, list | tuple):
-            yield head + key, value
+    results = [flat(record) for record in records]
+    columns = dict.fromkeys((*(key for each in points for key in each), *REFUSED))
+    columns |= dict.fromkeys(key for each in results for key in each)
+    pairs = zip(points, results, strict=True)
+    return [{key: point.get(key, result.get(key)) for key in columns} for point, result in pairs]
 
 
 def check_suffix(path: str) -> str:
@@ -57,7 +46,7 @@ def check_suffix(path: str) -> str:
     return suffix
 
 
-def write(rows: Sequence[Row], file: IO[str], suffix: str) -> None:
+def write(rows: Sequence[Row], file: TextIO, suffix: str) -> None:
     """Writes a table into a file."""
     if suffix == ".parquet":
         import pyarrow
@@ -66,13 +55,7 @@ def write(rows: Sequence[Row], file: IO[str], suffix: str) -> None:
         columns = {key: _column([row[key] for row in rows]) for key in (rows[0] if rows else ())}
         pyarrow.parquet.write_table(pyarrow.table(columns), cast(Any, file).buffer)
     else:
-        writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
-
-
-def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+        write_csv(rows, file)
 
 
 def _column(values: list[Any]) -> list[Any]:
@@ -80,4 +63,4 @@ def _column(values: list[Any]) -> list[Any]:
     types = {type(value) for value in values if value is not None}
     if len(types) < 2 or types == {int, float}:
         return values
-    return [value if value is None else str(_plain(value)) for value in values]
+    return [value if value is None else str(plain(value)) for value in values]
