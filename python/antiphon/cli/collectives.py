@@ -14,7 +14,8 @@ from rich.text import Text
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, JSON, F, completing, fidelity_option, problem
+from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, F, completing, fidelity_option, problem
+from antiphon.cli.output import note, output_option
 from antiphon.collective.comparison import bound_dict
 from antiphon.collective.specs import known_names, split_specs
 from antiphon.errors import AntiphonError
@@ -33,7 +34,7 @@ from antiphon.view.text import format_time
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
 @JOBS
-@JSON
+@output_option
 def compare(
     fabric: str,
     collective: str,
@@ -46,7 +47,7 @@ def compare(
     fidelity: str,
     report: str | None,
     jobs: int | None,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Compare algorithms: each proven, timed, and set against the lower bound.
 
@@ -73,9 +74,9 @@ def compare(
                 written.close()  # in its place before anything is printed: the reader may go
             return Outcome(comparison.to_dict(), partial(print_comparison, comparison), failure)
 
-        each_group("compare", fabric, group, groups, as_json, work)
-    if report is not None and not as_json:
-        open_console().print(f"Report: {report}", style="dim")
+        each_group("compare", fabric, group, groups, output, work, "runs")
+    if report is not None:
+        note(output, f"Report: {report}")
 
 
 def _schedule_option(function: F) -> F:
@@ -93,7 +94,7 @@ def _schedule_option(function: F) -> F:
 @problem
 @groups_option
 @fidelity_option("alpha-beta, packet or flit.")
-@JSON
+@output_option
 def simulate(
     fabric: str,
     algorithm: str | None,
@@ -105,7 +106,7 @@ def simulate(
     groups: str | None,
     path: str | None,
     fidelity: str,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Prove and time one algorithm, or a schedule from a file."""
     _one_of(algorithm, path)
@@ -120,7 +121,7 @@ def simulate(
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
 
-    each_group("simulate", fabric, group, groups, as_json, work)
+    each_group("simulate", fabric, group, groups, output, work)
 
 
 def _one_of(algorithm: str | None, path: str | None) -> None:
@@ -138,7 +139,7 @@ def _one_of(algorithm: str | None, path: str | None) -> None:
 @_schedule_option
 @problem
 @groups_option
-@JSON
+@output_option
 def verify(
     fabric: str,
     algorithm: str | None,
@@ -149,7 +150,7 @@ def verify(
     group: str | None,
     groups: str | None,
     path: str | None,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Prove that a schedule is correct, or print the first counter-example."""
     _one_of(algorithm, path)
@@ -161,7 +162,7 @@ def verify(
             schedule = _built(network, algorithm or "", collective, size, system, root)
         return _verified(network, schedule)
 
-    each_group("verify", fabric, group, groups, as_json, work)
+    each_group("verify", fabric, group, groups, output, work)
 
 
 def _read_schedule(path: str, network: antiphon.Fabric) -> antiphon.Schedule:
@@ -204,7 +205,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
 @FABRIC
 @problem
 @groups_option
-@JSON
+@output_option
 def bound(
     fabric: str,
     collective: str,
@@ -213,7 +214,7 @@ def bound(
     system: antiphon.System,
     group: str | None,
     groups: str | None,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Print how fast any schedule could be."""
     total = antiphon.parse_bytes(size)
@@ -232,7 +233,7 @@ def bound(
         title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system.name}"
         return Outcome(document, partial(_print_bound, title, lower))
 
-    each_group("bound", fabric, group, groups, as_json, work)
+    each_group("bound", fabric, group, groups, output, work)
 
 
 def _print_bound(title: str, lower: Bound) -> None:
@@ -256,7 +257,7 @@ def _print_bound(title: str, lower: Bound) -> None:
 @problem
 @groups_option
 @click.option("--schedule-json", "path", metavar="OUT.json", help="Also write the schedule.")
-@JSON
+@output_option
 def show(
     fabric: str,
     algorithm: str,
@@ -267,7 +268,7 @@ def show(
     group: str | None,
     groups: str | None,
     path: str | None,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Print the figures of a schedule that need no simulation."""
     one_file("--schedule-json", path, groups)
@@ -286,7 +287,7 @@ def show(
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
             return Outcome(document | tables, partial(_print_figures, network, schedule, document))
 
-        each_group("show", fabric, group, groups, as_json, work)
+        each_group("show", fabric, group, groups, output, work)
 
 
 def _figures(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.options import FABRIC, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.output import output_option, tell
 from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.files import read_text
 from antiphon.results import rows_of
-from antiphon.view.terminal.console import print_json, progress_bar
+from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.flights import print_flights
 
 LARGEST_FILE = 1 << 24
@@ -29,8 +32,8 @@ LARGEST_FILE = 1 << 24
     shell_complete=completing(lambda: list(ORDERS)),
 )
 @fidelity_option("alpha-beta, packet or flit.")
-@JSON
-def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, as_json: bool) -> None:
+@output_option
+def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, output: str) -> None:
     """Time several collectives in flight on one fabric.
 
     FILE is a JSON list of flights (docs/json.md), for example
@@ -41,8 +44,5 @@ def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelit
     with progress_bar() as progress:
         entries = read_flights(read_text(file, LARGEST_FILE), network, system, progress=progress)
         run = antiphon.simulate_flights(network, entries, system, fidelity, order=order, progress=progress)
-    if as_json:
-        tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-        print_json("flights", run.to_dict() | {"tables": tables})
-    else:
-        print_flights(run)
+    tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+    tell("flights", run.to_dict() | {"tables": tables}, output, partial(print_flights, run), "flights")

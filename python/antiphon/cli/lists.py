@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 import click
 from click.shell_completion import get_completion_class
@@ -12,37 +14,39 @@ from rich.text import Text
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import JSON, completing
-from antiphon.view.terminal.console import open_console, print_json
+from antiphon.cli.options import completing
+from antiphon.cli.output import output_option, tell
+from antiphon.view.terminal.console import open_console
 from antiphon.view.terminal.lists import option_text, print_list
 
 
 @main.command()
-@JSON
-def fabrics(as_json: bool) -> None:
+@output_option
+def fabrics(output: str) -> None:
     """List the kinds of fabrics, each with an example of a specification."""
     rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
-    print_list("fabrics", rows, as_json)
+    tell("fabrics", {"fabrics": rows}, output, partial(print_list, rows), "fabrics")
 
 
 @main.command()
-@JSON
-def algorithms(as_json: bool) -> None:
+@output_option
+def algorithms(output: str) -> None:
     """List the algorithms and their options."""
     known = antiphon.algorithms()
-    if as_json:
-        rows = [
-            {
-                "name": a.name,
-                "summary": a.summary,
-                "options": [asdict(option) for option in a.options],
-                "source": a.source,
-                "collectives": a.collectives,
-            }
-            for a in known
-        ]
-        print_json("algorithms", {"algorithms": rows})
-        return
+    rows = [
+        {
+            "name": a.name,
+            "summary": a.summary,
+            "options": [asdict(option) for option in a.options],
+            "source": a.source,
+            "collectives": a.collectives,
+        }
+        for a in known
+    ]
+    tell("algorithms", {"algorithms": rows}, output, partial(_print_algorithms, known), "algorithms")
+
+
+def _print_algorithms(known: Sequence[antiphon.Algorithm]) -> None:
     table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
     for a in known:
         options = "\n".join(map(option_text, a.options))
@@ -52,24 +56,27 @@ def algorithms(as_json: bool) -> None:
 
 @main.command()
 @click.argument("name", required=False, shell_complete=completing(antiphon.systems))
-@JSON
-def systems(name: str | None, as_json: bool) -> None:
+@output_option
+def systems(name: str | None, output: str) -> None:
     """List the system presets, or the parameters of one, which --set replaces."""
     presets = [antiphon.System(each) for each in ([name] if name else antiphon.systems())]
     parameters = antiphon.System(name or "generic").parameters()
-    if as_json:
-        rows = [
-            {"name": preset.name, "summary": preset.description, "parameters": json.loads(preset.to_json())}
-            for preset in presets
-        ]
-        print_json("systems", {"systems": rows, "settings": [asdict(parameter) for parameter in parameters]})
-    elif name:
+    settings = [asdict(parameter) for parameter in parameters]
+    rows = [
+        {"name": preset.name, "summary": preset.description, "parameters": json.loads(preset.to_json())}
+        for preset in presets
+    ]
+
+    def show() -> None:
+        if name is None:
+            print_list([{"name": preset.name, "summary": preset.description} for preset in presets])
+            return
         table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=presets[0].description)
         for each in parameters:
             table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
         open_console().print(table)
-    else:
-        print_list("systems", [{"name": preset.name, "summary": preset.description} for preset in presets], as_json)
+
+    tell("systems", {"systems": rows, "settings": settings}, output, show, settings if name else rows)
 
 
 @main.command()

@@ -11,7 +11,8 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, JOBS, JSON, F, Sectioned, SectionedOption, completing
+from antiphon.cli.options import FABRIC, JOBS, F, Sectioned, SectionedOption, completing
+from antiphon.cli.output import output_option
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
 from antiphon.parallel import check, in_parallel
@@ -88,7 +89,7 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
 @network_options
 @groups_option
 @JOBS
-@JSON
+@output_option
 def noc(
     fabric: str,
     traffic: str,
@@ -97,7 +98,7 @@ def noc(
     group: str | None,
     groups: str | None,
     jobs: int | None,
-    as_json: bool,
+    output: str,
     **parameters: Any,
 ) -> None:
     """Time the flit-level network alone, under synthetic traffic (docs/noc.md).
@@ -129,7 +130,7 @@ def noc(
         document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
         return Outcome(document | head, partial(print_noc, runs))
 
-    each_group("noc", fabric, group, groups, as_json, work)
+    each_group("noc", fabric, group, groups, output, work, "runs")
 
 
 def _print_saturation(found: Saturation) -> None:

@@ -30,7 +30,6 @@ def _fabric_kinds() -> list[str]:
 
 FABRIC = click.argument("fabric", shell_complete=completing(_fabric_kinds))
 ALGORITHM = click.argument("algorithm", shell_complete=completing(known_names))
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 
 
 def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:

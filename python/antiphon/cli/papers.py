@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from antiphon.cli.group import main
-from antiphon.cli.options import JOBS, JSON, completing
+from antiphon.cli.options import JOBS, completing
+from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.repro.terminal import print_reproduction
-from antiphon.view.terminal.console import print_json, progress_bar
+from antiphon.view.terminal.console import progress_bar
 
 
 def _targets() -> list[str]:
@@ -23,9 +26,9 @@ def _targets() -> list[str]:
 @click.option("--out", required=True, metavar="DIR", help="Where report, tables, plots and runs go.")
 @click.option("--quick", is_flag=True, help="A few points of every figure; no claims.")
 @JOBS
-@JSON
+@output_option
 def reproduce_command(
-    paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int | None, as_json: bool
+    paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int | None, output: str
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
@@ -40,7 +43,6 @@ def reproduce_command(
     chosen, wanted = choose(PAPERS, paper, figures)
     with progress_bar() as progress:
         done = reproduce(chosen, wanted, out, quick=quick, jobs=jobs, progress=progress)
-    if as_json:
-        print_json("reproduce", done.to_dict())
-    else:
-        print_reproduction(done)
+    document = done.to_dict()
+    rows = [{"figure": figure["name"], **row} for figure in document["figures"] for row in figure["rows"]]
+    tell("reproduce", document, output, partial(print_reproduction, done), rows)

@@ -11,7 +11,8 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import chosen, groups_option
-from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.options import ALGORITHM, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.comparison import REFUSALS
 from antiphon.collective.specs import known_names, split_specs
 from antiphon.errors import AntiphonError
@@ -19,7 +20,7 @@ from antiphon.files import written_whole
 from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
-from antiphon.view.terminal.console import open_console, print_json, progress_bar
+from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.lists import print_compute_models, print_list
 from antiphon.view.terminal.training import print_left_out, print_training
 
@@ -77,7 +78,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
-@JSON
+@output_option
 def train(
     model: str,
     fabric: str,
@@ -88,7 +89,7 @@ def train(
     group: str | None,
     groups: str | None,
     report: str | None,
-    as_json: bool,
+    output: str,
     **parameters: Any,
 ) -> None:
     """Time an iteration and an epoch of training.
@@ -133,18 +134,20 @@ def train(
             from antiphon.view.pages.training import render
 
             report_file.write(render(results, refused))
-    if not as_json:
+
+    def show() -> None:
         print_training(results)
         print_left_out(refused)
-        if report is not None:
-            open_console().print(f"Report: {report}", style="dim")
-    elif single:
+
+    if single:
         training, others = results[0]
         tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
-        print_json("train", training.to_dict(others) | {"refused": refused, "tables": tables})
+        document = training.to_dict(others) | {"refused": refused, "tables": tables}
     else:
-        runs_of = [training.to_dict(others) for training, others in results]
-        print_json("train", {"runs": runs_of, "refused": refused})
+        document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
+    tell("train", document, output, show, "runs")
+    if report is not None:
+        note(output, f"Report: {report}")
 
 
 def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> list[str | antiphon.Fabric]:
@@ -159,16 +162,17 @@ def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> l
 
 
 @main.command()
-@JSON
-def workloads(as_json: bool) -> None:
+@output_option
+def workloads(output: str) -> None:
     """List the models that are known by name, and the compute models."""
     rows = [dict(zip(("name", "summary", "source"), preset, strict=True)) for preset in antiphon.workloads()]
-    if as_json:
-        models = [
-            {"name": name, "summary": summary, "options": [asdict(option) for option in options]}
-            for name, summary, options in antiphon.compute_models()
-        ]
-        print_json("workloads", {"workloads": rows, "compute_models": models})
-    else:
-        print_list("workloads", rows, as_json)
+    models = [
+        {"name": name, "summary": summary, "options": [asdict(option) for option in options]}
+        for name, summary, options in antiphon.compute_models()
+    ]
+
+    def show() -> None:
+        print_list(rows)
         print_compute_models()
+
+    tell("workloads", {"workloads": rows, "compute_models": models}, output, show, rows)

@@ -10,12 +10,13 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import FABRIC, JOBS, JSON, completing, fidelity_option, system_option
+from antiphon.cli.options import FABRIC, JOBS, completing, fidelity_option, system_option
+from antiphon.cli.output import note, output_option
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import size_range
 from antiphon.files import written_whole
 from antiphon.view.terminal.comparison import print_tuning
-from antiphon.view.terminal.console import json_text, open_console, progress_bar
+from antiphon.view.terminal.console import json_text, progress_bar
 
 
 @main.command()
@@ -35,7 +36,7 @@ from antiphon.view.terminal.console import json_text, open_console, progress_bar
 @groups_option
 @click.option("--out", metavar="OUT.json", help="Also write the selection table.")
 @JOBS
-@JSON
+@output_option
 def tune(
     fabric: str,
     collective: str,
@@ -48,7 +49,7 @@ def tune(
     groups: str | None,
     out: str | None,
     jobs: int | None,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Find the best algorithm and chunk size for every buffer size, and where they change."""
     specs = split_specs(algorithms) if algorithms else None
@@ -75,6 +76,6 @@ def tune(
                 written.close()  # in its place before anything is printed: the reader may go
             return Outcome(document, partial(print_tuning, tuning))
 
-        each_group("tune", fabric, group, groups, as_json, work)
-    if out is not None and not as_json:
-        open_console().print(f"Selection table: {out}", style="dim")
+        each_group("tune", fabric, group, groups, output, work, "choices")
+    if out is not None:
+        note(output, f"Selection table: {out}")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import click
@@ -28,8 +29,25 @@ class _Output(Console):
         raise BrokenPipeError
 
 
+_markdown = ContextVar("markdown", default=False)
+
+
+@contextmanager
+def in_markdown() -> Iterator[None]:
+    """What is printed in the block is Markdown."""
+    token = _markdown.set(True)
+    try:
+        yield
+    finally:
+        _markdown.reset(token)
+
+
 def open_console() -> Console:
     """Plain text (no markup, no guesses); wide where nobody's window limits it."""
+    if _markdown.get():
+        from antiphon.view.terminal.markdown import Markdown
+
+        return Markdown(width=10_000)
     width = None if sys.stdout.isatty() else 160
     return _Output(markup=False, highlight=False, emoji=False, width=width)
 

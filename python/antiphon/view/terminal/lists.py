@@ -8,14 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 import antiphon
-from antiphon.view.terminal.console import open_console, print_json
+from antiphon.view.terminal.console import open_console
 
 
-def print_list(command: str, rows: list[dict[str, Any]], as_json: bool) -> None:
-    """Rows of equal keys, as a table or as JSON."""
-    if as_json:
-        print_json(command, {command: rows})
-        return
+def print_list(rows: list[dict[str, Any]]) -> None:
+    """Rows of equal keys, as a table."""
     table = Table(*(key.capitalize() for key in rows[0]))
     for row in rows:
         first, *rest = row.values()
