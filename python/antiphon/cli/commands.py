@@ -31,7 +31,8 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
         "advise": Command("advise", "Say what a network is good for before anything is scheduled."),
     },
-    "Papers": {
+    "Many runs": {
+        "study": Command("study", "Run every combination of some values, once, whatever happens in between."),
         "reproduce": Command("papers", "Reproduce a paper: published numbers, ours, and a verdict for each."),
     },
     "Lists": {

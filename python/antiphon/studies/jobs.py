@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,13 @@ from antiphon.training.train import train
 Record = dict[str, Any]
 """A run as its command prints it with ``--json`` (docs/json.md), with the ``tables`` it was asked for; or
 ``{"refused": {"reason", "code"}}`` for what cannot be run."""
+
+
+def refusal_of(record: Record) -> Mapping[str, str] | None:
+    """Why a record has no result: ``reason`` and ``code``; None if it has one, which may leave out parts."""
+    refused = record.get("refused")
+    return refused if isinstance(refused, Mapping) else None
+
 
 Heartbeat = Callable[[float], object]
 """Called while a run is made, with the share that is done; may raise to end it."""

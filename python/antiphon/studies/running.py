@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check
 from antiphon.studies.identity import build_id, described, files_of, key_of
-from antiphon.studies.jobs import Job, Record
+from antiphon.studies.jobs import Job, Record, refusal_of
 
 if TYPE_CHECKING:
     from antiphon.studies.store import Store
@@ -180,8 +180,8 @@ def _problem(key: str, point: Job, outcome: Outcome) -> str:
 
 def _again_above_s(record: Record, limit_s: float | None) -> float | None:
     """Whom a record will not do: who gives the run more than so many seconds; None if it does for all."""
-    refused = record.get("refused")
-    code = refused.get("code") if isinstance(refused, dict) else None
+    refused = refusal_of(record)
+    code = refused["code"] if refused else None
     return limit_s if code == OVER_TIME else 0.0 if code in UNSETTLED else None
 
 

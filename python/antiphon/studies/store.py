@@ -101,9 +101,8 @@ class Store:
                 elif form != FORMAT:
                     raise sqlite3.DatabaseError("another format")
                 self._database.execute(AGAIN)
-            query = "SELECT count(*) FROM runs WHERE build != ?"
-            self.of_other_builds: int = self._database.execute(query, [build_id()]).fetchone()[0]
-            """Stored runs of other builds, which are not used."""
+            self.of_other_builds = self.count_of_other_builds()
+            """Stored runs of other builds, which are not used; as they were at first."""
         except BaseException:
             self._database.close()
             raise
@@ -245,6 +244,11 @@ class Store:
             finally:
                 self._database.execute("DETACH DATABASE other")
             return self._count() - before
+
+    def count_of_other_builds(self) -> int:
+        """Runs of other builds, which are not used."""
+        query = "SELECT count(*) FROM runs WHERE build != ?"
+        return int(self._database.execute(query, [build_id()]).fetchone()[0])
 
     def _count(self) -> int:
         return int(self._database.execute("SELECT count(*) FROM runs").fetchone()[0])

@@ -19,7 +19,7 @@ from antiphon.parallel import cores, threads
 from antiphon.studies.commands import CommandPoint
 from antiphon.studies.grid import Grid
 from antiphon.studies.identity import key_of
-from antiphon.studies.jobs import Job, Record
+from antiphon.studies.jobs import Job, Record, refusal_of
 from antiphon.studies.running import Progress, run_points
 from antiphon.studies.store import Store
 from antiphon.studies.table import check_suffix, rows_of_points, write
@@ -56,7 +56,7 @@ class Study(Sequence[Row]):
         """Why points have no result, and of how many that holds."""
         counts: dict[str, int] = {}
         for record in self.records:
-            if isinstance(why := record.get("refused"), Mapping):
+            if why := refusal_of(record):
                 counts[why["reason"]] = counts.get(why["reason"], 0) + 1
         return counts
 
@@ -146,7 +146,7 @@ def study(
         wanted = {key_of(point): point for point in points}
         made = run_points(runs, wanted, pool, count, ahead=ahead, limit_s=time_limit_s, progress=progress)
         columns = grid.columns if isinstance(grid, Grid) else None
-        return Study([_values(point, columns) for point in points], [runs[point] for point in points], made)
+        return Study([values_of(point, columns) for point in points], [runs[point] for point in points], made)
 
 
 def runs_beside(path: str | os.PathLike[str]) -> Path:
@@ -164,7 +164,7 @@ def part_of(points: list[Job], shard: tuple[int, int] | None) -> list[Job]:
     return points[number - 1 :: count]
 
 
-def _values(point: Job, columns: list[str] | None) -> dict[str, Any]:
+def values_of(point: Job, columns: list[str] | None) -> dict[str, Any]:
     """What varies, of a point: its columns of a grid, else all that is a number, a word or a flag."""
     if isinstance(point, CommandPoint):
         given = dict(point.values)
