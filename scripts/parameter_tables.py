@@ -127,7 +127,7 @@ PARTS = (
     ("python/antiphon/_core.pyi", "arguments", arguments),
     ("python/antiphon/_core.pyi", "properties", properties),
     ("python/antiphon/_core.pyi", "routers", routers),
-    ("python/antiphon/results.py", "fields", fields),
+    ("python/antiphon/results/network.py", "fields", fields),
 )
 """File, name of the part in it, what is written there."""
 

@@ -34,8 +34,9 @@ from ._core import (
     verify,
     workloads,
 )
-from .collective.comparison import Comparison, Refusal, Run, compare, run
+from .collective.comparison import compare, run
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
+from .collective.result import Comparison, Refusal, Run
 from .collective.tuning import Tuning, tune
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
 from .network.saturation import Saturation, noc_saturation
@@ -49,9 +50,11 @@ from .results import (
     Proof,
     RailsAdvice,
     RailsRun,
+    Result,
     Router,
     SimulationResult,
     Stats,
+    Table,
     TreesAdvice,
 )
 from .studies.study import Study, study
@@ -78,6 +81,7 @@ __all__ = [
     "RailsAdvice",
     "RailsRun",
     "Refusal",
+    "Result",
     "Router",
     "Run",
     "Saturation",
@@ -88,6 +92,7 @@ __all__ = [
     "Stats",
     "Study",
     "System",
+    "Table",
     "TooLarge",
     "Training",
     "TrainingPlan",

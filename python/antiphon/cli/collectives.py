@@ -16,7 +16,7 @@ from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, F, completing, fidelity_option, problem
 from antiphon.cli.output import note, output_option
-from antiphon.collective.comparison import bound_dict
+from antiphon.collective.result import bound_dict
 from antiphon.collective.specs import known_names, split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole

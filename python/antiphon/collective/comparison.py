@@ -3,207 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from antiphon._core import (
     Fabric,
     Schedule,
     System,
     build,
-    bus_factor,
     format_bytes,
     lower_bound,
     parse_bytes,
     simulate,
 )
 from antiphon.arguments import expect
+from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check, in_parallel
-from antiphon.results import Bound, SimulationResult, Stats, Table
+from antiphon.results import Bound
 
 Progress = Callable[[str, float], object]
 """Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
-ALL_RANKS = "all-ranks"
-"""``Schedule.bound_of`` of a schedule that serves all ranks where the fabric has them."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One proven, bounded and timed schedule.
-
-    ``group`` has the ranks of the whole fabric that take part, None if all do.
-    ``bound`` is that of the ranks that take part, where the schedule has them; ``bound_of`` is as in ``Schedule``.
-    """
-
-    fabric: str
-    group: list[int] | None
-    algorithm: str
-    collective: str
-    root: int | None
-    bytes: int
-    system: System
-    ranks: int
-    excluded_ranks: list[int]
-    bound: Bound
-    bound_of: str
-    stats: Stats
-    result: SimulationResult
-    rounded_rates: list[tuple[float, float]]
-
-    @property
-    def fidelity(self) -> str:
-        """Fidelity of the simulation."""
-        return self.result.fidelity
-
-    @property
-    def time_ns(self) -> float:
-        """From the start to the last rank's finish; at least a picosecond, the resolution."""
-        return max(self.result.time_ns, 1e-3)
-
-    @property
-    def chunks(self) -> Table:
-        """When each chunk was complete, as in ``SimulationResult``."""
-        return self.result.chunks
-
-    @property
-    def efficiency(self) -> float | None:
-        """Lower bound over time; 1 is optimal. None if the bound is 0: all ranks that take part share a node."""
-        return self.bound.time_ns / self.time_ns or None
-
-    @property
-    def algorithm_bandwidth_gb_per_s(self) -> float:
-        """Buffer size over time (a byte per nanosecond is a GB/s)."""
-        return self.bytes / self.time_ns
-
-    @property
-    def bus_bandwidth_gb_per_s(self) -> float:
-        """Algorithm bandwidth times the share of the buffer each rank must send."""
-        participants = self.ranks - len(self.excluded_ranks)
-        return self.algorithm_bandwidth_gb_per_s * bus_factor(self.collective, participants)
-
-    @property
-    def rounding(self) -> str:
-        """What the clock of the system makes of the rates of links, in a sentence; empty if it changes none."""
-        if not self.rounded_rates:
-            return ""
-        rates = ", ".join(f"{rate:.6g} GB/s carry {effective:.4g}" for rate, effective in self.rounded_rates[:4])
-        more = "" if len(self.rounded_rates) <= 4 else ", ..."
-        return f"System {self.system.name} sends a flit in whole clock cycles: links of {rates}{more}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run as documented in docs/json.md, without its tables."""
-        result, bound = self.result, self.bound
-        return {
-            "fabric": self.fabric,
-            "group": self.group,
-            "algorithm": self.algorithm,
-            "collective": self.collective,
-            "root": self.root,
-            "bytes": self.bytes,
-            "system": self.system.name,
-            "rounded_rates": [
-                {"rate_gb_per_s": rate, "effective_gb_per_s": effective} for rate, effective in self.rounded_rates
-            ],
-            "fidelity": result.fidelity,
-            "ranks": self.ranks,
-            "excluded_ranks": self.excluded_ranks,
-            "verified": result.proof.complete,
-            "known_gaps": result.proof.gaps,
-            "time_ns": self.time_ns,
-            "lower_bound_ns": bound.time_ns,
-            "lower_bound_of": self.bound_of,
-            "efficiency": self.efficiency,
-            "algorithm_bandwidth_gb_per_s": self.algorithm_bandwidth_gb_per_s,
-            "algorithm_bandwidth_gib_per_s": self.algorithm_bandwidth_gb_per_s * 1e9 / 2**30,
-            "bus_bandwidth_gb_per_s": self.bus_bandwidth_gb_per_s,
-            "link_utilization_mean": result.link_utilization_mean,
-            "link_utilization_max": float(result.links["utilization"].max()),
-            "first_chunk_ns": result.first_chunk_ns,
-            "last_chunk_ns": result.last_chunk_ns,
-            "steps": self.stats.steps,
-            "packet_hops": result.packet_hops,
-            "flit_hops": result.flit_hops,
-            "events": result.events,
-            "bound": bound_dict(bound),
-        }
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An algorithm that was left out of a comparison, or of one fidelity of it, and why."""
-
-    algorithm: str
-    reason: str
-    code: str
-    fidelity: str | None = None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Runs by time, best first, and the algorithms that were left out.
-
-    Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
-    them incomplete ones. ``bound`` is that of all ranks.
-
-    ``ladder`` has the runs of every algorithm, one a fidelity, the most detailed first; it decides
-    the order.
-    """
-
-    fabric: str
-    group: list[int] | None
-    collective: str
-    bytes: int
-    system: System
-    fidelities: list[str]
-    bound: Bound
-    ladder: list[list[Run]]
-    refused: list[Refusal]
-
-    @property
-    def fidelity(self) -> str:
-        """All fidelities, cheapest first, with commas."""
-        return ",".join(self.fidelities)
-
-    @property
-    def runs(self) -> list[Run]:
-        """All runs."""
-        return [run for runs in self.ladder for run in runs]
-
-    @property
-    def ranking(self) -> list[Run]:
-        """The most detailed run of every algorithm, best first."""
-        return [runs[0] for runs in self.ladder]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "group": self.group,
-            "collective": self.collective,
-            "bytes": self.bytes,
-            "system": self.system.name,
-            "fidelity": self.fidelity,
-            "fidelities": self.fidelities,
-            "lower_bound_ns": self.bound.time_ns,
-            "bound": bound_dict(self.bound),
-            "runs": [run.to_dict() for run in self.runs],
-            "refused": [asdict(refusal) for refusal in self.refused],
-        }
-
-
-def bound_dict(bound: Bound) -> dict[str, Any]:
-    """A bound as documented in docs/json.md."""
-    return {
-        "binding": bound.binding,
-        "volume_ns": bound.volume_ns,
-        "cut_ns": bound.cut_ns,
-        "latency_ns": bound.latency_ns,
-        "strength_ns": bound.strength_ns,
-    }
 
 
 def run(

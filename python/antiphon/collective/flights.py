@@ -6,15 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from antiphon import plot
 from antiphon._core import Fabric, Schedule, System, build
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
-from antiphon.results import ByValue, SimulationResult
+from antiphon.results import Result, SimulationResult, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 ORDERS = ("fifo", "lifo", "priority")
 """Who goes first on a link: the flight launched first, the one launched last, or that of the lowest number."""
@@ -55,8 +60,8 @@ class Flight:
     name: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class FlightsRun(ByValue):
+@dataclass(frozen=True, eq=False, repr=False)
+class FlightsRun(Result):
     """Flights that were timed together.
 
     Attributes:
@@ -76,6 +81,26 @@ class FlightsRun(ByValue):
     groups: list[list[int] | None]
     bounds_ns: list[float]
     result: SimulationResult
+
+    shown = ("name", "algorithm", "collective", "bytes", "start_ns", "finish_ns", "lower_bound_ns")
+
+    def __repr__(self) -> str:
+        return f"<FlightsRun of {len(self.flights):,} on {self.fabric}, {self.order}: {self.time_ns:,.1f} ns>"
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``flights``, a row for each; then ``links``, ``ranks``, ``chunks`` and ``timeline`` of all together."""
+        rows = {"flights": Table.of_rows(self.to_dict()["flights"])}
+        return rows | {name: table for name, table in self.result.tables.items() if name != "flights"}
+
+    def plot(self) -> Figure:
+        """When each flight is under way (extra ``plots``)."""
+        rows = self.to_dict()["flights"]
+        tracks = {
+            row["name"] or f"flight {number}": [(row["start_ns"], row["time_ns"], row["algorithm"])]
+            for number, row in enumerate(rows)
+        }
+        return plot.spans(f"{len(rows):,} flights on {self.fabric}", tracks)
 
     @property
     def time_ns(self) -> float:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from antiphon import plot
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
 from antiphon.arguments import expect, shown
-from antiphon.collective.comparison import ALL_RANKS, REFUSALS, Refusal
+from antiphon.collective.comparison import REFUSALS
+from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.collective.specs import known_names, specs_of
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
 from antiphon.parallel import in_parallel
-from antiphon.results import Bound
+from antiphon.results import Bound, Result, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 TUNED = ("chunk", "piece")
 """Options that are sizes to be tuned."""
@@ -81,8 +87,8 @@ class Choice:
         }
 
 
-@dataclass(frozen=True)
-class Tuning:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning(Result):
     """The best algorithm over a range of sizes.
 
     Attributes:
@@ -98,6 +104,56 @@ class Tuning:
     choices: list[Choice]
     crossovers: list[tuple[int, str, str]]
     refused: list[Refusal]
+
+    shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
+
+    def __iter__(self) -> Iterator[Choice]:
+        return iter(self.choices)
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    def __getitem__(self, size: int | str) -> Choice:
+        """What is best for a size that was tuned for.
+
+        Raises:
+            AntiphonError: ``unknown-name`` for other sizes, ``bad-size``.
+        """
+        wanted = parse_bytes(size)
+        for choice in self:
+            if choice.bytes == wanted:
+                return choice
+        known = ", ".join(format_bytes(choice.bytes) for choice in self)
+        raise AntiphonError(f"{format_bytes(wanted)} was not tuned for; there are: {known}", "unknown-name")
+
+    def __repr__(self) -> str:
+        sizes = f"{format_bytes(self.choices[0].bytes)} to {format_bytes(self.choices[-1].bytes)}"
+        return f"<Tuning of {self.collective} on {self.fabric}: {len(self)} sizes, {sizes}>"
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``choices``, a row for each size; ``ranking``, a row for each size and algorithm; ``refused``."""
+        ranking = [
+            {"bytes": choice.bytes, "place": place} | asdict(each)
+            for choice in self
+            for place, each in enumerate(choice.ranking)
+        ]
+        choices = [{key: value for key, value in choice.to_dict().items() if key != "ranking"} for choice in self]
+        return {
+            "choices": Table.of_rows(choices),
+            "ranking": Table.of_rows(ranking),
+            "refused": Table.of_rows([asdict(refusal) for refusal in self.refused]),
+        }
+
+    def plot(self) -> Figure:
+        """The time of every algorithm over the sizes (extra ``plots``)."""
+        of: dict[str, tuple[list[float], list[float]]] = {}
+        for choice in self:
+            for each in choice.ranking:
+                xs, ys = of.setdefault(each.algorithm.partition(":")[0], ([], []))
+                xs.append(choice.bytes)
+                ys.append(each.time_ns * 1e-9)
+        return plot.lines(f"{self.collective} on {self.fabric}", of, "full buffer", "time", sizes=True)
 
     def to_dict(self) -> dict[str, Any]:
         """The tuning as documented in docs/json.md."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from antiphon._core import Fabric, noc
 from antiphon.errors import AntiphonError
-from antiphon.results import NocResult
+from antiphon.results import NocResult, Result, Table
 
 PRECISION = 0.01
 """The largest stable rate is known to this share of itself."""
@@ -18,8 +18,8 @@ LEAST_RATE = 1e-4
 """A network that cannot keep up with this rate is taken to carry no traffic at all."""
 
 
-@dataclass(frozen=True)
-class Saturation:
+@dataclass(frozen=True, repr=False)
+class Saturation(Result):
     """The largest rate that is stable, and the least known to be unstable.
 
     Attributes:
@@ -29,6 +29,16 @@ class Saturation:
 
     stable: NocResult
     unstable_rate: float | None
+
+    shown = (*NocResult.shown, "unstable_rate")
+
+    def __repr__(self) -> str:
+        return f"<Saturation {self.stable.traffic} on {self.stable.fabric}: at rate {self.stable.rate:.4g}>"
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``runs``: one row, what ``to_dict`` has."""
+        return {"runs": Table.of_rows([self.to_dict()])}
 
     def to_dict(self) -> dict[str, Any]:
         """The run as documented in docs/json.md, with ``unstable_rate``."""

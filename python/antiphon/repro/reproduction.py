@@ -12,10 +12,11 @@ from typing import Any
 
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
+from antiphon.plot import require
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Figure, Paper
 from antiphon.repro.page import render
-from antiphon.repro.plots import draw, require
+from antiphon.repro.plots import draw
 from antiphon.repro.result import Reproduction, row_dict
 from antiphon.studies import Job, Record, Store
 

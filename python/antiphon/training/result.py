@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from antiphon._core import (
     System,
 )
-from antiphon.results import ByValue, Iteration, Table
+from antiphon.results import Iteration, Result, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class Training(ByValue):
+@dataclass(frozen=True, eq=False, repr=False)
+class Training(Result):
     """One model trained on one fabric with one algorithm.
 
     Attributes:
@@ -59,6 +62,25 @@ class Training(ByValue):
     iterations: int
     iteration: Iteration
     layers: Table
+
+    shown = ("model", "fabric", "algorithm", "iteration_ns", "compute_ns", "exposed_communication_ns", "epoch_ns")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Training {self.model} on {self.fabric} with {self.algorithm}: iteration {self.iteration_ns:,.1f} ns,"
+            f" {self.exposed_communication_ns:,.1f} ns exposed>"
+        )
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``trainings``: one row, what ``to_dict`` has; then ``layers``, ``exchanges`` and ``computations``."""
+        row = self.to_dict()
+        del row["against"]
+        return {"trainings": Table.of_rows([row]), "layers": self.layers} | self.iteration.tables
+
+    def plot(self) -> Figure:
+        """What is computed and exchanged when, in one iteration (extra ``plots``)."""
+        return self.iteration.plot(f"{self.model} on {self.fabric} with {self.algorithm}")
 
     @property
     def iteration_ns(self) -> float:

@@ -16,6 +16,7 @@ from antiphon.collective.specs import known_names, split_specs
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
+from antiphon.results import Table
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
 
@@ -195,7 +196,7 @@ def train(
         gradient_bytes=int(plan.layers["gradient_bytes"].sum()),
         iterations=iterations(dataset, batch, (network.ranks - len(excluded)) // model_parallel),
         iteration=iteration,
-        layers=plan.layers,
+        layers=Table(plan.layers),
     )
 
 

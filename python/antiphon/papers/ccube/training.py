@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import antiphon
+from antiphon import results
 from antiphon._core import Workload
 from antiphon.collective.timing import CollectiveTime
 from antiphon.papers.ccube.dgx1 import (
@@ -51,7 +52,7 @@ def _timed(record: Record) -> CollectiveTime:
     """A stored collective."""
     rows = record["tables"]["chunks"]
     types = {"lane": np.int64, "chunk": np.uint64, "complete_ns": np.float64}
-    chunks = {name: np.array([each[name] for each in rows], kind) for name, kind in types.items()}
+    chunks = results.Table({name: np.array([each[name] for each in rows], kind) for name, kind in types.items()})
     return CollectiveTime(record["time_ns"], [], chunks)
 
 

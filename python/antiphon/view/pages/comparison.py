@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon._core import Fabric, __version__, format_bytes
-from antiphon.collective.comparison import ALL_RANKS, Comparison, Run
+from antiphon.collective.result import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
-from antiphon.view.pages.page import COLOURS, page_template, time_axis
+from antiphon.plot import COLOURS
+from antiphon.view.pages.page import page_template, time_axis
 from antiphon.view.text import digits, format_bandwidth, format_time
 
 Points = NDArray[np.float64]

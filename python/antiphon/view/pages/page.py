@@ -10,9 +10,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from antiphon.view.text import time_unit
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c")
-"""Okabe and Ito's colours, which the colour-blind can tell apart."""
-
 
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
     """A template of a page, with filters for its figures."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from antiphon._core import __version__, format_bytes
+from antiphon.plot import COLOURS
 from antiphon.training.result import Training
 from antiphon.training.train import CHAINED
-from antiphon.view.pages.page import COLOURS, page_template, time_axis
+from antiphon.view.pages.page import page_template, time_axis
 from antiphon.view.text import digits, format_time
 
 KINDS = ("forward pass", "backward pass", "local sums", "exchanges")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import antiphon
-from antiphon.collective.comparison import ALL_RANKS
+from antiphon.collective.result import ALL_RANKS
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.text import format_bandwidth, format_time
 
