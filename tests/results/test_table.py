@@ -85,7 +85,7 @@ def test_columns_of_a_table_are_of_one_length(columns: dict[str, Any]) -> None:
 
 def test_rows_become_columns() -> None:
     table = Table.of_rows([{"a": None, "b": {"c": [1, 2]}, "d": None}, {"a": 2, "b": {"c": []}, "d": "x"}])
-    assert str(table.rows()) == "[{'a': nan, 'b_c': '1, 2', 'd': ''}, {'a': 2.0, 'b_c': '', 'd': 'x'}]"
+    assert str(table.rows()) == "[{'a': nan, 'b.c': '1 2', 'd': ''}, {'a': 2.0, 'b.c': '', 'd': 'x'}]"
 
 
 def test_notebooks_show_the_first_rows_escaped() -> None:

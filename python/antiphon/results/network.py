@@ -102,7 +102,7 @@ class NocResult(Result):
     flit_hops: int
     events: int
 
-    shown: ClassVar[tuple[str, ...]] = ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles_mean", "stable")
+    shown: ClassVar[tuple[str, ...]] = ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable")
 
     @property
     def tables(self) -> dict[str, Table]:

@@ -51,12 +51,13 @@ class Table(dict[str, Column]):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
-        """A table of rows such as those of ``--json``: what is nested is a column ``outer_inner``, lists are text.
+        """A table of rows such as those of ``--json``: figures of objects in it as ``object.key``, lists of them as one
+        text; other lists are left out.
 
         >>> Table.of_rows([{"a": 1, "b": {"c": None}}, {"a": 2, "b": {"c": 0.5}}]).rows()
-        [{'a': 1, 'b_c': nan}, {'a': 2, 'b_c': 0.5}]
+        [{'a': 1, 'b.c': nan}, {'a': 2, 'b.c': 0.5}]
         """
-        flat = [dict(_flat(row)) for row in rows]
+        flat = [_flat(row) for row in rows]
         names = dict.fromkeys(name for row in flat for name in row)
         return cls({name: _column([row.get(name) for row in flat]) for name in names})
 
@@ -131,12 +132,16 @@ def rows_of(table: Mapping[str, Column]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _flat(row: Mapping[str, Any], head: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}_")
-        else:
-            yield prefix + name, ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            flat |= _flat(value, f"{head}{name}.")
+        elif not isinstance(value, list | tuple):
+            flat[head + name] = value
+        elif not any(isinstance(each, list | tuple | Mapping) for each in value):
+            flat[head + name] = " ".join(map(str, value))
+    return flat
 
 
 def _column(values: list[Any]) -> Column:
