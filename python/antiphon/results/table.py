@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from antiphon.errors import AntiphonError
+from antiphon.flat import flat
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,9 +58,9 @@ class Table(dict[str, Column]):
         >>> Table.of_rows([{"a": 1, "b": {"c": None}}, {"a": 2, "b": {"c": 0.5}}]).rows()
         [{'a': 1, 'b.c': nan}, {'a': 2, 'b.c': 0.5}]
         """
-        flat = [_flat(row) for row in rows]
-        names = dict.fromkeys(name for row in flat for name in row)
-        return cls({name: _column([row.get(name) for row in flat]) for name in names})
+        rows = [flat(row) for row in rows]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls({name: _column([row.get(name) for row in rows]) for name in names})
 
     @property
     def height(self) -> int:
@@ -130,18 +131,6 @@ def rows_of(table: Mapping[str, Column]) -> list[dict[str, Any]]:
     """A table of arrays as a list of rows."""
     columns = {name: column.tolist() for name, column in table.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _flat(row: Mapping[str, Any], head: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{head}{name}.")
-        elif not isinstance(value, list | tuple):
-            flat[head + name] = value
-        elif not any(isinstance(each, list | tuple | Mapping) for each in value):
-            flat[head + name] = " ".join(map(str, value))
-    return flat
 
 
 def _column(values: list[Any]) -> Column:
