@@ -127,6 +127,7 @@ PARTS = (
     ("python/antiphon/_core.pyi", "arguments", arguments),
     ("python/antiphon/_core.pyi", "properties", properties),
     ("python/antiphon/_core.pyi", "routers", routers),
+    ("python/antiphon/network/noc.py", "routers", routers),
     ("python/antiphon/results/network.py", "fields", fields),
 )
 """File, name of the part in it, what is written there."""

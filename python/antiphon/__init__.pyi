@@ -10,7 +10,6 @@ from ._core import (
     advise_rails,
     advise_trees,
     algorithms,
-    build,
     bus_factor,
     collectives,
     compute_models,
@@ -18,8 +17,6 @@ from ._core import (
     fidelities,
     format_bytes,
     iterations,
-    lower_bound,
-    noc,
     parse_bytes,
     rails,
     rails_messages,
@@ -28,17 +25,17 @@ from ._core import (
     rails_topologies,
     router_parameters,
     shard,
-    simulate,
     systems,
     traffic_patterns,
-    verify,
     workloads,
 )
 from .collective.comparison import compare, run
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
 from .collective.result import Comparison, Refusal, Run
+from .collective.schedules import build, lower_bound, simulate, verify
 from .collective.tuning import Tuning, tune
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
+from .network.noc import noc
 from .network.saturation import Saturation, noc_saturation
 from .results import (
     Algorithm,

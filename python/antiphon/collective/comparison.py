@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable
 
 from antiphon._core import (
     Fabric,
     Schedule,
     System,
-    build,
     format_bytes,
-    lower_bound,
     parse_bytes,
-    simulate,
 )
-from antiphon.arguments import expect
 from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
+from antiphon.collective.schedules import as_schedule, build, lower_bound, simulate
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.errors import AntiphonError
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Collective, Fidelity
 from antiphon.parallel import check, in_parallel
 from antiphon.results import Bound
 
@@ -28,10 +28,10 @@ REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 
 
 def run(
-    fabric: Fabric,
-    schedule: Schedule,
+    fabric: str | Fabric,
+    schedule: str | os.PathLike[str] | Schedule,
     system: str | System = "generic",
-    fidelity: str = "packet",
+    fidelity: Fidelity | str = "packet",
     *,
     bound: Bound | None = None,
     progress: Callable[[float], object] | None = None,
@@ -43,10 +43,8 @@ def run(
     Raises:
         AntiphonError: as ``simulate``.
     """
-    expect("fabric", fabric, Fabric)
-    expect("schedule", schedule, Schedule)
-    expect("system", system, str, System)
-    system = System(system) if isinstance(system, str) else system
+    fabric, system = as_fabric(fabric), as_system(system)
+    schedule = as_schedule(schedule, fabric)
     if bound is None or schedule.bound_of != ALL_RANKS:
         bound = schedule.lower_bound(fabric, system)
     return Run(
@@ -68,15 +66,15 @@ def run(
 
 
 def compare(
-    fabric: Fabric,
-    collective: str = "all-reduce",
+    fabric: str | Fabric,
+    collective: Collective | str = "all-reduce",
     bytes: int | str = "64MiB",
     algorithms: str | Iterable[str] | None = None,
     system: str | System = "generic",
-    fidelity: str | Iterable[str] = "packet",
+    fidelity: Fidelity | str | Iterable[str] = "packet",
     *,
     root: int = 0,
-    schedules: Sequence[Schedule] = (),
+    schedules: Iterable[str | os.PathLike[str] | Schedule] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -90,14 +88,15 @@ def compare(
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
             cannot be proven or is too large is listed in ``refused`` instead.
     """
-    system = System(system) if isinstance(system, str) else system
+    fabric, system = as_fabric(fabric), as_system(system)
     size = parse_bytes(bytes)
     bound = lower_bound(fabric, collective, size, system, root)
     specs = known_names() if algorithms is None else specs_of(algorithms)
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
             build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
-    for schedule in schedules:
+    others = [as_schedule(each, fabric, "schedules") for each in schedules]
+    for schedule in others:
         _expect_same(schedule, collective, size, root)
     chosen = split_fidelities(fidelity)
 
@@ -120,7 +119,7 @@ def compare(
                 refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
         return runs, refused
 
-    ways: list[str | Schedule] = [*specs, *schedules]
+    ways: list[str | Schedule] = [*specs, *others]
     timed = in_parallel(time, ways, jobs)
     ladder = [runs for runs, _ in timed if runs]
     refused = [refusal for _, refusals in timed for refusal in refusals]
@@ -139,7 +138,6 @@ def compare(
 
 def _expect_same(schedule: Schedule, collective: str, size: int, root: int) -> None:
     """Refuses a schedule that does something else."""
-    expect("schedules", schedule, Schedule)
     asked = (collective, size, root if schedule.root is not None else None)
     if (schedule.collective, schedule.bytes, schedule.root) != asked:
         what = f"{schedule.algorithm} does {schedule.collective} of {format_bytes(schedule.bytes)}"

@@ -15,6 +15,8 @@ from antiphon.arguments import expect
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Fidelity, Order
 from antiphon.results import Result, SimulationResult, Table
 
 if TYPE_CHECKING:
@@ -142,12 +144,12 @@ class FlightsRun(Result):
 
 
 def simulate_flights(
-    fabric: Fabric,
+    fabric: str | Fabric,
     flights: Sequence[Flight],
     system: str | System = "generic",
-    fidelity: str = "packet",
+    fidelity: Fidelity | str = "packet",
     *,
-    order: str = "fifo",
+    order: Order | str = "fifo",
     progress: Progress | None = None,
 ) -> FlightsRun:
     """Proves schedules, then times them in flight together on a fabric.
@@ -160,9 +162,9 @@ def simulate_flights(
     np.True_
 
     Args:
-        fabric: the fabric that they share.
+        fabric: specification or Fabric that they share.
         flights: schedules of all its ranks or of groups of them.
-        system: preset name or System.
+        system: preset, file or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         order: ``fifo``: on every link packets of the flight launched first go first, others fill the gaps it leaves;
             ``lifo``: of that launched last; ``priority``: of that with the lowest number.
@@ -171,13 +173,12 @@ def simulate_flights(
     Raises:
         AntiphonError: as ``simulate``, naming the flight; ``bad-spec`` if flights wait for each other.
     """
-    expect("fabric", fabric, Fabric)
-    expect("system", system, str, System)
+    fabric = as_fabric(fabric)
     flights = list(flights)
     for number, each in enumerate(flights):
         expect(f"flights[{number}]", each, Flight)
         expect(f"flights[{number}].schedule", each.schedule, Schedule)
-    platform = System(system) if isinstance(system, str) else system
+    platform = as_system(system)
     entries = [(each.schedule, each.start_ns, list(each.after), each.priority) for each in flights]
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
     result = fly(fabric, entries, platform, fidelity, order, heartbeat)

@@ -18,6 +18,8 @@ from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.collective.specs import known_names, specs_of
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Collective, Fidelity
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound, Result, Table
 
@@ -183,11 +185,11 @@ class Tuning(Result):
 
 def tune(
     fabric: str | Fabric,
-    collective: str = "all-reduce",
+    collective: Collective | str = "all-reduce",
     sizes: str | Iterable[int | str] | None = None,
     algorithms: str | Iterable[str] | None = None,
     system: str | System = "generic",
-    fidelity: str = "packet",
+    fidelity: Fidelity | str = "packet",
     *,
     all_ranks: bool = False,
     jobs: int | None = None,
@@ -215,11 +217,8 @@ def tune(
     Raises:
         AntiphonError: for mistakes in the arguments; ``not-applicable`` if no algorithm can.
     """
-    expect("fabric", fabric, str, Fabric)
+    fabric, system = as_fabric(fabric), as_system(system)
     expect("collective", collective, str)
-    expect("system", system, str, System)
-    fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
-    system = System(system) if isinstance(system, str) else system
     buffers = _sizes(sizes)
     specs = _specs(algorithms)
     search = _Search(fabric, collective, system, simulator(system, fidelity), specs, all_ranks, jobs)

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon._core import Fabric, noc
+from antiphon._core import Fabric
 from antiphon.errors import AntiphonError
+from antiphon.given import as_fabric
+from antiphon.network.noc import noc
 from antiphon.results import NocResult, Result, Table
 
 PRECISION = 0.01
@@ -46,7 +48,7 @@ class Saturation(Result):
 
 
 def noc_saturation(
-    fabric: Fabric,
+    fabric: str | Fabric,
     traffic: str = "uniform",
     *,
     progress: Callable[[float], object] | None = None,
@@ -55,11 +57,12 @@ def noc_saturation(
     """Finds the largest stable rate by bisection, to 1 %.
 
     Args:
-        fabric: as in ``noc``, like all further parameters.
+        fabric: specification or Fabric, as in ``noc``, like all further parameters.
         traffic: as in ``noc``.
         progress: called with the share of the bisection that is done.
         parameters: those of ``noc``, but ``rate``.
     """
+    fabric = as_fabric(fabric)
     runs = 0
 
     def run(rate: float) -> NocResult:

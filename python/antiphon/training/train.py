@@ -16,6 +16,8 @@ from antiphon.collective.specs import known_names, split_specs
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Fidelity, InFlight, Overlap
 from antiphon.results import Table
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
@@ -42,7 +44,7 @@ def train(
     algorithm: str,
     system: str | System = "generic",
     *,
-    overlap: str = "none",
+    overlap: Overlap | str = "none",
     bucket: str = "table",
     batch: int | None = None,
     global_batch: int | None = None,
@@ -53,9 +55,9 @@ def train(
     model_parallel: int = 1,
     recompute: bool = False,
     blocking: bool = False,
-    in_flight: str | None = None,
+    in_flight: InFlight | str | None = None,
     exchange: str | None = None,
-    fidelity: str = "packet",
+    fidelity: Fidelity | str = "packet",
     chunks: int | None = None,
     collectives: Timer | None = None,
     progress: Progress | None = None,
@@ -107,13 +109,12 @@ def train(
     work = workload(model)
     expect("fabric", fabric, str, Fabric)
     expect("algorithm", algorithm, str)
-    expect("system", system, str, System)
     for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange)):
         expect(name, text, str, type(None))
     expect("bucket", bucket, str)
     expect("global_batch", global_batch, int, type(None))
     expect("model_parallel", model_parallel, int)
-    system = System(system) if isinstance(system, str) else system
+    system = as_system(system)
     compute = compute or ("measured" if work.measured else system.processor)
     if bucket != "table" and overlap not in BUCKETS:
         message = f"bucket {bucket[:40]}: overlap {overlap} reduces all layers together; use overlap layerwise or both"
@@ -140,7 +141,7 @@ def train(
             raise AntiphonError(message, "not-applicable")
         network = OnRails(fabric, algorithm, 64 if chunks is None else chunks, model_parallel)
     else:
-        fabric = Fabric(fabric) if isinstance(fabric, str) else fabric
+        fabric = as_fabric(fabric)
         if chunks is not None:
             message = f"{fabric.name}: chunks are for rails:...; an algorithm has options of its own, NAME:KEY=VALUE"
             raise AntiphonError(message, "not-applicable")
