@@ -141,8 +141,13 @@ def test_a_dask_worker_is_killed_mid_run(tmp_path: Path) -> None:
         check(tmp_path, database)
 
 
-def test_clusters_that_are_not_there(commands: Any, tmp_path: Path) -> None:
+def test_clusters_that_are_not_there(commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     (tmp_path / "grid.toml").write_text(GRID.format(sizes="1"))
     study = ("study", tmp_path / "grid.toml", "--cluster")
-    assert "no Dask scheduler at 'nonsense://1'" in commands.refused(*study, "nonsense://1")
+    for address in ("nonsense", "nonsense://1:2", "tcp://127.0.0.1", "tcp://127.0.0.1:x"):
+        assert f"cluster '{address}' is no address; write for example tcp://" in commands.refused(*study, address)
+    monkeypatch.setattr("antiphon.studies.cluster.PATIENCE_S", 0.1)
+    assert "no Dask scheduler at 'tcp://127.0.0.1:9'" in commands.refused(*study, "tcp://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "clusters need Dask: pip install 'antiphon[cluster]'" in commands.refused(*study, "tcp://127.0.0.1:9")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from typing import Any
 
 from antiphon.errors import AntiphonError
 
+ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss)://[^\s/]+:\d{1,5}")
+EXAMPLE = "tcp://10.0.0.1:8786"
 PATIENCE_S = 10.0
 """A scheduler, and a first worker, are waited for this long."""
 
@@ -26,10 +29,12 @@ def cluster(address: str) -> Iterator[tuple[Executor, int]]:
         from distributed import Client
     except ImportError:
         raise AntiphonError("clusters need Dask: pip install 'antiphon[cluster]'", "missing-extra") from None
+    if not ADDRESS.fullmatch(address):
+        raise AntiphonError(f"cluster '{address[:80]}' is no address; write for example {EXAMPLE}", "bad-spec")
     try:
         client: Any = Client(address, timeout=PATIENCE_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TypeError) as error:
-        message = f"no Dask scheduler at '{address[:80]}': {error}; write for example tcp://10.0.0.1:8786"
+        message = f"no Dask scheduler at '{address[:80]}': {error}"
         raise AntiphonError(message, "bad-spec") from None
     with client:
         try:

@@ -37,8 +37,8 @@ def print_study(file: Path, grid: Grid, found: Study) -> None:
 
 def print_points(file: Path, grid: Grid, values: Sequence[dict[str, Any]], stored: int) -> None:
     """What would be run."""
-    title = f"{grid.command}: {len(values):,} points of {file}, {stored:,} of them stored"
-    _print_rows(title, values, grid.columns, [])
+    _print_rows(f"{grid.command}: {len(values):,} points of {file}", values, grid.columns, [])
+    open_console().print(f"{stored:,} of {len(values):,} points are stored")
 
 
 def _print_rows(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], results: Sequence[str]) -> None:
