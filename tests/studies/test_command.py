@@ -69,6 +69,7 @@ def test_tables_have_what_varies_first(commands: Any, grid: Path) -> None:
 
 
 def test_parquet(commands: Any, grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     assert commands.invoke("study", grid, "--out", "grid.parquet").exit_code == 0
     rows = parquet.read_table("grid.parquet").to_pylist()
@@ -76,6 +77,10 @@ def test_parquet(commands: Any, grid: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = antiphon.study(grid)
     found.write("again.parquet")
     assert parquet.read_table("again.parquet").to_pylist() == rows
+    assert "<table>" in found._repr_html_()
+    assert parquet.read_table("grid.parquet")["time_ns"].drop_null().to_pylist() == [
+        row["time_ns"] for row in pyarrow.table(found).to_pylist() if row["time_ns"] == row["time_ns"]
+    ]
     assert found.to_frame()["bytes"].tolist() == [row["bytes"] for row in rows]
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     message = "Parquet needs pyarrow: pip install 'antiphon[parquet]', or write .csv"

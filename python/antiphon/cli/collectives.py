@@ -17,9 +17,10 @@ from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, F, completing, fidelity_option, problem
 from antiphon.cli.output import note, output_option
 from antiphon.collective.result import bound_dict
+from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import known_names, split_specs
 from antiphon.errors import AntiphonError
-from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
+from antiphon.files import written_whole
 from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_comparison, print_run
 from antiphon.view.terminal.console import open_console, progress_bar, right_aligned
@@ -31,6 +32,13 @@ from antiphon.view.text import format_time
 @problem
 @groups_option
 @click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@click.option(
+    "--schedule",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    help="Also a schedule from a JSON file; it says what all do. Repeatable.",
+)
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
 @JOBS
@@ -44,6 +52,7 @@ def compare(
     group: str | None,
     groups: str | None,
     algorithms: tuple[str, ...],
+    paths: tuple[str, ...],
     fidelity: str,
     report: str | None,
     jobs: int | None,
@@ -54,18 +63,31 @@ def compare(
     An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
     """
     specs = split_specs(algorithms) if algorithms else None
+    if paths:
+        _refuse_problem()
     one_file("--report", report, groups)
     with ExitStack() as written:
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
         def work(network: antiphon.Fabric) -> Outcome:
+            own = [read_schedule(path, network) for path in paths]
+            first = own[0] if own else None
             with progress_bar() as progress:
                 comparison = antiphon.compare(
-                    network, collective, size, specs, system, fidelity, root=root, jobs=jobs, progress=progress
+                    network,
+                    first.collective if first else collective,
+                    first.bytes if first else size,
+                    specs,
+                    system,
+                    fidelity,
+                    root=first.root or 0 if first else root,
+                    schedules=own,
+                    jobs=jobs,
+                    progress=progress,
                 )
             failure = None
             if not comparison.runs:
-                message = f"no algorithm could do {collective} on {comparison.fabric}"
+                message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
             elif report_file is not None:
                 from antiphon.view.pages.comparison import render
@@ -113,7 +135,7 @@ def simulate(
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
-            schedule = _read_schedule(path, network)
+            schedule = read_schedule(path, network)
         else:
             schedule = _built(network, algorithm or "", collective, size, system, root)
         with progress_bar() as progress:
@@ -125,12 +147,18 @@ def simulate(
 
 
 def _one_of(algorithm: str | None, path: str | None) -> None:
-    """Refuses an algorithm and a file together, or neither, and options that say what a file says."""
+    """Refuses an algorithm and a file together, or neither; with a file, options that say what it says."""
     if (algorithm is None) == (path is None):
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
+    if path is not None:
+        _refuse_problem()
+
+
+def _refuse_problem() -> None:
+    """Refuses options that say what a file says."""
     context = click.get_current_context()
     for name, option in (("collective", "--collective"), ("root", "--root"), ("size", "--bytes")):
-        if path is not None and context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
@@ -157,20 +185,12 @@ def verify(
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
-            schedule = _read_schedule(path, network)
+            schedule = read_schedule(path, network)
         else:
             schedule = _built(network, algorithm or "", collective, size, system, root)
         return _verified(network, schedule)
 
     each_group("verify", fabric, group, groups, output, work)
-
-
-def _read_schedule(path: str, network: antiphon.Fabric) -> antiphon.Schedule:
-    try:
-        return antiphon.Schedule.from_json(read_text(path, LARGEST_SCHEDULE), network)
-    except AntiphonError as error:
-        message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
-        raise AntiphonError(message, error.code) from None
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:

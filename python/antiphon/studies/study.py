@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import Row
 from antiphon.parallel import cores, threads
+from antiphon.results.table import Table
 from antiphon.studies.commands import CommandPoint
 from antiphon.studies.grid import Grid
 from antiphon.studies.identity import key_of
@@ -45,7 +47,7 @@ class Study(Sequence[Row]):
     records: Sequence[Record]
     made: int
 
-    @property
+    @cached_property
     def rows(self) -> list[Row]:
         """A row for each point: what varies first, then why it has no result, then its results, objects as
         ``object.key``, lists left out."""
@@ -60,11 +62,24 @@ class Study(Sequence[Row]):
                 counts[why["reason"]] = counts.get(why["reason"], 0) + 1
         return counts
 
-    def to_frame(self) -> pd.DataFrame:
-        """The rows as a DataFrame (needs pandas)."""
-        import pandas as pd
+    @cached_property
+    def table(self) -> Table:
+        """The rows as a table, which readers of Arrow take as they take the study itself."""
+        return Table.of_rows(self.rows)
 
-        return pd.DataFrame(self.rows)
+    def to_frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame.
+
+        Raises:
+            AntiphonError: ``missing-extra`` without pandas.
+        """
+        return self.table.to_frame()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{repr(self).strip('<>')}</p>{self.table._repr_html_()}"
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the rows as ``.csv`` or ``.parquet``.
