@@ -192,7 +192,7 @@ def test_every_collective_runs_or_says_why(commands: Any, collective: str) -> No
 
 def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    shown = commands.document("show", "mesh:4x4", "ring", *SMALL, "--schedule-json", str(file))
+    shown = commands.document("show", "mesh:4x4", "ring", *SMALL, "--out", str(file))
     assert shown["steps"] == sum(phase["steps"] for phase in shown["phases"])
     assert len(shown["links"]) == 48
     assert shown["verified"]
@@ -221,7 +221,7 @@ def test_show_prints_dimensions(commands: Any) -> None:
 
 def test_verify_prints_the_counter_example(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    commands.invoke("show", "ring:4", "ring", *SMALL, "--schedule-json", str(file))
+    commands.invoke("show", "ring:4", "ring", *SMALL, "--out", str(file))
     schedule = json.loads(file.read_text())
     schedule["transfers"][0]["op"] = "copy"
     file.write_text(json.dumps(schedule))
@@ -321,7 +321,7 @@ def test_algorithm_lists() -> None:
         (["verify", "mesh:4x4", "ring", "--schedule", "x"], "--schedule"),
         (["verify", "mesh:4x4", "--schedule", "nowhere.json"], "nowhere.json"),
         (["verify", "mesh:4x4", "--schedule", "."], "directory"),
-        (["show", "mesh:4x4", "ring", "--schedule-json", "x.yaml"], ".json"),
+        (["show", "mesh:4x4", "ring", "--out", "x.yaml"], ".json"),
         (["completion", "tcsh"], "tcsh"),
         (["compare", "mesh:4x4", "--bogus"], "--bogus"),
         (["compare", "mesh:4\udcff"], "UTF-8"),
@@ -488,7 +488,7 @@ def test_a_report_is_there_though_the_reader_is_gone(tmp_path: Path) -> None:
     files = {
         ("compare", "ring:4", *SMALL, "--report"): tmp_path / "out.html",
         ("tune", "ring:4", "--sizes", "64KiB", "--algorithms", "ring", "--out"): tmp_path / "table.json",
-        ("show", "ring:4", "ring", *SMALL, "--schedule-json"): tmp_path / "schedule.json",
+        ("show", "ring:4", "ring", *SMALL, "--out"): tmp_path / "schedule.json",
         ("train", "alexnet", "ring:4", "ring", "--report"): tmp_path / "train.html",
     }
     for arguments, file in files.items():

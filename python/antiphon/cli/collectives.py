@@ -14,11 +14,23 @@ from rich.text import Text
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, F, completing, fidelity_option, problem
+from antiphon.cli.options import (
+    ALGORITHM,
+    ALGORITHMS,
+    FABRIC,
+    FILE,
+    JOBS,
+    F,
+    algorithm_specs,
+    completing,
+    fidelity_option,
+    problem,
+    renamed,
+)
 from antiphon.cli.output import note, output_option
 from antiphon.collective.result import bound_dict
 from antiphon.collective.schedules import read_schedule
-from antiphon.collective.specs import known_names, split_specs
+from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.results import Bound, Proof, Stats, rows_of
@@ -31,16 +43,17 @@ from antiphon.view.text import format_time
 @FABRIC
 @problem
 @groups_option
-@click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@ALGORITHMS
 @click.option(
     "--schedule",
     "paths",
     multiple=True,
     metavar="FILE",
     help="Also a schedule from a JSON file; it says what all do. Repeatable.",
+    shell_complete=FILE,
 )
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
-@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
+@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.", shell_complete=FILE)
 @JOBS
 @output_option
 def compare(
@@ -61,6 +74,12 @@ def compare(
     """Compare algorithms: each proven, timed, and set against the lower bound.
 
     An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
+
+    Examples:
+        antiphon compare mesh:4x4 --bytes 1MiB --system tto
+        antiphon compare mesh:4x4,drop=5-6 --bytes 1MiB --algorithms ring,combs --fidelity alpha-beta,packet
+        antiphon compare mesh:4x4 --schedule tto.json --algorithms ring,combs --format markdown
+        antiphon compare ring:8 --bytes 1MiB --report ring.html
     """
     specs = split_specs(algorithms) if algorithms else None
     if paths:
@@ -104,9 +123,13 @@ def compare(
 def _schedule_option(function: F) -> F:
     """An algorithm, or a schedule instead."""
     option = click.option(
-        "--schedule", "path", metavar="FILE", help="A schedule from a JSON file instead of ALGORITHM."
+        "--schedule",
+        "path",
+        metavar="FILE",
+        help="A schedule from a JSON file instead of ALGORITHM.",
+        shell_complete=FILE,
     )
-    argument = click.argument("algorithm", required=False, shell_complete=completing(known_names))
+    argument = click.argument("algorithm", required=False, shell_complete=completing(algorithm_specs))
     return argument(option(function))
 
 
@@ -130,7 +153,13 @@ def simulate(
     fidelity: str,
     output: str,
 ) -> None:
-    """Prove and time one algorithm, or a schedule from a file."""
+    """Prove and time one algorithm, or a schedule from a file.
+
+    Examples:
+        antiphon simulate torus:4x4 multitree --bytes 375kB --system tto --set link_rate=50GB/s
+        antiphon simulate mesh:4x4 tto:chunk=32KiB --bytes 1MiB --system examples/system.toml --json
+        antiphon simulate mesh:4x4 --schedule tto.json --fidelity flit
+    """
     _one_of(algorithm, path)
 
     def work(network: antiphon.Fabric) -> Outcome:
@@ -180,7 +209,12 @@ def verify(
     path: str | None,
     output: str,
 ) -> None:
-    """Prove that a schedule is correct, or print the first counter-example."""
+    """Prove that a schedule is correct, or print the first counter-example.
+
+    Examples:
+        antiphon verify dgx1v multitree --collective all-gather
+        antiphon verify mesh:4x4 --schedule tto.json
+    """
     _one_of(algorithm, path)
 
     def work(network: antiphon.Fabric) -> Outcome:
@@ -236,7 +270,12 @@ def bound(
     groups: str | None,
     output: str,
 ) -> None:
-    """Print how fast any schedule could be."""
+    """Print how fast any schedule could be.
+
+    Examples:
+        antiphon bound torus:4x4x4 --bytes 1GiB
+        antiphon bound mesh:8x8 --groups rows --collective all-to-all --bytes 1MiB --format csv
+    """
     total = antiphon.parse_bytes(size)
 
     def work(network: antiphon.Fabric) -> Outcome:
@@ -276,7 +315,7 @@ def _print_bound(title: str, lower: Bound) -> None:
 @ALGORITHM
 @problem
 @groups_option
-@click.option("--schedule-json", "path", metavar="OUT.json", help="Also write the schedule.")
+@renamed("--schedule-json", "--out", "path", metavar="OUT.json", help="Also write the schedule.", shell_complete=FILE)
 @output_option
 def show(
     fabric: str,
@@ -290,8 +329,13 @@ def show(
     path: str | None,
     output: str,
 ) -> None:
-    """Print the figures of a schedule that need no simulation."""
-    one_file("--schedule-json", path, groups)
+    """Print the figures of a schedule that need no simulation.
+
+    Examples:
+        antiphon show mesh:4x4 tto --bytes 1MiB
+        antiphon show mesh:4x4 tto --bytes 1MiB --out tto.json
+    """
+    one_file("--out", path, groups)
     with ExitStack() as written:
         file = None if path is None else written.enter_context(written_whole(path, ".json"))
 

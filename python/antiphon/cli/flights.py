@@ -8,7 +8,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.options import FABRIC, FILE, completing, fidelity_option, read_fabric, system_option
 from antiphon.cli.output import output_option, tell
 from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.files import read_text
@@ -22,7 +22,7 @@ LARGEST_FILE = 1 << 24
 
 @main.command()
 @FABRIC
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=FILE)
 @system_option
 @click.option(
     "--order",
@@ -39,6 +39,10 @@ def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelit
     FILE is a JSON list of flights (docs/json.md), for example
     [{"name": "rows", "algorithm": "combs", "groups": "rows", "bytes": "16MiB"},
     {"algorithm": "combs", "groups": "columns", "after": ["rows"], "priority": 1}].
+
+    Examples:
+        antiphon flights mesh:4x4 examples/flights.json --system tto
+        antiphon flights mesh:4x4 examples/flights.json --fidelity alpha-beta --order lifo --format csv
     """
     network = read_fabric(fabric)
     with progress_bar() as progress:

@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from antiphon.cli.commands import SECTIONS
+from antiphon.cli.documented import DocumentedGroup
 from antiphon.errors import AntiphonError
 from antiphon.files import discard_unfinished
 
@@ -28,7 +29,7 @@ class ReaderGone(Exception):
     """Who read the output reads no more."""
 
 
-class Cli(click.Group):
+class Cli(DocumentedGroup):
     """Ends every failure with one line on stderr, and with an exit status that says what it was (docs/cli.md).
 
     The module of a command is imported when the command is called: it registers what it has.
@@ -172,4 +173,9 @@ def _print_version(context: click.Context, _parameter: click.Parameter, asked: b
 )
 @click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (works anywhere).")
 def main() -> None:
-    """Collective communication on accelerator fabrics: proven, bounded and timed."""
+    """Collective communication on accelerator fabrics: proven, bounded and timed.
+
+    Examples:
+        antiphon compare mesh:4x4 --bytes 1MiB
+        antiphon simulate --help
+    """

@@ -16,6 +16,7 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import completing
 from antiphon.cli.output import output_option, tell
+from antiphon.platforms import read_system
 from antiphon.view.terminal.console import open_console
 from antiphon.view.terminal.lists import option_text, print_list
 
@@ -23,7 +24,11 @@ from antiphon.view.terminal.lists import option_text, print_list
 @main.command()
 @output_option
 def fabrics(output: str) -> None:
-    """List the kinds of fabrics, each with an example of a specification."""
+    """List the kinds of fabrics, each with an example of a specification.
+
+    Examples:
+        antiphon fabrics
+    """
     rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
     tell("fabrics", {"fabrics": rows}, output, partial(print_list, rows), "fabrics")
 
@@ -31,7 +36,12 @@ def fabrics(output: str) -> None:
 @main.command()
 @output_option
 def algorithms(output: str) -> None:
-    """List the algorithms and their options."""
+    """List the algorithms and their options.
+
+    Examples:
+        antiphon algorithms
+        antiphon algorithms --format csv
+    """
     known = antiphon.algorithms()
     rows = [
         {
@@ -55,12 +65,20 @@ def _print_algorithms(known: Sequence[antiphon.Algorithm]) -> None:
 
 
 @main.command()
-@click.argument("name", required=False, shell_complete=completing(antiphon.systems))
+@click.argument("name", required=False, shell_complete=completing(antiphon.systems, files=True))
 @output_option
 def systems(name: str | None, output: str) -> None:
-    """List the system presets, or the parameters of one, which --set replaces."""
-    presets = [antiphon.System(each) for each in ([name] if name else antiphon.systems())]
-    parameters = antiphon.System(name or "generic").parameters()
+    """List the system presets, or the parameters of one, which --set replaces.
+
+    NAME may be a FILE of your own, .toml or .json.
+
+    Examples:
+        antiphon systems
+        antiphon systems tto
+        antiphon systems examples/system.toml
+    """
+    presets = [read_system(name)] if name else [antiphon.System(each) for each in antiphon.systems()]
+    parameters = presets[0].parameters() if name else antiphon.System().parameters()
     settings = [asdict(parameter) for parameter in parameters]
     rows = [
         {"name": preset.name, "summary": preset.description, "parameters": json.loads(preset.to_json())}
@@ -71,7 +89,8 @@ def systems(name: str | None, output: str) -> None:
         if name is None:
             print_list([{"name": preset.name, "summary": preset.description} for preset in presets])
             return
-        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=presets[0].description)
+        title = presets[0].description if name in antiphon.systems() else presets[0].name
+        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=title)
         for each in parameters:
             table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
         open_console().print(table)
@@ -84,7 +103,12 @@ def systems(name: str | None, output: str) -> None:
 def completion(shell: str) -> None:
     """Print the completion script of a shell.
 
-    For bash: antiphon completion bash > ~/.local/share/bash-completion/completions/antiphon
+    It completes commands, options, names and files. Bash reads it from ~/.local/share/bash-completion/completions/antiphon.
+
+    Examples:
+        antiphon completion bash > antiphon
+        antiphon completion zsh > _antiphon
+        antiphon completion fish > antiphon.fish
     """
     complete = get_completion_class(shell)
     assert complete is not None  # the choices above are the classes click has

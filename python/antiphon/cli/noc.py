@@ -104,6 +104,10 @@ def noc(
     """Time the flit-level network alone, under synthetic traffic (docs/noc.md).
 
     Routers have virtual channels and credits; delays are in cycles.
+
+    Examples:
+        antiphon noc mesh:4x4 --rate 0.1,0.2,0.3
+        antiphon noc ring:4 --traffic neighbor --saturation --vcs 2
     """
     if saturation and rates:
         raise click.UsageError("give either --rate or --saturation")

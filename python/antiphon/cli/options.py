@@ -49,6 +49,15 @@ FABRIC = click.argument("fabric", shell_complete=completing(_fabric_kinds, files
 ALGORITHM = click.argument("algorithm", shell_complete=completing(algorithm_specs))
 
 
+ALGORITHMS = click.option(
+    "--algorithms",
+    multiple=True,
+    metavar="A,B,...",
+    help="Default: all that are known. Repeatable.",
+    shell_complete=completing(algorithm_specs, several=True),
+)
+
+
 class Renamed(click.Option):
     """An option that had another name, which still works, with a hint, until the next release."""
 

@@ -61,6 +61,10 @@ def rails(
 
     TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions, nearest first:
     ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
+
+    Examples:
+        antiphon rails 3D-SW_SW_SW_hetero --bytes 100MB
+        antiphon rails ring4@1000/20ns,sw8@800/700ns --scheduler baseline,themis --chunks best
     """
     if chunks != "best" and not chunks.isdecimal():
         raise AntiphonError(f"chunks '{chunks[:40]}' is neither a whole number nor 'best'", "bad-size")

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
 from antiphon.cli.options import JOBS
 from antiphon.cli.output import note, output_option, tell
@@ -36,7 +37,7 @@ STORE = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(DocumentedGroup):
     """What is no command is the file of a study."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -45,10 +46,14 @@ class _Group(click.Group):
 
 @main.group("study", cls=_Group)
 def study_group() -> None:
-    """Run every combination of some values, once, whatever happens in between."""
+    """Run every combination of some values, once, whatever happens in between.
+
+    Examples:
+        antiphon study examples/study.toml --store runs
+    """
 
 
-@study_group.command("run", epilog="antiphon study merge FOLDER... --store DIR joins the runs of shards.")
+@study_group.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @STORE
 @click.option("--out", metavar="OUT.csv|.parquet", help="Also write the table: a row for each point.")
@@ -73,6 +78,12 @@ def run_command(
 
     FILE is TOML: a command, what is fixed, and axes whose values are combined (docs/study.md). Two
     calls at the same time share the work. Without --cluster, points run in worker processes.
+    antiphon study merge joins the runs of shards.
+
+    Examples:
+        antiphon study examples/study.toml --dry-run
+        antiphon study examples/study.toml --store runs --out study.csv --time-limit 5min
+        antiphon study examples/study.toml --store runs --shard 1/8
     """
     part, limit_s = _shard(shard), _seconds(limit)
     grid = Grid.read(file)
@@ -113,6 +124,9 @@ def merge(folders: tuple[Path, ...], store: Path) -> None:
     """Put the runs of several folders, such as those of shards, into one.
 
     Afterwards, antiphon study FILE --store DIR finds them all, and makes the table.
+
+    Examples:
+        antiphon study merge runs/shard-1-of-8 --store runs
     """
     with Store(store) as runs:
         new = [runs.merge(folder) for folder in folders]

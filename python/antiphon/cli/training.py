@@ -11,10 +11,18 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import chosen, groups_option
-from antiphon.cli.options import ALGORITHM, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.options import (
+    ALGORITHM,
+    FABRIC,
+    algorithm_specs,
+    completing,
+    fidelity_option,
+    read_fabric,
+    system_option,
+)
 from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.comparison import REFUSALS
-from antiphon.collective.specs import known_names, split_specs
+from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.results import rows_of
@@ -37,8 +45,8 @@ COUNT = click.IntRange(1, 2**32 - 1)
 
 
 @main.command()
-@click.argument("model", shell_complete=completing(_models))
-@click.argument("fabric")
+@click.argument("model", shell_complete=completing(_models, several=True, files=True))
+@FABRIC
 @ALGORITHM
 @system_option
 @click.option(
@@ -72,9 +80,15 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @click.option(
     "--exchange",
     help="Algorithm of collectives that ALGORITHM does not do, on fabrics.  [default: direct]",
-    shell_complete=completing(known_names),
+    shell_complete=completing(algorithm_specs),
 )
-@click.option("--against", multiple=True, metavar="A,B,...", help="Algorithms to compare with. Repeatable.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="A,B,...",
+    help="Algorithms to compare with. Repeatable.",
+    shell_complete=completing(algorithm_specs, several=True),
+)
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
@@ -94,9 +108,14 @@ def train(
 ) -> None:
     """Time an iteration and an epoch of training.
 
-    MODEL is a name (antiphon workloads) or a table of layers, FILE.csv; it and FABRIC may be
-    several, with commas, for a table. FABRIC rails:TOPOLOGY is a multi-dimensional network
-    (antiphon rails); ALGORITHM is then a scheduler.
+    MODEL is a name (antiphon workloads), a table of layers, FILE.csv, or an ONNX model, FILE.onnx
+    (docs/workloads.md); it and FABRIC may be several, with commas, for a table. FABRIC
+    rails:TOPOLOGY is a multi-dimensional network (antiphon rails); ALGORITHM is then a scheduler.
+
+    Examples:
+        antiphon train resnet50 mesh:4x4 tto --system tto --against ring-bi,multitree
+        antiphon train alexnet,resnet50 ring:4,ring:8 ring --format markdown
+        antiphon train resnet152 rails:3D-SW_SW_SW_hetero themis --overlap layerwise
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
@@ -164,7 +183,11 @@ def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> l
 @main.command()
 @output_option
 def workloads(output: str) -> None:
-    """List the models that are known by name, and the compute models."""
+    """List the models that are known by name, and the compute models.
+
+    Examples:
+        antiphon workloads
+    """
     rows = [dict(zip(("name", "summary", "source"), preset, strict=True)) for preset in antiphon.workloads()]
     models = [
         {"name": name, "summary": summary, "options": [asdict(option) for option in options]}

@@ -10,7 +10,7 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import FABRIC, JOBS, completing, fidelity_option, system_option
+from antiphon.cli.options import ALGORITHMS, FABRIC, FILE, JOBS, completing, fidelity_option, system_option
 from antiphon.cli.output import note, output_option
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import size_range
@@ -30,11 +30,11 @@ from antiphon.view.terminal.console import json_text, progress_bar
 )
 @click.option("--sizes", default="64KiB..1GiB", show_default=True, help="Full buffer sizes: A,B or A..B, doubling.")
 @system_option
-@click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@ALGORITHMS
 @click.option("--all-ranks", is_flag=True, help="Leave out algorithms that exclude ranks.")
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
-@click.option("--out", metavar="OUT.json", help="Also write the selection table.")
+@click.option("--out", metavar="OUT.json", help="Also write the selection table.", shell_complete=FILE)
 @JOBS
 @output_option
 def tune(
@@ -51,7 +51,12 @@ def tune(
     jobs: int | None,
     output: str,
 ) -> None:
-    """Find the best algorithm and chunk size for every buffer size, and where they change."""
+    """Find the best algorithm and chunk size for every buffer size, and where they change.
+
+    Examples:
+        antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
+        antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
+    """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)
     with ExitStack() as written:

@@ -202,7 +202,8 @@ def train(
 
 
 def workload(model: str | Workload) -> Workload:
-    """A model by name (``workloads()``), or a table from a file that ends in ``.csv``.
+    """A model by name (``workloads()``), a table from a file that ends in ``.csv``, or an ONNX model, ``.onnx``, whose
+    inputs are of one sample (extra ``onnx``; ``antiphon.models.from_onnx`` can be told more).
 
     Raises:
         AntiphonError: ``unknown-name``, or ``bad-file`` with row and column.
@@ -212,6 +213,10 @@ def workload(model: str | Workload) -> Workload:
         return model
     if model.lower().endswith(".csv"):
         return Workload.from_csv(model, read_text(model, LARGEST_TABLE))
+    if model.lower().endswith(".onnx"):
+        from antiphon.models.onnx import from_onnx
+
+        return from_onnx(model).workload()
     return Workload(model)
 
 
