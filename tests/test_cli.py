@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -408,7 +407,8 @@ COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
 def test_arguments_never_crash(
     commands: Any, command: str, words: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with contextlib.chdir(tmp_path_factory.mktemp("fuzz")):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("fuzz"))
         result = commands.invoke(command, *words)
         left = [name for name in os.listdir() if name.endswith(".tmp")]
     assert result.exit_code in (0, 1, 2), result.output

@@ -9,22 +9,25 @@ from ._core import (
     __version__,
     advise_rails,
     advise_trees,
-    algorithms,
     bus_factor,
-    collectives,
-    compute_models,
-    fabrics,
-    fidelities,
     format_bytes,
     iterations,
     parse_bytes,
     rails,
     rails_messages,
+    router_parameters,
+    shard,
+)
+from .catalogue import (
+    Entry,
+    algorithms,
+    collectives,
+    compute_models,
+    fabrics,
+    fidelities,
     rails_queues,
     rails_schedulers,
     rails_topologies,
-    router_parameters,
-    shard,
     systems,
     traffic_patterns,
     workloads,
@@ -33,12 +36,13 @@ from .collective.comparison import compare, run
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
 from .collective.result import Comparison, Refusal, Run
 from .collective.schedules import build, lower_bound, simulate, verify
+from .collective.specs import Algorithm
 from .collective.tuning import Tuning, tune
+from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
 from .network.noc import noc
 from .network.saturation import Saturation, noc_saturation
 from .results import (
-    Algorithm,
     Bound,
     Iteration,
     Latency,
@@ -63,6 +67,7 @@ __all__ = [
     "AntiphonError",
     "Bound",
     "Comparison",
+    "Entry",
     "Fabric",
     "FileError",
     "Flight",
@@ -108,6 +113,7 @@ __all__ = [
     "fabrics",
     "fidelities",
     "format_bytes",
+    "from_networkx",
     "iterations",
     "lower_bound",
     "models",
@@ -127,6 +133,7 @@ __all__ = [
     "simulate_flights",
     "study",
     "systems",
+    "to_networkx",
     "traffic_patterns",
     "train",
     "tune",

@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 8.0, 3.6
 """Inches."""
 ROW = 0.3
 """Inches of a bar or track."""
-SETTINGS: dict[str, Any] = {
+SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that charts are the same everywhere
     "font.size": 9,
     "axes.titlesize": 10,

@@ -11,7 +11,7 @@ import pytest
 import antiphon
 from antiphon import AntiphonError, Fabric
 
-QUICK = {"warm_up_cycles": 500, "cycles": 1000}
+QUICK: dict[str, Any] = {"warm_up_cycles": 500, "cycles": 1000}
 RUN_KEYS = {
     "fabric": str,
     "traffic": str,
@@ -98,7 +98,7 @@ def test_beyond_saturation(mesh: Fabric) -> None:
 
 def test_saturation() -> None:
     ring = Fabric("ring:4")
-    parameters = {"vcs": 2, "packet_flits": 2, "warm_up_cycles": 2000, "cycles": 10_000}
+    parameters: dict[str, Any] = {"vcs": 2, "packet_flits": 2, "warm_up_cycles": 2000, "cycles": 10_000}
     found = antiphon.noc_saturation(ring, "tornado", **parameters)
     assert found.stable.stable
     assert found.unstable_rate is not None

@@ -42,7 +42,9 @@ def test_every_type_keeps_its_values(dtype: str) -> None:
 
 def test_duckdb_finds_it_by_the_name_of_a_variable() -> None:
     links = TABLE
-    assert duckdb.sql("select name, rank from links where stable order by rank").fetchall() == [("<c>", -1), ("a", 0)]
+    found = duckdb.sql("select name, rank from links where stable order by rank")
+    assert found is not None
+    assert found.fetchall() == [("<c>", -1), ("a", 0)]
     assert links is TABLE
 
 

@@ -98,7 +98,7 @@ def test_iterations_are_rounded_up(dataset: int, batch: int, ranks: int) -> None
 
 
 def test_strong_and_weak_scaling() -> None:
-    def runs(**batch: int) -> list[antiphon.Training]:
+    def runs(**batch: Any) -> list[antiphon.Training]:
         return [antiphon.train("vgg16", f"ring:{n}", "ring", collectives=byte_a_nanosecond, **batch) for n in (2, 4)]
 
     weak, strong = runs(batch=8), runs(global_batch=64)
@@ -247,7 +247,7 @@ def test_tables_with_times_of_their_own() -> None:
 
 
 def test_every_model_can_be_trained() -> None:
-    for name, _meaning, _source in antiphon.workloads():
+    for name in antiphon.workloads():
         compute = None if antiphon.workload(name).measured else "roofline"
         run = antiphon.train(name, "mesh:4x4", "ring", compute=compute, collectives=byte_a_nanosecond)
         assert run.iteration_ns >= run.compute_ns > 0

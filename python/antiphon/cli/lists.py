@@ -29,7 +29,7 @@ def fabrics(output: str) -> None:
     Examples:
         antiphon fabrics
     """
-    rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
+    rows = [{"kind": each.name, "example": each.example, "summary": each.summary} for each in antiphon.fabrics()]
     tell("fabrics", {"fabrics": rows}, output, partial(print_list, rows), "fabrics")
 
 
@@ -56,7 +56,7 @@ def algorithms(output: str) -> None:
     tell("algorithms", {"algorithms": rows}, output, partial(_print_algorithms, known), "algorithms")
 
 
-def _print_algorithms(known: Sequence[antiphon.Algorithm]) -> None:
+def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
     table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
     for a in known:
         options = "\n".join(map(option_text, a.options))

@@ -35,17 +35,13 @@ FILE = completing(files=True)
 """Completion of files alone."""
 
 
-def _fabric_kinds() -> list[str]:
-    return [kind for kind, _example, _summary in antiphon.fabrics()]
-
-
 def algorithm_specs() -> list[str]:
     """Names of algorithms, and their options behind them."""
     names = [f"{known.name}:{option.key}=" for known in antiphon.algorithms() for option in known.options]
     return [*known_names(), *names]
 
 
-FABRIC = click.argument("fabric", shell_complete=completing(_fabric_kinds, files=True))
+FABRIC = click.argument("fabric", shell_complete=completing(antiphon.fabrics, files=True))
 ALGORITHM = click.argument("algorithm", shell_complete=completing(algorithm_specs))
 
 

@@ -14,12 +14,7 @@ from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.view.terminal.networks import print_rails
 
-
-def _topologies() -> list[str]:
-    return [name for name, _dimensions in antiphon.rails_topologies()]
-
-
-TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
+TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_topologies))
 
 
 @main.command()

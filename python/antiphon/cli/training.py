@@ -32,20 +32,11 @@ from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.lists import print_compute_models, print_list
 from antiphon.view.terminal.training import print_left_out, print_training
 
-
-def _models() -> list[str]:
-    return [name for name, _meaning, _source in antiphon.workloads()]
-
-
-def _compute_models() -> list[str]:
-    return [name for name, _meaning, _options in antiphon.compute_models()]
-
-
 COUNT = click.IntRange(1, 2**32 - 1)
 
 
 @main.command()
-@click.argument("model", shell_complete=completing(_models, several=True, files=True))
+@click.argument("model", shell_complete=completing(antiphon.workloads, several=True, files=True))
 @FABRIC
 @ALGORITHM
 @system_option
@@ -64,7 +55,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @click.option(
     "--compute",
     help="systolic, roofline or measured, [:KEY=VALUE,...].  [default: the table's times, else the system's]",
-    shell_complete=completing(_compute_models),
+    shell_complete=completing(antiphon.compute_models),
 )
 @click.option("--gradient-bytes", type=click.IntRange(1, 64), default=4, show_default=True, help="Bytes of a gradient.")
 @click.option("--activation-bytes", type=click.IntRange(1, 64), default=2, show_default=True, help="Of an activation.")
@@ -131,7 +122,7 @@ def train(
                 for network in networks:
                     if mixed:  # Each option is for one kind.
                         other = ("exchange", "in_flight") if isinstance(network, str) else ("chunks",)
-                        options = parameters | dict.fromkeys(other)
+                        options = {**parameters, **dict[str, Any].fromkeys(other)}
                     runs: dict[str, Training] = {}
                     for each in [algorithm, *baselines]:
                         try:
@@ -188,10 +179,10 @@ def workloads(output: str) -> None:
     Examples:
         antiphon workloads
     """
-    rows = [dict(zip(("name", "summary", "source"), preset, strict=True)) for preset in antiphon.workloads()]
+    rows = [{"name": each.name, "summary": each.summary, "source": each.source} for each in antiphon.workloads()]
     models = [
-        {"name": name, "summary": summary, "options": [asdict(option) for option in options]}
-        for name, summary, options in antiphon.compute_models()
+        {"name": each.name, "summary": each.summary, "options": [asdict(option) for option in each.options]}
+        for each in antiphon.compute_models()
     ]
 
     def show() -> None:

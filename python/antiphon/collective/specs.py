@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Sequence
 
@@ -10,11 +11,58 @@ from antiphon._core import (
     check_fidelity,
     fidelities,
 )
-from antiphon.arguments import shown
+from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 
 NO_LIST: tuple[type, ...] = (bytes, bytearray)
 """What can be gone through but is no list of names."""
+
+
+class Algorithm(str):
+    """An algorithm with options, which is its specification, so that it goes wherever that goes.
+
+    >>> Algorithm("tto", chunk="96KiB", barrier=False)
+    'tto:chunk=96KiB,barrier=no'
+    >>> Algorithm("tto", chunk="96KiB").options
+    {'chunk': '96KiB'}
+
+    Args:
+        name: as in ``algorithms()``.
+        options: as in ``algorithms()``; flags may be True or False, sizes numbers of bytes.
+
+    Raises:
+        AntiphonError: ``unknown-name`` with the nearest algorithm, or the options that there are.
+    """
+
+    def __new__(cls, name: str, **options: str | int | float | bool) -> Algorithm:
+        expect("name", name, str)
+        known = {each.name: [option.key for option in each.options] for each in algorithms()}
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1) or [", ".join(known)]
+            raise AntiphonError(f"no algorithm '{name:.40}'; known: {near[0]}", "unknown-name")
+        for key, value in options.items():
+            if key not in known[name]:
+                message = f"{name} has no option '{key:.40}'; known: {', '.join(known[name]) or 'none'}"
+                raise AntiphonError(message, "unknown-name")
+            expect(key, value, str, int, float)
+        texts = [
+            f"{key}={('no', 'yes')[value] if isinstance(value, bool) else value}" for key, value in options.items()
+        ]
+        return super().__new__(cls, name + (":" if texts else "") + ",".join(texts))
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, str]]:
+        return (self.name,), self.options
+
+    @property
+    def name(self) -> str:
+        """The name, without options."""
+        return self.partition(":")[0]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options, as text."""
+        _name, _colon, options = self.partition(":")
+        return dict(each.split("=", 1) for each in re.split(r",(?=[\w-]+=)", options) if each)
 
 
 def known_names() -> list[str]:

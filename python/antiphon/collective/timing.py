@@ -21,14 +21,17 @@ class Timed(Protocol):
     @property
     def time_ns(self) -> float:
         """From the start to the last rank's finish."""
+        ...
 
     @property
     def excluded_ranks(self) -> list[int]:
         """Ranks that take no part."""
+        ...
 
     @property
     def bound_of(self) -> str:
         """What its lower bound is about, as in ``Schedule.bound_of``."""
+        ...
 
     @property
     def chunks(self) -> Table | None:

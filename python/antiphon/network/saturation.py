@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from antiphon._core import Fabric
@@ -69,7 +70,7 @@ def noc_saturation(
         nonlocal runs
         done = runs / (runs + 8)  # how many follow is not known
         runs += 1
-        report = None if progress is None else lambda _share: progress(done)
+        report = None if progress is None else partial(_told, progress, done)
         return noc(fabric, traffic, rate, progress=report, **parameters)
 
     low: NocResult | None = None
@@ -89,3 +90,8 @@ def noc_saturation(
         # What was accepted beyond saturation is a good first guess.
         guess = min(max(result.accepted_flits_per_node_cycle, 0.25 * high), 0.95 * high)
         rate = guess if low is None else min(STRIDE * low.rate, (low.rate + high) / 2)
+
+
+def _told(progress: Callable[[float], object], done: float, _share: float) -> None:
+    """Tells the share of the bisection, whatever that of the run is."""
+    progress(done)

@@ -29,16 +29,19 @@ class Parameter:
     unit: str
     least: float | None
     most: float | None
-    choices: list[str]
+    choices: tuple[str, ...]
     default: str
     meaning: str
     source: str
     json: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "choices", tuple(self.choices))  # the core gives a list
+
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One algorithm that is known.
+    """One algorithm, as the core gives it; ``antiphon.algorithms`` makes entries of them.
 
     Attributes:
         name: as in specifications ``name[:key=value,...]``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from antiphon.errors import AntiphonError
 from antiphon.flat import flat
@@ -124,7 +124,7 @@ class Table(dict[str, Column]):
         """Refused: a table cannot be changed."""
         raise TypeError("a table cannot be changed; make another: Table({**table, ...})")
 
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _unchanging
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = cast(Any, _unchanging)
 
 
 def rows_of(table: Mapping[str, Column]) -> list[dict[str, Any]]:

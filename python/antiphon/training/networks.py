@@ -37,9 +37,11 @@ class Network(Protocol):
 
     def replicas(self) -> int:
         """Copies of the model that train."""
+        ...
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
         """The iteration."""
+        ...
 
 
 class OnFabric(ABC):

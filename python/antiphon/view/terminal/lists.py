@@ -23,8 +23,8 @@ def print_list(rows: list[dict[str, Any]]) -> None:
 def print_compute_models() -> None:
     """The compute models and their options."""
     table = Table("Compute model", "What it is", "Options", show_lines=True)
-    for name, summary, options in antiphon.compute_models():
-        table.add_row(Text(name, style="bold"), summary, "\n".join(map(option_text, options)))
+    for each in antiphon.compute_models():
+        table.add_row(Text(each, style="bold"), each.summary, "\n".join(map(option_text, each.options)))
     open_console().print(table)
 
 
