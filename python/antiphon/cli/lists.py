@@ -103,7 +103,8 @@ def systems(name: str | None, output: str) -> None:
 def completion(shell: str) -> None:
     """Print the completion script of a shell.
 
-    It completes commands, options, names and files. Bash reads it from ~/.local/share/bash-completion/completions/antiphon.
+    It completes commands, options, names and files. Bash reads it from
+    ~/.local/share/bash-completion/completions/antiphon.
 
     Examples:
         antiphon completion bash > antiphon

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
-from antiphon.cli.options import JOBS
+from antiphon.cli.options import FILE, JOBS
 from antiphon.cli.output import note, output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
@@ -41,7 +42,11 @@ class _Group(DocumentedGroup):
     """What is no command is the file of a study."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args if args and args[0] in self.commands else ["run", *args])
+        is_command = args[0] in self.commands if args else ctx.resilient_parsing
+        return super().parse_args(ctx, args if is_command else ["run", *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
 
 
 @main.group("study", cls=_Group)
@@ -56,7 +61,9 @@ def study_group() -> None:
 @study_group.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @STORE
-@click.option("--out", metavar="OUT.csv|.parquet", help="Also write the table: a row for each point.")
+@click.option(
+    "--out", metavar="OUT.csv|.parquet", help="Also write the table: a row for each point.", shell_complete=FILE
+)
 @JOBS
 @click.option("--cluster", "address", metavar="tcp://HOST:PORT", help="Run on the workers of this Dask scheduler.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts, for job arrays; its runs in a folder below.")
