@@ -169,8 +169,8 @@ def _told(progress: Any, file: Path) -> Any:
 
     def tell_share(done: int, all: int) -> None:
         if not stored:
-            stored.append(done - 1)
-        progress(f"{file.name}, {done:,} of {all:,} points", (done - stored[0]) / (all - stored[0]))
+            stored.append(done)
+        progress(f"{file.name}, {all:,} points", (done - stored[0]) / max(all - stored[0], 1))
 
     return tell_share
 

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from antiphon.studies.store import Store
 
 Progress = Callable[[int, int], object]
-"""Called with the number of points that are done and of all."""
+"""Called with the number of points that are done and of all: at the start, when one is done, and every second."""
 
 POLL_S = 0.05
 """Interruptions, and runs that others make, are looked for this often."""
+TELL_S = 1.0
+"""Progress is told this often, whether there is any or not."""
 SHORT_S = 0.02
 """Of runs that take less, an executor is given more than it can do at once."""
 UNSETTLED = ("internal", "interrupted")
@@ -92,10 +94,14 @@ def run_points(
     under_way: dict[Future[Outcome], str] = {}
     finished: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
     done, made, most = len(points) - len(waiting), 0, at_a_time
+    told, told_at = -1, 0.0
     try:
         while waiting or under_way or elsewhere:
             check()
-            before, wrong = done, ""
+            if progress is not None and (done != told or time.monotonic() - told_at > TELL_S):
+                told, told_at = done, time.monotonic()
+                progress(done, len(points))
+            wrong = ""
             claimed: list[str] = []
             outcomes = {}
             if under_way:
@@ -123,8 +129,6 @@ def run_points(
                 future = executor.submit(measured, points[key], limit_s)
                 under_way[future] = key
                 future.add_done_callback(finished.put)
-            if progress is not None and done > before:
-                progress(done, len(points))
             if elsewhere and not waiting and not under_way:
                 time.sleep(POLL_S)
                 waiting, elsewhere = deque(elsewhere), []
@@ -136,6 +140,8 @@ def run_points(
             future.cancel()
         store.release()
     store.sync()
+    if progress is not None and done != told:
+        progress(done, len(points))
     return made
 
 
