@@ -147,6 +147,7 @@ def test_waits_of_a_builder() -> None:
     document = json.loads(schedule.to_json())
     assert [transfer["payload"] for transfer in document["transfers"]] == [[0, 2], [[0, 3]], [1]]
     assert document["transfers"][2]["start_after"] == [{"transfer": 0, "event": "sent", "lag": 0}]
+    wrong: Any
     for wrong, what in (
         ((first, 9), "there is no transfer 9"),
         ((first, second, "received"), "no event 'received'; known: applied, sent"),

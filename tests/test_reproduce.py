@@ -83,9 +83,9 @@ def test_runs_of_something_else(commands: Any, tmp_path: Path) -> None:
     assert "runs.sqlite: is no store of runs" in commands.refused("reproduce", "tto/fig14", "--store", tmp_path)
 
 
-def test_out_must_name_a_folder(commands: Any, tmp_path: Path) -> None:
-    with contextlib.chdir(tmp_path):
-        assert "--store is empty; name a folder" in commands.refused("reproduce", "tto/fig14", "--store", "")
+def test_out_must_name_a_folder(commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--store is empty; name a folder" in commands.refused("reproduce", "tto/fig14", "--store", "")
     assert os.listdir(tmp_path) == []
 
 

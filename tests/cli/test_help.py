@@ -62,6 +62,7 @@ def test_examples_are_understood(example: str, tmp_path: Path, monkeypatch: pyte
     if "--help" in arguments:
         return
     context: click.Context | None = None
+    name: str | None = None
     command: click.Command = main
     while isinstance(command, click.Group):
         context = command.make_context("antiphon", list(arguments), parent=context, resilient_parsing=False)

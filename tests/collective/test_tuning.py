@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import antiphon
-from antiphon import AntiphonError, collective
+from antiphon import AntiphonError
+from antiphon.collective import tuning as tuning_module
 from antiphon.collective.tuning import Candidate, Choice, Tuning, default_sizes, size_range
 
 
@@ -75,7 +76,7 @@ def test_progress_within_a_size() -> None:
 
 
 def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulator = collective.tuning.simulator
+    simulator = tuning_module.simulator
 
     def picky(*arguments: Any) -> Any:
         timer = simulator(*arguments)
@@ -87,7 +88,7 @@ def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pyte
 
         return time
 
-    monkeypatch.setattr(collective.tuning, "simulator", picky)
+    monkeypatch.setattr(tuning_module, "simulator", picky)
     tuning = antiphon.tune("ring:4", sizes="1KiB..4KiB", algorithms="ring,ring-bi,tto")
     assert [len(choice.ranking) for choice in tuning.choices] == [1, 2, 2]
     assert [refusal.algorithm for refusal in tuning.refused] == ["tto"]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import antiphon
-from antiphon.studies import Store
+from antiphon.studies import Store, identity
+from antiphon.studies import commands as commands_of_studies
 
 GRID = """
 command = "simulate"
@@ -114,7 +115,7 @@ def test_a_result_is_worth_more_than_a_time_limit(tmp_path: Path) -> None:
     one, two = Cheap(1), Cheap(2)
     with Store(tmp_path / "a") as store, Store(tmp_path / "b") as other:
         for place, point in ((store, one), (other, two)):
-            place.keep(antiphon.studies.identity.key_of(point), point, {"refused": {"code": "time-limit"}}, 1.0)
+            place.keep(identity.key_of(point), point, {"refused": {"code": "time-limit"}}, 1.0)
         store.add(two, two.measure())
         other.add(one, one.measure())
     with Store(tmp_path / "a") as store:
@@ -180,7 +181,7 @@ def test_time_limits_have_units(commands: Any, grid: Path) -> None:
 def test_every_command_can_be_studied(description: dict[str, Any]) -> None:
     found = antiphon.study(description)
     assert not found.refused
-    command = antiphon.studies.commands.COMMANDS[description["command"]]
+    command = commands_of_studies.COMMANDS[description["command"]]
     assert set(command.shown) <= set(found[0])
     json.dumps(found.records)
 

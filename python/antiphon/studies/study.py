@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from antiphon.arguments import shown
 from antiphon.errors import AntiphonError
@@ -143,7 +143,7 @@ def study(
         store = runs_beside(grid) if store is None else store
         grid = Grid.read(grid)
     elif isinstance(grid, Mapping):
-        grid = Grid.of(grid)
+        grid = Grid.of(cast(Mapping[str, Any], grid))
     if not isinstance(grid, Grid) and not isinstance(grid, Iterable):
         raise TypeError(f"argument 'grid': expected a file, a description or points, not {type(grid).__name__}")
     if time_limit_s is not None and not 0 < time_limit_s < float("inf"):

@@ -75,6 +75,8 @@ class Workers(Executor):
             future, *call = task
             if not future.set_running_or_notify_cancel():
                 continue
+            answer: Any = None
+            error: Exception | None = None
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     answer, error = process.do(call, self._wait_s)
@@ -100,7 +102,7 @@ class Workers(Executor):
 class _Process:
     """A process that does as it is told; it starts with the first piece of work."""
 
-    _pipe: Connection | None = None
+    _pipe: Any = None
 
     def do(self, call: list[Any], wait_s: float | None) -> tuple[Any, Exception | None]:
         """What comes of work.
@@ -111,7 +113,8 @@ class _Process:
         """
         if self._pipe is None:
             context = multiprocessing.get_context("spawn")
-            self._pipe, theirs = context.Pipe()
+            ours, theirs = context.Pipe()
+            self._pipe = ours
             self._process = context.Process(target=_work, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
