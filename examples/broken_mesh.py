@@ -3,7 +3,8 @@
 #
 # For an architect with a chiplet mesh of which links have failed: which AllReduce algorithm still works, how far each
 # is from the limit, and what to keep of it. Open it as a notebook with Jupytext, or run it:
-# `python examples/broken_mesh.py`. It needs the extras `networkx` and `plots`, and polars: `pip install 'antiphon[networkx,plots]' polars`.
+# `python examples/broken_mesh.py`.
+# It needs the extras `networkx` and `plots`, and polars: `pip install 'antiphon[networkx,plots]' polars`.
 
 # %%
 from pathlib import Path
@@ -41,9 +42,7 @@ for run in comparison:
 whole = antiphon.compare("mesh:4x4@25/20ns", bytes="16MiB", system="tto")
 best, before = comparison.best, whole.best
 slower, limit = best.time_ns / before.time_ns, comparison.bound.time_ns / whole.bound.time_ns
-print(
-    f"{best.algorithm} takes {slower:.2f} times as long as {before.algorithm} on the whole mesh; the limit {limit:.2f}"
-)
+print(f"{best.algorithm} takes {slower:.2f} times as long as {before.algorithm} on the whole mesh; limit: {limit:.2f}")
 
 # %% [markdown]
 # A chart, and the busiest links of the best run.

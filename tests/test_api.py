@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import pickle
 import re
@@ -485,8 +486,9 @@ def test_lists() -> None:
 def public(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Name and object of all that `help` of a module should explain: functions, classes, methods, properties."""
     yield module.__name__, module
-    for name, thing in vars(module).items():
-        if name.startswith("_") or name not in getattr(module, "__all__", [name]) or not callable(thing):
+    for name in getattr(module, "__all__", dir(module)):
+        thing = getattr(module, name)
+        if name.startswith("_") or not callable(thing):
             continue
         yield f"{module.__name__}.{name}", thing
         for member, value in vars(thing).items() if inspect.isclass(thing) else ():
@@ -502,3 +504,29 @@ def test_help_speaks(module: ModuleType) -> None:
     # Of a class without a docstring, dataclasses make one of its fields.
     silent = [name for name, doc in docs.items() if not doc.strip() or doc.startswith(name.rpartition(".")[2] + "(")]
     assert not silent, "no docstring: " + ", ".join(silent)
+
+
+IN_THE_CORE = {"antiphon", "antiphon._core"}
+"""Modules of what the core has itself: its help has no examples yet."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in antiphon.__all__
+        if callable(thing := getattr(antiphon, name)) and thing.__module__ not in IN_THE_CORE
+    ],
+)
+def test_help_has_an_example_and_says_everything(name: str) -> None:
+    """The examples are run as doctests."""
+    thing = getattr(antiphon, name)
+    doc = thing.__doc__
+    assert ">>>" in doc, "no example"
+    if inspect.isfunction(thing):
+        parameters = list(inspect.signature(thing).parameters)
+        routers = {each.key for each in antiphon.router_parameters()}  # which docs/parameters.md has
+        assert [each for each in parameters if each not in routers and f"  {each}: " not in doc] == []
+        assert not parameters or "Raises:" in doc
+    elif dataclasses.is_dataclass(thing) and thing is not antiphon.Router:
+        assert [field.name for field in dataclasses.fields(thing) if field.name not in doc] == []

@@ -7,14 +7,11 @@ from ._core import (
     TrainingPlan,
     Workload,
     __version__,
-    advise_rails,
     advise_trees,
     bus_factor,
     format_bytes,
     iterations,
     parse_bytes,
-    rails,
-    rails_messages,
     router_parameters,
     shard,
 )
@@ -41,6 +38,7 @@ from .collective.tuning import Tuning, tune
 from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
 from .network.noc import noc
+from .network.rails import advise_rails, rails, rails_messages
 from .network.saturation import Saturation, noc_saturation
 from .results import (
     Bound,

@@ -38,7 +38,17 @@ def run(
 ) -> Run:
     """Proves and times a schedule and sets it against its lower bound.
 
-    ``bound`` is that of all ranks, if it is known.
+    >>> schedule = build("ring:4", "ring", bytes="1MiB")
+    >>> run("ring:4", schedule).bus_bandwidth_gb_per_s > run("ring:4", schedule).algorithm_bandwidth_gb_per_s
+    True
+
+    Args:
+        fabric: specification or Fabric that the schedule is for.
+        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        system: preset, file or System.
+        fidelity: in how much detail.
+        bound: that of all ranks, if it is known.
+        progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
 
     Raises:
         AntiphonError: as ``simulate``.
@@ -80,9 +90,21 @@ def compare(
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
-    ``algorithms`` is a sequence of specifications, or text with commas as on the command line;
-    ``fidelity`` is one fidelity or several, in a sequence or with commas; ``jobs`` algorithms run at a time, by
-    default as many as there are cores. ``schedules`` are others' beside them, which do the same.
+    >>> comparison = compare("mesh:4x4", bytes="1MiB", algorithms=["tto", "multitree", "hierarchical"], system="tto")
+    >>> [run.algorithm for run in comparison]
+    ['hierarchical', 'multitree', 'tto']
+
+    Args:
+        fabric: specification or Fabric.
+        collective: what to compute.
+        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        algorithms: a sequence of specifications or ``Algorithm``, or text with commas.
+        system: preset, file or System.
+        fidelity: one fidelity or several, in a sequence or with commas; the most detailed decides the order.
+        root: rank that a Broadcast starts from, or a Reduce ends at.
+        schedules: others' schedules beside them, or files ``*.json``, which do the same.
+        jobs: algorithms that run at a time; default: as many as there are cores.
+        progress: called with an algorithm and the share done of building or simulating it, 0 to 1.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,

@@ -47,6 +47,9 @@ KEYS = (
 class Flight:
     """A schedule that is launched at some time.
 
+    >>> Flight(build(Fabric("ring:4"), "ring", bytes=4096), start_ns=100.0, name="late").priority
+    0
+
     Attributes:
         schedule: what is done; for all ranks of the fabric or for a group of them.
         start_ns: when it is launched at the earliest.
@@ -65,6 +68,10 @@ class Flight:
 @dataclass(frozen=True, eq=False, repr=False)
 class FlightsRun(Result):
     """Flights that were timed together.
+
+    >>> run = simulate_flights("ring:4", [Flight(build(Fabric("ring:4"), "ring", bytes=4096), name="only")])
+    >>> run.table()["name"].tolist()
+    ['only']
 
     Attributes:
         fabric: specification of the fabric.
@@ -200,16 +207,23 @@ def simulate_flights(
 
 
 def read_flights(
-    text: str, fabric: Fabric, system: str | System = "generic", *, progress: Progress | None = None
+    text: str, fabric: str | Fabric, system: str | System = "generic", *, progress: Progress | None = None
 ) -> list[Flight]:
     """The flights of a JSON list (docs/json.md), built on a fabric.
 
-    >>> len(read_flights('[{"algorithm": "ring-bi", "groups": "rows", "bytes": "1MiB"}]', Fabric("torus:3x4")))
+    >>> len(read_flights('[{"algorithm": "ring-bi", "groups": "rows", "bytes": "1MiB"}]', "torus:3x4"))
     3
+
+    Args:
+        text: the JSON.
+        fabric: specification or Fabric that they share.
+        system: preset, file or System, whose packets chunks are cut for.
+        progress: called with a title and the share done while schedules are built.
 
     Raises:
         AntiphonError: ``bad-file`` naming the entry and what is wrong; as ``build``.
     """
+    fabric = as_fabric(fabric)
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:

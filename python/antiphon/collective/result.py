@@ -25,8 +25,26 @@ SHOWN = ("algorithm", "fidelity", "time_ns", "efficiency", "algorithm_bandwidth_
 class Run(Result):
     """One proven, bounded and timed schedule.
 
-    ``group`` has the ranks of the whole fabric that take part, None if all do.
-    ``bound`` is that of the ranks that take part, where the schedule has them; ``bound_of`` is as in ``Schedule``.
+    >>> import antiphon
+    >>> schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
+    >>> antiphon.run("ring:4", schedule).efficiency <= 1
+    True
+
+    Attributes:
+        fabric: its specification or name.
+        group: ranks of the whole fabric that take part; None if all do.
+        algorithm: what made the schedule, with options.
+        collective: what it does.
+        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
+        bytes: full buffer size.
+        system: the platform.
+        ranks: how many the fabric has.
+        excluded_ranks: ranks that contribute nothing and need no result.
+        bound: that of the ranks that take part, where the schedule has them.
+        bound_of: what it is about, as in ``Schedule.bound_of``.
+        stats: figures of the schedule that need no simulation.
+        result: what the simulation gave.
+        rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
     """
 
     fabric: str
@@ -139,7 +157,18 @@ class Run(Result):
 
 @dataclass(frozen=True)
 class Refusal:
-    """An algorithm that was left out of a comparison, or of one fidelity of it, and why."""
+    """An algorithm that was left out of a comparison, or of one fidelity of it, and why.
+
+    >>> import antiphon
+    >>> antiphon.compare("ring:4", bytes="1MiB", algorithms="tto,ring").refused[0].code
+    'not-applicable'
+
+    Attributes:
+        algorithm: its specification.
+        reason: in one line.
+        code: of the error: ``not-applicable``, ``not-proven``, ``stalled`` or ``too-large``.
+        fidelity: the one it was left out of; None: all.
+    """
 
     algorithm: str
     reason: str
@@ -151,11 +180,24 @@ class Refusal:
 class Comparison(Result):
     """Runs by time, best first, and the algorithms that were left out.
 
-    Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
-    them incomplete ones. ``bound`` is that of all ranks.
+    >>> import antiphon
+    >>> comparison = antiphon.compare("ring:4", bytes="1MiB", algorithms="ring,direct")
+    >>> comparison.best.algorithm, comparison["direct"].time_ns > comparison["ring"].time_ns
+    ('ring', True)
 
-    ``ladder`` has the runs of every algorithm, one a fidelity, the most detailed first; it decides
-    the order.
+    Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
+    them incomplete ones.
+
+    Attributes:
+        fabric: its specification or name.
+        group: ranks of the whole fabric that take part; None if all do.
+        collective: what was compared.
+        bytes: full buffer size.
+        system: the platform.
+        fidelities: cheapest first.
+        bound: lower bound of all ranks.
+        ladder: the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.
+        refused: algorithms that were left out, and why.
     """
 
     fabric: str

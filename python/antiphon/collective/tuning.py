@@ -93,7 +93,15 @@ class Choice:
 class Tuning(Result):
     """The best algorithm over a range of sizes.
 
+    >>> tuning = tune("ring:4", sizes=["1MiB"], algorithms="ring,direct", fidelity="alpha-beta")
+    >>> tuning["1MiB"].best.time_ns == min(each.time_ns for each in tuning["1MiB"].ranking)
+    True
+
     Attributes:
+        fabric: its specification or name.
+        collective: what was tuned.
+        system: the platform.
+        fidelity: at which everything was timed.
         choices: by size.
         crossovers: (bytes, before, after): from about this size on another algorithm is best.
         refused: algorithms that were left out for every size, and why.
@@ -196,6 +204,10 @@ def tune(
     progress: Progress | None = None,
 ) -> Tuning:
     """Finds the best algorithm for every size, and the best chunks of algorithms that have them.
+
+    >>> tuning = tune("mesh:4x4", sizes="64KiB..1MiB", algorithms="ring-bi,multitree", fidelity="alpha-beta")
+    >>> [format_bytes(choice.bytes) for choice in tuning]
+    ['64KiB', '128KiB', '256KiB', '512KiB', '1MiB']
 
     Chunk sizes are tried in powers of two from a packet to the whole buffer, uphill from the best of
     the size before, then between the best and its neighbours. Where the best algorithm changes from

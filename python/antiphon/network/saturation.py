@@ -25,6 +25,10 @@ LEAST_RATE = 1e-4
 class Saturation(Result):
     """The largest rate that is stable, and the least known to be unstable.
 
+    >>> found = noc_saturation("ring:4", "neighbor", warm_up_cycles=100, cycles=500)
+    >>> found.stable.stable, found.stable.rate < found.unstable_rate
+    (True, True)
+
     Attributes:
         stable: the run at the largest stable rate.
         unstable_rate: the least rate that was tried and is unstable; None if every rate is stable.
@@ -57,11 +61,17 @@ def noc_saturation(
 ) -> Saturation:
     """Finds the largest stable rate by bisection, to 1 %.
 
+    >>> noc_saturation("mesh:2x2", "neighbor", warm_up_cycles=100, cycles=500).stable.rate
+    1.0
+
     Args:
         fabric: specification or Fabric, as in ``noc``, like all further parameters.
         traffic: as in ``noc``.
         progress: called with the share of the bisection that is done.
         parameters: those of ``noc``, but ``rate``.
+
+    Raises:
+        AntiphonError: as ``noc``; ``not-applicable`` if every rate is too much.
     """
     fabric = as_fabric(fabric)
     runs = 0

@@ -30,6 +30,11 @@ class ByValue:
 class Result(ByValue):
     """A result: what it says is in fields and properties, and all that has rows in ``tables``.
 
+    >>> import antiphon
+    >>> result = antiphon.advise_trees(16, "1MiB")
+    >>> list(result.tables), result.table("ways").height
+    (['ways'], 7)
+
     The first of the tables is what frames, readers of Arrow and notebooks show of the result itself.
     """
 

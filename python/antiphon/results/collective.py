@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 class Proof:
     """What was proven about a schedule.
 
+    >>> import antiphon
+    >>> antiphon.verify("ring:4", antiphon.build("ring:4", "ring", bytes=4096)).lanes
+    4
+
     Attributes:
         complete: every rank that must ends complete; false only for schedules with known gaps.
         conflict_free: the schedule claims that no two messages share a link in a step, and does.
@@ -36,6 +40,11 @@ class Proof:
 @dataclass(frozen=True)
 class Bound:
     """Lower bounds on the time of a collective, in nanoseconds; each holds for every schedule.
+
+    >>> import antiphon
+    >>> bound = antiphon.lower_bound("ring:4", bytes="1MiB")
+    >>> bound.time_ns == max(bound.volume_ns, bound.cut_ns, bound.latency_ns, bound.strength_ns)
+    True
 
     Attributes:
         time_ns: the largest of all.
@@ -57,6 +66,11 @@ class Bound:
 @dataclass(frozen=True, eq=False)
 class Stats(Result):
     """Figures of a schedule that need no simulation.
+
+    >>> import antiphon
+    >>> fabric = antiphon.Fabric("ring:4")
+    >>> antiphon.build(fabric, "ring", bytes=4096).stats(fabric).phases
+    [('reduce-scatter', 3), ('all-gather', 3)]
 
     Attributes:
         phases: (name, steps) of each phase.
@@ -84,6 +98,11 @@ class Stats(Result):
 @dataclass(frozen=True, eq=False)
 class SimulationResult(Result):
     """The outcome of one simulated collective, or of several in flight; times in nanoseconds.
+
+    >>> import antiphon
+    >>> result = antiphon.simulate("ring:4", antiphon.build("ring:4", "ring", bytes="1MiB"))
+    >>> list(result.tables)
+    ['links', 'ranks', 'chunks', 'flights', 'timeline']
 
     Attributes:
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.

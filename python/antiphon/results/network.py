@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 class Router:
     """The virtual-channel routers of a flit-level network (docs/noc.md).
 
+    >>> import antiphon
+    >>> antiphon.noc("mesh:2x2", vcs=2, warm_up_cycles=50, cycles=50).router.vcs
+    2
+
     Delays are in cycles, buffers in flits; docs/parameters.md has the meanings. None: any number.
     """
 
@@ -42,6 +46,11 @@ class Router:
 class Latency:
     """Latencies of packets in cycles, from creation to the arrival of the last flit.
 
+    >>> import antiphon
+    >>> latency = antiphon.noc("mesh:2x2", warm_up_cycles=50, cycles=500).packet_latency_cycles
+    >>> latency.p50 <= latency.p99
+    True
+
     Attributes:
         mean: their mean.
         half_width: half the width of the 95 % confidence interval of the mean; None if unknown.
@@ -58,6 +67,10 @@ class Latency:
 @dataclass(frozen=True)
 class NocResult(Result):
     """What a flit-level network did under synthetic traffic.
+
+    >>> import antiphon
+    >>> antiphon.noc("mesh:2x2", rate=0.1, warm_up_cycles=50, cycles=500).stable
+    True
 
     Attributes:
         fabric: the fabric's name.
@@ -126,6 +139,10 @@ class NocResult(Result):
 @dataclass(frozen=True, eq=False)
 class RailsRun(Result):
     """A collective on a multi-dimensional network, timed stage by stage.
+
+    >>> import antiphon
+    >>> antiphon.rails("2D-SW_SW", chunks=4, scheduler="baseline").orders[0]
+    ([1, 2], [2, 1])
 
     Attributes:
         topology: preset name or specification.
@@ -203,6 +220,10 @@ class RailsRun(Result):
 class RailsAdvice(Result):
     """What the rates of a multi-dimensional network are good for (Themis paper, section 6.3).
 
+    >>> import antiphon
+    >>> antiphon.advise_rails("2D-SW_SW").pairs["provision"].tolist()
+    ['over-provisioned']
+
     Attributes:
         topology: preset name or specification.
         npus: NPUs of the topology.
@@ -240,6 +261,10 @@ class RailsAdvice(Result):
 @dataclass(frozen=True, eq=False)
 class TreesAdvice(Result):
     """Ring, tree and overlapped tree by a closed-form cost model (C-Cube paper, sections II-C and III-C).
+
+    >>> import antiphon
+    >>> antiphon.advise_trees(16, "1MiB").ways["name"][0]
+    np.str_('ring')
 
     Attributes:
         ranks: ranks of the AllReduce.

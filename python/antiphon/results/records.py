@@ -9,6 +9,10 @@ from dataclasses import dataclass
 class Parameter:
     """What may be given by key: a parameter of systems or routers, an option of an algorithm or compute model.
 
+    >>> import antiphon
+    >>> next(each.unit for each in antiphon.System("tto").parameters() if each.key == "link_latency_ns")
+    'ns'
+
     Attributes:
         key: as an argument of ``System.with_`` and ``noc``, or in ``name:key=value``.
         kind: ``bytes``, ``count``, ``number``, ``choice``, ``flag``, ``rank`` or ``specification``.

@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 class Training(Result):
     """One model trained on one fabric with one algorithm.
 
+    >>> import antiphon
+    >>> training = antiphon.train("alexnet", "ring:4", "ring", batch=32)
+    >>> training.global_batch, training.layers.height
+    (128, 5)
+
     Attributes:
         model: name of the workload.
         fabric: specification of the fabric or rails.
+        group: ranks of the whole fabric that take part; None if all do.
         algorithm: the algorithm of its collectives.
         system: the platform.
         fidelity: at which the collectives were simulated.

@@ -64,6 +64,10 @@ def train(
 ) -> Training:
     """The time of training: forward pass, backward pass, AllReduce of the gradients.
 
+    >>> training = train("alexnet", "mesh:4x4", "multitree", "tto", overlap="layerwise")
+    >>> training.compute_ns < training.iteration_ns < training.compute_ns + training.communication_ns
+    True
+
     Args:
         model: a name, a CSV file (docs/workloads.md) or a Workload.
         fabric: specification or Fabric, or ``rails:TOPOLOGY``, a multi-dimensional network
@@ -204,6 +208,12 @@ def train(
 def workload(model: str | Workload) -> Workload:
     """A model by name (``workloads()``), a table from a file that ends in ``.csv``, or an ONNX model, ``.onnx``, whose
     inputs are of one sample (extra ``onnx``; ``antiphon.models.from_onnx`` can be told more).
+
+    >>> len(workload("alexnet"))
+    5
+
+    Args:
+        model: the name, the file (docs/workloads.md), or a Workload, which is given back.
 
     Raises:
         AntiphonError: ``unknown-name``, or ``bad-file`` with row and column.
