@@ -63,6 +63,26 @@ def test_a_process_that_dies_costs_one_point(tmp_path: Path) -> None:
         assert study([Broken("raises"), *CHEAP], tmp_path, executor=pool).made == 1
 
 
+def test_short_points_go_several_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is lost with one of them is run by itself."""
+    monkeypatch.setattr("antiphon.studies.workers.GRACE_S", 0.1)
+    last = Broken("dies")
+    points = [*map(Cheap, range(200)), Endless(tells=False), last, *map(Cheap, range(200, 400))]
+    given: list[int] = []
+
+    class Counting(Workers):
+        def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+            given.append(len(args[0]))
+            return super().submit(work, *args, **kwargs)
+
+    with Counting(1, limit_s=0.1) as pool:
+        found = study(points, tmp_path, executor=pool, time_limit_s=0.1)
+    assert [row["number"] for row in found if row["refused.code"] is None] == list(range(400))
+    assert sum(found.refused.values()) == 2
+    assert max(given) == running.MOST_TOGETHER
+    assert len(given) < 100
+
+
 def test_an_executor_that_ends_is_an_error(tmp_path: Path) -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, Store(tmp_path) as store:
         with pytest.raises(antiphon.AntiphonError, match=r"the executor ended: .*; points that are done are kept"):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -66,20 +65,21 @@ def _code_of(module: str) -> str:
 
 def files_of(job: Job) -> list[str]:
     """Files that the values of a job may name: fabrics ``file:PATH``, tables of layers, schedules, systems."""
-    return sorted({path for field in fields(job) for path in _named(getattr(job, field.name))})
-
-
-def _named(value: Any) -> Iterator[str]:
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _named(each)
-    elif isinstance(value, str) and value.startswith("file:"):
-        head = value.removeprefix("file:").partition(",")[0]
-        # What follows the path may be a group of ranks, or the rate of links.
-        whole = head.rpartition("[")[0] if value.endswith("]") and "[" in head else head
-        yield from {head, whole, whole.rpartition("@")[0]} - {""}
-    elif isinstance(value, str) and value.lower().endswith(SUFFIXES):
-        yield value
+    found: set[str] = set()
+    values = [getattr(job, field.name) for field in fields(job)]
+    for value in values:
+        if isinstance(value, list | tuple):
+            values.extend(value)
+        elif not isinstance(value, str):
+            continue
+        elif value.startswith("file:"):
+            head = value.removeprefix("file:").partition(",")[0]
+            # What follows the path may be a group of ranks, or the rate of links.
+            whole = head.rpartition("[")[0] if value.endswith("]") and "[" in head else head
+            found |= {head, whole, whole.rpartition("@")[0]} - {""}
+        elif value.lower().endswith(SUFFIXES):
+            found.add(value)
+    return sorted(found)
 
 
 def _content(path: str) -> str | None:

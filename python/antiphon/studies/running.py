@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,9 @@ POLL_S = 0.05
 TELL_S = 1.0
 """Progress is told this often, whether there is any or not."""
 SHORT_S = 0.02
-"""Of runs that take less, an executor is given more than it can do at once."""
+"""Runs that take less are given to an executor several at a time, and more than it can do at once."""
+MOST_TOGETHER = 16
+"""Runs that are given to it at a time."""
 UNSETTLED = ("internal", "interrupted")
 """Codes of errors that say nothing about the point: a later call runs it again."""
 OVER_TIME = "time-limit"
@@ -70,6 +72,11 @@ def measured(point: Job, limit_s: float | None = None) -> Outcome:
     return Outcome(build_id(), record, time.monotonic() - start)
 
 
+def all_measured(points: Sequence[Job], limit_s: float | None = None) -> list[Outcome]:
+    """Runs points one after the other."""
+    return [measured(point, limit_s) for point in points]
+
+
 def run_points(
     store: Store,
     points: Mapping[str, Job],
@@ -82,8 +89,9 @@ def run_points(
 ) -> int:
     """Runs points, by their keys, that the store does not have; returns how many.
 
-    The executor has ``at_a_time`` of them, and where they are short ``ahead`` more, so that it is never idle. What
-    other processes are running now is waited for, and not counted.
+    The executor has ``at_a_time`` pieces of work, each a point. Where points are short and ``ahead`` is not 0, it has
+    this many more, so that it is never idle, and a piece is several points. What other processes are running now is
+    waited for, and not counted.
 
     Raises:
         AntiphonError: ``bad-file`` if the store cannot be written, or a file changed while a point that names it was
@@ -91,43 +99,58 @@ def run_points(
     """
     waiting = deque(store.missing(points, limit_s))
     elsewhere: list[str] = []
-    under_way: dict[Future[Outcome], str] = {}
-    finished: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
-    done, made, most = len(points) - len(waiting), 0, at_a_time
+    again: deque[list[str]] = deque()
+    under_way: dict[Future[list[Outcome]], list[str]] = {}
+    finished: queue.SimpleQueue[Future[list[Outcome]]] = queue.SimpleQueue()
+    done, made, most, size = len(points) - len(waiting), 0, at_a_time, 1
     told, told_at = -1, 0.0
     try:
-        while waiting or under_way or elsewhere:
+        while waiting or under_way or elsewhere or again:
             check()
             if progress is not None and (done != told or time.monotonic() - told_at > TELL_S):
                 told, told_at = done, time.monotonic()
                 progress(done, len(points))
+            outcomes: dict[str, Outcome] = {}
+            for future in _taken(finished) if under_way else ():
+                keys = under_way.pop(future)
+                if found := _outcomes(future, len(keys), limit_s):
+                    outcomes.update(zip(keys, found, strict=True))
+                else:
+                    again.extend([key] for key in keys)
             wrong = ""
-            claimed: list[str] = []
-            outcomes = {}
-            if under_way:
-                outcomes = {under_way.pop(each): _outcome(each, limit_s) for each in _taken(finished)}
             with store.together(sum(outcome.took_s for outcome in outcomes.values())):
                 for key, outcome in outcomes.items():
                     if problem := _problem(key, points[key], outcome):
                         wrong = problem
                         continue
                     store.keep(key, points[key], outcome.record, _again_above_s(outcome.record, limit_s))
-                    most = at_a_time + (ahead if outcome.took_s < SHORT_S else 0)
                     done, made = done + 1, made + 1
-                while waiting and len(under_way) + len(claimed) < most:
-                    key = waiting.popleft()
-                    mine = store.claim(key)
-                    if mine:
-                        claimed.append(key)
-                    elif mine is False:
-                        elsewhere.append(key)
-                    else:
-                        done += 1
+                if ahead and outcomes:
+                    longest = max(outcome.took_s for outcome in outcomes.values())
+                    most = at_a_time + (ahead if longest < SHORT_S else 0)
+                    size = max(min(int(SHORT_S / max(longest, 1e-6)), MOST_TOGETHER), 1)
+                pieces: list[list[str]] = []
+                while (again or waiting) and len(under_way) + len(pieces) < most:
+                    if again:
+                        pieces.append(again.popleft())
+                        continue
+                    piece: list[str] = []
+                    while waiting and len(piece) < size:
+                        key = waiting.popleft()
+                        mine = store.claim(key)
+                        if mine:
+                            piece.append(key)
+                        elif mine is False:
+                            elsewhere.append(key)
+                        else:
+                            done += 1
+                    if piece:
+                        pieces.append(piece)
             if wrong:
                 raise AntiphonError(wrong, "bad-file")
-            for key in claimed:
-                future = executor.submit(measured, points[key], limit_s)
-                under_way[future] = key
+            for piece in pieces:
+                future = executor.submit(all_measured, [points[key] for key in piece], limit_s)
+                under_way[future] = piece
                 future.add_done_callback(finished.put)
             if elsewhere and not waiting and not under_way:
                 time.sleep(POLL_S)
@@ -145,7 +168,7 @@ def run_points(
     return made
 
 
-def _taken(finished: queue.SimpleQueue[Future[Outcome]]) -> list[Future[Outcome]]:
+def _taken(finished: queue.SimpleQueue[Future[list[Outcome]]]) -> list[Future[list[Outcome]]]:
     """What is finished, after a while at the latest."""
     taken = []
     try:
@@ -156,8 +179,8 @@ def _taken(finished: queue.SimpleQueue[Future[Outcome]]) -> list[Future[Outcome]
         return taken
 
 
-def _outcome(future: Future[Outcome], limit_s: float | None) -> Outcome:
-    """What came of a point, wherever it was run.
+def _outcomes(future: Future[list[Outcome]], count: int, limit_s: float | None) -> list[Outcome]:
+    """What came of points, wherever they were run; nothing if it is not known of which of them.
 
     Raises:
         BrokenExecutor: if the executor ended.
@@ -166,13 +189,15 @@ def _outcome(future: Future[Outcome], limit_s: float | None) -> Outcome:
         raise BrokenExecutor
     error = future.exception()
     if error is None:
-        return Outcome(*future.result())
+        return [Outcome(*each) for each in future.result()]
     if isinstance(error, BrokenExecutor):
         raise error
+    if count > 1:
+        return []
     if isinstance(error, OverTime):
-        return Outcome(build_id(), _over_time(limit_s), limit_s or 0.0)
+        return [Outcome(build_id(), _over_time(limit_s), limit_s or 0.0)]
     # It could not be sent, or who ran it died.
-    return Outcome(build_id(), _refusal(f"{type(error).__name__}: {error}", "internal"), 0.0)
+    return [Outcome(build_id(), _refusal(f"{type(error).__name__}: {error}", "internal"), 0.0)]
 
 
 def _problem(key: str, point: Job, outcome: Outcome) -> str:

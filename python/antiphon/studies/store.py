@@ -24,12 +24,16 @@ SMALLEST = 512
 """Bytes of the smallest database."""
 AT_STAKE_S = 0.1
 """A power failure may cost runs that took this long together; a process that is killed costs none."""
+CHECKPOINT_PAGES = 4000
+"""Changes of so many pages are written aside before they go into the database."""
+MOST_ASKED = 500
+"""Keys that are looked for at once."""
 BUSY_S = 60.0
 """Another process may hold the database this long."""
 TABLES = f"""
 CREATE TABLE runs (key TEXT PRIMARY KEY, build TEXT NOT NULL, point TEXT NOT NULL, run TEXT NOT NULL,
                    digest TEXT NOT NULL);
-CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL);
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = {FORMAT};
 """
 AGAIN = "CREATE TABLE IF NOT EXISTS again (key TEXT PRIMARY KEY, above_s REAL NOT NULL)"
@@ -90,6 +94,7 @@ class Store:
                 raise sqlite3.DatabaseError("too small")
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
             with self._written():
                 form, tables = (
                     self._database.execute(query).fetchone()[0]
@@ -129,12 +134,15 @@ class Store:
             KeyError: if it was not.
             AntiphonError: ``bad-file`` if it was changed since.
         """
-        key = key_of(point)
+        return self.record(key_of(point))
+
+    def record(self, key: str) -> Record:
+        """The record of a point, by its key; as ``store[point]``."""
         query = "SELECT build, point, run, digest FROM runs WHERE key = ?"
         with self._errors_told():
             row = self._database.execute(query, [key]).fetchone()
         if row is None:
-            raise KeyError(point)
+            raise KeyError(key)
         *content, digest = row
         if digest != _check(key, *content):
             message = f"{self.path}: run {key} was changed; move the file away or choose another folder"
@@ -171,7 +179,13 @@ class Store:
                 with self._written():
                     self._database.execute(f"DELETE FROM runs WHERE key IN ({again})", [limit])
                     self._database.execute("DELETE FROM again WHERE above_s < ?", [limit])
-        return [key for key in keys if not self._has(key)]
+            stored: set[str] = set()
+            wanted = list(keys)
+            for start in range(0, len(wanted), MOST_ASKED):
+                part = wanted[start : start + MOST_ASKED]
+                query = f"SELECT key FROM runs WHERE key IN ({','.join('?' * len(part))})"
+                stored.update(key for (key,) in self._database.execute(query, part))
+        return [key for key in wanted if key not in stored]
 
     def claim(self, key: str) -> bool | None:
         """Whether the run is now this process's to make; None if it has been made."""

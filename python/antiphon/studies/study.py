@@ -29,8 +29,8 @@ from antiphon.studies.table import check_suffix, rows_of_points, write
 if TYPE_CHECKING:
     import pandas as pd
 
-AHEAD = 3
-"""Short points that an executor is given ahead, for each that it can run at once."""
+AHEAD = 1
+"""Pieces of short work that an executor is given ahead, for each that it can do at once."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,18 @@ def study(
         else:
             pool, count = executor, jobs or getattr(executor, "_max_workers", None) or cores()
             ahead = AHEAD * count
-        wanted = {key_of(point): point for point in points}
-        made = run_points(runs, wanted, pool, count, ahead=ahead, limit_s=time_limit_s, progress=progress)
+        keys = [key_of(point) for point in points]
+        made = run_points(
+            runs,
+            dict(zip(keys, points, strict=True)),
+            pool,
+            count,
+            ahead=ahead,
+            limit_s=time_limit_s,
+            progress=progress,
+        )
         columns = grid.columns if isinstance(grid, Grid) else None
-        return Study([values_of(point, columns) for point in points], [runs[point] for point in points], made)
+        return Study([values_of(point, columns) for point in points], [runs.record(key) for key in keys], made)
 
 
 def runs_beside(path: str | os.PathLike[str]) -> Path:
