@@ -65,13 +65,15 @@ oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about
 	.venv-scalesim/bin/python -W ignore scripts/scalesim_cycles.py data/scalesim/cycles.csv
 	git diff --exit-code --stat data/scalesim/cycles.csv
 
-lint: tools build ## formatting, clippy, ruff, mypy, type stubs against the extension; warnings are errors
+lint: tools build ## formatting, clippy, ruff, mypy, pyright, type stubs, directions of imports
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
 	$(BIN)/python -m mypy.stubtest antiphon._core
+	$(BIN)/basedpyright --warnings
+	$(BIN)/lint-imports --no-logo --no-timings
 
 docs: build ## build the Rust documentation; run every snippet of the Markdown pages
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

@@ -55,7 +55,7 @@ def presets() -> str:
 def models() -> str:
     """The options of compute models."""
     rows = []
-    for name, _summary, options in antiphon.compute_models():
+    for name, options in ((each.name, each.options) for each in antiphon.compute_models()):
         rows += [[code(name), *row(each, f"processor.{name}.{each.json}")] for each in options]
     return table(["Model", "Option", "Values", "Default", "Meaning", "JSON", "From"], rows)
 
@@ -127,7 +127,8 @@ PARTS = (
     ("python/antiphon/_core.pyi", "arguments", arguments),
     ("python/antiphon/_core.pyi", "properties", properties),
     ("python/antiphon/_core.pyi", "routers", routers),
-    ("python/antiphon/results.py", "fields", fields),
+    ("python/antiphon/network/noc.py", "routers", routers),
+    ("python/antiphon/results/network.py", "fields", fields),
 )
 """File, name of the part in it, what is written there."""
 

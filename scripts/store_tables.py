@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.papers import PAPERS
 from antiphon.repro.data import Series
-from antiphon.study import Store
+from antiphon.studies import Store
 
 HERE = Path(__file__).resolve().parent.parent / "tests" / "papers"
 

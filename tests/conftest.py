@@ -90,7 +90,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
 
 TOLD_WHEN_COMPUTING = """
 import contextlib, sys
-import antiphon.terminal
+import antiphon.view.terminal.console
 
 untold = iter([True])
 
@@ -109,7 +109,7 @@ def read_fabric(*given):
 
 when, *arguments = sys.argv[1:]
 if when == "simulating":
-    antiphon.terminal.progress_bar = progress_bar
+    antiphon.view.terminal.console.progress_bar = progress_bar
 from antiphon.cli import groups, main
 if when == "before":
     read, groups.read_fabric = groups.read_fabric, read_fabric

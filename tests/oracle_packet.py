@@ -158,7 +158,9 @@ class Simulator:
             self.push(at, ARRIVAL, transfer, (hop + 1, last))
         self.service[link] = None
         self.serve(link)
-        if message is not None and (last or interface.backlog == self.system["interface"]["depth_packets"]):
+        if message is not None and (
+            last or self.interfaces[source[0]].backlog == self.system["interface"]["depth_packets"]
+        ):
             self.advance(next(q for q, queue in enumerate(self.queues) if source[0] in queue["mine"]))
 
     def ask(self, number: int) -> None:

@@ -37,6 +37,7 @@ GIVEN: dict[str, Any] = {
     "topology": "ring2@1000/20ns,sw2@800/700ns",
     "model": "alexnet",
     "flights": [antiphon.Flight(RING)],
+    "graph": antiphon.to_networkx(MESH),
     "text": '[{"algorithm": "ring"}]',
     "dataset": 1000,
     "batch": 4,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from rich.console import Console
 import antiphon
 from antiphon import files
 from antiphon.cli import main
-from antiphon.comparison import split_specs
+from antiphon.collective.specs import split_specs
 
 SMALL = ("--bytes", "64KiB")
 GONE = 141
@@ -143,7 +142,9 @@ def test_compare_prints_a_table(commands: Any) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_narrow_terminals_get_fewer_columns(commands: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.terminal.open_console", lambda: Console(width=width, markup=False, highlight=False))
+    monkeypatch.setattr(
+        "antiphon.view.terminal.comparison.open_console", lambda: Console(width=width, markup=False, highlight=False)
+    )
     result = commands.invoke("compare", "mesh:8x8", *SMALL, "--system", "tto")
     assert "…" not in result.stdout
     assert "halving-doubling │" in result.stdout
@@ -190,7 +191,7 @@ def test_every_collective_runs_or_says_why(commands: Any, collective: str) -> No
 
 def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    shown = commands.document("show", "mesh:4x4", "ring", *SMALL, "--schedule-json", str(file))
+    shown = commands.document("show", "mesh:4x4", "ring", *SMALL, "--out", str(file))
     assert shown["steps"] == sum(phase["steps"] for phase in shown["phases"])
     assert len(shown["links"]) == 48
     assert shown["verified"]
@@ -219,7 +220,7 @@ def test_show_prints_dimensions(commands: Any) -> None:
 
 def test_verify_prints_the_counter_example(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "ring.json"
-    commands.invoke("show", "ring:4", "ring", *SMALL, "--schedule-json", str(file))
+    commands.invoke("show", "ring:4", "ring", *SMALL, "--out", str(file))
     schedule = json.loads(file.read_text())
     schedule["transfers"][0]["op"] = "copy"
     file.write_text(json.dumps(schedule))
@@ -319,7 +320,7 @@ def test_algorithm_lists() -> None:
         (["verify", "mesh:4x4", "ring", "--schedule", "x"], "--schedule"),
         (["verify", "mesh:4x4", "--schedule", "nowhere.json"], "nowhere.json"),
         (["verify", "mesh:4x4", "--schedule", "."], "directory"),
-        (["show", "mesh:4x4", "ring", "--schedule-json", "x.yaml"], ".json"),
+        (["show", "mesh:4x4", "ring", "--out", "x.yaml"], ".json"),
         (["completion", "tcsh"], "tcsh"),
         (["compare", "mesh:4x4", "--bogus"], "--bogus"),
         (["compare", "mesh:4\udcff"], "UTF-8"),
@@ -406,7 +407,8 @@ COMMANDS = st.sampled_from([*main.commands, "--version", "--help"])
 def test_arguments_never_crash(
     commands: Any, command: str, words: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with contextlib.chdir(tmp_path_factory.mktemp("fuzz")):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("fuzz"))
         result = commands.invoke(command, *words)
         left = [name for name in os.listdir() if name.endswith(".tmp")]
     assert result.exit_code in (0, 1, 2), result.output
@@ -438,7 +440,7 @@ def test_reports_replace_files_only_when_complete(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("antiphon.reports.comparison.render", broken)
+        patch.setattr("antiphon.view.pages.comparison.render", broken)
         result = commands.invoke("compare", "ring:4", *SMALL, "--report", str(page))
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"
@@ -486,7 +488,7 @@ def test_a_report_is_there_though_the_reader_is_gone(tmp_path: Path) -> None:
     files = {
         ("compare", "ring:4", *SMALL, "--report"): tmp_path / "out.html",
         ("tune", "ring:4", "--sizes", "64KiB", "--algorithms", "ring", "--out"): tmp_path / "table.json",
-        ("show", "ring:4", "ring", *SMALL, "--schedule-json"): tmp_path / "schedule.json",
+        ("show", "ring:4", "ring", *SMALL, "--out"): tmp_path / "schedule.json",
         ("train", "alexnet", "ring:4", "ring", "--report"): tmp_path / "train.html",
     }
     for arguments, file in files.items():

@@ -107,12 +107,10 @@ def test_every_command_takes_groups(commands: Any, tmp_path: Path) -> None:
         assert [part["group"] for part in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]], command
     written = tmp_path / "schedule.json"
     show = ("show", "mesh:3x3", "direct", *SMALL)
-    commands.document(*show, *group, "--schedule-json", str(written))
+    commands.document(*show, *group, "--out", str(written))
     assert commands.document("verify", "mesh:3x3", "--schedule", str(written), *group)["verified"]
     assert "choose its group of ranks" in commands.refused("verify", "mesh:3x3", "--schedule", str(written))
-    assert "--schedule-json is for one group" in commands.refused(
-        *show, "--groups", "rows", "--schedule-json", "x.json"
-    )
+    assert "--out is for one group" in commands.refused(*show, "--groups", "rows", "--out", "x.json")
 
 
 def test_tables_and_programs() -> None:
@@ -149,6 +147,7 @@ def test_waits_of_a_builder() -> None:
     document = json.loads(schedule.to_json())
     assert [transfer["payload"] for transfer in document["transfers"]] == [[0, 2], [[0, 3]], [1]]
     assert document["transfers"][2]["start_after"] == [{"transfer": 0, "event": "sent", "lag": 0}]
+    wrong: Any
     for wrong, what in (
         ((first, 9), "there is no transfer 9"),
         ((first, second, "received"), "no event 'received'; known: applied, sent"),

@@ -69,6 +69,23 @@ def network(tmp_path: Path) -> Path:
     return saved(tmp_path / "net.onnx", nodes, [value("x", "n", 4, 8, 8)], constants)
 
 
+def test_a_model_is_trained_from_its_file(network: Path, commands: Any) -> None:
+    table = from_onnx(network)
+    trained = commands.document("train", network, "ring:4", "ring", "--compute", "roofline")
+    assert trained["model"] == table.name == "net"
+    assert trained == commands.document(
+        "train", table_file(table, network), "ring:4", "ring", "--compute", "roofline"
+    ) | {"model": "net"}
+    assert "cannot be read: No such file" in commands.refused("train", "none.onnx", "ring:4", "ring")
+
+
+def table_file(table: LayerTable, beside: Path) -> Path:
+    """The table as a file."""
+    path = beside.with_suffix(".csv")
+    table.save(path)
+    return path
+
+
 def test_convolutions_and_classifiers(network: Path) -> None:
     assert rows(network) == [
         ("conv", 114, 6 * 64 * 18, 4 * 64, 6 * 64),

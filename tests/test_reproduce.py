@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from antiphon.papers import PAPERS
-from antiphon.study import Store
+from antiphon.studies import Store
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -30,7 +30,7 @@ def runs_in(path: Path) -> int:
 
 
 def test_json(commands: Any, tmp_path: Path) -> None:
-    document = commands.document("reproduce", "tto/table1", "fig14", "--out", tmp_path)
+    document = commands.document("reproduce", "tto/table1", "fig14", "--store", tmp_path)
     assert [figure["name"] for figure in document["figures"]] == ["table1", "fig14"]
     assert document["claims"]
     assert document["report"] == f"{tmp_path}/tto/report-table1-fig14.html"
@@ -45,7 +45,7 @@ def test_json(commands: Any, tmp_path: Path) -> None:
 
 
 def test_table_and_second_call(commands: Any, tmp_path: Path) -> None:
-    first, second = (commands.invoke("reproduce", "tto", "fig14", "--out", tmp_path / "new folder") for _ in range(2))
+    first, second = (commands.invoke("reproduce", "tto", "fig14", "--store", tmp_path / "new folder") for _ in range(2))
     assert "Runs: 10 made, 0 taken from earlier calls" in first.stdout
     assert "Runs: 0 made, 10 taken from earlier calls" in second.stdout
     for text in ("Fig. 14. Size of TTO's chunks", "TTO", "0.01 %", "report-fig14.html", "Claims of the paper: 1 hold"):
@@ -53,39 +53,39 @@ def test_table_and_second_call(commands: Any, tmp_path: Path) -> None:
 
 
 def test_errors(commands: Any, tmp_path: Path) -> None:
-    assert "no paper 'tt', did you mean 'tto'?; known: tto" in commands.refused("reproduce", "tt", "--out", tmp_path)
+    assert "no paper 'tt', did you mean 'tto'?; known: tto" in commands.refused("reproduce", "tt", "--store", tmp_path)
     assert "no figure of tto 'fig15', did you mean 'fig1" in commands.refused(
-        "reproduce", "tto/fig15", "--out", tmp_path
+        "reproduce", "tto/fig15", "--store", tmp_path
     )
     assert "no figure of tto 'xyz'; known: table1, fig8" in commands.refused(
-        "reproduce", "tto", "fig8", "xyz", "--out", tmp_path
+        "reproduce", "tto", "fig8", "xyz", "--store", tmp_path
     )
-    assert "--out" in commands.refused("reproduce", "tto")
-    assert "jobs" in commands.refused("reproduce", "tto", "--out", tmp_path, "--jobs", "0")
+    assert "--store" in commands.refused("reproduce", "tto")
+    assert "jobs" in commands.refused("reproduce", "tto", "--store", tmp_path, "--jobs", "0")
     (tmp_path / "file").write_text("")
-    assert "exists and is not a folder" in commands.refused("reproduce", "tto/fig14", "--out", tmp_path / "file")
+    assert "exists and is not a folder" in commands.refused("reproduce", "tto/fig14", "--store", tmp_path / "file")
     assert "cannot be written: Not a directory" in commands.refused(
-        "reproduce", "tto/fig14", "--out", tmp_path / "file" / "below"
+        "reproduce", "tto/fig14", "--store", tmp_path / "file" / "below"
     )
     (tmp_path / "tto" / "report-fig14.html").mkdir(parents=True)
     assert "report-fig14.html: exists and is not a file" in commands.refused(
-        "reproduce", "tto/fig14", "--out", tmp_path
+        "reproduce", "tto/fig14", "--store", tmp_path
     )
     (tmp_path / "pipe").mkdir()
     os.mkfifo(tmp_path / "pipe" / "runs.sqlite")
     assert "runs.sqlite: exists and is not a file" in commands.refused(
-        "reproduce", "tto/fig14", "--out", tmp_path / "pipe"
+        "reproduce", "tto/fig14", "--store", tmp_path / "pipe"
     )
 
 
 def test_runs_of_something_else(commands: Any, tmp_path: Path) -> None:
     (tmp_path / "runs.sqlite").write_text("something\n")
-    assert "runs.sqlite: is no store of runs" in commands.refused("reproduce", "tto/fig14", "--out", tmp_path)
+    assert "runs.sqlite: is no store of runs" in commands.refused("reproduce", "tto/fig14", "--store", tmp_path)
 
 
-def test_out_must_name_a_folder(commands: Any, tmp_path: Path) -> None:
-    with contextlib.chdir(tmp_path):
-        assert "--out is empty; name a folder" in commands.refused("reproduce", "tto/fig14", "--out", "")
+def test_out_must_name_a_folder(commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--store is empty; name a folder" in commands.refused("reproduce", "tto/fig14", "--store", "")
     assert os.listdir(tmp_path) == []
 
 
@@ -96,7 +96,7 @@ def test_help_names_every_paper(commands: Any) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "antiphon", "reproduce", "tto/fig8", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "antiphon", "reproduce", "tto/fig8", "--store", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     stored = tmp_path / "runs.sqlite"
     deadline = time.monotonic() + 60

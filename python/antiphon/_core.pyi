@@ -9,6 +9,7 @@ import numpy as np
 from antiphon.results import (
     Algorithm,
     Bound,
+    Column,
     Iteration,
     NocResult,
     Parameter,
@@ -17,12 +18,13 @@ from antiphon.results import (
     RailsRun,
     SimulationResult,
     Stats,
-    Table,
     TreesAdvice,
 )
 
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
+_Columns: TypeAlias = dict[str, Column]
+"""Column name to array; ``antiphon.Table`` makes a table of it."""
 _Buffer: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = [
@@ -123,14 +125,14 @@ class Fabric:
     def ranks(self) -> int:
         """Number of ranks."""
     @property
-    def nodes(self) -> Table:
+    def nodes(self) -> _Columns:
         """Per node: ``name``, ``rank`` (-1 for switches), ``coord_0``, ``coord_1``, ..."""
     @property
-    def links(self) -> Table:
+    def links(self) -> _Columns:
         """Per directed link: ``from``, ``to`` (nodes), ``dimension``, ``rate_gb_per_s`` and
         ``latency_ns`` (NaN: the system's), ``speed`` (1 = full)."""
     @property
-    def dimensions(self) -> Table:
+    def dimensions(self) -> _Columns:
         """Per dimension of a product, in the order of the sizes: ``shape`` (``line``, ``ring``, ``clique``,
         ``switch``), ``size``, ``rate_gb_per_s`` from a node to a neighbour and ``latency_ns`` between
         neighbours, through the switch if there is one (NaN: the system's). Empty for other fabrics."""
@@ -329,23 +331,23 @@ class Schedule:
     def group(self) -> list[int] | None:
         """For a group of a fabric's ranks, their numbers there; None if it is for all."""
     @property
-    def lanes(self) -> dict[str, Any]:
+    def lanes(self) -> _Columns:
         """A row for every lane: ``offset``, ``bytes``, ``chunks``, ``chunk_bytes``, ``stride``, ``source``, ``owner``.
 
         Like all tables here a dictionary of numpy arrays, from which ``pandas.DataFrame`` makes a frame.
         """
     @property
-    def transfers(self) -> dict[str, Any]:
+    def transfers(self) -> _Columns:
         """A row for every transfer: ``from``, ``to``, ``reduces``, ``lanes`` (how many), ``chunks``,
         ``message_bytes`` (of a chunk, on the wire), ``phase``, ``step``, ``hops``."""
     @property
-    def payloads(self) -> dict[str, Any]:
+    def payloads(self) -> _Columns:
         """A row for every lane that a transfer carries: ``transfer``, ``lane``."""
     @property
-    def routes(self) -> dict[str, Any]:
+    def routes(self) -> _Columns:
         """A row for every link on a transfer's route: ``transfer``, ``hop``, ``link``."""
     @property
-    def dependencies(self) -> dict[str, Any]:
+    def dependencies(self) -> _Columns:
         """A row for everything that a transfer waits for: ``transfer``, ``after`` (another transfer), ``sent``
         (its sending, else its applying), ``lag`` (chunks before), ``at_receiver`` (who waits)."""
     def stats(self, fabric: Fabric) -> Stats:
@@ -355,7 +357,7 @@ class Schedule:
     def lower_bound(self, fabric: Fabric, system: _System = "generic") -> Bound:
         """How fast its collective could be among the ranks that it does not exclude, on the nodes where it
         places them; excluded ranks may forward and add. All zero if these ranks share one node."""
-    def program(self) -> dict[str, Any]:
+    def program(self) -> _Columns:
         """What every rank sends to each peer and receives from it, in order: a row for every transfer at either end.
 
         Columns: ``rank``; ``stream``, its number among those of the rank; ``peer``; ``action`` (``send``; ``reduce`` or
@@ -716,10 +718,10 @@ class TrainingPlan:
     def parts(self) -> list[list[int]]:
         """For every exchange, the first bytes that layers of the forward pass wait for, ascending."""
     @property
-    def layers(self) -> Table:
+    def layers(self) -> _Columns:
         """Per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``, ``weight_gradient_ns``
         and ``gradient_bytes``."""
-    def run(self, times_ns: Sequence[float], chunks: Sequence[Table | None] = ()) -> Iteration:
+    def run(self, times_ns: Sequence[float], chunks: Sequence[_Columns | None] = ()) -> Iteration:
         """The iteration in which exchange ``i`` takes ``times_ns[i]``, one after another in the order
         in which they become ready.
 

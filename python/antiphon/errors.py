@@ -30,27 +30,73 @@ class AntiphonError(ValueError):
 
 
 class InputError(AntiphonError):
-    """An argument that means nothing: ``bad-size``, ``bad-spec`` or ``unknown-name``."""
+    """An argument that means nothing: ``bad-size``, ``bad-spec`` or ``unknown-name``.
+
+    >>> import antiphon
+    >>> try:
+    ...     antiphon.System("tt")
+    ... except antiphon.InputError as error:
+    ...     error.code
+    'unknown-name'
+    """
 
 
 class FileError(AntiphonError):
-    """A file that cannot be read or written, or is not what it should be: ``bad-file``."""
+    """A file that cannot be read or written, or is not what it should be: ``bad-file``.
+
+    >>> import antiphon
+    >>> try:
+    ...     antiphon.Comparison.load("nothing.json")
+    ... except antiphon.FileError as error:
+    ...     print(error)
+    nothing.json: cannot be read: No such file or directory
+    """
 
 
 class NotApplicable(AntiphonError):
-    """An algorithm, model or option that does not fit: ``not-applicable``."""
+    """An algorithm, model or option that does not fit: ``not-applicable``.
+
+    >>> import antiphon
+    >>> try:
+    ...     antiphon.build("ring:4", "tto")
+    ... except antiphon.NotApplicable as error:
+    ...     error.code
+    'not-applicable'
+    """
 
 
 class NotProven(AntiphonError):
-    """A schedule with a counter-example: ``not-proven``."""
+    """A schedule with a counter-example: ``not-proven``.
+
+    >>> import antiphon
+    >>> builder = antiphon.ScheduleBuilder(antiphon.Fabric("ring:4"), "all-reduce", 4096)
+    >>> _ = builder.copy(0, 1, builder.lane(0, 4096), 0)
+    >>> try:
+    ...     antiphon.verify("ring:4", builder.finish())
+    ... except antiphon.NotProven as error:
+    ...     error.code
+    'not-proven'
+    """
 
 
 class Stalled(AntiphonError):
-    """A run in which all wait for each other: ``stalled``."""
+    """A run in which all wait for each other: ``stalled``.
+
+    >>> Stalled("0 waits for 1, 1 waits for 0", "stalled").code
+    'stalled'
+    """
 
 
 class TooLarge(AntiphonError):
-    """Work beyond the limits: ``too-large``."""
+    """Work beyond the limits: ``too-large``.
+
+    >>> import antiphon
+    >>> try:
+    ...     antiphon.build("mesh:128x128", "direct", bytes="1PiB")
+    ... except antiphon.TooLarge as error:
+    ...     error.code
+    'too-large'
+    """
 
 
 KINDS: dict[str, type[AntiphonError]] = {

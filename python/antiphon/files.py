@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from antiphon._core import format_bytes
 from antiphon.errors import AntiphonError
 
 LARGEST_SCHEDULE = 1 << 30
@@ -41,6 +38,8 @@ def read_text(path: str, largest: int) -> str:
         if not stat.S_ISREG(status.st_mode):  # a device or pipe may never end
             raise AntiphonError(f"{path}: is not a regular file", "bad-file")
         if status.st_size > largest:
+            from antiphon._core import format_bytes
+
             raise AntiphonError(f"{path}: is larger than {format_bytes(largest)}", "too-large")
         return file.read_text("utf-8")
     except AntiphonError:
@@ -101,6 +100,8 @@ def _nameless(folder: Path) -> int | None:
 
 def _named(path: Path) -> tuple[int, Path]:
     """A new file beside ``path``."""
+    import tempfile
+
     handle, name = tempfile.mkstemp(suffix=".tmp", prefix=f".{path.stem[:40]}-", dir=path.parent)
     discarded_at_exit.add(Path(name))
     return handle, Path(name)
@@ -108,6 +109,8 @@ def _named(path: Path) -> tuple[int, Path]:
 
 def _linked(handle: int, path: Path) -> Path:
     """Gives a nameless file a name beside ``path``."""
+    import secrets
+
     name = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(8)}.tmp")
     discarded_at_exit.add(name)
     folder = os.open("/", os.O_RDONLY)  # with a folder, links are followed

@@ -31,22 +31,33 @@ def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple
     return from_networkx(graph, name or f"graphml:{Path(path)}")
 
 
-def from_networkx(graph: Any, name: str | None = None) -> tuple[str, str]:
-    """Name and fabric JSON of a networkx graph; attributes as in ``Fabric.from_networkx``."""
+def from_networkx(
+    graph: Any, name: str | None = None, names: Mapping[str, str | None] | None = None
+) -> tuple[str, str]:
+    """Name and fabric JSON of a networkx graph; ``names`` says what attributes are called there, if not as in
+    ``Fabric.from_networkx``, None for those that are not to be read."""
     if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
         raise AntiphonError(f"not a networkx graph: {type(graph).__name__}", "bad-file")
-    nodes = _in_rank_order(dict(graph.nodes(data=True)))
+    nodes = _in_rank_order({node: _known(attributes, names) for node, attributes in graph.nodes(data=True)})
     index = {node: position for position, node in enumerate(nodes)}
     both = not graph.is_directed()
     document = {
         "schema": SCHEMA,
-        "nodes": [_node(node, attributes) for node, attributes in nodes.items()],
+        "nodes": [_node(node, attributes, names or {}) for node, attributes in nodes.items()],
         "links": [
-            {"from": index[a], "to": index[b], "both": both} | _link(f"edge {a} - {b}", attributes)
+            {"from": index[a], "to": index[b], "both": both}
+            | _link(f"edge {a} - {b}", _known(attributes, names), names or {})
             for a, b, attributes in graph.edges(data=True)
         ],
     }
     return name or str(graph.name or "networkx"), json.dumps(document)
+
+
+def _known(attributes: Mapping[str, Any], names: Mapping[str, str | None] | None) -> Mapping[str, Any]:
+    """Attributes by the names they have here."""
+    if names is None:
+        return attributes
+    return {here: attributes[there] for here, there in names.items() if there is not None and there in attributes}
 
 
 def _in_rank_order(nodes: dict[Hashable, Mapping[str, Any]]) -> dict[Hashable, Mapping[str, Any]]:
@@ -67,18 +78,18 @@ def _is_rank(attributes: Mapping[str, Any]) -> bool:
     return rank is not None and rank is not False and (rank is True or rank >= 0)
 
 
-def _node(node: Hashable, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _node(node: Hashable, attributes: Mapping[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": str(node), "rank": _is_rank(attributes)}
     coords = attributes.get("coords")
     if coords is not None:
         parts = coords.split(",") if isinstance(coords, str) else coords if isinstance(coords, Iterable) else [coords]
-        entry["coords"] = [_number(f"node {node}", "coords", part) for part in parts]
+        entry["coords"] = [_number(f"node {node}", names.get("coords", "coords"), part) for part in parts]
     return entry
 
 
-def _link(place: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _link(place: str, attributes: Mapping[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        key: _number(place, key, attributes[key])
+        key: _number(place, names.get(key, key), attributes[key])
         for key in ("rate_gb_per_s", "latency_ns", "speed")
         if key in attributes
     }
@@ -87,7 +98,7 @@ def _link(place: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _number(place: str, key: str, value: Any) -> float:
+def _number(place: str, key: str | None, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):

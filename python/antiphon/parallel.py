@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from antiphon.arguments import shown
 from antiphon.errors import AntiphonError
@@ -33,6 +34,43 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+class _ThisThread(Executor):
+    """Does work when it is given."""
+
+    def submit(self, work: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        future: Future[Result] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@contextmanager
+def threads(jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
+    """A pool of ``jobs`` threads, by default as many as cores, and their number; work that is under way at the end of
+    the block ends at its next ``check``.
+
+    Raises:
+        AntiphonError: ``bad-size`` if ``jobs`` is no whole number of at least 1.
+    """
+    count = _checked(jobs)
+    if count == 1:
+        yield _ThisThread(), 1
+        return
+    stopped = threading.Event()
+
+    def enter() -> None:
+        _thread.stopped = stopped
+
+    pool = ThreadPoolExecutor(count, initializer=enter)
+    try:
+        yield pool, count
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+
+
 def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None) -> list[Result]:
     """What ``work`` returns for every item, in their order; ``jobs`` items at a time, by default as many as cores.
 
@@ -41,25 +79,21 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int
         Exception: the first, in the order of items, that ``work`` has raised; what is under way then ends at its next
             ``check``.
     """
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        message = f"jobs is {shown(jobs)}; give a whole number of at least 1, or None for all cores"
-        raise AntiphonError(message, "bad-size")
-    count = min(cores() if jobs is None else jobs, len(items))
+    count = min(_checked(jobs), len(items))
     if count <= 1:
         return [work(item) for item in items]
-    stopped = threading.Event()
-
-    def enter() -> None:
-        _thread.stopped = stopped
-
-    pool = ThreadPoolExecutor(count, initializer=enter)
-    try:
+    with threads(count) as (pool, _count):
         futures = [pool.submit(work, item) for item in items]
         wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             if future.done():
                 future.result()
         return [future.result() for future in futures]
-    finally:
-        stopped.set()
-        pool.shutdown(cancel_futures=True)
+
+
+def _checked(jobs: int | None) -> int:
+    """How many threads that are."""
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        message = f"jobs is {shown(jobs)}; give a whole number of at least 1, or None for all cores"
+        raise AntiphonError(message, "bad-size")
+    return cores() if jobs is None else jobs

@@ -17,7 +17,7 @@ from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
 from antiphon.repro.table import Table
-from antiphon.study import Store
+from antiphon.studies import Store
 
 CCUBE = PAPERS["ccube"]
 PARTLY = (

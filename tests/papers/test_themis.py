@@ -13,7 +13,7 @@ from antiphon.papers.themis.training import groups
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
-from antiphon.study import Store
+from antiphon.studies import Store
 
 NAME = "themis"
 THEMIS = PAPERS["themis"]

@@ -9,7 +9,7 @@ import pytest
 from antiphon.papers import PAPERS, Reproduction, reproduce
 from antiphon.papers.tto.training import FIG_11
 from antiphon.repro.table import Table
-from antiphon.study import Store
+from antiphon.studies import Store
 
 NAME = "tto"
 TTO = PAPERS["tto"]

@@ -14,30 +14,48 @@ from rich.text import Text
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import ALGORITHM, FABRIC, JOBS, JSON, F, completing, fidelity_option, problem
-from antiphon.comparison import bound_dict, known_names, split_specs
-from antiphon.errors import AntiphonError
-from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
-from antiphon.results import Bound, Proof, Stats, rows_of
-from antiphon.terminal import (
-    open_console,
-    print_comparison,
-    print_run,
-    progress_bar,
-    right_aligned,
+from antiphon.cli.options import (
+    ALGORITHM,
+    ALGORITHMS,
+    FABRIC,
+    FILE,
+    JOBS,
+    F,
+    algorithm_specs,
+    completing,
+    fidelity_option,
+    problem,
+    renamed,
 )
-from antiphon.text import format_time
+from antiphon.cli.output import note, output_option
+from antiphon.collective.result import bound_dict
+from antiphon.collective.schedules import read_schedule
+from antiphon.collective.specs import split_specs
+from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
+from antiphon.results import Bound, Proof, Stats, rows_of
+from antiphon.view.terminal.comparison import print_comparison, print_run
+from antiphon.view.terminal.console import open_console, progress_bar, right_aligned
+from antiphon.view.text import format_time
 
 
 @main.command()
 @FABRIC
 @problem
 @groups_option
-@click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@ALGORITHMS
+@click.option(
+    "--schedule",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    help="Also a schedule from a JSON file; it says what all do. Repeatable.",
+    shell_complete=FILE,
+)
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
-@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.")
+@click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.", shell_complete=FILE)
 @JOBS
-@JSON
+@output_option
 def compare(
     fabric: str,
     collective: str,
@@ -47,47 +65,71 @@ def compare(
     group: str | None,
     groups: str | None,
     algorithms: tuple[str, ...],
+    paths: tuple[str, ...],
     fidelity: str,
     report: str | None,
     jobs: int | None,
-    as_json: bool,
+    output: str,
 ) -> None:
     """Compare algorithms: each proven, timed, and set against the lower bound.
 
     An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
+
+    Examples:
+        antiphon compare mesh:4x4 --bytes 1MiB --system tto
+        antiphon compare mesh:4x4,drop=5-6 --bytes 1MiB --algorithms ring,combs --fidelity alpha-beta,packet
+        antiphon compare mesh:4x4 --schedule tto.json --algorithms ring,combs --format markdown
+        antiphon compare ring:8 --bytes 1MiB --report ring.html
     """
     specs = split_specs(algorithms) if algorithms else None
+    if paths:
+        _refuse_problem()
     one_file("--report", report, groups)
     with ExitStack() as written:
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
         def work(network: antiphon.Fabric) -> Outcome:
+            own = [read_schedule(path, network) for path in paths]
+            first = own[0] if own else None
             with progress_bar() as progress:
                 comparison = antiphon.compare(
-                    network, collective, size, specs, system, fidelity, root=root, jobs=jobs, progress=progress
+                    network,
+                    first.collective if first else collective,
+                    first.bytes if first else size,
+                    specs,
+                    system,
+                    fidelity,
+                    root=first.root or 0 if first else root,
+                    schedules=own,
+                    jobs=jobs,
+                    progress=progress,
                 )
             failure = None
             if not comparison.runs:
-                message = f"no algorithm could do {collective} on {comparison.fabric}"
+                message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
             elif report_file is not None:
-                from antiphon.reports.comparison import render
+                from antiphon.view.pages.comparison import render
 
                 report_file.write(render(network, comparison))
                 written.close()  # in its place before anything is printed: the reader may go
             return Outcome(comparison.to_dict(), partial(print_comparison, comparison), failure)
 
-        each_group("compare", fabric, group, groups, as_json, work)
-    if report is not None and not as_json:
-        open_console().print(f"Report: {report}", style="dim")
+        each_group("compare", fabric, group, groups, output, work, "runs")
+    if report is not None:
+        note(output, f"Report: {report}")
 
 
 def _schedule_option(function: F) -> F:
     """An algorithm, or a schedule instead."""
     option = click.option(
-        "--schedule", "path", metavar="FILE", help="A schedule from a JSON file instead of ALGORITHM."
+        "--schedule",
+        "path",
+        metavar="FILE",
+        help="A schedule from a JSON file instead of ALGORITHM.",
+        shell_complete=FILE,
     )
-    argument = click.argument("algorithm", required=False, shell_complete=completing(known_names))
+    argument = click.argument("algorithm", required=False, shell_complete=completing(algorithm_specs))
     return argument(option(function))
 
 
@@ -97,7 +139,7 @@ def _schedule_option(function: F) -> F:
 @problem
 @groups_option
 @fidelity_option("alpha-beta, packet or flit.")
-@JSON
+@output_option
 def simulate(
     fabric: str,
     algorithm: str | None,
@@ -109,14 +151,20 @@ def simulate(
     groups: str | None,
     path: str | None,
     fidelity: str,
-    as_json: bool,
+    output: str,
 ) -> None:
-    """Prove and time one algorithm, or a schedule from a file."""
+    """Prove and time one algorithm, or a schedule from a file.
+
+    Examples:
+        antiphon simulate torus:4x4 multitree --bytes 375kB --system tto --set link_rate=50GB/s
+        antiphon simulate mesh:4x4 tto:chunk=32KiB --bytes 1MiB --system examples/system.toml --json
+        antiphon simulate mesh:4x4 --schedule tto.json --fidelity flit
+    """
     _one_of(algorithm, path)
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
-            schedule = _read_schedule(path, network)
+            schedule = read_schedule(path, network)
         else:
             schedule = _built(network, algorithm or "", collective, size, system, root)
         with progress_bar() as progress:
@@ -124,16 +172,22 @@ def simulate(
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
 
-    each_group("simulate", fabric, group, groups, as_json, work)
+    each_group("simulate", fabric, group, groups, output, work)
 
 
 def _one_of(algorithm: str | None, path: str | None) -> None:
-    """Refuses an algorithm and a file together, or neither, and options that say what a file says."""
+    """Refuses an algorithm and a file together, or neither; with a file, options that say what it says."""
     if (algorithm is None) == (path is None):
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
+    if path is not None:
+        _refuse_problem()
+
+
+def _refuse_problem() -> None:
+    """Refuses options that say what a file says."""
     context = click.get_current_context()
     for name, option in (("collective", "--collective"), ("root", "--root"), ("size", "--bytes")):
-        if path is not None and context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
@@ -142,7 +196,7 @@ def _one_of(algorithm: str | None, path: str | None) -> None:
 @_schedule_option
 @problem
 @groups_option
-@JSON
+@output_option
 def verify(
     fabric: str,
     algorithm: str | None,
@@ -153,27 +207,24 @@ def verify(
     group: str | None,
     groups: str | None,
     path: str | None,
-    as_json: bool,
+    output: str,
 ) -> None:
-    """Prove that a schedule is correct, or print the first counter-example."""
+    """Prove that a schedule is correct, or print the first counter-example.
+
+    Examples:
+        antiphon verify dgx1v multitree --collective all-gather
+        antiphon verify mesh:4x4 --schedule tto.json
+    """
     _one_of(algorithm, path)
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
-            schedule = _read_schedule(path, network)
+            schedule = read_schedule(path, network)
         else:
             schedule = _built(network, algorithm or "", collective, size, system, root)
         return _verified(network, schedule)
 
-    each_group("verify", fabric, group, groups, as_json, work)
-
-
-def _read_schedule(path: str, network: antiphon.Fabric) -> antiphon.Schedule:
-    try:
-        return antiphon.Schedule.from_json(read_text(path, LARGEST_SCHEDULE), network)
-    except AntiphonError as error:
-        message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
-        raise AntiphonError(message, error.code) from None
+    each_group("verify", fabric, group, groups, output, work)
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
@@ -208,7 +259,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
 @FABRIC
 @problem
 @groups_option
-@JSON
+@output_option
 def bound(
     fabric: str,
     collective: str,
@@ -217,9 +268,14 @@ def bound(
     system: antiphon.System,
     group: str | None,
     groups: str | None,
-    as_json: bool,
+    output: str,
 ) -> None:
-    """Print how fast any schedule could be."""
+    """Print how fast any schedule could be.
+
+    Examples:
+        antiphon bound torus:4x4x4 --bytes 1GiB
+        antiphon bound mesh:8x8 --groups rows --collective all-to-all --bytes 1MiB --format csv
+    """
     total = antiphon.parse_bytes(size)
 
     def work(network: antiphon.Fabric) -> Outcome:
@@ -236,7 +292,7 @@ def bound(
         title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system.name}"
         return Outcome(document, partial(_print_bound, title, lower))
 
-    each_group("bound", fabric, group, groups, as_json, work)
+    each_group("bound", fabric, group, groups, output, work)
 
 
 def _print_bound(title: str, lower: Bound) -> None:
@@ -259,8 +315,8 @@ def _print_bound(title: str, lower: Bound) -> None:
 @ALGORITHM
 @problem
 @groups_option
-@click.option("--schedule-json", "path", metavar="OUT.json", help="Also write the schedule.")
-@JSON
+@renamed("--schedule-json", "--out", "path", metavar="OUT.json", help="Also write the schedule.", shell_complete=FILE)
+@output_option
 def show(
     fabric: str,
     algorithm: str,
@@ -271,10 +327,15 @@ def show(
     group: str | None,
     groups: str | None,
     path: str | None,
-    as_json: bool,
+    output: str,
 ) -> None:
-    """Print the figures of a schedule that need no simulation."""
-    one_file("--schedule-json", path, groups)
+    """Print the figures of a schedule that need no simulation.
+
+    Examples:
+        antiphon show mesh:4x4 tto --bytes 1MiB
+        antiphon show mesh:4x4 tto --bytes 1MiB --out tto.json
+    """
+    one_file("--out", path, groups)
     with ExitStack() as written:
         file = None if path is None else written.enter_context(written_whole(path, ".json"))
 
@@ -290,7 +351,7 @@ def show(
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
             return Outcome(document | tables, partial(_print_figures, network, schedule, document))
 
-        each_group("show", fabric, group, groups, as_json, work)
+        each_group("show", fabric, group, groups, output, work)
 
 
 def _figures(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, JSON, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.options import FABRIC, FILE, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.output import output_option, tell
+from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.files import read_text
-from antiphon.flights import ORDERS, read_flights
 from antiphon.results import rows_of
-from antiphon.terminal import print_flights, print_json, progress_bar
+from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.flights import print_flights
 
 LARGEST_FILE = 1 << 24
 """Files of flights are read whole; larger ones are refused."""
@@ -18,7 +22,7 @@ LARGEST_FILE = 1 << 24
 
 @main.command()
 @FABRIC
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=FILE)
 @system_option
 @click.option(
     "--order",
@@ -28,20 +32,21 @@ LARGEST_FILE = 1 << 24
     shell_complete=completing(lambda: list(ORDERS)),
 )
 @fidelity_option("alpha-beta, packet or flit.")
-@JSON
-def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, as_json: bool) -> None:
+@output_option
+def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, output: str) -> None:
     """Time several collectives in flight on one fabric.
 
     FILE is a JSON list of flights (docs/json.md), for example
     [{"name": "rows", "algorithm": "combs", "groups": "rows", "bytes": "16MiB"},
     {"algorithm": "combs", "groups": "columns", "after": ["rows"], "priority": 1}].
+
+    Examples:
+        antiphon flights mesh:4x4 examples/flights.json --system tto
+        antiphon flights mesh:4x4 examples/flights.json --fidelity alpha-beta --order lifo --format csv
     """
     network = read_fabric(fabric)
     with progress_bar() as progress:
         entries = read_flights(read_text(file, LARGEST_FILE), network, system, progress=progress)
         run = antiphon.simulate_flights(network, entries, system, fidelity, order=order, progress=progress)
-    if as_json:
-        tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
-        print_json("flights", run.to_dict() | {"tables": tables})
-    else:
-        print_flights(run)
+    tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+    tell("flights", run.to_dict() | {"tables": tables}, output, partial(print_flights, run), "flights")

@@ -1,20 +1,21 @@
-"""The group of all commands: how a failure ends, how Ctrl-C is heard."""
+"""The group of all commands: where they are, how a failure ends, how Ctrl-C is heard."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
+from click.shell_completion import CompletionItem
 
-import antiphon
+from antiphon.cli.commands import SECTIONS
+from antiphon.cli.documented import DocumentedGroup
 from antiphon.errors import AntiphonError
 from antiphon.files import discard_unfinished
 
@@ -28,8 +29,35 @@ class ReaderGone(Exception):
     """Who read the output reads no more."""
 
 
-class Cli(click.Group):
-    """Ends every failure with one line on stderr, and with an exit status that says what it was (docs/cli.md)."""
+class Cli(DocumentedGroup):
+    """Ends every failure with one line on stderr, and with an exit status that says what it was (docs/cli.md).
+
+    The module of a command is imported when the command is called: it registers what it has.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for section in SECTIONS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for section in SECTIONS.values():
+            if cmd_name in section and cmd_name not in self.commands:
+                importlib.import_module(f"antiphon.cli.{section[cmd_name].module}")
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, command.summary) for name, command in section.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=command.summary)
+            for section in SECTIONS.values()
+            for name, command in section.items()
+            if name.startswith(incomplete)
+        ]
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]
         arguments = list(sys.argv[1:] if args is None else args)
@@ -91,7 +119,10 @@ class Cli(click.Group):
             if not done.is_set():
                 # The thread cannot be stopped: leave at once, and nothing half-written behind.
                 discard_unfinished()
-                Console(stderr=True).show_cursor(True)
+                if "rich" in sys.modules:  # else nothing has hidden it
+                    from rich.console import Console
+
+                    Console(stderr=True).show_cursor(True)
                 sys.stdout.flush()
                 os._exit(INTERRUPTED)
             ctx.exit(INTERRUPTED)
@@ -100,6 +131,8 @@ class Cli(click.Group):
 
 def _fail(message: str, debug: bool, status: int = WRONG) -> NoReturn:
     if debug:
+        import traceback
+
         traceback.print_exc()
     click.echo(f"error: {' '.join(message.split())}", err=True)
     sys.exit(status)
@@ -121,8 +154,28 @@ def _check_text(arguments: Sequence[str]) -> None:
             raise AntiphonError(f"argument {argument!a} is not valid UTF-8", "bad-spec") from None
 
 
+def _print_version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        from antiphon import __version__
+
+        click.echo(f"antiphon, version {__version__}")
+        context.exit()
+
+
 @click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(antiphon.__version__, prog_name="antiphon")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error (works anywhere).")
 def main() -> None:
-    """Collective communication on accelerator fabrics: proven, bounded and timed."""
+    """Collective communication on accelerator fabrics: proven, bounded and timed.
+
+    Examples:
+        antiphon compare mesh:4x4 --bytes 1MiB
+        antiphon simulate --help
+    """

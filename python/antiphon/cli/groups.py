@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
 import antiphon
 from antiphon.cli.options import read_fabric
+from antiphon.cli.output import PROSE, table_of, tell
 from antiphon.errors import AntiphonError
-from antiphon.terminal import open_console, print_json
+from antiphon.view.terminal.console import open_console
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,10 +74,12 @@ def each_group(
     spec: str,
     group: str | None,
     groups: str | None,
-    as_json: bool,
+    output: str,
     work: Callable[[antiphon.Fabric], Outcome],
+    rows: str | None = None,
 ) -> None:
-    """Does ``work`` on a fabric, on one group of it, or on each of ``groups``, and prints what it found.
+    """Does ``work`` on a fabric, on one group of it, or on each of ``groups``, and prints what it found; ``rows`` as
+    for ``tell``.
 
     Raises:
         AntiphonError: the first failure, when everything has been printed.
@@ -83,15 +87,21 @@ def each_group(
     fabric = read_fabric(spec)
     outcomes = []
     for part in chosen(fabric, group, groups):
-        outcomes.append(work(part))
-        if not as_json:
-            if groups is not None:
-                open_console().rule(part.name, align="left")
-            outcomes[-1].show()
-    if as_json and groups is not None:
-        print_json(command, {"fabric": fabric.name, "groups": [outcome.document for outcome in outcomes]})
-    elif as_json:
-        print_json(command, outcomes[0].document)
+        outcome = work(part)
+        outcomes.append(outcome)
+        if groups is None:
+            tell(command, outcome.document, output, outcome.show, rows)
+        elif output in PROSE:
+            tell(command, {}, output, partial(_titled, part.name, outcome.show))
+    if groups is not None and output not in PROSE:
+        documents = [outcome.document for outcome in outcomes]
+        table = [row for each in documents for row in table_of(each, rows)]
+        tell(command, {"fabric": fabric.name, "groups": documents}, output, lambda: None, table)
     for outcome in outcomes:
         if outcome.failure is not None:
             raise outcome.failure
+
+
+def _titled(title: str, show: Callable[[], None]) -> None:
+    open_console().rule(title, align="left")
+    show()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 
 import click
 from click.shell_completion import get_completion_class
@@ -12,36 +14,49 @@ from rich.text import Text
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import JSON, completing
-from antiphon.terminal import open_console, option_text, print_json, print_list
+from antiphon.cli.options import completing
+from antiphon.cli.output import output_option, tell
+from antiphon.platforms import read_system
+from antiphon.view.terminal.console import open_console
+from antiphon.view.terminal.lists import option_text, print_list
 
 
 @main.command()
-@JSON
-def fabrics(as_json: bool) -> None:
-    """List the kinds of fabrics, each with an example of a specification."""
-    rows = [dict(zip(("kind", "example", "summary"), preset, strict=True)) for preset in antiphon.fabrics()]
-    print_list("fabrics", rows, as_json)
+@output_option
+def fabrics(output: str) -> None:
+    """List the kinds of fabrics, each with an example of a specification.
+
+    Examples:
+        antiphon fabrics
+    """
+    rows = [{"kind": each.name, "example": each.example, "summary": each.summary} for each in antiphon.fabrics()]
+    tell("fabrics", {"fabrics": rows}, output, partial(print_list, rows), "fabrics")
 
 
 @main.command()
-@JSON
-def algorithms(as_json: bool) -> None:
-    """List the algorithms and their options."""
+@output_option
+def algorithms(output: str) -> None:
+    """List the algorithms and their options.
+
+    Examples:
+        antiphon algorithms
+        antiphon algorithms --format csv
+    """
     known = antiphon.algorithms()
-    if as_json:
-        rows = [
-            {
-                "name": a.name,
-                "summary": a.summary,
-                "options": [asdict(option) for option in a.options],
-                "source": a.source,
-                "collectives": a.collectives,
-            }
-            for a in known
-        ]
-        print_json("algorithms", {"algorithms": rows})
-        return
+    rows = [
+        {
+            "name": a.name,
+            "summary": a.summary,
+            "options": [asdict(option) for option in a.options],
+            "source": a.source,
+            "collectives": a.collectives,
+        }
+        for a in known
+    ]
+    tell("algorithms", {"algorithms": rows}, output, partial(_print_algorithms, known), "algorithms")
+
+
+def _print_algorithms(known: Sequence[antiphon.Entry]) -> None:
     table = Table("Algorithm", "What it does", "Options", "Collectives", "Source", show_lines=True)
     for a in known:
         options = "\n".join(map(option_text, a.options))
@@ -50,25 +65,37 @@ def algorithms(as_json: bool) -> None:
 
 
 @main.command()
-@click.argument("name", required=False, shell_complete=completing(antiphon.systems))
-@JSON
-def systems(name: str | None, as_json: bool) -> None:
-    """List the system presets, or the parameters of one, which --set replaces."""
-    presets = [antiphon.System(each) for each in ([name] if name else antiphon.systems())]
-    parameters = antiphon.System(name or "generic").parameters()
-    if as_json:
-        rows = [
-            {"name": preset.name, "summary": preset.description, "parameters": json.loads(preset.to_json())}
-            for preset in presets
-        ]
-        print_json("systems", {"systems": rows, "settings": [asdict(parameter) for parameter in parameters]})
-    elif name:
-        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=presets[0].description)
+@click.argument("name", required=False, shell_complete=completing(antiphon.systems, files=True))
+@output_option
+def systems(name: str | None, output: str) -> None:
+    """List the system presets, or the parameters of one, which --set replaces.
+
+    NAME may be a FILE of your own, .toml or .json.
+
+    Examples:
+        antiphon systems
+        antiphon systems tto
+        antiphon systems examples/system.toml
+    """
+    presets = [read_system(name)] if name else [antiphon.System(each) for each in antiphon.systems()]
+    parameters = presets[0].parameters() if name else antiphon.System().parameters()
+    settings = [asdict(parameter) for parameter in parameters]
+    rows = [
+        {"name": preset.name, "summary": preset.description, "parameters": json.loads(preset.to_json())}
+        for preset in presets
+    ]
+
+    def show() -> None:
+        if name is None:
+            print_list([{"name": preset.name, "summary": preset.description} for preset in presets])
+            return
+        title = presets[0].description if name in antiphon.systems() else presets[0].name
+        table = Table("Parameter", Column(name, overflow="fold"), "Values", "Meaning", title=title)
         for each in parameters:
             table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
         open_console().print(table)
-    else:
-        print_list("systems", [{"name": preset.name, "summary": preset.description} for preset in presets], as_json)
+
+    tell("systems", {"systems": rows, "settings": settings}, output, show, settings if name else rows)
 
 
 @main.command()
@@ -76,7 +103,13 @@ def systems(name: str | None, as_json: bool) -> None:
 def completion(shell: str) -> None:
     """Print the completion script of a shell.
 
-    For bash: antiphon completion bash > ~/.local/share/bash-completion/completions/antiphon
+    It completes commands, options, names and files. Bash reads it from
+    ~/.local/share/bash-completion/completions/antiphon.
+
+    Examples:
+        antiphon completion bash > antiphon
+        antiphon completion zsh > _antiphon
+        antiphon completion fish > antiphon.fish
     """
     complete = get_completion_class(shell)
     assert complete is not None  # the choices above are the classes click has

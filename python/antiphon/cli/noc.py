@@ -11,11 +11,13 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, JOBS, JSON, F, Sectioned, SectionedOption, completing
+from antiphon.cli.options import FABRIC, JOBS, F, Sectioned, SectionedOption, completing
+from antiphon.cli.output import output_option
 from antiphon.errors import AntiphonError
+from antiphon.network.saturation import Saturation
 from antiphon.parallel import check, in_parallel
-from antiphon.saturation import Saturation
-from antiphon.terminal import open_console, print_noc, progress_bar
+from antiphon.view.terminal.console import open_console, progress_bar
+from antiphon.view.terminal.networks import print_noc
 
 
 def network_options(function: F) -> F:
@@ -87,7 +89,7 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
 @network_options
 @groups_option
 @JOBS
-@JSON
+@output_option
 def noc(
     fabric: str,
     traffic: str,
@@ -96,12 +98,16 @@ def noc(
     group: str | None,
     groups: str | None,
     jobs: int | None,
-    as_json: bool,
+    output: str,
     **parameters: Any,
 ) -> None:
     """Time the flit-level network alone, under synthetic traffic (docs/noc.md).
 
     Routers have virtual channels and credits; delays are in cycles.
+
+    Examples:
+        antiphon noc mesh:4x4 --rate 0.1,0.2,0.3
+        antiphon noc ring:4 --traffic neighbor --saturation --vcs 2
     """
     if saturation and rates:
         raise click.UsageError("give either --rate or --saturation")
@@ -128,7 +134,7 @@ def noc(
         document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
         return Outcome(document | head, partial(print_noc, runs))
 
-    each_group("noc", fabric, group, groups, as_json, work)
+    each_group("noc", fabric, group, groups, output, work, "runs")
 
 
 def _print_saturation(found: Saturation) -> None:

@@ -2,35 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 import antiphon
-from antiphon.comparison import known_names
+from antiphon.cli.documented import Documented
+from antiphon.collective.specs import known_names
 from antiphon.errors import AntiphonError
+from antiphon.platforms import parameter_names, read_system
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def completing(*known: Callable[[], Sequence[str]]) -> Callable[[Any, Any, str], list[CompletionItem]]:
-    """Shell completion from lists of names."""
+def completing(
+    *known: Callable[[], Sequence[str]], several: bool = False, files: bool = False
+) -> Callable[[Any, Any, str], list[CompletionItem]]:
+    """Shell completion from lists of names, of ``several`` with commas that of the last; or of ``files``."""
 
     def complete(_context: Any, _parameter: Any, typed: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for names in known for name in names() if name.startswith(typed)]
+        before, comma, last = typed.rpartition(",") if several else ("", "", typed)
+        found = [CompletionItem(before + comma + name) for of in known for name in of() if name.startswith(last)]
+        # Shells complete a file where there is nothing else.
+        return [CompletionItem(typed, type="file"), *found] if files else found
 
     return complete
 
 
-def _fabric_kinds() -> list[str]:
-    return [kind for kind, _example, _summary in antiphon.fabrics()]
+FILE = completing(files=True)
+"""Completion of files alone."""
 
 
-FABRIC = click.argument("fabric", shell_complete=completing(_fabric_kinds))
-ALGORITHM = click.argument("algorithm", shell_complete=completing(known_names))
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
+def algorithm_specs() -> list[str]:
+    """Names of algorithms, and their options behind them."""
+    names = [f"{known.name}:{option.key}=" for known in antiphon.algorithms() for option in known.options]
+    return [*known_names(), *names]
+
+
+FABRIC = click.argument("fabric", shell_complete=completing(antiphon.fabrics, files=True))
+ALGORITHM = click.argument("algorithm", shell_complete=completing(algorithm_specs))
+
+
+ALGORITHMS = click.option(
+    "--algorithms",
+    multiple=True,
+    metavar="A,B,...",
+    help="Default: all that are known. Repeatable.",
+    shell_complete=completing(algorithm_specs, several=True),
+)
+
+
+class Renamed(click.Option):
+    """An option that had another name, which still works, with a hint, until the next release."""
+
+    def __init__(self, *names: Any, former: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.former = former
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, click.core.ParameterSource]:
+        if self.name not in opts and FORMER in opts:
+            click.echo(
+                f"hint: {self.former} is called {self.opts[0]} now; the old name works until the next release", err=True
+            )
+            return opts[FORMER], click.core.ParameterSource.COMMANDLINE
+        return super().consume_value(ctx, opts)
+
+
+FORMER = "former"
+"""What is parsed of a former name."""
+
+
+def renamed(former: str, *names: str, **settings: Any) -> Callable[[F], F]:
+    """An option that was called ``former``."""
+
+    def decorate(function: F) -> F:
+        hidden = click.option(former, FORMER, hidden=True, expose_value=False)(function)
+        return click.option(*names, cls=Renamed, former=former, **settings)(hidden)
+
+    return decorate
 
 
 def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
@@ -62,34 +113,35 @@ def fidelity_option(text: str) -> Callable[[F], F]:
 
 
 def system_option(function: F) -> F:
-    """The platform: a preset, and parameters that replace its own."""
+    """The platform: a preset or a file, and parameters that replace its own."""
     for option in (
         click.option(
             "--set",
             "settings",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Replace a parameter of the system (antiphon systems NAME). Repeatable.",
+            help="Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
             is_eager=True,
             expose_value=False,
             callback=lambda context, _parameter, given: context.meta.update(settings=given),
-            shell_complete=completing(lambda: [f"{parameter.key}=" for parameter in antiphon.System().parameters()]),
+            shell_complete=completing(lambda: [f"{name}=" for name in parameter_names()]),
         ),
         click.option(
             "--system",
             default="generic",
             show_default=True,
-            help="Preset of link, packet and endpoint parameters.",
+            metavar="NAME|FILE",
+            help="Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
             callback=lambda context, _parameter, name: _read_system(name, context.meta["settings"]),
-            shell_complete=completing(antiphon.systems),
+            shell_complete=completing(antiphon.systems, files=True),
         ),
     ):
         function = option(function)
     return function
 
 
-def _read_system(name: str, settings: Sequence[str]) -> antiphon.System:
-    """The system of a preset and of ``KEY=VALUE`` settings, which its name then tells."""
+def _read_system(spec: str, settings: Sequence[str]) -> antiphon.System:
+    """The system of a preset or file and of ``KEY=VALUE`` settings."""
     changes: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -98,7 +150,7 @@ def _read_system(name: str, settings: Sequence[str]) -> antiphon.System:
         if key in changes:
             raise AntiphonError(f"--set gives '{key[:40]}' twice", "bad-spec")
         changes[key] = value
-    return antiphon.System(name).with_(**{"name": ", ".join([name, *settings]), **changes})
+    return read_system(spec, changes)
 
 
 def problem(function: F) -> F:
@@ -119,7 +171,7 @@ def problem(function: F) -> F:
     return function
 
 
-class Sectioned(click.Command):
+class Sectioned(Documented):
     """Lists its options in the sections they name."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from antiphon.cli.group import main
-from antiphon.cli.options import JOBS, JSON, completing
+from antiphon.cli.options import JOBS, completing, renamed
+from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
-from antiphon.terminal import print_json, print_reproduction, progress_bar
+from antiphon.repro.terminal import print_reproduction
+from antiphon.view.terminal.console import progress_bar
 
 
 def _targets() -> list[str]:
@@ -19,27 +23,32 @@ def _targets() -> list[str]:
 @main.command("reproduce")
 @click.argument("paper", shell_complete=completing(_targets))
 @click.argument("figures", nargs=-1, metavar="[FIGURE]...")
-@click.option("--out", required=True, metavar="DIR", help="Where report, tables, plots and runs go.")
+@renamed("--out", "--store", metavar="DIR", help="Folder of runs, report, tables and plots.  [required]")
 @click.option("--quick", is_flag=True, help="A few points of every figure; no claims.")
 @JOBS
-@JSON
+@output_option
 def reproduce_command(
-    paper: str, figures: tuple[str, ...], out: str, quick: bool, jobs: int | None, as_json: bool
+    paper: str, figures: tuple[str, ...], store: str | None, quick: bool, jobs: int | None, output: str
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
     PAPER is a name (known: tto, themis, ccube), or a name and a figure, such as tto/fig8. A second call goes on
     where the first one ended.
+
+    Examples:
+        antiphon reproduce tto/fig14 --store out
+        antiphon reproduce themis/fig5 --quick --store out --format csv
     """
     from antiphon.papers import PAPERS, reproduce
     from antiphon.repro.reproduction import choose
 
-    if not out.strip():
-        raise AntiphonError("--out is empty; name a folder, . for the current one", "bad-file")
+    if store is None:
+        raise click.UsageError("Missing option '--store'.")
+    if not store.strip():
+        raise AntiphonError("--store is empty; name a folder, . for the current one", "bad-file")
     chosen, wanted = choose(PAPERS, paper, figures)
     with progress_bar() as progress:
-        done = reproduce(chosen, wanted, out, quick=quick, jobs=jobs, progress=progress)
-    if as_json:
-        print_json("reproduce", done.to_dict())
-    else:
-        print_reproduction(done)
+        done = reproduce(chosen, wanted, store, quick=quick, jobs=jobs, progress=progress)
+    document = done.to_dict()
+    rows = [{"figure": figure["name"], **row} for figure in document["figures"] for row in figure["rows"]]
+    tell("reproduce", document, output, partial(print_reproduction, done), rows)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import JSON, completing
+from antiphon.cli.options import completing
+from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
-from antiphon.terminal import print_json, print_rails
+from antiphon.view.terminal.networks import print_rails
 
-
-def _topologies() -> list[str]:
-    return [name for name, _dimensions in antiphon.rails_topologies()]
-
-
-TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
+TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_topologies))
 
 
 @main.command()
@@ -51,22 +48,23 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(_topologies))
 @click.option(
     "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="Of the search and jitter."
 )
-@JSON
+@output_option
 def rails(
-    topology: str, size: str, schedulers: str, chunks: str, free_order: bool, as_json: bool, **parameters: Any
+    topology: str, size: str, schedulers: str, chunks: str, free_order: bool, output: str, **parameters: Any
 ) -> None:
     """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
 
     TOPOLOGY is a preset such as 3D-SW_SW_SW_hetero, or dimensions, nearest first:
     ring4@1000/20ns,sw8@800/700ns (ring, fc or sw; Gb/s of one NPU).
+
+    Examples:
+        antiphon rails 3D-SW_SW_SW_hetero --bytes 100MB
+        antiphon rails ring4@1000/20ns,sw8@800/700ns --scheduler baseline,themis --chunks best
     """
     if chunks != "best" and not chunks.isdecimal():
         raise AntiphonError(f"chunks '{chunks[:40]}' is neither a whole number nor 'best'", "bad-size")
     parameters |= {"chunks": "best" if chunks == "best" else int(chunks), "enforced": not free_order}
     runs = [antiphon.rails(topology, size, scheduler=name, **parameters) for name in schedulers.split(",")]
-    if not as_json:
-        print_rails(runs)
-    elif len(runs) == 1:
-        print_json("rails", runs[0].to_dict())
-    else:
-        print_json("rails", {"runs": [run.to_dict() for run in runs]})
+    documents = [run.to_dict() for run in runs]
+    document = documents[0] if len(runs) == 1 else {"runs": documents}
+    tell("rails", document, output, partial(print_rails, runs), "runs")

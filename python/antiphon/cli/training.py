@@ -11,37 +11,33 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import chosen, groups_option
-from antiphon.cli.options import ALGORITHM, JSON, completing, fidelity_option, read_fabric, system_option
-from antiphon.comparison import REFUSALS, known_names, split_specs
+from antiphon.cli.options import (
+    ALGORITHM,
+    FABRIC,
+    algorithm_specs,
+    completing,
+    fidelity_option,
+    read_fabric,
+    system_option,
+)
+from antiphon.cli.output import note, output_option, tell
+from antiphon.collective.comparison import REFUSALS
+from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.results import rows_of
-from antiphon.terminal import (
-    open_console,
-    print_compute_models,
-    print_json,
-    print_left_out,
-    print_list,
-    print_training,
-    progress_bar,
-)
-from antiphon.training import IMAGENET, IN_FLIGHT, RAILS, Training, split_fabrics
-
-
-def _models() -> list[str]:
-    return [name for name, _meaning, _source in antiphon.workloads()]
-
-
-def _compute_models() -> list[str]:
-    return [name for name, _meaning, _options in antiphon.compute_models()]
-
+from antiphon.training.result import Training
+from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
+from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.lists import print_compute_models, print_list
+from antiphon.view.terminal.training import print_left_out, print_training
 
 COUNT = click.IntRange(1, 2**32 - 1)
 
 
 @main.command()
-@click.argument("model", shell_complete=completing(_models))
-@click.argument("fabric")
+@click.argument("model", shell_complete=completing(antiphon.workloads, several=True, files=True))
+@FABRIC
 @ALGORITHM
 @system_option
 @click.option(
@@ -59,7 +55,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @click.option(
     "--compute",
     help="systolic, roofline or measured, [:KEY=VALUE,...].  [default: the table's times, else the system's]",
-    shell_complete=completing(_compute_models),
+    shell_complete=completing(antiphon.compute_models),
 )
 @click.option("--gradient-bytes", type=click.IntRange(1, 64), default=4, show_default=True, help="Bytes of a gradient.")
 @click.option("--activation-bytes", type=click.IntRange(1, 64), default=2, show_default=True, help="Of an activation.")
@@ -75,13 +71,19 @@ COUNT = click.IntRange(1, 2**32 - 1)
 @click.option(
     "--exchange",
     help="Algorithm of collectives that ALGORITHM does not do, on fabrics.  [default: direct]",
-    shell_complete=completing(known_names),
+    shell_complete=completing(algorithm_specs),
 )
-@click.option("--against", multiple=True, metavar="A,B,...", help="Algorithms to compare with. Repeatable.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="A,B,...",
+    help="Algorithms to compare with. Repeatable.",
+    shell_complete=completing(algorithm_specs, several=True),
+)
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
-@JSON
+@output_option
 def train(
     model: str,
     fabric: str,
@@ -92,14 +94,19 @@ def train(
     group: str | None,
     groups: str | None,
     report: str | None,
-    as_json: bool,
+    output: str,
     **parameters: Any,
 ) -> None:
     """Time an iteration and an epoch of training.
 
-    MODEL is a name (antiphon workloads) or a table of layers, FILE.csv; it and FABRIC may be
-    several, with commas, for a table. FABRIC rails:TOPOLOGY is a multi-dimensional network
-    (antiphon rails); ALGORITHM is then a scheduler.
+    MODEL is a name (antiphon workloads), a table of layers, FILE.csv, or an ONNX model, FILE.onnx
+    (docs/workloads.md); it and FABRIC may be several, with commas, for a table. FABRIC
+    rails:TOPOLOGY is a multi-dimensional network (antiphon rails); ALGORITHM is then a scheduler.
+
+    Examples:
+        antiphon train resnet50 mesh:4x4 tto --system tto --against ring-bi,multitree
+        antiphon train alexnet,resnet50 ring:4,ring:8 ring --format markdown
+        antiphon train resnet152 rails:3D-SW_SW_SW_hetero themis --overlap layerwise
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
@@ -115,7 +122,7 @@ def train(
                 for network in networks:
                     if mixed:  # Each option is for one kind.
                         other = ("exchange", "in_flight") if isinstance(network, str) else ("chunks",)
-                        options = parameters | dict.fromkeys(other)
+                        options = {**parameters, **dict[str, Any].fromkeys(other)}
                     runs: dict[str, Training] = {}
                     for each in [algorithm, *baselines]:
                         try:
@@ -134,21 +141,23 @@ def train(
         if not results:
             raise AntiphonError(refused[0]["reason"], refused[0]["code"])
         if report_file is not None:
-            from antiphon.reports.training import render
+            from antiphon.view.pages.training import render
 
             report_file.write(render(results, refused))
-    if not as_json:
+
+    def show() -> None:
         print_training(results)
         print_left_out(refused)
-        if report is not None:
-            open_console().print(f"Report: {report}", style="dim")
-    elif single:
+
+    if single:
         training, others = results[0]
         tables = {"exchanges": rows_of(training.iteration.exchanges), "layers": rows_of(training.layers)}
-        print_json("train", training.to_dict(others) | {"refused": refused, "tables": tables})
+        document = training.to_dict(others) | {"refused": refused, "tables": tables}
     else:
-        runs_of = [training.to_dict(others) for training, others in results]
-        print_json("train", {"runs": runs_of, "refused": refused})
+        document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
+    tell("train", document, output, show, "runs")
+    if report is not None:
+        note(output, f"Report: {report}")
 
 
 def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> list[str | antiphon.Fabric]:
@@ -163,16 +172,21 @@ def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> l
 
 
 @main.command()
-@JSON
-def workloads(as_json: bool) -> None:
-    """List the models that are known by name, and the compute models."""
-    rows = [dict(zip(("name", "summary", "source"), preset, strict=True)) for preset in antiphon.workloads()]
-    if as_json:
-        models = [
-            {"name": name, "summary": summary, "options": [asdict(option) for option in options]}
-            for name, summary, options in antiphon.compute_models()
-        ]
-        print_json("workloads", {"workloads": rows, "compute_models": models})
-    else:
-        print_list("workloads", rows, as_json)
+@output_option
+def workloads(output: str) -> None:
+    """List the models that are known by name, and the compute models.
+
+    Examples:
+        antiphon workloads
+    """
+    rows = [{"name": each.name, "summary": each.summary, "source": each.source} for each in antiphon.workloads()]
+    models = [
+        {"name": each.name, "summary": each.summary, "options": [asdict(option) for option in each.options]}
+        for each in antiphon.compute_models()
+    ]
+
+    def show() -> None:
+        print_list(rows)
         print_compute_models()
+
+    tell("workloads", {"workloads": rows, "compute_models": models}, output, show, rows)

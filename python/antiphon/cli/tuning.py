@@ -10,11 +10,13 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import FABRIC, JOBS, JSON, completing, fidelity_option, system_option
-from antiphon.comparison import split_specs
+from antiphon.cli.options import ALGORITHMS, FABRIC, FILE, JOBS, completing, fidelity_option, system_option
+from antiphon.cli.output import note, output_option
+from antiphon.collective.specs import split_specs
+from antiphon.collective.tuning import size_range
 from antiphon.files import written_whole
-from antiphon.terminal import json_text, open_console, print_tuning, progress_bar
-from antiphon.tuning import size_range
+from antiphon.view.terminal.comparison import print_tuning
+from antiphon.view.terminal.console import json_text, progress_bar
 
 
 @main.command()
@@ -28,13 +30,13 @@ from antiphon.tuning import size_range
 )
 @click.option("--sizes", default="64KiB..1GiB", show_default=True, help="Full buffer sizes: A,B or A..B, doubling.")
 @system_option
-@click.option("--algorithms", multiple=True, metavar="A,B,...", help="Default: all that are known. Repeatable.")
+@ALGORITHMS
 @click.option("--all-ranks", is_flag=True, help="Leave out algorithms that exclude ranks.")
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
-@click.option("--out", metavar="OUT.json", help="Also write the selection table.")
+@click.option("--out", metavar="OUT.json", help="Also write the selection table.", shell_complete=FILE)
 @JOBS
-@JSON
+@output_option
 def tune(
     fabric: str,
     collective: str,
@@ -47,9 +49,14 @@ def tune(
     groups: str | None,
     out: str | None,
     jobs: int | None,
-    as_json: bool,
+    output: str,
 ) -> None:
-    """Find the best algorithm and chunk size for every buffer size, and where they change."""
+    """Find the best algorithm and chunk size for every buffer size, and where they change.
+
+    Examples:
+        antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
+        antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
+    """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)
     with ExitStack() as written:
@@ -74,6 +81,6 @@ def tune(
                 written.close()  # in its place before anything is printed: the reader may go
             return Outcome(document, partial(print_tuning, tuning))
 
-        each_group("tune", fabric, group, groups, as_json, work)
-    if out is not None and not as_json:
-        open_console().print(f"Selection table: {out}", style="dim")
+        each_group("tune", fabric, group, groups, output, work, "choices")
+    if out is not None:
+        note(output, f"Selection table: {out}")

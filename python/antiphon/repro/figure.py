@@ -10,7 +10,7 @@ from typing import Any
 from antiphon.repro.charts import Chart
 from antiphon.repro.data import Data, Style
 from antiphon.repro.table import Entry, Table
-from antiphon.study import Job, Record
+from antiphon.studies import Job, Record
 
 
 @dataclass(frozen=True)

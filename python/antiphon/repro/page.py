@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from antiphon._core import __version__
-from antiphon.reports.page import page_template
 from antiphon.repro.figure import Row
 from antiphon.repro.result import Reproduction
-from antiphon.text import digits, format_time
+from antiphon.view.pages.page import page_template
+from antiphon.view.text import digits, format_time
 
 
 def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:

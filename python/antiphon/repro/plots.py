@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from antiphon.errors import AntiphonError
+from antiphon.plot import SETTINGS, require, svg
 from antiphon.repro.charts import Bars, Chart, Lines, Spans
 from antiphon.repro.data import Style
 
@@ -21,41 +20,9 @@ HEIGHT_OF_SPANS, HEIGHT_OF_TRACK = 1.4, 0.4
 LEGEND_CHARACTERS = 110
 """In one line of the legend, with ``LEGEND_MARK`` for each mark."""
 LEGEND_MARK = 8
-SETTINGS: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that pages are the same everywhere
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#8a94a3",
-    "axes.labelcolor": "#1b2230",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e3e6ec",
-    "xtick.color": "#5b6678",
-    "ytick.color": "#5b6678",
-    "legend.frameon": False,
-    "hatch.linewidth": 0.6,
-    "svg.hashsalt": "antiphon",  # the same input gives the same file
-    "svg.fonttype": "path",
-}
 PARTS = ((0.35, ""), (0.6, "////"), (1.0, ""))
 """Opacity and hatching of the parts of a bar, from below; the uppermost is solid, and so is a single one."""
 PUBLISHED = "published"
-
-
-def require() -> None:
-    """Finds out before the work whether there is something to draw with.
-
-    Raises:
-        AntiphonError: ``missing-extra`` saying how to install it.
-    """
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        message = "the plots need matplotlib; install it with: pip install 'antiphon[plots]'"
-        raise AntiphonError(message, "missing-extra") from None
 
 
 def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> str:
@@ -87,9 +54,7 @@ def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> 
         fits = sum(len(handle.get_label()) + LEGEND_MARK for handle in handles) <= LEGEND_CHARACTERS
         in_a_row = len(handles) if fits else min(len(handles), 4)
         figure.legend(handles=handles, loc="outside upper center", ncols=in_a_row)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+    return svg(figure)
 
 
 def _labels(chart: Chart) -> Iterable[str]:

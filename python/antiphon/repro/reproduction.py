@@ -12,12 +12,13 @@ from typing import Any
 
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
+from antiphon.plot import require
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Figure, Paper
 from antiphon.repro.page import render
-from antiphon.repro.plots import draw, require
+from antiphon.repro.plots import draw
 from antiphon.repro.result import Reproduction, row_dict
-from antiphon.study import Job, Record, Store
+from antiphon.studies import Job, Record, Store
 
 Progress = Callable[[str, float], object]
 """Called with what is being done and the share of it that is done, 0 to 1."""

@@ -60,7 +60,7 @@ class Values(list[tuple[str, float]]):
         """Without the words."""
         return [value for _, value in self]
 
-    count = property(len)
+    count: Any = property(len)  # not how often a value is there
     mean = property(lambda self: fmean(self.numbers))
     geometric = property(lambda self: geometric_mean(self.numbers))
     least = property(lambda self: min(self.numbers))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import antiphon
-from antiphon.timing import CollectiveTime
-from antiphon.training import Training
+from antiphon.collective.timing import CollectiveTime
+from antiphon.training.result import Training
 
 
 def sizes(train: Callable[..., Training]) -> list[int]:

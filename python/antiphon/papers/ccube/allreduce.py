@@ -14,7 +14,7 @@ from antiphon.repro.charts import Bar, Bars, Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, close, verdict
 from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import Job, Record
+from antiphon.studies import Job, Record
 
 # --- Fig. 3 -------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.results import Column
-from antiphon.study import Point, Record
-from antiphon.training import Training
+from antiphon.studies import Point, Record
+from antiphon.training.result import Training
 
 # --- Figs. 8 and 16: layers drawn as in a figure, on one overlapped tree of a DGX-1 -----------------
 

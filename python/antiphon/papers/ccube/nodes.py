@@ -14,7 +14,7 @@ from antiphon.repro.charts import Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, close, listed, verdict
 from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table
-from antiphon.study import Point, Record
+from antiphon.studies import Point, Record
 
 HOSTS = 16
 """Nodes on a switch."""

@@ -9,7 +9,7 @@ from functools import cache
 import antiphon
 from antiphon.papers.ccube.dgx1 import CHANNELS, KIB, LATENCY_NS, MIB, NVLINK_GB, RANKS, RING, SYSTEM, TREES
 from antiphon.repro.data import Series
-from antiphon.study import Point
+from antiphon.studies import Point
 
 
 @dataclass(frozen=True)

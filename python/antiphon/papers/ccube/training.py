@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 import antiphon
+from antiphon import results
 from antiphon._core import Workload
+from antiphon.collective.timing import CollectiveTime
 from antiphon.papers.ccube.dgx1 import (
     C1,
     C2,
@@ -34,9 +36,8 @@ from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.repro.trained import sizes, trained
-from antiphon.study import Point, Record
-from antiphon.timing import CollectiveTime
-from antiphon.training import Training
+from antiphon.studies import Point, Record
+from antiphon.training.result import Training
 
 V100 = antiphon.System(SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""
@@ -51,7 +52,7 @@ def _timed(record: Record) -> CollectiveTime:
     """A stored collective."""
     rows = record["tables"]["chunks"]
     types = {"lane": np.int64, "chunk": np.uint64, "complete_ns": np.float64}
-    chunks = {name: np.array([each[name] for each in rows], kind) for name, kind in types.items()}
+    chunks = results.Table({name: np.array([each[name] for each in rows], kind) for name, kind in types.items()})
     return CollectiveTime(record["time_ns"], [], chunks)
 
 

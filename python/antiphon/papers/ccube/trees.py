@@ -189,7 +189,7 @@ def _ends(fabric: Fabric) -> list[tuple[int, int]]:
 def _single(fabric: Fabric, schedule: Schedule, pair: tuple[int, int]) -> bool:
     """Whether the schedule is still free of conflicts if a doubled pair is a single one."""
     ends = _ends(fabric)
-    first = {end: ends.index(end) for end in (pair, pair[::-1])}
+    first = {end: ends.index(end) for end in (pair, (pair[1], pair[0]))}
     document = json.loads(schedule.to_json())
     document["conflict_free"] = True
     for transfer in document["transfers"]:

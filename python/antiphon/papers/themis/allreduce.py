@@ -22,7 +22,7 @@ from antiphon.repro.charts import Bars, Block, Line, Lines, Spans, bars, lines
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import RailsPoint, Record
+from antiphon.studies import RailsPoint, Record
 
 DRAWN = [series for series in SCHEDULERS if series.more["drawn"]]
 FIFO, SCF_BEFORE = DATA.named("Themis+FIFO", "Themis+SCF, size before")

@@ -23,7 +23,7 @@ from antiphon.repro.claims import POINTS, Cells, Judged, Tables, listed, verdict
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import Record
+from antiphon.studies import Record
 
 FROM_DELAY = DATA.named("Themis+FIFO, loads from A_K", "Themis+SCF, loads from A_K")
 DROP = 5.0

@@ -11,7 +11,7 @@ from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Row, Shown, row_of, stated_row
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import RailsPoint, Record
+from antiphon.studies import RailsPoint, Record
 
 DATA = Data("themis", tolerance=0.015)
 """Means over many runs agree within 1.5 %."""
@@ -57,12 +57,13 @@ TABLE_1 = Figure(
 
 # --- Table 2 ------------------------------------------------------------------------------------
 
+PRESETS = {each.name: each for each in antiphon.rails_topologies()}
 DIMENSION = re.compile(r"(ring|fc|sw)(\d+)@([\d.]+)/([\d.]+)ns")
 
 
 def _preset(case: Entry) -> Entry:
     """What our preset has for a row of the table."""
-    kind, *values = DIMENSION.findall(dict(antiphon.rails_topologies())[case["name"]])[int(case["dimension"]) - 1]
+    kind, *values = DIMENSION.findall(PRESETS[case["name"]].example)[int(case["dimension"]) - 1]
     same = kind == case["kind"]
     columns = zip(("size", "gbit_per_s", "latency_ns"), values, strict=True)
     return {"kind": kind} | {name: (float(ours), float(case[name]) if same else None) for name, ours in columns}

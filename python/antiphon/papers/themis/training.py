@@ -16,7 +16,7 @@ from antiphon.repro.claims import Cells, Judged, Tables, by_form
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, grid
-from antiphon.study import Record, TrainingPoint
+from antiphon.studies import Record, TrainingPoint
 
 FP16_BYTES = 2
 MODELS = [series for series in DATA.series.values() if series.more["batch"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
+from typing import Any
 
 import antiphon
 from antiphon import Fabric, format_bytes
@@ -11,7 +12,7 @@ from antiphon.repro.charts import Bars, Line, Lines, bars, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure, Shown, row_of
 from antiphon.repro.table import Entry, Table
-from antiphon.study import Point, Record
+from antiphon.studies import Point, Record
 
 
 def _run(case: Entry) -> list[Point]:
@@ -58,7 +59,7 @@ STALLS = {("RingBiEven", 8, str(128 * MIB)), ("RingBiOdd", 5, str(64 * MIB)), ("
 
 def _fig8_cases(quick: bool) -> list[Entry]:
     sides, sizes = ((4, 5), (MIB, 16 * MIB, 256 * MIB)) if quick else ((4, 5, 8, 9), [MIB << n for n in range(11)])
-    found = cases(ALGORITHMS + ([] if quick else FLITS), side=sides, bytes=sizes)
+    found: list[Any] = cases(ALGORITHMS + ([] if quick else FLITS), side=sides, bytes=sizes)
     found = [case | {"key": (case["series"].published, case["side"], str(case["bytes"]))} for case in found]
     return [case for case in found if case["series"].name in ALGORITHMS or case["key"] in GIB_PER_S]
 

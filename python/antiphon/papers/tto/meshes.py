@@ -10,7 +10,7 @@ from typing import Any
 from antiphon.repro.data import Data
 from antiphon.repro.figure import stated_row
 from antiphon.repro.table import Entry, Table, grid, meets
-from antiphon.study import Point
+from antiphon.studies import Point
 
 DATA = Data("tto")
 row = partial(stated_row, DATA)

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import antiphon
+from antiphon.collective.timing import CollectiveTime
 from antiphon.papers.tto.meshes import (
     ALGORITHMS,
     COMPARED,
@@ -26,9 +27,8 @@ from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Row, Shown, row_of
 from antiphon.repro.table import Entry, Table, meets
 from antiphon.repro.trained import sizes, trained
-from antiphon.study import Point, Record
-from antiphon.timing import CollectiveTime
-from antiphon.training import Training
+from antiphon.studies import Point, Record
+from antiphon.training.result import Training
 
 QUICK_MODELS = ("AlexNet", "ResNet152")
 SHOWN = 1.6

@@ -1,0 +1,45 @@
+"""What commands there are, by section of the help: name, module of ``antiphon.cli`` that has it, what it does.
+
+A module is imported when its command is called, so that the help of all comes at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    module: str
+    summary: str
+
+
+SECTIONS: dict[str, dict[str, Command]] = {
+    "Collectives": {
+        "compare": Command("collectives", "Compare algorithms: each proven, timed, and set against the lower bound."),
+        "simulate": Command("collectives", "Prove and time one algorithm, or a schedule from a file."),
+        "flights": Command("flights", "Time several collectives in flight on one fabric."),
+        "verify": Command("collectives", "Prove that a schedule is correct, or print the first counter-example."),
+        "bound": Command("collectives", "Print how fast any schedule could be."),
+        "tune": Command(
+            "tuning", "Find the best algorithm and chunk size for every buffer size, and where they change."
+        ),
+        "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
+    },
+    "Networks and training": {
+        "train": Command("training", "Time an iteration and an epoch of training."),
+        "rails": Command("rails", "Schedule a collective's chunks over the dimensions of a network (docs/rails.md)."),
+        "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
+        "advise": Command("advise", "Say what a network is good for before anything is scheduled."),
+    },
+    "Many runs": {
+        "study": Command("study", "Run every combination of some values, once, whatever happens in between."),
+        "reproduce": Command("papers", "Reproduce a paper: published numbers, ours, and a verdict for each."),
+    },
+    "Lists": {
+        "fabrics": Command("lists", "List the kinds of fabrics, each with an example of a specification."),
+        "algorithms": Command("lists", "List the algorithms and their options."),
+        "systems": Command("lists", "List the system presets, or the parameters of one, which --set replaces."),
+        "workloads": Command("training", "List the models that are known by name, and the compute models."),
+        "completion": Command("lists", "Print the completion script of a shell."),
+    },
+}

@@ -1,0 +1,195 @@
+"""The command for many runs."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from antiphon.cli.documented import DocumentedGroup
+from antiphon.cli.group import main
+from antiphon.cli.options import FILE, JOBS
+from antiphon.cli.output import note, output_option, tell
+from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
+from antiphon.parallel import cores
+from antiphon.studies.cluster import cluster
+from antiphon.studies.grid import Grid
+from antiphon.studies.jobs import refusal_of
+from antiphon.studies.store import Store
+from antiphon.studies.study import Study, part_of, runs_beside, study, values_of
+from antiphon.studies.table import check_suffix, write
+from antiphon.studies.workers import Workers
+from antiphon.view.terminal.console import open_console, progress_bar
+from antiphon.view.terminal.study import print_points, print_study
+
+SECONDS = {"": 1, "s": 1, "ms": 0.001, "min": 60, "h": 3600}
+"""Units of a time limit."""
+STORE = click.option(
+    "--store",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of runs.  [default: FILE, with .runs in place of .toml]",
+)
+
+
+class _Group(DocumentedGroup):
+    """What is no command is the file of a study."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_command = args[0] in self.commands if args else ctx.resilient_parsing
+        return super().parse_args(ctx, args if is_command else ["run", *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, incomplete)]
+
+
+@main.group("study", cls=_Group)
+def study_group() -> None:
+    """Run every combination of some values, once, whatever happens in between.
+
+    Examples:
+        antiphon study examples/study.toml --store runs
+    """
+
+
+@study_group.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@STORE
+@click.option(
+    "--out", metavar="OUT.csv|.parquet", help="Also write the table: a row for each point.", shell_complete=FILE
+)
+@JOBS
+@click.option("--cluster", "address", metavar="tcp://HOST:PORT", help="Run on the workers of this Dask scheduler.")
+@click.option("--shard", metavar="I/N", help="Only the I-th of N parts, for job arrays; its runs in a folder below.")
+@click.option("--time-limit", "limit", metavar="TIME", help="Of one point: 90, 90s, 5min or 2h.  [default: none]")
+@click.option("--dry-run", is_flag=True, help="Show the points and how many are stored; run nothing.")
+@output_option
+def run_command(
+    file: Path,
+    store: Path | None,
+    out: str | None,
+    jobs: int | None,
+    address: str | None,
+    shard: str | None,
+    limit: str | None,
+    dry_run: bool,
+    output: str,
+) -> None:
+    """Run every point of a grid, once: a second call, or one after a crash, runs what is missing.
+
+    FILE is TOML: a command, what is fixed, and axes whose values are combined (docs/study.md). Two
+    calls at the same time share the work. Without --cluster, points run in worker processes.
+    antiphon study merge joins the runs of shards.
+
+    Examples:
+        antiphon study examples/study.toml --dry-run
+        antiphon study examples/study.toml --store runs --out study.csv --time-limit 5min
+        antiphon study examples/study.toml --store runs --shard 1/8
+    """
+    part, limit_s = _shard(shard), _seconds(limit)
+    grid = Grid.read(file)
+    folder = store or runs_beside(file)
+    if part is not None:
+        folder /= f"shard-{part[0]}-of-{part[1]}"
+    if dry_run:
+        _show_points(file, grid, part, folder, output)
+        return
+    suffix = None if out is None else check_suffix(out)
+    with ExitStack() as opened:
+        table = None if out is None or suffix is None else opened.enter_context(written_whole(out, suffix))
+        if address is None:
+            count = jobs or cores()
+            executor: Any = opened.enter_context(Workers(count, limit_s))
+        else:
+            executor, count = opened.enter_context(cluster(address))
+        with progress_bar() as progress:
+            told = _told(progress, file)
+            found = study(
+                grid, folder, executor=executor, jobs=jobs or count, time_limit_s=limit_s, shard=part, progress=told
+            )
+        if table is not None and suffix is not None:
+            write(found.rows, table, suffix)
+            opened.close()  # in its place before anything is printed: the reader may go
+    tell("study", _document(file, grid, found), output, partial(print_study, file, grid, found), found.rows)
+    if out is not None:
+        note(output, f"Table: {out}")
+    note(output, f"Runs are kept in {folder}")
+    if found.records and len(found.records) == sum(found.refused.values()):
+        raise AntiphonError(f"no point of {file} has a result: {next(iter(found.refused))}", "not-applicable")
+
+
+@study_group.command("merge")
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path))
+@click.option("--store", metavar="DIR", required=True, type=click.Path(path_type=Path), help="Folder of all runs.")
+def merge(folders: tuple[Path, ...], store: Path) -> None:
+    """Put the runs of several folders, such as those of shards, into one.
+
+    Afterwards, antiphon study FILE --store DIR finds them all, and makes the table.
+
+    Examples:
+        antiphon study merge runs/shard-1-of-8 --store runs
+    """
+    with Store(store) as runs:
+        new = [runs.merge(folder) for folder in folders]
+        others = runs.count_of_other_builds()
+    stale = f"; {others:,} there are of other builds of Antiphon, which are not used" if others else ""
+    open_console().print(f"{sum(new):,} runs from {len(folders):,} folders are new in {store}{stale}")
+
+
+def _document(file: Path, grid: Grid, found: Study) -> dict[str, Any]:
+    """The study as documented in docs/json.md."""
+    points = [
+        {"values": dict(values), "refused": why, "result": None if why else record}
+        for values, record in zip(found.values, found.records, strict=True)
+        for why in [refusal_of(record)]
+    ]
+    return {"file": str(file), "command": grid.command, "new_runs": found.made, "points": points}
+
+
+def _show_points(file: Path, grid: Grid, part: tuple[int, int] | None, folder: Path, output: str) -> None:
+    points = part_of(list(grid.points()), part)
+    stored = 0
+    with Store(folder) if (folder / "runs.sqlite").is_file() else nullcontext() as runs:
+        if runs is not None:
+            stored = sum(point in runs for point in points)
+    values = [values_of(point, grid.columns) for point in points]
+    document = {"file": str(file), "command": grid.command, "stored": stored, "points": values}
+    tell("study", document, output, partial(print_points, file, grid, values, stored), values)
+
+
+def _told(progress: Any, file: Path) -> Any:
+    """Progress of what was missing at the start, so that the time left is that of these points."""
+    stored: list[int] = []
+
+    def tell_share(done: int, all: int) -> None:
+        if not stored:
+            stored.append(done)
+        progress(f"{file.name}, {all:,} points", (done - stored[0]) / max(all - stored[0], 1))
+
+    return tell_share
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    """The numbers of ``I/N``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise AntiphonError(f"--shard is '{text[:40]}'; write for example 1/8, the first, up to 8/8", "bad-spec")
+    return int(found[1]), int(found[2])
+
+
+def _seconds(text: str | None) -> float | None:
+    """The seconds of a time limit."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([a-z]*)", text)
+    if not found or found[2] not in SECONDS or not float(found[1]):
+        raise AntiphonError(f"--time-limit is '{text[:40]}'; write for example 90s, 5min or 2h", "bad-size")
+    return float(found[1]) * SECONDS[found[2]]

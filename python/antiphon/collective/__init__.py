@@ -1,0 +1,1 @@
+"""Collectives: one run, many side by side, several in flight, the best for each size."""

@@ -1,0 +1,186 @@
+"""One run, and many runs side by side: build, prove, bound and time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from antiphon._core import (
+    Fabric,
+    Schedule,
+    System,
+    format_bytes,
+    parse_bytes,
+)
+from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
+from antiphon.collective.schedules import as_schedule, build, lower_bound, simulate
+from antiphon.collective.specs import known_names, specs_of, split_fidelities
+from antiphon.errors import AntiphonError
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Collective, Fidelity
+from antiphon.parallel import check, in_parallel
+from antiphon.results import Bound
+
+Progress = Callable[[str, float], object]
+"""Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
+REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
+"""Error codes that leave an algorithm out of a comparison; all others end it."""
+
+
+def run(
+    fabric: str | Fabric,
+    schedule: str | os.PathLike[str] | Schedule,
+    system: str | System = "generic",
+    fidelity: Fidelity | str = "packet",
+    *,
+    bound: Bound | None = None,
+    progress: Callable[[float], object] | None = None,
+) -> Run:
+    """Proves and times a schedule and sets it against its lower bound.
+
+    >>> schedule = build("ring:4", "ring", bytes="1MiB")
+    >>> run("ring:4", schedule).bus_bandwidth_gb_per_s > run("ring:4", schedule).algorithm_bandwidth_gb_per_s
+    True
+
+    Args:
+        fabric: specification or Fabric that the schedule is for.
+        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        system: preset, file or System.
+        fidelity: in how much detail.
+        bound: that of all ranks, if it is known.
+        progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
+
+    Raises:
+        AntiphonError: as ``simulate``.
+    """
+    fabric, system = as_fabric(fabric), as_system(system)
+    schedule = as_schedule(schedule, fabric)
+    if bound is None or schedule.bound_of != ALL_RANKS:
+        bound = schedule.lower_bound(fabric, system)
+    return Run(
+        fabric=fabric.name,
+        group=fabric.members,
+        algorithm=schedule.algorithm,
+        collective=schedule.collective,
+        root=schedule.root,
+        bytes=schedule.bytes,
+        system=system,
+        ranks=fabric.ranks,
+        excluded_ranks=schedule.excluded,
+        bound=bound,
+        bound_of=schedule.bound_of,
+        result=simulate(fabric, schedule, system, fidelity, progress),
+        stats=schedule.stats(fabric),
+        rounded_rates=system.rounded_rates(fabric),
+    )
+
+
+def compare(
+    fabric: str | Fabric,
+    collective: Collective | str = "all-reduce",
+    bytes: int | str = "64MiB",
+    algorithms: str | Iterable[str] | None = None,
+    system: str | System = "generic",
+    fidelity: Fidelity | str | Iterable[str] = "packet",
+    *,
+    root: int = 0,
+    schedules: Iterable[str | os.PathLike[str] | Schedule] = (),
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
+
+    >>> comparison = compare("mesh:4x4", bytes="1MiB", algorithms=["tto", "multitree", "hierarchical"], system="tto")
+    >>> [run.algorithm for run in comparison]
+    ['hierarchical', 'multitree', 'tto']
+
+    Args:
+        fabric: specification or Fabric.
+        collective: what to compute.
+        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        algorithms: a sequence of specifications or ``Algorithm``, or text with commas.
+        system: preset, file or System.
+        fidelity: one fidelity or several, in a sequence or with commas; the most detailed decides the order.
+        root: rank that a Broadcast starts from, or a Reduce ends at.
+        schedules: others' schedules beside them, or files ``*.json``, which do the same.
+        jobs: algorithms that run at a time; default: as many as there are cores.
+        progress: called with an algorithm and the share done of building or simulating it, 0 to 1.
+
+    Raises:
+        AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
+            cannot be proven or is too large is listed in ``refused`` instead.
+    """
+    fabric, system = as_fabric(fabric), as_system(system)
+    size = parse_bytes(bytes)
+    bound = lower_bound(fabric, collective, size, system, root)
+    specs = known_names() if algorithms is None else specs_of(algorithms)
+    for spec in specs:
+        if spec.partition(":")[0] not in known_names():
+            build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
+    others = [as_schedule(each, fabric, "schedules") for each in schedules]
+    for schedule in others:
+        _expect_same(schedule, collective, size, root)
+    chosen = split_fidelities(fidelity)
+
+    def time(way: str | Schedule) -> tuple[list[Run], list[Refusal]]:
+        spec = way if isinstance(way, str) else way.algorithm
+        try:
+            building = _heartbeat(progress, f"{spec} (building)")
+            schedule = (
+                way if isinstance(way, Schedule) else build(fabric, way, collective, size, system, root, building)
+            )
+        except AntiphonError as error:
+            return [], [_refusal(spec, fabric, error)]
+        runs: list[Run] = []
+        refused: list[Refusal] = []
+        for name in reversed(chosen):
+            heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
+            try:
+                runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat))
+            except AntiphonError as error:
+                refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
+        return runs, refused
+
+    ways: list[str | Schedule] = [*specs, *others]
+    timed = in_parallel(time, ways, jobs)
+    ladder = [runs for runs, _ in timed if runs]
+    refused = [refusal for _, refusals in timed for refusal in refusals]
+    rank = {name: place for place, name in enumerate(reversed(chosen))}
+    # An algorithm that could not be timed in the greatest detail does not compete with those that were.
+    ladder.sort(
+        key=lambda runs: (
+            not runs[0].result.proof.complete,
+            runs[0].bound_of != ALL_RANKS,
+            rank[runs[0].result.fidelity],
+            runs[0].time_ns,
+        )
+    )
+    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused)
+
+
+def _expect_same(schedule: Schedule, collective: str, size: int, root: int) -> None:
+    """Refuses a schedule that does something else."""
+    asked = (collective, size, root if schedule.root is not None else None)
+    if (schedule.collective, schedule.bytes, schedule.root) != asked:
+        what = f"{schedule.algorithm} does {schedule.collective} of {format_bytes(schedule.bytes)}"
+        where = "" if schedule.root is None else f" with root {schedule.root}"
+        raise AntiphonError(f"{what}{where}: compare it with others that do the same", "bad-spec")
+
+
+def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object]:
+    """``progress`` of one piece of work, begun."""
+
+    def tell(share: float) -> None:
+        check()
+        if progress is not None:
+            progress(name, share)
+
+    tell(0.0)
+    return tell
+
+
+def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError, fidelity: str | None = None) -> Refusal:
+    if error.code not in REFUSALS:
+        raise error
+    reason = error.message.removeprefix(f"{algorithm} does not apply to {fabric.name}: ")
+    return Refusal(algorithm, reason, error.code, fidelity)

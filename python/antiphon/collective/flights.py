@@ -1,0 +1,316 @@
+"""Several collectives in flight on one fabric: what starts when, and who goes first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from antiphon import plot
+from antiphon._core import Fabric, Schedule, System, build
+from antiphon._core import simulate_flights as fly
+from antiphon.arguments import expect
+from antiphon.collective.timing import Progress
+from antiphon.errors import AntiphonError
+from antiphon.files import LARGEST_SCHEDULE, read_text
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Fidelity, Order
+from antiphon.results import Result, SimulationResult, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+ORDERS = ("fifo", "lifo", "priority")
+"""Who goes first on a link: the flight launched first, the one launched last, or that of the lowest number."""
+MOST = 1 << 16
+"""Flights of one run."""
+KEYS = (
+    "name",
+    "algorithm",
+    "collective",
+    "root",
+    "bytes",
+    "schedule",
+    "group",
+    "groups",
+    "start_ns",
+    "after",
+    "priority",
+)
+"""What an entry of a file of flights may say."""
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A schedule that is launched at some time.
+
+    >>> Flight(build(Fabric("ring:4"), "ring", bytes=4096), start_ns=100.0, name="late").priority
+    0
+
+    Attributes:
+        schedule: what is done; for all ranks of the fabric or for a group of them.
+        start_ns: when it is launched at the earliest.
+        after: numbers of the flights, in the list that this is in, that are to be over before.
+        priority: with order ``priority`` flights of lower numbers go first.
+        name: what it is called in results.
+    """
+
+    schedule: Schedule
+    start_ns: float = 0.0
+    after: Sequence[int] = field(default=())
+    priority: int = 0
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlightsRun(Result):
+    """Flights that were timed together.
+
+    >>> run = simulate_flights("ring:4", [Flight(build(Fabric("ring:4"), "ring", bytes=4096), name="only")])
+    >>> run.table()["name"].tolist()
+    ['only']
+
+    Attributes:
+        fabric: specification of the fabric.
+        system: the platform.
+        order: who goes first on a link.
+        flights: what was in flight.
+        groups: ranks that take part in each; None if all do.
+        bounds_ns: the lower bound of each by itself.
+        result: times and traffic of all together; its table ``flights`` has a row for each.
+    """
+
+    fabric: str
+    system: System
+    order: str
+    flights: list[Flight]
+    groups: list[list[int] | None]
+    bounds_ns: list[float]
+    result: SimulationResult
+
+    shown = ("name", "algorithm", "collective", "bytes", "start_ns", "finish_ns", "lower_bound_ns")
+
+    def __repr__(self) -> str:
+        return f"<FlightsRun of {len(self.flights):,} on {self.fabric}, {self.order}: {self.time_ns:,.1f} ns>"
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``flights``, a row for each; then ``links``, ``ranks``, ``chunks`` and ``timeline`` of all together."""
+        rows = {"flights": Table.of_rows(self.to_dict()["flights"])}
+        return rows | {name: table for name, table in self.result.tables.items() if name != "flights"}
+
+    def plot(self) -> Figure:
+        """When each flight is under way (extra ``plots``)."""
+        rows = self.to_dict()["flights"]
+        tracks = {
+            row["name"] or f"flight {number}": [(row["start_ns"], row["time_ns"], row["algorithm"])]
+            for number, row in enumerate(rows)
+        }
+        return plot.spans(f"{len(rows):,} flights on {self.fabric}", tracks)
+
+    @property
+    def time_ns(self) -> float:
+        """From the start to the end of the last flight."""
+        return self.result.time_ns
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as documented in docs/json.md, without its tables."""
+        spans = zip(self.result.flights["start_ns"], self.result.flights["finish_ns"], strict=True)
+        return {
+            "fabric": self.fabric,
+            "system": self.system.name,
+            "fidelity": self.result.fidelity,
+            "order": self.order,
+            "verified": self.result.proof.complete,
+            "time_ns": self.time_ns,
+            "link_utilization_mean": self.result.link_utilization_mean,
+            "packet_hops": self.result.packet_hops,
+            "flit_hops": self.result.flit_hops,
+            "flights": [
+                {
+                    "name": flight.name,
+                    "group": group,
+                    "algorithm": flight.schedule.algorithm,
+                    "collective": flight.schedule.collective,
+                    "bytes": flight.schedule.bytes,
+                    "priority": flight.priority,
+                    "after": list(flight.after),
+                    "start_ns": float(start),
+                    "finish_ns": float(finish),
+                    "time_ns": float(finish - start),
+                    "lower_bound_ns": bound,
+                }
+                for flight, group, bound, (start, finish) in zip(
+                    self.flights, self.groups, self.bounds_ns, spans, strict=True
+                )
+            ],
+        }
+
+
+def simulate_flights(
+    fabric: str | Fabric,
+    flights: Sequence[Flight],
+    system: str | System = "generic",
+    fidelity: Fidelity | str = "packet",
+    *,
+    order: Order | str = "fifo",
+    progress: Progress | None = None,
+) -> FlightsRun:
+    """Proves schedules, then times them in flight together on a fabric.
+
+    >>> mesh = Fabric("mesh:4x4")
+    >>> rows = [Flight(build(row, "combs", bytes="1MiB")) for row in mesh.groups("rows")]
+    >>> columns = [Flight(build(part, "combs", bytes="1MiB"), after=range(4)) for part in mesh.groups("columns")]
+    >>> run = simulate_flights(mesh, [*rows, *columns])
+    >>> run.result.flights["start_ns"][4] == run.result.flights["finish_ns"][:4].max()
+    np.True_
+
+    Args:
+        fabric: specification or Fabric that they share.
+        flights: schedules of all its ranks or of groups of them.
+        system: preset, file or System.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
+        order: ``fifo``: on every link packets of the flight launched first go first, others fill the gaps it leaves;
+            ``lifo``: of that launched last; ``priority``: of that with the lowest number.
+        progress: called with a title and the share done.
+
+    Raises:
+        AntiphonError: as ``simulate``, naming the flight; ``bad-spec`` if flights wait for each other.
+    """
+    fabric = as_fabric(fabric)
+    flights = list(flights)
+    for number, each in enumerate(flights):
+        expect(f"flights[{number}]", each, Flight)
+        expect(f"flights[{number}].schedule", each.schedule, Schedule)
+    platform = as_system(system)
+    entries = [(each.schedule, each.start_ns, list(each.after), each.priority) for each in flights]
+    heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
+    result = fly(fabric, entries, platform, fidelity, order, heartbeat)
+    groups = [each.schedule.group for each in flights]
+    bounds: dict[int, float] = {}
+    for each, group in zip(flights, groups, strict=True):
+        if id(each.schedule) not in bounds:
+            part = fabric if group is None or group == fabric.members else fabric.group(group)
+            bounds[id(each.schedule)] = each.schedule.lower_bound(part, platform).time_ns
+    return FlightsRun(
+        fabric=fabric.name,
+        system=platform,
+        order=order,
+        flights=flights,
+        groups=groups,
+        bounds_ns=[bounds[id(each.schedule)] for each in flights],
+        result=result,
+    )
+
+
+def read_flights(
+    text: str, fabric: str | Fabric, system: str | System = "generic", *, progress: Progress | None = None
+) -> list[Flight]:
+    """The flights of a JSON list (docs/json.md), built on a fabric.
+
+    >>> len(read_flights('[{"algorithm": "ring-bi", "groups": "rows", "bytes": "1MiB"}]', "torus:3x4"))
+    3
+
+    Args:
+        text: the JSON.
+        fabric: specification or Fabric that they share.
+        system: preset, file or System, whose packets chunks are cut for.
+        progress: called with a title and the share done while schedules are built.
+
+    Raises:
+        AntiphonError: ``bad-file`` naming the entry and what is wrong; as ``build``.
+    """
+    fabric = as_fabric(fabric)
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise AntiphonError(f"flights are no JSON: {error}", "bad-file") from None
+    if not isinstance(entries, list) or not entries:
+        raise AntiphonError("flights are a JSON list of objects, at least one", "bad-file")
+    flights: list[Flight] = []
+    numbers: dict[str, list[int]] = {}
+    for place, entry in enumerate(entries):
+        try:
+            added = _read_entry(entry, fabric, system, numbers, progress)
+        except AntiphonError as error:
+            raise AntiphonError(f"flights[{place}]: {error.message}", error.code) from None
+        if len(flights) + len(added) > MOST:
+            raise AntiphonError(f"more than {MOST:,} flights", "too-large")
+        name = added[0].name or str(place)
+        if name in numbers:
+            raise AntiphonError(f"flights[{place}]: name '{name}' is there twice", "bad-file")
+        numbers[name] = list(range(len(flights), len(flights) + len(added)))
+        flights += added
+    return flights
+
+
+def _read_entry(
+    entry: Any, fabric: Fabric, system: str | System, numbers: dict[str, list[int]], progress: Progress | None
+) -> list[Flight]:
+    """The flights of one entry: one, or one for each of its groups."""
+    if not isinstance(entry, dict):
+        raise AntiphonError("it is no object", "bad-file")
+    for key in entry:
+        if key not in KEYS:
+            raise AntiphonError(f"unknown key '{key[:40]}'; known: {', '.join(KEYS)}", "bad-file")
+    if "group" in entry and "groups" in entry:
+        raise AntiphonError("give either group or groups", "bad-file")
+    if ("algorithm" in entry) == ("schedule" in entry):
+        raise AntiphonError("give either algorithm or schedule", "bad-file")
+    after = entry.get("after", [])
+    if not isinstance(after, list) or not all(isinstance(name, str) for name in after):
+        raise AntiphonError("after is a list of names of entries before it", "bad-file")
+    before: list[int] = []
+    for name in after:
+        if name not in numbers:
+            message = f"it is after '{name[:40]}', which is no entry before it; known: {', '.join(numbers) or 'none'}"
+            raise AntiphonError(message, "bad-file")
+        before += numbers[name]
+    group = entry.get("group")
+    if "groups" in entry:
+        parts = fabric.groups(_text(entry, "groups", ""))
+    elif group is None:
+        parts = [fabric]
+    else:
+        ranks = group if isinstance(group, list) else _text(entry, "group", "")
+        if isinstance(ranks, list) and not all(isinstance(rank, int) and 0 <= rank < 1 << 32 for rank in ranks):
+            raise AntiphonError("group is a list of ranks, or text like 0-3,8-11", "bad-file")
+        parts = [fabric.group(ranks)]
+    start = entry.get("start_ns", 0)
+    priority = entry.get("priority", 0)
+    if isinstance(start, bool) or not isinstance(start, int | float):
+        raise AntiphonError("start_ns is a number", "bad-file")
+    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority < 1 << 32:
+        raise AntiphonError("priority is a whole number from 0 to 4,294,967,295", "bad-file")
+    name = _text(entry, "name", "")
+    return [
+        Flight(_schedule(entry, part, system, progress), float(start), tuple(before), priority, name) for part in parts
+    ]
+
+
+def _schedule(entry: dict[str, Any], part: Fabric, system: str | System, progress: Progress | None) -> Schedule:
+    if "schedule" in entry:
+        for key in ("collective", "root", "bytes"):
+            if key in entry:
+                raise AntiphonError(f"{key} is the schedule's", "bad-file")
+        path = _text(entry, "schedule", "")
+        return Schedule.from_json(read_text(path, LARGEST_SCHEDULE), part)
+    algorithm = _text(entry, "algorithm", "")
+    size = entry.get("bytes", "64MiB")
+    if isinstance(size, bool) or not isinstance(size, str | int):
+        raise AntiphonError("bytes is a size such as 16MiB, or a whole number", "bad-file")
+    root = entry.get("root", 0)
+    if isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < 1 << 32:
+        raise AntiphonError("root is the number of a rank", "bad-file")
+    heartbeat = None if progress is None else partial(progress, f"{algorithm} on {part.name} (building)")
+    return build(part, algorithm, _text(entry, "collective", "all-reduce"), size, system, root, heartbeat)
+
+
+def _text(entry: dict[str, Any], key: str, default: str) -> str:
+    value = entry.get(key, default)
+    if not isinstance(value, str):
+        raise AntiphonError(f"{key} is text", "bad-file")
+    return value

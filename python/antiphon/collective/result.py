@@ -1,0 +1,315 @@
+"""One run, and many side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from antiphon import plot
+from antiphon._core import System, bus_factor
+from antiphon.errors import AntiphonError
+from antiphon.results import Bound, Result, SimulationResult, Stats, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ALL_RANKS = "all-ranks"
+"""``Schedule.bound_of`` of a schedule that serves all ranks where the fabric has them."""
+
+SHOWN = ("algorithm", "fidelity", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s", "steps", "verified")
+"""Columns of runs that notebooks show."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Result):
+    """One proven, bounded and timed schedule.
+
+    >>> import antiphon
+    >>> schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
+    >>> antiphon.run("ring:4", schedule).efficiency <= 1
+    True
+
+    Attributes:
+        fabric: its specification or name.
+        group: ranks of the whole fabric that take part; None if all do.
+        algorithm: what made the schedule, with options.
+        collective: what it does.
+        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
+        bytes: full buffer size.
+        system: the platform.
+        ranks: how many the fabric has.
+        excluded_ranks: ranks that contribute nothing and need no result.
+        bound: that of the ranks that take part, where the schedule has them.
+        bound_of: what it is about, as in ``Schedule.bound_of``.
+        stats: figures of the schedule that need no simulation.
+        result: what the simulation gave.
+        rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
+    """
+
+    fabric: str
+    group: list[int] | None
+    algorithm: str
+    collective: str
+    root: int | None
+    bytes: int
+    system: System
+    ranks: int
+    excluded_ranks: list[int]
+    bound: Bound
+    bound_of: str
+    stats: Stats
+    result: SimulationResult
+    rounded_rates: list[tuple[float, float]]
+
+    shown = SHOWN
+
+    def __repr__(self) -> str:
+        share = "" if self.efficiency is None else f", {self.efficiency:.1%} of the bound"
+        return f"<Run {self.algorithm} on {self.fabric} ({self.fidelity}): {self.time_ns:,.1f} ns{share}>"
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``runs``: one row, what ``to_dict`` has; then ``links``, ``ranks``, ``chunks``, ``flights``, ``timeline``."""
+        return {"runs": Table.of_rows([self.to_dict()])} | self.result.tables
+
+    def plot(self) -> Figure:
+        """How busy the links are over time (extra ``plots``)."""
+        return _utilization(f"{self.algorithm} on {self.fabric}", [self])
+
+    @property
+    def fidelity(self) -> str:
+        """Fidelity of the simulation."""
+        return self.result.fidelity
+
+    @property
+    def time_ns(self) -> float:
+        """From the start to the last rank's finish; at least a picosecond, the resolution."""
+        return max(self.result.time_ns, 1e-3)
+
+    @property
+    def chunks(self) -> Table:
+        """When each chunk was complete, as in ``SimulationResult``."""
+        return self.result.chunks
+
+    @property
+    def efficiency(self) -> float | None:
+        """Lower bound over time; 1 is optimal. None if the bound is 0: all ranks that take part share a node."""
+        return self.bound.time_ns / self.time_ns or None
+
+    @property
+    def algorithm_bandwidth_gb_per_s(self) -> float:
+        """Buffer size over time (a byte per nanosecond is a GB/s)."""
+        return self.bytes / self.time_ns
+
+    @property
+    def bus_bandwidth_gb_per_s(self) -> float:
+        """Algorithm bandwidth times the share of the buffer each rank must send."""
+        participants = self.ranks - len(self.excluded_ranks)
+        return self.algorithm_bandwidth_gb_per_s * bus_factor(self.collective, participants)
+
+    @property
+    def rounding(self) -> str:
+        """What the clock of the system makes of the rates of links, in a sentence; empty if it changes none."""
+        if not self.rounded_rates:
+            return ""
+        rates = ", ".join(f"{rate:.6g} GB/s carry {effective:.4g}" for rate, effective in self.rounded_rates[:4])
+        more = "" if len(self.rounded_rates) <= 4 else ", ..."
+        return f"System {self.system.name} sends a flit in whole clock cycles: links of {rates}{more}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as documented in docs/json.md, without its tables."""
+        result, bound = self.result, self.bound
+        return {
+            "fabric": self.fabric,
+            "group": self.group,
+            "algorithm": self.algorithm,
+            "collective": self.collective,
+            "root": self.root,
+            "bytes": self.bytes,
+            "system": self.system.name,
+            "rounded_rates": [
+                {"rate_gb_per_s": rate, "effective_gb_per_s": effective} for rate, effective in self.rounded_rates
+            ],
+            "fidelity": result.fidelity,
+            "ranks": self.ranks,
+            "excluded_ranks": self.excluded_ranks,
+            "verified": result.proof.complete,
+            "known_gaps": result.proof.gaps,
+            "time_ns": self.time_ns,
+            "lower_bound_ns": bound.time_ns,
+            "lower_bound_of": self.bound_of,
+            "efficiency": self.efficiency,
+            "algorithm_bandwidth_gb_per_s": self.algorithm_bandwidth_gb_per_s,
+            "algorithm_bandwidth_gib_per_s": self.algorithm_bandwidth_gb_per_s * 1e9 / 2**30,
+            "bus_bandwidth_gb_per_s": self.bus_bandwidth_gb_per_s,
+            "link_utilization_mean": result.link_utilization_mean,
+            "link_utilization_max": float(result.links["utilization"].max()),
+            "first_chunk_ns": result.first_chunk_ns,
+            "last_chunk_ns": result.last_chunk_ns,
+            "steps": self.stats.steps,
+            "packet_hops": result.packet_hops,
+            "flit_hops": result.flit_hops,
+            "events": result.events,
+            "bound": bound_dict(bound),
+        }
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An algorithm that was left out of a comparison, or of one fidelity of it, and why.
+
+    >>> import antiphon
+    >>> antiphon.compare("ring:4", bytes="1MiB", algorithms="tto,ring").refused[0].code
+    'not-applicable'
+
+    Attributes:
+        algorithm: its specification.
+        reason: in one line.
+        code: of the error: ``not-applicable``, ``not-proven``, ``stalled`` or ``too-large``.
+        fidelity: the one it was left out of; None: all.
+    """
+
+    algorithm: str
+    reason: str
+    code: str
+    fidelity: str | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
+    """Runs by time, best first, and the algorithms that were left out.
+
+    >>> import antiphon
+    >>> comparison = antiphon.compare("ring:4", bytes="1MiB", algorithms="ring,direct")
+    >>> comparison.best.algorithm, comparison["direct"].time_ns > comparison["ring"].time_ns
+    ('ring', True)
+
+    Runs that leave ranks out, or place them elsewhere, do not do the same: they come after all others, and after
+    them incomplete ones.
+
+    Attributes:
+        fabric: its specification or name.
+        group: ranks of the whole fabric that take part; None if all do.
+        collective: what was compared.
+        bytes: full buffer size.
+        system: the platform.
+        fidelities: cheapest first.
+        bound: lower bound of all ranks.
+        ladder: the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.
+        refused: algorithms that were left out, and why.
+    """
+
+    fabric: str
+    group: list[int] | None
+    collective: str
+    bytes: int
+    system: System
+    fidelities: list[str]
+    bound: Bound
+    ladder: list[list[Run]]
+    refused: list[Refusal]
+
+    shown = SHOWN
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.ranking)
+
+    def __len__(self) -> int:
+        return len(self.ladder)
+
+    def __getitem__(self, algorithm: str) -> Run:
+        """The most detailed run of an algorithm: its specification, or its name if that is of one run only.
+
+        Raises:
+            AntiphonError: ``unknown-name``, saying why it was left out or what there is.
+        """
+        specs = {run.algorithm: run for run in self.ranking}
+        named = [run for spec, run in specs.items() if algorithm in (spec, spec.partition(":")[0])]
+        if algorithm in specs or len(named) == 1:
+            return specs.get(algorithm, named[0])
+        left_out = [refusal.reason for refusal in self.refused if refusal.algorithm == algorithm]
+        why = f"was left out: {left_out[0]}" if left_out else f"has no run; there are: {', '.join(specs)}"
+        raise AntiphonError(f"{algorithm!s:.40} {why}", "unknown-name")
+
+    def __repr__(self) -> str:
+        what = f"<Comparison {self.collective} of {self.bytes:,} bytes on {self.fabric}: {len(self)} algorithms"
+        best = f", best {self.best.algorithm} in {self.best.time_ns:,.1f} ns" if self.ladder else ""
+        return f"{what}{best}, {len(self.refused)} left out>"
+
+    @property
+    def best(self) -> Run:
+        """The first of the ranking.
+
+        Raises:
+            AntiphonError: ``not-applicable`` if there are no runs.
+        """
+        if not self.ladder:
+            raise AntiphonError(f"no algorithm could do {self.collective} on {self.fabric}", "not-applicable")
+        return self.ladder[0][0]
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``runs``, a row for each, and ``refused``."""
+        return {
+            "runs": Table.of_rows([run.to_dict() for run in self.runs]),
+            "refused": Table.of_rows([asdict(refusal) for refusal in self.refused]),
+        }
+
+    def plot(self, kind: Literal["times", "utilization"] = "times") -> Figure:
+        """``times`` against the lower bound, or ``utilization`` of the links over time (extra ``plots``)."""
+        title = f"{self.collective} on {self.fabric}"
+        if kind == "utilization":
+            return _utilization(title, self.ranking)
+        return plot.bars(title, {run.algorithm: run.time_ns for run in self}, self.bound.time_ns)
+
+    @property
+    def fidelity(self) -> str:
+        """All fidelities, cheapest first, with commas."""
+        return ",".join(self.fidelities)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs."""
+        return [run for runs in self.ladder for run in runs]
+
+    @property
+    def ranking(self) -> list[Run]:
+        """The most detailed run of every algorithm, best first."""
+        return [runs[0] for runs in self.ladder]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as documented in docs/json.md."""
+        return {
+            "fabric": self.fabric,
+            "group": self.group,
+            "collective": self.collective,
+            "bytes": self.bytes,
+            "system": self.system.name,
+            "fidelity": self.fidelity,
+            "fidelities": self.fidelities,
+            "lower_bound_ns": self.bound.time_ns,
+            "bound": bound_dict(self.bound),
+            "runs": [run.to_dict() for run in self.runs],
+            "refused": [asdict(refusal) for refusal in self.refused],
+        }
+
+
+def bound_dict(bound: Bound) -> dict[str, Any]:
+    """A bound as documented in docs/json.md."""
+    return {
+        "binding": bound.binding,
+        "volume_ns": bound.volume_ns,
+        "cut_ns": bound.cut_ns,
+        "latency_ns": bound.latency_ns,
+        "strength_ns": bound.strength_ns,
+    }
+
+
+def _utilization(title: str, runs: Sequence[Run]) -> Figure:
+    """Mean utilization of the links over time."""
+    of = {
+        run.algorithm: (run.result.timeline["start_ns"].tolist(), run.result.timeline["utilization"].tolist())
+        for run in runs
+    }
+    return plot.lines(title, of, "time", "mean utilization of links")

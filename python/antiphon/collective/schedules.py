@@ -1,0 +1,162 @@
+"""Schedules: made by algorithms, read from files, proven, bounded and timed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import SupportsIndex
+
+from antiphon._core import Fabric, Schedule, System
+from antiphon._core import build as core_build
+from antiphon._core import lower_bound as core_lower_bound
+from antiphon._core import simulate as core_simulate
+from antiphon._core import verify as core_verify
+from antiphon.arguments import expect, shown
+from antiphon.errors import AntiphonError
+from antiphon.files import LARGEST_SCHEDULE, read_text
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Collective, Fidelity
+from antiphon.results import Bound, Proof, SimulationResult
+
+Heartbeat = Callable[[float], object]
+"""Called about ten times a second with the share done, 0 to 1; an exception it raises ends the work."""
+
+
+def read_schedule(path: str | os.PathLike[str], fabric: Fabric) -> Schedule:
+    """The schedule of a JSON file (docs/schedule.md) for a fabric.
+
+    Raises:
+        AntiphonError: naming the file: ``bad-file``, ``too-large``; as ``Schedule.from_json``.
+    """
+    path = os.fspath(path)
+    try:
+        return Schedule.from_json(read_text(path, LARGEST_SCHEDULE), fabric)
+    except AntiphonError as error:
+        message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
+        raise AntiphonError(message, error.code) from None
+
+
+def as_schedule(schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, name: str = "schedule") -> Schedule:
+    """A schedule, or that of a file ``*.json``.
+
+    Raises:
+        AntiphonError: ``bad-spec`` for other text; as ``read_schedule``.
+        TypeError: for anything else; ``name`` is that of the argument.
+    """
+    expect(name, schedule, str, os.PathLike, Schedule)
+    if isinstance(schedule, Schedule):
+        return schedule
+    if not os.fspath(schedule).lower().endswith(".json"):
+        message = f"{name} {shown(schedule)} is no file *.json; build(fabric, algorithm) makes a schedule"
+        raise AntiphonError(message, "bad-spec")
+    return read_schedule(schedule, fabric)
+
+
+def build(
+    fabric: str | Fabric,
+    algorithm: str,
+    collective: Collective | str = "all-reduce",
+    bytes: str | SupportsIndex = "64MiB",
+    system: str | System = "generic",
+    root: int = 0,
+    progress: Heartbeat | None = None,
+) -> Schedule:
+    """The schedule of an algorithm on a fabric.
+
+    Chunks are cut to suit the packets of ``system``: simulate with the same, or short packets may be padded on another.
+
+    >>> schedule = build("mesh:4x4", "tto:chunk=96KiB", bytes="1MiB")
+    >>> schedule.collective, schedule.bytes, schedule.ranks
+    ('all-reduce', 1048576, 16)
+
+    Args:
+        fabric: specification or Fabric.
+        algorithm: ``name[:key=value,...]`` or ``Algorithm``.
+        collective: what to compute.
+        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        system: preset, file or System.
+        root: rank that a Broadcast starts from, or a Reduce ends at.
+        progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the work.
+
+    Raises:
+        AntiphonError: ``not-applicable`` with the reason if the algorithm does not fit, ``unknown-name`` with the
+            nearest known one, ``bad-spec``, ``bad-size``, ``too-large``.
+    """
+    return core_build(as_fabric(fabric), algorithm, collective, bytes, as_system(system), root, progress)
+
+
+def verify(
+    fabric: str | Fabric, schedule: str | os.PathLike[str] | Schedule, progress: Heartbeat | None = None
+) -> Proof:
+    """Proves that every rank ends with the right bytes and that nothing can deadlock.
+
+    >>> verify("ring:4", build("ring:4", "ring", bytes=4096)).complete
+    True
+
+    Args:
+        fabric: specification or Fabric that the schedule is for.
+        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        progress: as in ``build``; the share starts again with every property.
+
+    Raises:
+        AntiphonError: ``not-proven`` with the first counter-example: rank, chunk, step, and what is missing or counted
+            twice; ``bad-file``.
+    """
+    fabric = as_fabric(fabric)
+    return core_verify(fabric, as_schedule(schedule, fabric), progress)
+
+
+def lower_bound(
+    fabric: str | Fabric,
+    collective: Collective | str = "all-reduce",
+    bytes: str | SupportsIndex = "64MiB",
+    system: str | System = "generic",
+    root: int = 0,
+) -> Bound:
+    """How fast any schedule for all ranks could be.
+
+    >>> bound = lower_bound("mesh:4x4", bytes="1MiB", system="tto")
+    >>> bound.binding, round(bound.time_ns)
+    ('strength', 28560)
+
+    Args:
+        fabric: specification or Fabric.
+        collective: what to compute.
+        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        system: preset, file or System: of it only the rates and latencies of links count.
+        root: rank that a Broadcast starts from, or a Reduce ends at.
+
+    Raises:
+        AntiphonError: ``unknown-name``, ``bad-spec``, ``bad-size``, ``not-applicable``.
+    """
+    return core_lower_bound(as_fabric(fabric), collective, bytes, as_system(system), root)
+
+
+def simulate(
+    fabric: str | Fabric,
+    schedule: str | os.PathLike[str] | Schedule,
+    system: str | System = "generic",
+    fidelity: Fidelity | str = "packet",
+    progress: Heartbeat | None = None,
+) -> SimulationResult:
+    """Proves a schedule, then times it.
+
+    >>> result = simulate("ring:4", build("ring:4", "ring", bytes="1MiB"))
+    >>> result.links.height, result.ranks.height
+    (8, 4)
+    >>> bool(result.time_ns == result.ranks["finish_ns"].max())
+    True
+
+    Args:
+        fabric: specification or Fabric that the schedule is for.
+        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        system: preset, file or System.
+        fidelity: in how much detail.
+        progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
+
+    Raises:
+        AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``; ``bad-file``.
+        KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
+    """
+    fabric = as_fabric(fabric)
+    return core_simulate(fabric, as_schedule(schedule, fabric), as_system(system), fidelity, progress)

@@ -1,0 +1,87 @@
+"""Times of collectives, each proven and simulated once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from antiphon._core import Fabric, System, build, simulate
+from antiphon.parallel import check
+from antiphon.results import Table
+
+Progress = Callable[[str, float], object]
+"""Called with what is simulated and the share of it that is done, 0 to 1."""
+
+
+class Timed(Protocol):
+    """What is known of one collective: a ``Run`` is one."""
+
+    @property
+    def time_ns(self) -> float:
+        """From the start to the last rank's finish."""
+        ...
+
+    @property
+    def excluded_ranks(self) -> list[int]:
+        """Ranks that take no part."""
+        ...
+
+    @property
+    def bound_of(self) -> str:
+        """What its lower bound is about, as in ``Schedule.bound_of``."""
+        ...
+
+    @property
+    def chunks(self) -> Table | None:
+        """When each chunk was complete, as in ``SimulationResult``; None if that is not known."""
+
+
+Timer = Callable[[Fabric, str, str, int], Timed]
+"""Times a collective: fabric, algorithm, collective, bytes."""
+
+
+@dataclass(frozen=True)
+class CollectiveTime:
+    """The time of one proven collective."""
+
+    time_ns: float
+    excluded_ranks: list[int]
+    chunks: Table | None = None
+    bound_of: str = "all-ranks"
+
+
+def simulator(system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False) -> Timer:
+    """A timer that proves and simulates every collective it is asked for, each once; it knows their chunks
+    only if told to keep them, since they may be many."""
+    known: dict[tuple[int, str, str, int], CollectiveTime] = {}
+    # Fabrics have no hash, and what they are called says little: two from JSON are both "json".
+    fabrics: list[Fabric] = []
+    numbering = threading.Lock()
+
+    def number_of(fabric: Fabric) -> int:
+        for number, other in enumerate(fabrics):
+            if other is fabric or other == fabric:
+                return number
+        fabrics.append(fabric)
+        return len(fabrics) - 1
+
+    def time(fabric: Fabric, algorithm: str, collective: str, bytes: int) -> CollectiveTime:
+        with numbering:
+            key = (number_of(fabric), algorithm, collective, bytes)
+        if key not in known:
+            schedule = build(fabric, algorithm, collective, bytes, system)
+            title = f"{algorithm} on {fabric.name}"
+
+            def heartbeat(share: float) -> None:
+                check()
+                if progress is not None:
+                    progress(title, share)
+
+            result = simulate(fabric, schedule, system, fidelity, heartbeat)
+            chunks = result.chunks if keep_chunks else None
+            known[key] = CollectiveTime(result.time_ns, schedule.excluded, chunks, schedule.bound_of)
+        return known[key]
+
+    return time

@@ -1,0 +1,40 @@
+"""Records as rows of a table, and rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+Row = dict[str, Any]
+
+
+def flat(record: Mapping[str, Any], head: str = "") -> Row:
+    """Numbers, words and flags of a record: those of objects in it as ``object.key``, lists of them as one text; other
+    lists are left out.
+
+    >>> flat({"time_ns": 5, "bound": {"cut_ns": 4}, "excluded_ranks": [3, 5], "runs": [{"time_ns": 5}]})
+    {'time_ns': 5, 'bound.cut_ns': 4, 'excluded_ranks': '3 5'}
+    """
+    row: Row = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            row |= flat(value, f"{head}{key}.")
+        elif not isinstance(value, list | tuple):
+            row[head + key] = value
+        elif value and not any(isinstance(each, list | tuple | Mapping) for each in value):
+            row[head + key] = " ".join(map(str, value))
+    return row
+
+
+def write_csv(rows: Iterable[Row], file: TextIO) -> None:
+    """Writes rows with a header of all their keys; no value is an empty cell."""
+    rows = list(rows)
+    writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: plain(value) for key, value in row.items()} for row in rows)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON writes it: flags are ``true`` and ``false``."""
+    return str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,35 @@
+"""Specifications and objects, either of which functions take."""
+
+from __future__ import annotations
+
+from antiphon._core import Fabric, System
+from antiphon.arguments import expect
+from antiphon.platforms import read_system
+
+
+def as_fabric(fabric: str | Fabric) -> Fabric:
+    """A fabric, or that of a specification.
+
+    >>> as_fabric("mesh:2x2").ranks
+    4
+
+    Raises:
+        AntiphonError: as ``Fabric``.
+        TypeError: for anything else.
+    """
+    expect("fabric", fabric, str, Fabric)
+    return Fabric(fabric) if isinstance(fabric, str) else fabric
+
+
+def as_system(system: str | System) -> System:
+    """A system, or that of a preset or file.
+
+    >>> as_system("tto").name
+    'tto'
+
+    Raises:
+        AntiphonError: ``unknown-name``, ``bad-file``.
+        TypeError: for anything else.
+    """
+    expect("system", system, str, System)
+    return read_system(system) if isinstance(system, str) else system

@@ -1,0 +1,1 @@
+"""Networks by themselves, without a collective."""

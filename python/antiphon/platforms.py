@@ -1,0 +1,119 @@
+"""Systems of one's own: a preset or a file, with parameters replaced, whose values may have units."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from antiphon._core import System
+from antiphon.errors import AntiphonError
+from antiphon.files import read_text
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LARGEST_FILE = 1 << 20
+"""Files of systems are read whole; larger ones are refused."""
+SUFFIXES = (".json", ".toml")
+"""Of files of systems."""
+RATES = {
+    f"{prefix}{unit}": Decimal(factor) * size / 10**9
+    for prefix, factor in {"": 1, "k": 1000, "M": 10**6, "G": 10**9, "T": 10**12}.items()
+    for unit, size in {"B/s": Decimal(1), "b/s": Decimal("0.125"), "bit/s": Decimal("0.125")}.items()
+} | {f"{prefix}iB/s": Decimal(1024**power) / 10**9 for power, prefix in enumerate("KMGT", 1)}
+"""Units of rates, in GB/s."""
+TIMES = {
+    "ps": Decimal("0.001"),
+    "ns": Decimal(1),
+    "us": Decimal(1000),
+    "µs": Decimal(1000),
+    "ms": Decimal(10**6),
+    "s": Decimal(10**9),
+}
+"""Units of times, in ns."""
+UNITS = {"_gb_per_s": RATES, "_ns": TIMES}
+"""Units of parameters, by the end of their keys."""
+QUANTITY = re.compile(r"\s*(?P<number>\d+\.?\d*(?:[eE][+-]?\d{1,3})?|\.\d+)\s*(?P<unit>[A-Za-zµ/]+)\s*")
+
+
+def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
+    """The system of a preset's name or a file, with parameters replaced, which its name then tells.
+
+    A file is TOML or JSON: ``preset`` (default ``generic``), ``name``, and parameters as in ``changes``. JSON without
+    ``preset`` is what ``System.to_json`` writes. Rates and times may have units, and then their keys go without:
+    ``link_rate = "50GB/s"`` is ``link_rate_gb_per_s = 50``.
+
+    >>> read_system("tto", {"link_latency": "1.5us"}).link_latency_ns
+    1500.0
+
+    Raises:
+        AntiphonError: ``bad-file`` for the file; as ``System.with_``.
+    """
+    system = _from_file(spec) if spec.lower().endswith(SUFFIXES) else System(spec)
+    if not changes:
+        return system
+    name = ", ".join([system.name, *(f"{key}={value}" for key, value in changes.items())])
+    return system.with_(**{"name": name, **_plain(changes)})
+
+
+def parameter_names() -> list[str]:
+    """What may be changed: keys of parameters, and those without a unit for values that have one."""
+    names: list[str] = []
+    for parameter in System().parameters():
+        names.append(parameter.key)
+        names += [parameter.key.removesuffix(end) for end in (*UNITS, "_bytes") if parameter.key.endswith(end)]
+    return names
+
+
+def _from_file(path: str) -> System:
+    text = read_text(path, LARGEST_FILE)
+    try:
+        document = tomllib.loads(text) if path.lower().endswith(".toml") else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise AntiphonError(f"{path}: {error}", "bad-file") from None
+    if not isinstance(document, dict):
+        raise AntiphonError(f"{path}: is no table of parameters", "bad-file")
+    try:
+        if path.lower().endswith(".json") and "preset" not in document:
+            return System.from_json(text)
+        preset = document.pop("preset", "generic")
+        if not isinstance(preset, str):
+            raise AntiphonError(f"preset is {preset!r}; give the name of a preset (antiphon systems)", "bad-file")
+        return System(preset).with_(**{"name": path, **_plain(document)})
+    except AntiphonError as error:
+        raise AntiphonError(f"{path}: {error.message}", error.code) from None
+
+
+def _plain(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``System.with_``: quantities in the units of their parameters."""
+    arguments: dict[str, Any] = {}
+    known = {parameter.key for parameter in System().parameters()}
+    for key, value in changes.items():
+        name, argument = _converted(key, value, known)
+        if name in arguments:
+            raise AntiphonError(f"'{name}' is given twice", "bad-spec")
+        arguments[name] = argument
+    return arguments
+
+
+def _converted(key: str, value: Any, known: set[str]) -> tuple[str, Any]:
+    if not isinstance(value, str | int | float):
+        raise AntiphonError(f"{key[:40]} is neither text nor a number", "bad-spec")
+    text = value if isinstance(value, str) else ""
+    quantity = QUANTITY.fullmatch(text)
+    for suffix, units in UNITS.items():
+        name = key if key.endswith(suffix) else key + suffix
+        if quantity and name in known:
+            factor = units.get(quantity["unit"])
+            if factor is None:
+                message = f"{key}={text[:40]}: no unit '{quantity['unit'][:20]}'; known: {', '.join(units)}"
+                raise AntiphonError(message, "bad-spec")
+            return name, float(Decimal(quantity["number"]) * factor)
+    # Sizes have their units in the core.
+    return (f"{key}_bytes" if f"{key}_bytes" in known and quantity else key), value

@@ -1,0 +1,29 @@
+"""What the core returns: frozen, picklable results and records. The core looks its classes up here."""
+
+from antiphon.results.base import ByValue, Result
+from antiphon.results.collective import Bound, Proof, SimulationResult, Stats
+from antiphon.results.network import Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
+from antiphon.results.records import Algorithm, Parameter
+from antiphon.results.table import Column, Table, rows_of
+from antiphon.results.training import Iteration
+
+__all__ = [
+    "Algorithm",
+    "Bound",
+    "ByValue",
+    "Column",
+    "Iteration",
+    "Latency",
+    "NocResult",
+    "Parameter",
+    "Proof",
+    "RailsAdvice",
+    "RailsRun",
+    "Result",
+    "Router",
+    "SimulationResult",
+    "Stats",
+    "Table",
+    "TreesAdvice",
+    "rows_of",
+]

@@ -1,0 +1,99 @@
+"""What all results can do: tables, frames, files, notebooks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from html import escape
+from typing import TYPE_CHECKING, ClassVar
+
+from antiphon.errors import AntiphonError
+from antiphon.results.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Self
+
+
+class ByValue:
+    """Equality over the fields of a dataclass, tables among them."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Result(ByValue):
+    """A result: what it says is in fields and properties, and all that has rows in ``tables``.
+
+    >>> import antiphon
+    >>> result = antiphon.advise_trees(16, "1MiB")
+    >>> list(result.tables), result.table("ways").height
+    (['ways'], 7)
+
+    The first of the tables is what frames, readers of Arrow and notebooks show of the result itself.
+    """
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    """Columns that notebooks show; none: all."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            if field.type == "Table" and not isinstance(getattr(self, field.name), Table):
+                object.__setattr__(self, field.name, Table(getattr(self, field.name)))
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """All tables by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.type == "Table"}  # type: ignore[arg-type]
+
+    def table(self, name: str | None = None) -> Table:
+        """The table of this name; without one, the first.
+
+        Raises:
+            AntiphonError: ``unknown-name``, listing those there are.
+        """
+        tables = self.tables
+        name = next(iter(tables)) if name is None else name
+        if name not in tables:
+            raise AntiphonError(f"no table '{name:.40}'; there are: {', '.join(tables)}", "unknown-name")
+        return tables[name]
+
+    def to_frame(self, table: str | None = None) -> pd.DataFrame:
+        """A table as a pandas DataFrame (extra ``pandas``); without a name, the first.
+
+        Raises:
+            AntiphonError: ``missing-extra`` without pandas, ``unknown-name`` for a table that is not there.
+        """
+        return self.table(table).to_frame()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self).strip('<>'))}</p>{self.table()._repr_html_(self.shown)}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything to a file ``*.json`` that ``load`` reads.
+
+        Raises:
+            AntiphonError: ``bad-file`` if it cannot be written.
+        """
+        from antiphon.results.saved import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads what ``save`` wrote, equal to what was saved.
+
+        Raises:
+            AntiphonError: ``bad-file`` if it cannot be read or has something else.
+        """
+        from antiphon.results.saved import load
+
+        return load(cls, path)  # type: ignore[no-any-return]

@@ -1,0 +1,166 @@
+"""What was proven of a schedule, how fast anything could be, and how fast it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from antiphon import plot
+from antiphon.results.base import Result
+from antiphon.results.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proven about a schedule.
+
+    >>> import antiphon
+    >>> antiphon.verify("ring:4", antiphon.build("ring:4", "ring", bytes=4096)).lanes
+    4
+
+    Attributes:
+        complete: every rank that must ends complete; false only for schedules with known gaps.
+        conflict_free: the schedule claims that no two messages share a link in a step, and does.
+        lanes: number of lanes proven; every chunk of a lane goes the same way.
+        transfers: number of transfers followed.
+        gaps: for a schedule with known gaps, what is missing, in one line; empty otherwise.
+    """
+
+    complete: bool
+    conflict_free: bool
+    lanes: int
+    transfers: int
+    gaps: str
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Lower bounds on the time of a collective, in nanoseconds; each holds for every schedule.
+
+    >>> import antiphon
+    >>> bound = antiphon.lower_bound("ring:4", bytes="1MiB")
+    >>> bound.time_ns == max(bound.volume_ns, bound.cut_ns, bound.latency_ns, bound.strength_ns)
+    True
+
+    Attributes:
+        time_ns: the largest of all.
+        binding: name of the bound that is largest.
+        volume_ns: least total traffic over total link rate.
+        cut_ns: the most loaded cut between two groups of ranks.
+        latency_ns: distance of the farthest ranks.
+        strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
+    """
+
+    time_ns: float
+    binding: str
+    volume_ns: float
+    cut_ns: float
+    latency_ns: float
+    strength_ns: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Stats(Result):
+    """Figures of a schedule that need no simulation.
+
+    >>> import antiphon
+    >>> fabric = antiphon.Fabric("ring:4")
+    >>> antiphon.build(fabric, "ring", bytes=4096).stats(fabric).phases
+    [('reduce-scatter', 3), ('all-gather', 3)]
+
+    Attributes:
+        phases: (name, steps) of each phase.
+        steps: steps over all phases.
+        transfers: transfers in the schedule.
+        messages: transfers times chunks.
+        used_links_percent: share of links in use in the steady state.
+        lanes: per lane ``reduce_height``, ``copy_height``: most transfers that a contribution,
+            or a result, goes through.
+        links: per link ``bytes`` on the wire, without headers.
+    """
+
+    phases: list[tuple[str, int]]
+    steps: int
+    transfers: int
+    messages: int
+    used_links_percent: float
+    lanes: Table
+    links: Table
+
+    def __repr__(self) -> str:
+        return f"<Stats: {self.steps:,} steps, {self.transfers:,} transfers, {self.messages:,} messages>"
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationResult(Result):
+    """The outcome of one simulated collective, or of several in flight; times in nanoseconds.
+
+    >>> import antiphon
+    >>> result = antiphon.simulate("ring:4", antiphon.build("ring:4", "ring", bytes="1MiB"))
+    >>> list(result.tables)
+    ['links', 'ranks', 'chunks', 'flights', 'timeline']
+
+    Attributes:
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
+        proof: the proof made before the schedule was timed.
+        time_ns: from the start to the last rank's finish.
+        first_chunk_ns: completion of the first complete chunk.
+        last_chunk_ns: completion of the last chunk.
+        link_utilization_mean: share of link time in use over the whole run, 0 to 1.
+        packet_hops: packets times links they crossed.
+        flit_hops: flits, headers included, times links they crossed.
+        events: events the engine processed.
+        links: row ``i`` is link ``i`` of the fabric: ``from``, ``to`` (nodes), ``busy_ns``,
+            ``utilization`` (0 to 1), ``bytes`` (without headers), ``packets``.
+        ranks: row ``i`` is rank ``i``: ``finish_ns``, ``sent_bytes``, ``received_bytes``,
+            ``reduce_ns`` (time spent adding).
+        chunks: ``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.
+        flights: row ``i`` is flight ``i``, a collective by itself the only one: ``start_ns``, ``finish_ns``.
+        timeline: mean utilization of all links in equal windows: ``start_ns``, ``utilization``.
+    """
+
+    fidelity: str
+    proof: Proof
+    time_ns: float
+    first_chunk_ns: float
+    last_chunk_ns: float
+    link_utilization_mean: float
+    packet_hops: int
+    flit_hops: int
+    events: int
+    links: Table
+    ranks: Table
+    chunks: Table
+    flights: Table
+    timeline: Table
+
+    def __repr__(self) -> str:
+        return (
+            f"<SimulationResult {self.fidelity}: {self.time_ns:.1f} ns,"
+            f" {self.link_utilization_mean:.1%} mean link utilization>"
+        )
+
+    def plot(self) -> Figure:
+        """How busy the links are over time (extra ``plots``)."""
+        points = (self.timeline["start_ns"].tolist(), self.timeline["utilization"].tolist())
+        return plot.lines(self.fidelity, {"links": points}, "time", "mean utilization of links")
+
+    def links_frame(self) -> pd.DataFrame:
+        """The table of links as a DataFrame (needs pandas)."""
+        return self.links.to_frame().rename_axis(index="link")
+
+    def ranks_frame(self) -> pd.DataFrame:
+        """The table of ranks as a DataFrame (needs pandas)."""
+        return self.ranks.to_frame().rename_axis(index="rank")
+
+    def chunks_frame(self) -> pd.DataFrame:
+        """The table of chunks as a DataFrame (needs pandas)."""
+        return self.chunks.to_frame()
+
+    def timeline_frame(self) -> pd.DataFrame:
+        """Utilization over time as a DataFrame (needs pandas)."""
+        return self.timeline.to_frame()

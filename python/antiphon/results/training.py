@@ -1,0 +1,81 @@
+"""One iteration of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from antiphon import plot
+from antiphon.results.base import Result
+from antiphon.results.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PASSES = ("forward", "input gradient", "weight gradient")
+"""What the numbers of passes mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration(Result):
+    """One iteration of training; times in nanoseconds.
+
+    >>> import antiphon
+    >>> iteration = antiphon.train("alexnet", "ring:4", "ring").iteration
+    >>> iteration.time_ns == iteration.compute_ns + iteration.exposed_communication_ns
+    True
+
+    Attributes:
+        time_ns: all of it.
+        forward_ns: time in which a forward pass is computed, in whatever stream.
+        backward_ns: time in which only gradients are computed.
+        aggregation_ns: adding up the gradients of a rank's PEs.
+        communication_ns: sum of all exchanges.
+        exposed_communication_ns: time in which nothing is computed: ``exposed_model_ns`` between layers,
+            ``exposed_data_ns`` for gradients.
+        turnaround_ns: with overlap ``ccube`` or ``both``, the part of it until the first layer has its gradients.
+        bubbles_ns: with overlap ``ccube`` or ``both``, the part of it in which later layers wait for theirs.
+        exchanges: per collective ``kind``, ``bytes``, ``pass`` it follows, ``first_layer`` and
+            ``last_layer`` it is for, ``ready_ns``, ``start_ns``, ``finish_ns``.
+        computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
+            gradient), ``stream``, ``ready_ns`` (what it waits for from exchanges and other streams is there),
+            ``start_ns``, ``finish_ns``.
+    """
+
+    time_ns: float
+    forward_ns: float
+    backward_ns: float
+    aggregation_ns: float
+    communication_ns: float
+    exposed_communication_ns: float
+    exposed_model_ns: float
+    exposed_data_ns: float
+    turnaround_ns: float
+    bubbles_ns: float
+    exchanges: Table
+    computations: Table
+
+    def __repr__(self) -> str:
+        return f"<Iteration: {self.time_ns:,.1f} ns, {self.exposed_communication_ns:,.1f} ns exposed>"
+
+    def plot(self, title: str = "One iteration") -> Figure:
+        """What is computed and exchanged when (extra ``plots``)."""
+        tracks: dict[str, list[plot.Block]] = {"computing": [], "exchanging": []}
+        done, sent = self.computations, self.exchanges
+        for number, start, finish in zip(done["pass"], done["start_ns"], done["finish_ns"], strict=True):
+            tracks["computing"].append((float(start), float(finish - start), PASSES[number]))
+        for kind, start, finish in zip(sent["kind"], sent["start_ns"], sent["finish_ns"], strict=True):
+            tracks["exchanging"].append((float(start), float(finish - start), str(kind)))
+        return plot.spans(title, tracks)
+
+    @property
+    def forward(self) -> Table:
+        """The forward passes of ``computations``, each layer's first."""
+        rows = (self.computations["pass"] == 0).nonzero()[0]
+        rows = rows[: int(self.computations["layer"].max()) + 1]
+        return Table({name: column[rows] for name, column in self.computations.items() if name != "pass"})
+
+    @property
+    def compute_ns(self) -> float:
+        """Time spent computing."""
+        return self.forward_ns + self.backward_ns + self.aggregation_ns

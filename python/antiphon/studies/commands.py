@@ -1,0 +1,345 @@
+"""What a study can run: the commands of the command line, by their names, with their options as keys."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NewType, get_args, get_type_hints
+
+from antiphon._core import Fabric, Schedule, System, build, noc, parse_bytes, rails, router_parameters
+from antiphon.arguments import shown
+from antiphon.collective.comparison import compare, run
+from antiphon.collective.schedules import read_schedule
+from antiphon.collective.tuning import tune
+from antiphon.errors import AntiphonError
+from antiphon.network.saturation import noc_saturation
+from antiphon.platforms import parameter_names, read_system
+from antiphon.studies.jobs import Heartbeat, Job, Record
+from antiphon.training.train import IMAGENET, train
+
+Size = NewType("Size", int)
+"""A number of bytes, given as one or as text with a unit."""
+SETTING = "set."
+"""Before the name of a parameter of the system where a key could be."""
+PROBLEM: dict[str, Any] = {"collective": str, "root": int, "bytes": Size}
+"""Keys that say what is to be done, where no schedule does."""
+KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Size: "a size such as 64MiB"}
+"""Kinds of values, in words."""
+
+
+@dataclass(frozen=True)
+class CommandPoint(Job):
+    """A command with values for its keys."""
+
+    command: str
+    values: tuple[tuple[str, Any], ...]
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """What the command prints with ``--json``, without tables."""
+        given = dict(self.values)
+        settings = {key.removeprefix(SETTING): given.pop(key) for key in list(given) if key.startswith(SETTING)}
+        if "system" in given or settings:
+            given["system"] = read_system(given.get("system", "generic"), settings)
+        return COMMANDS[self.command].run(progress or (lambda _share: None), **given)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as a function of a heartbeat and its keys.
+
+    Attributes:
+        run: makes the record.
+        shown: columns of its results that are shown on a terminal.
+        more: keys, with their kinds, that ``run`` takes as further arguments.
+    """
+
+    run: Callable[..., Record]
+    shown: tuple[str, ...]
+    more: Callable[[], Mapping[str, Any]] = field(default=dict)
+
+    @property
+    def keys(self) -> Mapping[str, Any]:
+        """Kinds of values, by key."""
+        return _keys(self)
+
+    def required(self) -> list[str]:
+        """Keys that must be given."""
+        parameters = inspect.signature(self.run).parameters.values()
+        return [each.name for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
+
+    def checked(self, key: str, value: Any, where: str) -> tuple[str, Any]:
+        """A key and its value, as they are in a point.
+
+        Raises:
+            AntiphonError: ``unknown-name`` with the nearest key; ``bad-spec`` for a value of another kind.
+        """
+        if key.startswith(SETTING):
+            known = [SETTING + name for name in parameter_names()] if "system" in self.keys else []
+            kind: Any = str | int | float | bool
+        else:
+            known = list(self.keys)
+            key = key.replace("-", "_")
+            kind = self.keys.get(key)
+        if key not in known:
+            raise unknown("key", key, known, where)
+        kinds = [each for each in get_args(kind) or [kind] if each is not type(None)]
+        if kinds == [Size]:
+            try:
+                return key, parse_bytes(value)
+            except (AntiphonError, TypeError) as error:
+                raise AntiphonError(f"{where}: {key}: {error}", "bad-size") from None
+        if type(value) in kinds or (type(value) is int and float in kinds):
+            return key, value
+        words = " or ".join(KINDS[each] for each in kinds)
+        raise AntiphonError(f"{where}: {key} is {shown(value)}; expected {words}", "bad-spec")
+
+
+@cache
+def _keys_of(run: Callable[..., Record]) -> dict[str, Any]:
+    hints = get_type_hints(run)
+    parameters = inspect.signature(run).parameters.values()
+    keys = {each.name: hints[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
+    return keys | ({"system": str} if "system" in keys else {})
+
+
+def _keys(command: Command) -> dict[str, Any]:
+    return _keys_of(command.run) | dict(command.more())
+
+
+def unknown(kind: str, name: str, known: list[str], where: str) -> AntiphonError:
+    """The error about a name that is not known, with the nearest that is."""
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+    return AntiphonError(f"{where}: no {kind} '{name[:40]}'; {hint}", "unknown-name")
+
+
+def _fabric(spec: str, group: str | None) -> Fabric:
+    fabric = Fabric(spec)
+    return fabric if group is None else fabric.group(group)
+
+
+def _own(path: str, fabric: Fabric, problem: Mapping[str, Any]) -> Schedule:
+    """A schedule from a file, which says what is to be done."""
+    if problem:
+        raise AntiphonError(f"{', '.join(problem)}: this is what the schedule says; leave it out", "bad-spec")
+    return read_schedule(path, fabric)
+
+
+def _simulate(
+    heartbeat: Heartbeat,
+    *,
+    fabric: str,
+    algorithm: str | None = None,
+    schedule: str | None = None,
+    group: str | None = None,
+    system: System | None = None,
+    fidelity: str = "packet",
+    **problem: Any,
+) -> Record:
+    network, platform = _fabric(fabric, group), system or System()
+    if (algorithm is None) == (schedule is None):
+        raise AntiphonError("give either algorithm or schedule", "bad-spec")
+    if algorithm is not None:
+        built = build(network, algorithm, system=platform, progress=heartbeat, **problem)
+    else:
+        built = _own(schedule or "", network, problem)
+    return run(network, built, platform, fidelity, progress=heartbeat).to_dict()
+
+
+def _compare(
+    heartbeat: Heartbeat,
+    *,
+    fabric: str,
+    algorithms: str | None = None,
+    schedule: str | None = None,
+    group: str | None = None,
+    system: System | None = None,
+    fidelity: str = "packet",
+    **problem: Any,
+) -> Record:
+    network = _fabric(fabric, group)
+    own = [] if schedule is None else [_own(schedule, network, problem)]
+    for each in own:
+        problem = {"collective": each.collective, "bytes": each.bytes, "root": each.root or 0}
+    comparison = compare(
+        network,
+        algorithms=algorithms,
+        schedules=own,
+        system=system or System(),
+        fidelity=fidelity,
+        jobs=1,
+        progress=lambda _name, share: heartbeat(share),
+        **problem,
+    )
+    if not comparison.runs:
+        message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
+        raise AntiphonError(message, "not-applicable")
+    document = comparison.to_dict()
+    return document | {"best": document["runs"][0]}
+
+
+def _tune(
+    heartbeat: Heartbeat,
+    *,
+    fabric: str,
+    collective: str = "all-reduce",
+    sizes: str | int | None = None,
+    algorithms: str | None = None,
+    all_ranks: bool = False,
+    group: str | None = None,
+    system: System | None = None,
+    fidelity: str = "packet",
+) -> Record:
+    document = tune(
+        _fabric(fabric, group),
+        collective,
+        [sizes] if isinstance(sizes, int) else sizes,
+        algorithms,
+        system or System(),
+        fidelity,
+        all_ranks=all_ranks,
+        jobs=1,
+        progress=lambda _name, share: heartbeat(share),
+    ).to_dict()
+    return document | ({"best": document["choices"][0]} if len(document["choices"]) == 1 else {})
+
+
+def _train(
+    heartbeat: Heartbeat,
+    *,
+    model: str,
+    fabric: str,
+    algorithm: str,
+    system: System | None = None,
+    overlap: str = "none",
+    bucket: str = "table",
+    batch: int | None = None,
+    global_batch: int | None = None,
+    dataset: int = IMAGENET,
+    compute: str | None = None,
+    gradient_bytes: int = 4,
+    activation_bytes: int = 2,
+    model_parallel: int = 1,
+    recompute: bool = False,
+    blocking: bool = False,
+    in_flight: str | None = None,
+    chunks: int | None = None,
+    exchange: str | None = None,
+    fidelity: str = "packet",
+    group: str | None = None,
+) -> Record:
+    network: str | Fabric = fabric if fabric.startswith("rails:") else _fabric(fabric, group)
+    if isinstance(network, str) and group is not None:
+        raise AntiphonError(f"{fabric}: groups are of fabrics; name the dimensions that take part", "not-applicable")
+    return train(
+        model,
+        network,
+        algorithm,
+        system or System(),
+        overlap=overlap,
+        bucket=bucket,
+        batch=batch,
+        global_batch=global_batch,
+        dataset=dataset,
+        compute=compute,
+        gradient_bytes=gradient_bytes,
+        activation_bytes=activation_bytes,
+        model_parallel=model_parallel,
+        recompute=recompute,
+        blocking=blocking,
+        in_flight=in_flight,
+        chunks=chunks,
+        exchange=exchange,
+        fidelity=fidelity,
+        progress=lambda _name, share: heartbeat(share),
+    ).to_dict()
+
+
+def _rails(
+    _heartbeat: Heartbeat,
+    *,
+    topology: str,
+    bytes: Size = Size(100_000_000),
+    collective: str = "all-reduce",
+    scheduler: str = "search",
+    intra: str | None = None,
+    chunks: int | str = 64,
+    sharing: int = 1,
+    offload: bool = False,
+    fixed_delay: bool = False,
+    jitter_ns: float | None = None,
+    free_order: bool = False,
+    seed: int = 1,
+) -> Record:
+    return rails(
+        topology,
+        bytes,
+        collective,
+        scheduler,
+        intra,
+        chunks=chunks,
+        sharing=sharing,
+        offload=offload,
+        fixed_delay=fixed_delay,
+        jitter_ns=jitter_ns,
+        enforced=not free_order,
+        seed=seed,
+    ).to_dict()
+
+
+def _noc(
+    heartbeat: Heartbeat,
+    *,
+    fabric: str,
+    traffic: str = "uniform",
+    rate: float | None = None,
+    saturation: bool = False,
+    group: str | None = None,
+    packet_flits: int = 1,
+    seed: int = 1,
+    routing: str | None = None,
+    link_cycles: int = 1,
+    latency_cycles: int = 0,
+    warm_up_cycles: int | None = None,
+    cycles: int | None = None,
+    **routers: Any,
+) -> Record:
+    network = _fabric(fabric, group)
+    given = routers | {
+        "packet_flits": packet_flits,
+        "seed": seed,
+        "routing": routing,
+        "link_cycles": link_cycles,
+        "latency_cycles": latency_cycles,
+        "warm_up_cycles": warm_up_cycles,
+        "cycles": cycles,
+    }
+    if saturation and rate is not None:
+        raise AntiphonError("give either rate or saturation", "bad-spec")
+    if saturation:
+        return noc_saturation(network, traffic, progress=heartbeat, **given).to_dict()
+    return noc(network, traffic, 0.1 if rate is None else rate, progress=heartbeat, **given).to_dict()
+
+
+def _router_keys() -> dict[str, Any]:
+    """The parameters of routers; a number that may be infinite may be text."""
+    return {
+        each.key: int | str if each.choices and each.kind == "count" else int if each.kind == "count" else str
+        for each in router_parameters()
+    }
+
+
+COMMANDS = {
+    "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM),
+    "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM),
+    "train": Command(_train, ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
+    "rails": Command(_rails, ("time_ns", "utilization")),
+    "noc": Command(
+        _noc, ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"), _router_keys
+    ),
+    "tune": Command(_tune, ("best.algorithm", "best.time_ns", "best.efficiency")),
+}
+"""By name."""

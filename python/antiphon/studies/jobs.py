@@ -1,0 +1,137 @@
+"""Runs to make, described by values that JSON has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from antiphon._core import Fabric, System, build, rails
+from antiphon.collective.comparison import REFUSALS, run
+from antiphon.errors import AntiphonError
+from antiphon.results import rows_of
+from antiphon.training.train import train
+
+Record = dict[str, Any]
+"""A run as its command prints it with ``--json`` (docs/json.md), with the ``tables`` it was asked for; or
+``{"refused": {"reason", "code"}}`` for what cannot be run."""
+
+
+def refusal_of(record: Record) -> Mapping[str, str] | None:
+    """Why a record has no result: ``reason`` and ``code``; None if it has one, which may leave out parts."""
+    refused = record.get("refused")
+    return refused if isinstance(refused, Mapping) else None
+
+
+Heartbeat = Callable[[float], object]
+"""Called while a run is made, with the share that is done; may raise to end it."""
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """One run to make, described by values that JSON has."""
+
+    @abstractmethod
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Makes the run.
+
+        Raises:
+            AntiphonError: for mistakes; what merely cannot be run may be a record that says so.
+        """
+
+
+@dataclass(frozen=True)
+class Point(Job):
+    """A collective on a fabric, proven and timed.
+
+    Attributes:
+        fabric: specification, as on the command line.
+        algorithm: specification ``name[:key=value,...]``.
+        bytes: size of the full buffer.
+        system: preset.
+        changes: parameters of the system that are replaced, as arguments of ``System.with_``.
+        tables: tables of the result to keep: ``links``, ``ranks``, ``timeline``, ``chunks``.
+    """
+
+    fabric: str
+    algorithm: str
+    bytes: int
+    system: str = "generic"
+    changes: tuple[tuple[str, Any], ...] = ()
+    collective: str = "all-reduce"
+    fidelity: str = "packet"
+    root: int = 0
+    tables: tuple[str, ...] = ()
+
+    def network(self) -> Fabric:
+        """The fabric."""
+        return Fabric(self.fabric)
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Proves and times it; what does not fit the fabric is a record that says so."""
+        try:
+            fabric, system = self.network(), System(self.system).with_(**dict(self.changes))
+            schedule = build(fabric, self.algorithm, self.collective, self.bytes, system, self.root)
+            done = run(fabric, schedule, system, self.fidelity, progress=progress)
+        except AntiphonError as error:
+            if error.code not in REFUSALS:
+                raise
+            return {"refused": {"reason": error.message, "code": error.code}}
+        return done.to_dict() | _kept(done.result, self.tables)
+
+
+@dataclass(frozen=True)
+class RailsPoint(Job):
+    """A collective on a multi-dimensional network; arguments as of ``antiphon.rails``.
+
+    Attributes:
+        tables: tables of the result to keep: ``timeline``, ``stages``.
+    """
+
+    topology: str
+    bytes: int
+    scheduler: str
+    intra: str | None = None
+    chunks: int = 64
+    fixed_delay: bool = False
+    tables: tuple[str, ...] = ()
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Schedules and times it, in well under a second."""
+        done = rails(
+            self.topology,
+            self.bytes,
+            scheduler=self.scheduler,
+            intra=self.intra,
+            chunks=self.chunks,
+            fixed_delay=self.fixed_delay,
+        )
+        return done.to_dict() | _kept(done, self.tables)
+
+
+@dataclass(frozen=True)
+class TrainingPoint(Job):
+    """Training; arguments as of ``antiphon.train``.
+
+    Attributes:
+        options: further arguments.
+        tables: tables of the iteration to keep: ``exchanges``, ``computations``.
+    """
+
+    model: str
+    fabric: str
+    algorithm: str
+    options: tuple[tuple[str, Any], ...] = ()
+    tables: tuple[str, ...] = ()
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Times an iteration."""
+        told = None if progress is None else lambda _what, share: progress(share)
+        done = train(self.model, self.fabric, self.algorithm, **dict(self.options), progress=told)
+        return done.to_dict() | _kept(done.iteration, self.tables)
+
+
+def _kept(result: Any, tables: Iterable[str]) -> Record:
+    kept = {name: rows_of(getattr(result, name)) for name in tables}
+    return {"tables": kept} if kept else {}

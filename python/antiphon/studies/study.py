@@ -1,0 +1,196 @@
+"""Studies: the points of a grid run, stored, and their results as a table."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from antiphon.arguments import shown
+from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
+from antiphon.flat import Row
+from antiphon.parallel import cores, threads
+from antiphon.results.table import Table
+from antiphon.studies.commands import CommandPoint
+from antiphon.studies.grid import Grid
+from antiphon.studies.identity import key_of
+from antiphon.studies.jobs import Job, Record, refusal_of
+from antiphon.studies.running import Progress, run_points
+from antiphon.studies.store import Store
+from antiphon.studies.table import check_suffix, rows_of_points, write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AHEAD = 1
+"""Pieces of short work that an executor is given ahead, for each that it can do at once."""
+
+
+@dataclass(frozen=True)
+class Study(Sequence[Row]):
+    """What came of the points of a study, in their order; a sequence of rows.
+
+    Attributes:
+        values: what varies, of each point.
+        records: of each point the object that its command prints with ``--json``, or ``{"refused": ...}``.
+        made: points that were run by this call; the others were stored already, or run by other processes.
+    """
+
+    values: Sequence[Mapping[str, Any]]
+    records: Sequence[Record]
+    made: int
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A row for each point: what varies first, then why it has no result, then its results, objects as
+        ``object.key``, lists left out."""
+        return rows_of_points(self.values, self.records)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Why points have no result, and of how many that holds."""
+        counts: dict[str, int] = {}
+        for record in self.records:
+            if why := refusal_of(record):
+                counts[why["reason"]] = counts.get(why["reason"], 0) + 1
+        return counts
+
+    @cached_property
+    def table(self) -> Table:
+        """The rows as a table, which readers of Arrow take as they take the study itself."""
+        return Table.of_rows(self.rows)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame.
+
+        Raises:
+            AntiphonError: ``missing-extra`` without pandas.
+        """
+        return self.table.to_frame()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{repr(self).strip('<>')}</p>{self.table._repr_html_()}"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the rows as ``.csv`` or ``.parquet``.
+
+        Raises:
+            AntiphonError: ``bad-file`` if it cannot; ``missing-extra`` for Parquet without pyarrow.
+        """
+        suffix = check_suffix(os.fspath(path))
+        with written_whole(path, suffix) as file:
+            write(self.rows, file, suffix)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __repr__(self) -> str:
+        refused = sum(self.refused.values())
+        return f"<Study of {len(self):,} points, {self.made:,} run now, {refused:,} without a result>"
+
+
+def study(
+    grid: Grid | Mapping[str, Any] | str | os.PathLike[str] | Iterable[Job],
+    store: str | os.PathLike[str] | None = None,
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    time_limit_s: float | None = None,
+    shard: tuple[int, int] | None = None,
+    progress: Progress | None = None,
+) -> Study:
+    """Runs every point of a grid, once: what is stored is not run again.
+
+    >>> found = study({"command": "rails", "axes": {"topology": ["2D-SW_SW"], "scheduler": ["baseline", "themis"]}})
+    >>> [row["scheduler"] for row in found if row["utilization"] > 0.9]
+    ['themis']
+
+    Args:
+        grid: a file or description (docs/study.md), or points of any kind.
+        store: folder of runs, which other processes may use at the same time; default: with a file, ``FILE.runs``
+            beside it; else runs are not kept.
+        executor: any of ``concurrent.futures``; default: threads, as the core computes without Python's lock.
+        jobs: points at a time; default: as many as the executor has workers, or as this machine has cores.
+        time_limit_s: what takes longer has a record that says so. It is noticed when a point reports its progress;
+            ``antiphon.studies.Workers`` kill what does not.
+        shard: ``(i, n)``: only the i-th of n parts of the points, from 1.
+        progress: called with the number of points that are done and of all.
+
+    Returns:
+        Results in the order of the points; mistakes and what cannot be run are records too.
+
+    Raises:
+        AntiphonError: for a grid that means nothing, before anything is run; ``bad-file`` for a store that cannot be
+            used, or a file that changed during a run.
+    """
+    if isinstance(grid, str | os.PathLike):
+        store = runs_beside(grid) if store is None else store
+        grid = Grid.read(grid)
+    elif isinstance(grid, Mapping):
+        grid = Grid.of(cast(Mapping[str, Any], grid))
+    if not isinstance(grid, Grid) and not isinstance(grid, Iterable):
+        raise TypeError(f"argument 'grid': expected a file, a description or points, not {type(grid).__name__}")
+    if time_limit_s is not None and not 0 < time_limit_s < float("inf"):
+        raise AntiphonError(f"time_limit_s is {shown(time_limit_s)}; give a positive number of seconds", "bad-size")
+    points = part_of(list(grid.points() if isinstance(grid, Grid) else grid), shard)
+    with ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory()) if store is None else store
+        runs = opened.enter_context(Store(folder))
+        if executor is None:
+            pool, count = opened.enter_context(threads(jobs))
+            ahead = 0
+        else:
+            pool, count = executor, jobs or getattr(executor, "_max_workers", None) or cores()
+            ahead = AHEAD * count
+        keys = [key_of(point) for point in points]
+        made = run_points(
+            runs,
+            dict(zip(keys, points, strict=True)),
+            pool,
+            count,
+            ahead=ahead,
+            limit_s=time_limit_s,
+            progress=progress,
+        )
+        columns = grid.columns if isinstance(grid, Grid) else None
+        return Study([values_of(point, columns) for point in points], [runs.record(key) for key in keys], made)
+
+
+def runs_beside(path: str | os.PathLike[str]) -> Path:
+    """The folder of runs of a study's file, unless another is named."""
+    return Path(path).with_suffix(".runs")
+
+
+def part_of(points: list[Job], shard: tuple[int, int] | None) -> list[Job]:
+    """The points of a shard."""
+    if shard is None:
+        return points
+    number, count = shard
+    if not 1 <= number <= count:
+        raise AntiphonError(f"shard {number}/{count}: the first is 1/{count}, the last {count}/{count}", "bad-spec")
+    return points[number - 1 :: count]
+
+
+def values_of(point: Job, columns: list[str] | None) -> dict[str, Any]:
+    """What varies, of a point: its columns of a grid, else all that is a number, a word or a flag."""
+    if isinstance(point, CommandPoint):
+        given = dict(point.values)
+        return given if columns is None else {key: given.get(key) for key in columns}
+    values = {field.name: getattr(point, field.name) for field in fields(point)}
+    return {key: value for key, value in values.items() if not isinstance(value, list | tuple | dict)}

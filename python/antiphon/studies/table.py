@@ -1,0 +1,66 @@
+"""The table of a study: a row for each point, what varies first, then its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO, cast
+
+from antiphon.errors import AntiphonError
+from antiphon.flat import Row, flat, plain, write_csv
+from antiphon.studies.jobs import Record
+
+SUFFIXES = (".csv", ".parquet")
+"""Of files of tables."""
+REFUSED = ("refused.reason", "refused.code")
+"""Columns that say why a point has no result."""
+
+
+def rows_of_points(points: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> list[Row]:
+    """A row for each point: its values, why it has no result, and its record, flat. All rows have the same keys.
+
+    >>> rows_of_points([{"rate": 0.1}], [{"rate": 0.1, "latency": {"mean": 5}, "runs": []}])
+    [{'rate': 0.1, 'refused.reason': None, 'refused.code': None, 'latency.mean': 5}]
+    """
+    results = [flat(record) for record in records]
+    columns = dict.fromkeys((*(key for each in points for key in each), *REFUSED))
+    columns |= dict.fromkeys(key for each in results for key in each)
+    pairs = zip(points, results, strict=True)
+    return [{key: point.get(key, result.get(key)) for key in columns} for point, result in pairs]
+
+
+def check_suffix(path: str) -> str:
+    """That of a file of a table.
+
+    Raises:
+        AntiphonError: ``bad-file`` for others, ``missing-extra`` for Parquet without pyarrow.
+    """
+    suffix = "." + path.rpartition(".")[2].lower()
+    if suffix not in SUFFIXES:
+        raise AntiphonError(f"{path}: the file name must end in {' or '.join(SUFFIXES)}", "bad-file")
+    if suffix == ".parquet":
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError:
+            message = f"{path}: Parquet needs pyarrow: pip install 'antiphon[parquet]', or write .csv"
+            raise AntiphonError(message, "missing-extra") from None
+    return suffix
+
+
+def write(rows: Sequence[Row], file: TextIO, suffix: str) -> None:
+    """Writes a table into a file."""
+    if suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = {key: _column([row[key] for row in rows]) for key in (rows[0] if rows else ())}
+        pyarrow.parquet.write_table(pyarrow.table(columns), cast(Any, file).buffer)
+    else:
+        write_csv(rows, file)
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Values of one type: as text where they are of several."""
+    types = {type(value) for value in values if value is not None}
+    if len(types) < 2 or types == {int, float}:
+        return values
+    return [value if value is None else str(plain(value)) for value in values]

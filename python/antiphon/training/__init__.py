@@ -1,0 +1,1 @@
+"""Training: what is asked, what carries the exchanges, and what comes of it."""

@@ -1,0 +1,208 @@
+"""One training: what was asked, and its times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from antiphon._core import (
+    System,
+)
+from antiphon.results import Iteration, Result, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Training(Result):
+    """One model trained on one fabric with one algorithm.
+
+    >>> import antiphon
+    >>> training = antiphon.train("alexnet", "ring:4", "ring", batch=32)
+    >>> training.global_batch, training.layers.height
+    (128, 5)
+
+    Attributes:
+        model: name of the workload.
+        fabric: specification of the fabric or rails.
+        group: ranks of the whole fabric that take part; None if all do.
+        algorithm: the algorithm of its collectives.
+        system: the platform.
+        fidelity: at which the collectives were simulated.
+        compute: the compute model, with all its parameters.
+        overlap: ``none``, ``layerwise``, ``ccube`` or ``both``.
+        bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
+        blocking: whether weight gradients wait for the exchange of the layer's input gradient.
+        in_flight: ``serial``: exchanges run one after the other; ``shared``: they share the links.
+        batch: samples on each rank that trains, in one iteration.
+        dataset: samples of an epoch.
+        ranks: ranks of the fabric.
+        excluded_ranks: ranks that do not train.
+        model_parallel: ranks that every layer is divided over.
+        gradient_bytes: all gradients that are reduced in an iteration.
+        iterations: of one epoch: ``ceil(dataset / (batch * training ranks))`` (TTO paper, Eq. 1).
+        iteration: the times of one iteration.
+        layers: per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``,
+            ``weight_gradient_ns`` and ``gradient_bytes``.
+    """
+
+    model: str
+    fabric: str
+    group: list[int] | None
+    algorithm: str
+    system: System
+    fidelity: str
+    compute: str
+    overlap: str
+    bucket: str
+    blocking: bool
+    in_flight: str
+    batch: int
+    dataset: int
+    ranks: int
+    excluded_ranks: list[int]
+    model_parallel: int
+    gradient_bytes: int
+    iterations: int
+    iteration: Iteration
+    layers: Table
+
+    shown = ("model", "fabric", "algorithm", "iteration_ns", "compute_ns", "exposed_communication_ns", "epoch_ns")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Training {self.model} on {self.fabric} with {self.algorithm}: iteration {self.iteration_ns:,.1f} ns,"
+            f" {self.exposed_communication_ns:,.1f} ns exposed>"
+        )
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """``trainings``: one row, what ``to_dict`` has; then ``layers``, ``exchanges`` and ``computations``."""
+        row = self.to_dict()
+        del row["against"]
+        return {"trainings": Table.of_rows([row]), "layers": self.layers} | self.iteration.tables
+
+    def plot(self) -> Figure:
+        """What is computed and exchanged when, in one iteration (extra ``plots``)."""
+        return self.iteration.plot(f"{self.model} on {self.fabric} with {self.algorithm}")
+
+    @property
+    def iteration_ns(self) -> float:
+        """Time of one iteration."""
+        return self.iteration.time_ns
+
+    @property
+    def compute_ns(self) -> float:
+        """Time of one iteration spent computing."""
+        return self.iteration.compute_ns
+
+    @property
+    def communication_ns(self) -> float:
+        """Sum of the times of all collectives of one iteration."""
+        return self.iteration.communication_ns
+
+    @property
+    def exposed_communication_ns(self) -> float:
+        """Time of one iteration in which nothing is computed."""
+        return self.iteration.exposed_communication_ns
+
+    @property
+    def exposed_model_ns(self) -> float:
+        """Of this, between layers."""
+        return self.iteration.exposed_model_ns
+
+    @property
+    def exposed_data_ns(self) -> float:
+        """Of this, for gradients: at the end, or where it is chained in the forward pass."""
+        return self.iteration.exposed_data_ns
+
+    @property
+    def turnaround_ns(self) -> float:
+        """Of this with a chained forward pass, until the first layer has its gradients."""
+        return self.iteration.turnaround_ns
+
+    @property
+    def bubbles_ns(self) -> float:
+        """Of this with a chained forward pass, while later layers wait for theirs."""
+        return self.iteration.bubbles_ns
+
+    @property
+    def overlapped_communication_ns(self) -> float:
+        """Communication behind which something is computed; of collectives in flight together, all."""
+        return self.communication_ns - self.exposed_communication_ns
+
+    @property
+    def epoch_ns(self) -> float:
+        """Time of one epoch."""
+        return self.iterations * self.iteration_ns
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of one iteration on all ranks."""
+        return self.batch * ((self.ranks - len(self.excluded_ranks)) // self.model_parallel)
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Throughput of all ranks; None if an iteration takes no time."""
+        return self.global_batch / self.iteration_ns * 1e9 if self.iteration_ns else None
+
+    def speedup(self, baseline: Training) -> float | None:
+        """How many times shorter an epoch is than a baseline's; None if it takes no time."""
+        return baseline.epoch_ns / self.epoch_ns if self.epoch_ns else None
+
+    def gain_ns(self, baseline: Training) -> float:
+        """Time that one epoch saves over a baseline's, negative if it loses (TTO paper, Eq. 2)."""
+        return baseline.epoch_ns - self.epoch_ns
+
+    def to_dict(self, baselines: Iterable[Training] = ()) -> dict[str, Any]:
+        """The training as documented in docs/json.md, without its tables."""
+        return {
+            "model": self.model,
+            "fabric": self.fabric,
+            "group": self.group,
+            "algorithm": self.algorithm,
+            "system": self.system.name,
+            "fidelity": self.fidelity,
+            "compute": self.compute,
+            "overlap": self.overlap,
+            "bucket": self.bucket,
+            "blocking": self.blocking,
+            "in_flight": self.in_flight,
+            "batch": self.batch,
+            "global_batch": self.global_batch,
+            "dataset": self.dataset,
+            "ranks": self.ranks,
+            "excluded_ranks": self.excluded_ranks,
+            "model_parallel": self.model_parallel,
+            "gradient_bytes": self.gradient_bytes,
+            "iteration_ns": self.iteration_ns,
+            "forward_ns": self.iteration.forward_ns,
+            "backward_ns": self.iteration.backward_ns,
+            "aggregation_ns": self.iteration.aggregation_ns,
+            "compute_ns": self.compute_ns,
+            "communication_ns": self.communication_ns,
+            "exposed_communication_ns": self.exposed_communication_ns,
+            "exposed_model_ns": self.exposed_model_ns,
+            "exposed_data_ns": self.exposed_data_ns,
+            "turnaround_ns": self.turnaround_ns,
+            "bubbles_ns": self.bubbles_ns,
+            "overlapped_communication_ns": self.overlapped_communication_ns,
+            "iterations": self.iterations,
+            "epoch_ns": self.epoch_ns,
+            "samples_per_s": self.samples_per_s,
+            "against": [
+                {
+                    "algorithm": baseline.algorithm,
+                    "iteration_ns": baseline.iteration_ns,
+                    "communication_ns": baseline.communication_ns,
+                    "exposed_communication_ns": baseline.exposed_communication_ns,
+                    "iterations": baseline.iterations,
+                    "epoch_ns": baseline.epoch_ns,
+                    "gain_ns": self.gain_ns(baseline),
+                    "speedup": self.speedup(baseline),
+                }
+                for baseline in baselines
+            ],
+        }

@@ -1,0 +1,245 @@
+"""Training: the time of an iteration and of an epoch, with exchanges proven and simulated."""
+
+from __future__ import annotations
+
+from antiphon._core import (
+    Fabric,
+    System,
+    TrainingPlan,
+    Workload,
+    build,
+    default_batch,
+    iterations,
+)
+from antiphon.arguments import expect, shown
+from antiphon.collective.specs import known_names, split_specs
+from antiphon.collective.timing import Progress, Timer, simulator
+from antiphon.errors import AntiphonError
+from antiphon.files import read_text
+from antiphon.given import as_fabric, as_system
+from antiphon.names import Fidelity, InFlight, Overlap
+from antiphon.results import Table
+from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
+from antiphon.training.result import Training
+
+IMAGENET = 1_281_167
+"""Training images of ImageNet, the data set of the TTO paper's epochs."""
+LARGEST_TABLE = 1 << 28
+"""Workload tables are read whole; larger files are refused."""
+RAILS = "rails:"
+"""Before the topology of a multi-dimensional network where a fabric could be."""
+BUCKETS = ("layerwise", "both")
+"""Overlap policies that reduce gradients in buckets."""
+CHAINED = ("ccube", "both")
+"""Overlap policies with which the next forward pass runs behind the exchange of gradients."""
+IN_FLIGHT = ("serial", "shared")
+"""Whether exchanges on a fabric run one after the other, or share its links."""
+MOST_SAMPLES = (1 << 32) - 1
+"""Samples of an iteration, and ranks of a model, as counts go in the core."""
+
+
+def train(
+    model: str | Workload,
+    fabric: str | Fabric,
+    algorithm: str,
+    system: str | System = "generic",
+    *,
+    overlap: Overlap | str = "none",
+    bucket: str = "table",
+    batch: int | None = None,
+    global_batch: int | None = None,
+    dataset: int = IMAGENET,
+    compute: str | None = None,
+    gradient_bytes: int = 4,
+    activation_bytes: int = 2,
+    model_parallel: int = 1,
+    recompute: bool = False,
+    blocking: bool = False,
+    in_flight: InFlight | str | None = None,
+    exchange: str | None = None,
+    fidelity: Fidelity | str = "packet",
+    chunks: int | None = None,
+    collectives: Timer | None = None,
+    progress: Progress | None = None,
+) -> Training:
+    """The time of training: forward pass, backward pass, AllReduce of the gradients.
+
+    >>> training = train("alexnet", "mesh:4x4", "multitree", "tto", overlap="layerwise")
+    >>> training.compute_ns < training.iteration_ns < training.compute_ns + training.communication_ns
+    True
+
+    Args:
+        model: a name, a CSV file (docs/workloads.md) or a Workload.
+        fabric: specification or Fabric, or ``rails:TOPOLOGY``, a multi-dimensional network
+            (docs/rails.md) that is timed stage by stage and carries several collectives at a time.
+        algorithm: ``name[:key=value,...]`` of the collectives; on rails the scheduler, with its queue
+            policy after a colon if it is not the default: ``themis:fifo``.
+        system: preset name or System.
+        overlap: ``none``: one AllReduce after the backward pass; ``layerwise``: one for each bucket
+            of layers as soon as its gradients are there; ``ccube``: one after the backward pass, behind
+            whose later chunks the next forward pass runs, layer by layer; ``both``: that behind buckets,
+            of which those of early layers go before others that wait.
+        bucket: ``table`` (the buckets of the workload's table), ``layer``, or a size to reach.
+        batch: samples on each rank (weak scaling), or on the ranks that share a model; default: one
+            for each PE of a systolic array, else 32. Measured times are of the batch of their table:
+            only counts of samples follow from it.
+        global_batch: samples on all ranks together (strong scaling), instead of ``batch``; a multiple
+            of the ranks that train, and not for tables of measured times.
+        dataset: samples of an epoch.
+        compute: ``systolic``, ``roofline`` or ``measured``, ``[:key=value,...]``; default: the
+            table's times where it has them, else the system's processor.
+        gradient_bytes: bytes of one gradient.
+        activation_bytes: bytes of one element of a layer's input or output.
+        model_parallel: ranks that every layer is divided over, neighbours in their numbers: ranks 0 to N - 1
+            hold one copy. A divisor of the ranks.
+        recompute: the backward pass computes each layer's forward pass again.
+        blocking: a layer's weight gradient waits for the exchange of its input's gradient, as in ASTRA-sim;
+            otherwise only the layer before does.
+        in_flight: on a fabric ``serial`` (default): one exchange after the other as they become ready; ``shared``: all
+            that are ready share the links, on which the one that was ready first goes first. Rails are always shared.
+        exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
+            default ``direct``.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
+        chunks: chunks of every collective; on rails only, default 64.
+        collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
+            bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
+            ``both`` the table ``chunks``.
+        progress: called while collectives are simulated.
+
+    Raises:
+        AntiphonError: as ``build`` and ``simulate``, or ``rails``; ``not-applicable`` naming the layer
+            that the compute model cannot time; ``bad-size`` for counts; ``too-large``.
+    """
+    work = workload(model)
+    expect("fabric", fabric, str, Fabric)
+    expect("algorithm", algorithm, str)
+    for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange)):
+        expect(name, text, str, type(None))
+    expect("bucket", bucket, str)
+    expect("global_batch", global_batch, int, type(None))
+    expect("model_parallel", model_parallel, int)
+    system = as_system(system)
+    compute = compute or ("measured" if work.measured else system.processor)
+    if bucket != "table" and overlap not in BUCKETS:
+        message = f"bucket {bucket[:40]}: overlap {overlap} reduces all layers together; use overlap layerwise or both"
+        raise AntiphonError(message, "bad-spec")
+    if batch is not None and global_batch is not None:
+        raise AntiphonError("give either batch (on each rank) or global_batch (on all), not both", "bad-spec")
+    for name, count in (("global_batch", global_batch), ("model_parallel", model_parallel)):
+        if count is not None and not 1 <= count <= MOST_SAMPLES:
+            raise AntiphonError(f"{name} is {shown(count)}; expected 1 to {MOST_SAMPLES:,}", "bad-size")
+    if in_flight not in (None, *IN_FLIGHT):
+        raise AntiphonError(f"no in_flight '{in_flight[:40]}'; known: {', '.join(IN_FLIGHT)}", "unknown-name")
+    network: Network
+    if isinstance(fabric, str) and fabric.startswith(RAILS):
+        if in_flight == "serial":
+            message = f"{fabric}: exchanges on rails share the dimensions; in_flight serial is for fabrics"
+            raise AntiphonError(message, "not-applicable")
+        in_flight = "shared"
+        if fidelity not in ("packet", "stage"):
+            raise AntiphonError(
+                f"{fabric} is timed stage by stage; fidelity '{fidelity}' is for fabrics", "not-applicable"
+            )
+        if exchange is not None:
+            message = f"{fabric}: its scheduler does every collective; exchange '{exchange}' is for fabrics"
+            raise AntiphonError(message, "not-applicable")
+        network = OnRails(fabric, algorithm, 64 if chunks is None else chunks, model_parallel)
+    else:
+        fabric = as_fabric(fabric)
+        if chunks is not None:
+            message = f"{fabric.name}: chunks are for rails:...; an algorithm has options of its own, NAME:KEY=VALUE"
+            raise AntiphonError(message, "not-applicable")
+        if exchange is not None and exchange.partition(":")[0] not in known_names():
+            build(fabric, exchange, "all-to-all", 1, system)  # raises, naming the nearest
+        in_flight = in_flight or "serial"
+        if collectives is not None and (in_flight == "shared" or model_parallel != 1):
+            message = "times of collectives by themselves say nothing about those in flight together"
+            raise AntiphonError(f"{message}; use in_flight serial, model_parallel 1", "bad-spec")
+        how = (fabric, algorithm, exchange or "direct", fidelity, system, model_parallel)
+        if in_flight == "shared":
+            network = shared = OnFabricShared(*how)
+            shared.progress = progress
+        else:
+            network = serial = OnFabricSerially(*how)
+            keep_chunks = overlap in CHAINED
+            serial.timer = collectives or simulator(system, fidelity, progress, keep_chunks=keep_chunks)
+    if global_batch is not None:
+        replicas = network.replicas()
+        if global_batch % replicas:
+            near = max(round(global_batch / replicas), 1) * replicas
+            message = (
+                f"global_batch {global_batch:,} cannot be divided among {replicas:,} ranks that train; {near:,} can"
+            )
+            raise AntiphonError(message, "bad-size")
+        batch = global_batch // replicas
+    if work.measured and compute == "measured" and global_batch is not None:
+        message = f"{work.name}: the table's times are of its own batch, so its batch cannot be divided; use batch"
+        raise AntiphonError(message, "not-applicable")
+    batch = default_batch(compute) if batch is None else batch
+    plan = TrainingPlan(
+        work, compute, batch, overlap, bucket, gradient_bytes, activation_bytes, model_parallel, recompute, blocking
+    )
+    iteration = network.run(plan, work.name)
+    excluded = network.excluded_ranks
+    return Training(
+        model=work.name,
+        fabric=network.name,
+        group=fabric.members if isinstance(fabric, Fabric) else None,
+        algorithm=algorithm,
+        system=system,
+        fidelity=network.fidelity,
+        compute=compute,
+        overlap=overlap,
+        bucket=bucket,
+        blocking=blocking,
+        in_flight=in_flight,
+        batch=batch,
+        dataset=dataset,
+        ranks=network.ranks,
+        excluded_ranks=excluded,
+        model_parallel=model_parallel,
+        gradient_bytes=int(plan.layers["gradient_bytes"].sum()),
+        iterations=iterations(dataset, batch, (network.ranks - len(excluded)) // model_parallel),
+        iteration=iteration,
+        layers=Table(plan.layers),
+    )
+
+
+def workload(model: str | Workload) -> Workload:
+    """A model by name (``workloads()``), a table from a file that ends in ``.csv``, or an ONNX model, ``.onnx``, whose
+    inputs are of one sample (extra ``onnx``; ``antiphon.models.from_onnx`` can be told more).
+
+    >>> len(workload("alexnet"))
+    5
+
+    Args:
+        model: the name, the file (docs/workloads.md), or a Workload, which is given back.
+
+    Raises:
+        AntiphonError: ``unknown-name``, or ``bad-file`` with row and column.
+    """
+    expect("model", model, str, Workload)
+    if isinstance(model, Workload):
+        return model
+    if model.lower().endswith(".csv"):
+        return Workload.from_csv(model, read_text(model, LARGEST_TABLE))
+    if model.lower().endswith(".onnx"):
+        from antiphon.models.onnx import from_onnx
+
+        return from_onnx(model).workload()
+    return Workload(model)
+
+
+def split_fabrics(text: str) -> list[str]:
+    """Splits a list of fabrics at commas; dimensions after ``rails:`` belong to it.
+
+    >>> split_fabrics("mesh:4x4,drop=0-1,rails:ring4@1000/20ns,sw8@800/700ns,rails:2D-SW_SW")
+    ['mesh:4x4,drop=0-1', 'rails:ring4@1000/20ns,sw8@800/700ns', 'rails:2D-SW_SW']
+    """
+    fabrics: list[str] = []
+    for part in split_specs([text]):
+        if fabrics and fabrics[-1].startswith(RAILS) and ":" not in part:
+            fabrics[-1] += f",{part}"
+        else:
+            fabrics.append(part)
+    return fabrics

@@ -1,0 +1,99 @@
+"""What people see on a terminal: the console, progress bars, and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import click
+from rich import progress as rich_progress
+from rich.console import Console
+from rich.table import Column
+
+import antiphon
+
+PATIENCE_S = 2.0
+"""Progress is shown on runs that take longer."""
+
+
+class _Output(Console):
+    """Tells that the reader is gone, where others end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+_markdown = ContextVar("markdown", default=False)
+
+
+@contextmanager
+def in_markdown() -> Iterator[None]:
+    """What is printed in the block is Markdown."""
+    token = _markdown.set(True)
+    try:
+        yield
+    finally:
+        _markdown.reset(token)
+
+
+def open_console() -> Console:
+    """Plain text (no markup, no guesses); wide where nobody's window limits it."""
+    if _markdown.get():
+        from antiphon.view.terminal.markdown import Markdown
+
+        return Markdown(width=10_000)
+    width = None if sys.stdout.isatty() else 160
+    return _Output(markup=False, highlight=False, emoji=False, width=width)
+
+
+def right_aligned(header: str) -> Column:
+    """A column of figures."""
+    return Column(header, justify="right")
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A progress bar on stderr, if that is a terminal and the work takes long."""
+    console = Console(stderr=True, markup=False)
+    if not console.is_terminal:
+        yield lambda _name, _share: None
+        return
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TaskProgressColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    start = time.monotonic()
+    with rich_progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        tasks: dict[str, rich_progress.TaskID] = {}
+        lock = threading.Lock()
+
+        def update(name: str, share: float) -> None:
+            if time.monotonic() - start > PATIENCE_S and lock.acquire(blocking=False):
+                for other, task in tasks.items():
+                    bar.update(task, visible=other == name)
+                if name not in tasks:
+                    tasks[name] = bar.add_task(name, total=1.0)
+                bar.update(tasks[name], completed=share)
+                bar.refresh()
+                lock.release()
+
+        yield update
+
+
+def print_json(command: str, document: dict[str, Any]) -> None:
+    """The object of a command as documented in docs/json.md."""
+    click.echo(json_text(command, document))
+
+
+def json_text(command: str, document: dict[str, Any]) -> str:
+    """The text of such an object."""
+    head = {"schema": f"antiphon-{command}/1", "version": antiphon.__version__}
+    return json.dumps(head | document, indent=2, allow_nan=False)

@@ -1,0 +1,122 @@
+"""Forms of output: what each command prints as JSON, CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.table import Table
+
+import antiphon
+from antiphon.cli.output import table_of
+from antiphon.flat import flat, plain
+from antiphon.view.terminal.console import in_markdown, open_console
+
+SMALL = ("--bytes", "64KiB")
+COMMANDS: dict[tuple[str, ...], str | None] = {
+    ("compare", "ring:4", *SMALL, "--algorithms", "ring,direct"): "runs",
+    ("simulate", "ring:4", "ring", *SMALL): None,
+    ("verify", "ring:4", "ring", *SMALL): None,
+    ("show", "ring:4", "ring", *SMALL): None,
+    ("bound", "ring:4", *SMALL): None,
+    ("flights", "mesh:4x4", "examples/flights.json", "--fidelity", "alpha-beta"): "flights",
+    ("noc", "ring:4", "--rate", "0.1,0.2", "--cycles", "500", "--warm-up-cycles", "100"): "runs",
+    ("tune", "ring:4", "--sizes", "1KiB,64KiB", "--algorithms", "ring,direct"): "choices",
+    ("train", "alexnet", "ring:4,ring:8", "ring"): "runs",
+    ("train", "alexnet", "ring:4", "ring"): None,
+    ("rails", "2D-SW_SW"): "runs",
+    ("advise", "rails", "2D-SW_SW"): "dimensions",
+    ("advise", "trees"): "ways",
+    ("fabrics",): "fabrics",
+    ("algorithms",): "algorithms",
+    ("systems",): "systems",
+    ("systems", "tto"): "settings",
+    ("workloads",): "workloads",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_csv_has_the_rows_of_json(commands: Any, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    document = json.loads(commands.invoke(*command, "--format", "json").stdout)
+    rows = list(csv.DictReader(io.StringIO(commands.invoke(*command, "--format", "csv").stdout)))
+    name = COMMANDS[command]
+    expected = [document] if name is None else document[name]
+    assert len(rows) == len(expected)
+    for row, record in zip(rows, expected, strict=True):
+        for key, value in flat(record).items():
+            if key not in ("schema", "version"):
+                assert row[key] == ("" if value is None else str(plain(value)))
+    markdown = commands.invoke(*command, "--format", "markdown").stdout
+    assert not any(line.startswith(("┏", "│")) for line in markdown.splitlines())
+    assert command[0] == "verify" or "| ---" in markdown
+
+
+def test_several_groups_are_rows_of_one_table(commands: Any) -> None:
+    command = ("bound", "mesh:2x3", "--groups", "rows", "--format")
+    rows = list(csv.DictReader(io.StringIO(commands.invoke(*command, "csv").stdout)))
+    assert [row["group"] for row in rows] == ["0 1 2", "3 4 5"]
+    titles = [line for line in commands.invoke(*command, "markdown").stdout.splitlines() if line.startswith("## ")]
+    assert titles == ["## mesh:2x3[0-2]", "## mesh:2x3[3-5]"]
+
+
+def test_json_is_a_format(commands: Any) -> None:
+    command = ("bound", "ring:4")
+    printed = commands.invoke(*command, "--json").stdout
+    assert commands.invoke(*command, "--format", "json").stdout == printed
+    assert commands.invoke(*command, "--format", "json", "--json").stdout == printed
+    for order in (("--json", "--format", "csv"), ("--format", "csv", "--json")):
+        assert "give either --json or --format" in commands.refused(*command, *order)
+    assert "'xml' is not one of" in commands.refused(*command, "--format", "xml")
+
+
+def test_rows_are_behind_what_holds_for_all() -> None:
+    document = {"fabric": "ring:4", "runs": [{"time_ns": 1}, {"time_ns": 2, "fabric": "other"}], "refused": []}
+    assert table_of(document, "runs") == [{"fabric": "ring:4", "time_ns": 1}, {"fabric": "other", "time_ns": 2}]
+    assert table_of(document, "choices") == [{"fabric": "ring:4"}]
+
+
+def test_markdown_of_special_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("a|b", "c", title="t")
+    table.add_row("x\ny", "1")
+    with in_markdown():
+        open_console().print(table, "text")
+    assert capsys.readouterr().out == "**t**\n\n| a\\|b | c |\n| --- | --- |\n| x<br>y | 1 |\n\ntext\n\n"
+    assert open_console().options.encoding
+
+
+def test_former_names_of_options_work_with_a_hint(commands: Any, tmp_path: Path) -> None:
+    results = []
+    for option in ("--schedule-json", "--out"):
+        file = tmp_path / f"{option}.json"
+        result = commands.invoke("show", "ring:4", "ring", *SMALL, option, file)
+        assert result.exit_code == 0
+        results.append((result.stdout, file.read_text()))
+        hint = "hint: --schedule-json is called --out now; the old name works until the next release\n"
+        assert result.stderr == (hint if option != "--out" else "")
+        assert option == "--out" or option not in commands.invoke("show", "--help").stdout
+    assert results[0] == results[1]
+    refused = commands.invoke("reproduce", "tto/fig15", "--out", tmp_path).stderr.splitlines()
+    assert refused[0].startswith("hint: --out is called --store now")
+    assert "Missing option '--store'" in commands.refused("reproduce", "tto")
+
+
+def test_ones_own_schedule_is_compared_with_the_others(commands: Any, tmp_path: Path) -> None:
+    mesh = antiphon.Fabric("mesh:3x3")
+    file = tmp_path / "own.json"
+    file.write_text(antiphon.build(mesh, "multitree", "broadcast", "64KiB", root=4).to_json())
+    compare = ("compare", "mesh:3x3", "--schedule", file)
+    found = commands.document(*compare, "--algorithms", "multitree")
+    assert [run["algorithm"] for run in found["runs"]] == 2 * ["multitree"]
+    assert (found["collective"], found["bytes"]) == ("broadcast", 65536)
+    assert {run["root"] for run in found["runs"]} == {4}
+    for option in (("--bytes", "1MiB"), ("--collective", "reduce"), ("--root", "1")):
+        assert "is what the schedule says" in commands.refused(*compare, *option)
+    other = tmp_path / "other.json"
+    other.write_text(antiphon.build(mesh, "ring", bytes="1MiB").to_json())
+    message = "ring does all-reduce of 1MiB: compare it with others that do the same"
+    assert message in commands.refused(*compare, "--schedule", other)

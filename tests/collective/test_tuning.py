@@ -1,0 +1,144 @@
+"""Tuning: the best algorithm and chunks for every size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon import AntiphonError
+from antiphon.collective import tuning as tuning_module
+from antiphon.collective.tuning import Candidate, Choice, Tuning, default_sizes, size_range
+
+
+def test_nothing_that_is_compared_is_better() -> None:
+    tuning = antiphon.tune("mesh:4x4", sizes=["64KiB", "4MiB"], system="tto")
+    for choice in tuning.choices:
+        times = [candidate.time_ns for candidate in choice.ranking]
+        assert times == sorted(times)
+        compared = antiphon.compare(antiphon.Fabric("mesh:4x4"), bytes=choice.bytes, system="tto")
+        assert choice.best.time_ns <= compared.ranking[0].time_ns
+        assert choice.bound.time_ns <= choice.best.time_ns
+
+
+def test_chunks_are_at_least_as_good_as_a_full_search() -> None:
+    fabric = antiphon.Fabric("mesh:4x4")
+    tuning = antiphon.tune(fabric, sizes=["8MiB"], algorithms=["tto"], system="tto")
+
+    def time_ns(chunk: int) -> float:
+        schedule = antiphon.build(fabric, f"tto:chunk={chunk}", bytes="8MiB", system="tto")
+        return antiphon.simulate(fabric, schedule, "tto").time_ns
+
+    best = min(time_ns(1 << exponent) for exponent in range(13, 24))
+    assert tuning.choices[0].best.time_ns <= best
+
+
+def test_crossovers_separate_the_winners() -> None:
+    fabric = antiphon.Fabric("mesh:3x3")
+    tuning = antiphon.tune(fabric, sizes=size_range("1KiB..1MiB"), algorithms=["multitree", "ring-bi-odd"])
+    ((size, before, after),) = tuning.crossovers
+    assert (before, after) == ("multitree", "ring-bi-odd")
+
+    def best(bytes: int) -> str:
+        return antiphon.compare(fabric, bytes=bytes, algorithms=[before, after]).ranking[0].algorithm
+
+    assert best(size) == after
+    assert best(size // 2) == before
+    selection = tuning.selection()
+    assert selection[0] == {"from_bytes": 0, "algorithm": "multitree"}
+    assert selection[1]["from_bytes"] == size
+
+
+def test_a_winner_that_returns_starts_at_its_own_crossover() -> None:
+    bound = antiphon.lower_bound(antiphon.Fabric("ring:4"), "all-reduce", 1)
+    won = zip((1, 100, 1000, 10000), "ABAB", strict=True)
+    choices = [Choice(size, [Candidate(name, 1.0, [])], bound) for size, name in won]
+    crossovers = [(50, "A", "B"), (500, "B", "A"), (5000, "A", "B")]
+    tuning = Tuning("ring:4", "all-reduce", antiphon.System("generic"), "packet", choices, crossovers, [])
+    assert [(row["from_bytes"], row["algorithm"]) for row in tuning.selection()] == [
+        (0, "A"),
+        (50, "B"),
+        (500, "A"),
+        (5000, "B"),
+    ]
+
+
+def test_progress_within_a_size() -> None:
+    seen: list[tuple[str, float]] = []
+    antiphon.tune("mesh:3x3", sizes="64KiB", progress=lambda name, share: seen.append((name, share)))
+    shares = [share for name, share in seen if name == "all-reduce of 64KiB"]
+    assert len(shares) > len(antiphon.algorithms()) / 2
+    assert shares == sorted(shares)
+    assert shares[-1] < 1
+
+
+def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulator = tuning_module.simulator
+
+    def picky(*arguments: Any) -> Any:
+        timer = simulator(*arguments)
+
+        def time(fabric: Any, algorithm: str, collective: str, size: int) -> Any:
+            if algorithm == "ring" and size < 2048:
+                raise AntiphonError("too small", "not-applicable")
+            return timer(fabric, algorithm, collective, size)
+
+        return time
+
+    monkeypatch.setattr(tuning_module, "simulator", picky)
+    tuning = antiphon.tune("ring:4", sizes="1KiB..4KiB", algorithms="ring,ring-bi,tto")
+    assert [len(choice.ranking) for choice in tuning.choices] == [1, 2, 2]
+    assert [refusal.algorithm for refusal in tuning.refused] == ["tto"]
+
+
+def test_all_ranks() -> None:
+    arguments: dict[str, Any] = {"sizes": ["64MiB"], "algorithms": "tto,ring", "system": "tto"}
+    assert "tto" in antiphon.tune("mesh:4x4", **arguments).choices[0].best.algorithm
+    tuning = antiphon.tune("mesh:4x4", all_ranks=True, **arguments)
+    assert not any(candidate.excluded_ranks for candidate in tuning.choices[0].ranking)
+    assert next(refusal for refusal in tuning.refused if refusal.algorithm == "tto").reason == "leaves out rank 12"
+
+
+def test_tune(commands: Any, tmp_path: Path) -> None:
+    out = tmp_path / "selection.json"
+    arguments = ("tune", "mesh:4x4", "--sizes", "64KiB..256KiB", "--system", "tto", "--out", str(out))
+    tuned = commands.document(*arguments)
+    assert [choice["bytes"] for choice in tuned["choices"]] == [65536, 131072, 262144]
+    assert json.loads(out.read_text("utf-8")) == tuned
+    assert tuned["selection"][0]["from_bytes"] == 0
+    for choice in tuned["choices"]:
+        assert choice["efficiency"] == pytest.approx(choice["lower_bound_ns"] / choice["time_ns"])
+    printed = commands.invoke(*arguments)
+    assert "Selection table" in printed.stdout
+    assert "Left out" in printed.stdout
+
+
+def test_sizes() -> None:
+    assert default_sizes()[0] == 65536
+    assert default_sizes()[-1] == 1 << 30
+    assert size_range("1KiB..5KiB") == [1024, 2048, 4096]
+    with pytest.raises(AntiphonError, match="larger than the last"):
+        size_range("2KiB..1KiB")
+
+
+def test_mistakes(commands: Any, tmp_path: Path) -> None:
+    assert "not a size" in commands.refused("tune", "ring:4", "--sizes", "x")
+    assert "not a size" in commands.refused("tune", "ring:4", "--sizes", "1KiB..")
+    assert "did you mean 'ring'" in commands.refused("tune", "ring:4", "--algorithms", "rin", "--sizes", "1KiB")
+    assert "no algorithm could do" in commands.refused("tune", "ring:4", "--algorithms", "tto", "--sizes", "1KiB")
+    assert ".json" in commands.refused("tune", "ring:4", "--out", str(tmp_path / "x.txt"))
+    assert "did you mean" in commands.refused("tune", "ring:4", "--fidelity", "packe", "--sizes", "1KiB")
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"sizes": 1}, "sizes is 1; give a list or text"),
+        ({"sizes": [None]}, "size 'None' is not"),
+        ({"sizes": []}, "no size given"),
+        ({"sizes": ["1KiB"], "algorithms": []}, "no algorithm given"),
+        ({"sizes": ["1KiB"], "algorithms": 5}, "algorithms is 5; give a list"),
+        ({"sizes": ["1KiB"], "algorithms": [5]}, "algorithm 5 is no text"),
+    ]
+    for arguments, reason in wrong:
+        with pytest.raises(AntiphonError, match=reason):
+            antiphon.tune("ring:4", **arguments)

@@ -1,0 +1,64 @@
+"""What is imported when: the help and ``import antiphon`` come at once, every name is there all the same."""
+
+from __future__ import annotations
+
+import ast
+import json
+import pydoc
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import antiphon
+from antiphon.cli import main
+from antiphon.cli.commands import SECTIONS
+
+HEAVY = {"numpy", "rich", "jinja2", "pandas", "matplotlib", "networkx", "antiphon._core"}
+
+
+def loaded(code: str) -> set[str]:
+    """Modules that are loaded in a new process after ``code``."""
+    code += "\nimport json, sys; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import antiphon",
+        "import antiphon.cli",
+        "from antiphon.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass",
+        "from click.shell_completion import ShellComplete\nfrom antiphon.cli import main\n"
+        "assert len(ShellComplete(main, {}, 'antiphon', '').get_completions([], 's')) == 4",
+    ],
+    ids=["package", "commands", "help", "completion"],
+)
+def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
+    assert not loaded(code) & HEAVY
+
+
+def test_the_stub_names_what_there_is() -> None:
+    stub = ast.parse(Path(antiphon.__file__).with_suffix(".pyi").read_text("utf-8"))
+    (names,) = (ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign))
+    assert names == antiphon.__all__ == sorted(names)
+    assert all(getattr(antiphon, name) is not None for name in names)
+    assert set(names) <= set(dir(antiphon))
+
+
+def test_help_shows_every_name() -> None:
+    text = pydoc.plain(pydoc.render_doc(antiphon))
+    assert not [name for name in antiphon.__all__ if name not in text and name != "__version__"]
+    assert "class Fabric" in text
+    assert "The time of training" in text
+
+
+def test_the_help_of_all_commands_says_what_each_says_of_itself() -> None:
+    context = click.Context(main)
+    listed = {name: command.summary for section in SECTIONS.values() for name, command in section.items()}
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    assert {name: command and command.get_short_help_str(1000) for name, command in commands.items()} == listed
+    assert set(main.commands) == set(listed)
