@@ -73,7 +73,7 @@ lint: tools build ## formatting, clippy, ruff, mypy, pyright, type stubs, direct
 	$(BIN)/python -m mypy
 	$(BIN)/python -m mypy.stubtest antiphon._core
 	$(BIN)/basedpyright --warnings
-	$(BIN)/lint-imports --no-logo --no-timings
+	$(BIN)/lint-imports --no-logo
 
 docs: build ## build the Rust documentation; run every snippet of the Markdown pages
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

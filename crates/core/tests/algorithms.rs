@@ -10,6 +10,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::execute::{check_by_execution, check_by_threads};
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
+use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;

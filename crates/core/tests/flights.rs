@@ -133,7 +133,7 @@ fn flights_on_different_links_are_as_if_alone() {
                 (0..).zip(&views).map(|(row, view)| built(view, &system, Kind::AllReduce, bytes(row), spec)).collect();
             let mut flights: Vec<Flight> = schedules.iter().map(Flight::new).collect();
             flights[2].start_ps = 12_345_000;
-            for fidelity in Fidelity::ALL {
+            for &(_, fidelity) in Fidelity::ALL {
                 let all = flown(&fabric, &flights, Order::Fifo, &system, fidelity);
                 for (row, span) in all.flights.iter().enumerate() {
                     let one = alone(&views[row], &schedules[row], &system, fidelity);
@@ -176,7 +176,7 @@ fn rows_then_columns_beside_a_pipeline() {
             flights.push(Flight { after, ..Flight::new(schedule) });
         }
     }
-    for fidelity in Fidelity::ALL {
+    for &(_, fidelity) in Fidelity::ALL {
         for &(_, order) in Order::ALL {
             let all = flown(&fabric, &flights, order, &system, fidelity);
             let spans = &all.flights;

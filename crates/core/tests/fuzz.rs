@@ -9,6 +9,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Result;
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Shape};
+use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
@@ -210,7 +211,7 @@ fn schedules() {
         let small = schedule.messages() < 10_000 && schedule.lanes.iter().all(|lane| lane.chunk_bytes < 1 << 16);
         if proof.complete && small && schedule.bytes < 1 << 16 {
             prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
-            for fidelity in Fidelity::ALL {
+            for &(_, fidelity) in Fidelity::ALL {
                 let run = simulate(fabric, &schedule, &system, fidelity, &mut |_| true);
                 prop_assert!(run.is_ok(), "{fidelity:?}: {:?}", run.err());
             }

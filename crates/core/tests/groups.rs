@@ -9,6 +9,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Groups, NodeId, parse_group};
+use antiphon_core::parameter::Choice;
 use antiphon_core::rails::Expansion;
 use antiphon_core::rails::advise::advise;
 use antiphon_core::schedule::Schedule;
@@ -34,7 +35,7 @@ fn done(fabric: &Fabric, kind: Kind, bytes: u64, spec: &str) -> Option<(Schedule
     (0..2).for_each(|seed| check_by_execution(&schedule, Some(seed)).unwrap());
     let bound = of_schedule(fabric, &system, &schedule).unwrap();
     let time = |fidelity| simulate(fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
-    let times: Vec<u64> = Fidelity::ALL.into_iter().map(time).collect();
+    let times: Vec<u64> = Fidelity::ALL.iter().map(|&(_, fidelity)| time(fidelity)).collect();
     assert!(times.iter().all(|&time| time >= bound.time_ps && bound.time_ps > 0), "{spec} on {}", fabric.name);
     Some((schedule, times))
 }

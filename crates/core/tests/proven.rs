@@ -11,6 +11,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, NodeId, Router};
+use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, Schedule, Transfer};
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
@@ -211,7 +212,7 @@ fn run(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<&'static
         prop_assert!(ran.is_ok(), "{ran:?}");
     }
     let mut outcome = "finished";
-    for fidelity in Fidelity::ALL {
+    for &(_, fidelity) in Fidelity::ALL {
         match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
             Ok(result) => {
                 // Ranks add one message at a time, and all are done when the last chunk is.

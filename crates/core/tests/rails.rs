@@ -128,7 +128,7 @@ fn every_fidelity_times_it() {
     let timed = run(&topology, &plan, Queue::Tail, 1);
     let schedule = proven(&expansion, &plan, &timed, 2);
     let system = System::preset("generic").unwrap();
-    for fidelity in Fidelity::ALL {
+    for &(_, fidelity) in Fidelity::ALL {
         let result = simulate(&expansion.fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
         let excess = 100.0 * (result.time_ps as f64 / timed.time_ps as f64 - 1.0);
         println!("{}: {excess:.1} %", fidelity.name());

@@ -364,7 +364,7 @@ pub fn check_fidelity(name: &str) -> PyResult<()> {
 /// Names of the fidelities of `simulate`, cheapest first.
 #[pyfunction]
 pub fn fidelities() -> Vec<&'static str> {
-    Fidelity::ALL.map(Fidelity::name).to_vec()
+    Fidelity::NAMES.to_vec()
 }
 
 /// What to multiply algorithm bandwidth (full buffer over time) by to get bus bandwidth on `ranks` ranks, as the NCCL

@@ -18,15 +18,18 @@ mod turns;
 pub use flight::{Flight, FlightRow, Order};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
 
-use crate::error::{Code, Error, Result, nearest};
+#[cfg(doc)]
+use crate::error::Code;
+use crate::error::Result;
 use crate::fabric::Fabric;
+use crate::parameter::Choice;
 use crate::schedule::Schedule;
 use crate::system::System;
-use crate::units::clip;
 pub use crate::watch::Progress;
 pub(crate) use clock::Ticks;
 pub(crate) use machine::{Machine, Shortcuts};
-pub(crate) use network::{AlphaBeta, Flit, Network, Packet};
+pub(crate) use network::Network;
+use network::{AlphaBeta, Flit, Packet};
 pub(crate) use plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -42,32 +45,11 @@ pub enum Fidelity {
     Flit,
 }
 
-impl Fidelity {
-    /// All fidelities, cheapest first.
-    pub const ALL: [Fidelity; 3] = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit];
-
-    /// The command-line name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fidelity::AlphaBeta => "alpha-beta",
-            Fidelity::Packet => "packet",
-            Fidelity::Flit => "flit",
-        }
-    }
-
-    /// The fidelity with a command-line name.
-    ///
-    /// # Errors
-    /// [`Code::UnknownName`] with the nearest known name.
-    pub fn parse(text: &str) -> Result<Fidelity> {
-        Fidelity::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
-            let names = Fidelity::ALL.map(Fidelity::name);
-            Error::new(
-                Code::UnknownName,
-                format!("no fidelity '{}'{}; known: {}", clip(text), nearest(text, names), names.join(", ")),
-            )
-        })
-    }
+impl Choice for Fidelity {
+    const WHAT: &'static str = "fidelity";
+    /// Cheapest first.
+    const ALL: &'static [(&'static str, Self)] =
+        &[("alpha-beta", Fidelity::AlphaBeta), ("packet", Fidelity::Packet), ("flit", Fidelity::Flit)];
 }
 
 /// Times a schedule on a fabric. The schedule should have been verified.
@@ -110,13 +92,36 @@ fn run(
     shortcuts: Shortcuts,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    fn on<'a, N: Network<'a>>(mut machine: Machine<'a, N>, progress: &mut Progress) -> Result<SimulationResult> {
-        machine.run(progress)?;
-        Ok(machine.into_result())
+    struct ToTheEnd<'p, 'q>(&'p mut Progress<'q>);
+    impl<'a> Client<'a> for ToTheEnd<'_, '_> {
+        type Done = SimulationResult;
+        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<SimulationResult> {
+            machine.run(self.0)?;
+            Ok(machine.into_result())
+        }
     }
+    with_machine(plan, order, fidelity, shortcuts, ToTheEnd(progress))
+}
+
+/// Who runs a machine, whatever its network.
+pub(crate) trait Client<'a> {
+    /// What comes of it.
+    type Done;
+    /// Runs it.
+    fn run<N: Network<'a>>(self, machine: Machine<'a, N>) -> Result<Self::Done>;
+}
+
+/// Gives a machine with the network of a fidelity to its client.
+pub(crate) fn with_machine<'a, C: Client<'a>>(
+    plan: &'a Plan<'a>,
+    order: Order,
+    fidelity: Fidelity,
+    shortcuts: Shortcuts,
+    client: C,
+) -> Result<C::Done> {
     match fidelity {
-        Fidelity::AlphaBeta => on(Machine::<AlphaBeta>::new(plan, order, shortcuts)?, progress),
-        Fidelity::Packet => on(Machine::<Packet>::new(plan, order, shortcuts)?, progress),
-        Fidelity::Flit => on(Machine::<Flit>::new(plan, order, shortcuts)?, progress),
+        Fidelity::AlphaBeta => client.run(Machine::<AlphaBeta>::new(plan, order, shortcuts)?),
+        Fidelity::Packet => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
+        Fidelity::Flit => client.run(Machine::<Flit>::new(plan, order, shortcuts)?),
     }
 }

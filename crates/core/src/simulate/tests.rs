@@ -7,6 +7,7 @@ mod runs;
 use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
+use crate::error::Code;
 use crate::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};
 use crate::system::{Allocator, Assignment, NetworkInterface, PRESETS, RouterModel, Switching};
 use crate::units::Rate;
@@ -179,7 +180,7 @@ fn times_past_64_bits_are_refused() {
     let ring = Fabric::parse("ring:4").unwrap();
     let sums = algorithm::build(&ring, &tto(), Collective::new(Kind::AllReduce), 1 << 30, "ring").unwrap();
     let system = System { reduce_rate: Some(Rate(1)), ..tto() };
-    for fidelity in Fidelity::ALL {
+    for &(_, fidelity) in Fidelity::ALL {
         for (fabric, schedule) in [(&line, &schedule), (&ring, &sums)] {
             let error = simulate(fabric, schedule, &system, fidelity, &mut |_| true).unwrap_err();
             assert_eq!(error.code, Code::TooLarge, "{error}");
@@ -215,7 +216,7 @@ fn ranks_add_one_message_at_a_time() {
     let fabric = Fabric::parse("fc:8").unwrap();
     let system = System { reduce_rate: Some(Rate::gb_per_s(10)), ..System::preset("generic").unwrap() };
     let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, "direct").unwrap();
-    for fidelity in Fidelity::ALL {
+    for &(_, fidelity) in Fidelity::ALL {
         let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
         // Seven messages of 128 KiB at 10 GB/s.
         let adding = 7 * (1 << 17) * 100;
@@ -251,7 +252,7 @@ fn a_stall_names_the_chain_of_waits() {
     for (id, other) in [(0, 2), (1, 0), (2, 1)] {
         schedule.transfers[id].start_after = [other.into()].into_iter().collect();
     }
-    for fidelity in Fidelity::ALL {
+    for &(_, fidelity) in Fidelity::ALL {
         let error = simulate(&fabric, &schedule, &tto(), fidelity, &mut |_| true).unwrap_err();
         assert_eq!(error.code, Code::Stalled, "{error}");
     }
@@ -429,7 +430,7 @@ proptest! {
     #[test]
     fn random_sends_all_arrive_and_links_keep_their_rate((fabric, schedule) in random_schedule(1..4, 25)) {
         for system in ["tto", "generic"].map(|name| System::preset(name).unwrap()) {
-            for fidelity in Fidelity::ALL {
+            for &(_, fidelity) in Fidelity::ALL {
                 let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 let again = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap();
                 prop_assert_eq!(&result, &again);

@@ -6,7 +6,7 @@ use super::timeline::{Iteration, run};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
-use crate::simulate::{self, AlphaBeta, Fidelity, Flight, Flit, Machine, Order, Packet, Progress, Shortcuts, Ticks};
+use crate::simulate::{self, Fidelity, Flight, Machine, Order, Progress, Shortcuts, Ticks};
 use crate::system::System;
 use crate::units::{Bytes, Picos};
 use std::collections::VecDeque;
@@ -33,36 +33,37 @@ pub fn run_shared(
     let flights: Vec<Flight> =
         (0..).zip(schedules).flat_map(|(id, of)| of.iter().map(move |&schedule| flight(id, schedule))).collect();
     let flights = simulate::Plan::new(fabric, &flights, system)?;
-    let cut = Shortcuts::default();
-    match fidelity {
-        Fidelity::AlphaBeta => {
-            on(Machine::<AlphaBeta>::new(&flights, Order::Priority, cut)?, plan, schedules, progress)
-        }
-        Fidelity::Packet => on(Machine::<Packet>::new(&flights, Order::Priority, cut)?, plan, schedules, progress),
-        Fidelity::Flit => on(Machine::<Flit>::new(&flights, Order::Priority, cut)?, plan, schedules, progress),
-    }
+    let client = Iterating { plan, schedules, progress };
+    simulate::with_machine(&flights, Order::Priority, fidelity, Shortcuts::default(), client)
 }
 
-fn on<'a, N: simulate::Network<'a>>(
-    mut machine: Machine<'a, N>,
-    plan: &Plan,
-    schedules: &[Vec<&Schedule>],
-    progress: &mut Progress,
-) -> Result<Iteration> {
-    if plan.parts.iter().any(|parts| !parts.is_empty()) {
-        machine.count_chunks()?;
+/// Runs an iteration on a machine.
+struct Iterating<'i, 'q> {
+    plan: &'i Plan,
+    schedules: &'i [Vec<&'i Schedule>],
+    progress: &'i mut Progress<'q>,
+}
+
+impl<'a> simulate::Client<'a> for Iterating<'_, '_> {
+    type Done = Iteration;
+
+    fn run<N: simulate::Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<Iteration> {
+        let Iterating { plan, schedules, progress } = self;
+        if plan.parts.iter().any(|parts| !parts.is_empty()) {
+            machine.count_chunks()?;
+        }
+        let mut first = 0;
+        let exchange = |(id, of): (usize, &Vec<&Schedule>)| {
+            let flights = first..first + of.len() as u32;
+            first = flights.end;
+            let bytes = plan.exchanges[id].bytes;
+            let parts = plan.parts[id].iter().rev().copied().collect();
+            Exchange { left: of.len(), flights, bytes, parts, started: 0 }
+        };
+        let exchanges = schedules.iter().enumerate().map(exchange).collect();
+        let owners = (0..).zip(schedules).flat_map(|(id, of)| of.iter().map(move |_| id)).collect();
+        run(plan, &mut Shared { machine, exchanges, owners, happened: VecDeque::new(), now: 0, progress })
     }
-    let mut first = 0;
-    let exchange = |(id, of): (usize, &Vec<&Schedule>)| {
-        let flights = first..first + of.len() as u32;
-        first = flights.end;
-        let bytes = plan.exchanges[id].bytes;
-        let parts = plan.parts[id].iter().rev().copied().collect();
-        Exchange { left: of.len(), flights, bytes, parts, started: 0 }
-    };
-    let exchanges = schedules.iter().enumerate().map(exchange).collect();
-    let owners = (0..).zip(schedules).flat_map(|(id, of)| of.iter().map(move |_| id)).collect();
-    run(plan, &mut Shared { machine, exchanges, owners, happened: VecDeque::new(), now: 0, progress })
 }
 
 /// The links of a fabric, which exchanges share.
@@ -160,6 +161,7 @@ mod tests {
     use super::*;
     use crate::algorithm;
     use crate::collective::{Collective, Kind};
+    use crate::parameter::Choice;
     use crate::training::{Bucket, Cost, GradientQueue, Overlap, Policy, Serial, Work};
     use crate::workload::{self, Passes};
 
@@ -223,7 +225,7 @@ mod tests {
             for overlap in [Overlap::None, Overlap::Chained] {
                 let plan = plan(&layers, overlap);
                 let schedule = &schedules(&plan, &fabric, &system, spec)[0];
-                for fidelity in Fidelity::ALL {
+                for &(_, fidelity) in Fidelity::ALL {
                     let alone = simulate::simulate(&fabric, schedule, &system, fidelity, &mut |_| true).unwrap();
                     let rows = alone.chunks.iter().map(|row| (row.lane, row.chunk, row.complete_ps));
                     let parts = plan.arrivals(&[Some(GradientQueue::new(rows).unwrap())]).unwrap();
@@ -243,7 +245,7 @@ mod tests {
     fn buckets_with_priorities() {
         let (fabric, system) = (Fabric::parse("mesh:2x4").unwrap(), System::preset("tto").unwrap());
         let layers = [([500_000, 0, 9_000], 300_000), ([100_000, 0, 9_000], 400_000), ([10_000, 5_000, 0], 900_000)];
-        for fidelity in Fidelity::ALL {
+        for &(_, fidelity) in Fidelity::ALL {
             let [layerwise, both] = [Overlap::Layerwise, Overlap::Both]
                 .map(|overlap| shared(&plan(&layers, overlap), &fabric, &system, "combs", fidelity));
             // The gradients of the first layer are there earlier, though they are exchanged last.
