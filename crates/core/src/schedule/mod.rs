@@ -35,10 +35,10 @@ pub type TransferId = u32;
 pub type LaneId = u32;
 
 /// Most transfers a schedule may hold: a ring of 2048 ranks. This and the next limits keep a schedule
-/// below 2 GiB of memory.
+/// below 3 GiB of memory.
 pub const MAX_TRANSFERS: usize = 1 << 23;
 /// Most lane-transfer pairs a schedule may hold.
-pub const MAX_LANE_TRANSFERS: usize = 1 << 26;
+pub const MAX_LANE_TRANSFERS: usize = 1 << 27;
 /// Most links on the routes of a built schedule.
 pub const MAX_HOPS: usize = 1 << 27;
 /// Most dependencies of a built schedule.
