@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ GIVEN: dict[str, Any] = {
     "topology": "ring2@1000/20ns,sw2@800/700ns",
     "model": "alexnet",
     "flights": [antiphon.Flight(RING)],
+    "grid": {"command": "rails", "axes": {"topology": ["2D-SW_SW"], "chunks": [4]}},
     "graph": antiphon.to_networkx(MESH),
     "text": '[{"algorithm": "ring"}]',
     "dataset": 1000,
@@ -52,6 +54,12 @@ ALSO: dict[str, dict[str, Any]] = {
 FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
 EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles")}
 """Parameters whose larger values take long, and are checked by the core as the others are."""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is taken for the name of a file or folder is in one that is removed."""
+    monkeypatch.chdir(tmp_path)
 
 
 def arguments_of(name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +139,22 @@ def test_a_file_with_a_field_of_another_type(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     with pytest.raises(AntiphonError, match="'many' is no int"):
         Comparison.load(path)
+
+
+def test_records_without_tables_are_values() -> None:
+    saturation = antiphon.noc_saturation(RING, "neighbor", warm_up_cycles=50, cycles=50)
+    records = [
+        RUN.bound,
+        RUN.result.proof,
+        COMPARISON.refused[0],
+        saturation,
+        saturation.stable,
+        saturation.stable.router,
+        saturation.stable.packet_latency_cycles,
+        *antiphon.System("tto").parameters(),
+    ]
+    for record in records:
+        copy = pickle.loads(pickle.dumps(record))
+        assert {record, copy} == {record}
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, fields(record)[0].name, None)

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from antiphon.arguments import shown
+from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import Row
@@ -31,11 +31,17 @@ if TYPE_CHECKING:
 
 AHEAD = 1
 """Pieces of short work that an executor is given ahead, for each that it can do at once."""
+LONGEST_S = 1e9
+"""No time limit is longer."""
 
 
 @dataclass(frozen=True)
 class Study(Sequence[Row]):
     """What came of the points of a study, in their order; a sequence of rows.
+
+    >>> found = study({"command": "rails", "axes": {"topology": ["2D-SW_SW"], "bytes": ["1MB", "1GB"]}})
+    >>> found.made, found[0]["time_ns"] < found[1]["time_ns"]
+    (2, True)
 
     Attributes:
         values: what varies, of each point.
@@ -140,14 +146,21 @@ def study(
             used, or a file that changed during a run.
     """
     if isinstance(grid, str | os.PathLike):
+        described = Grid.read(grid)
         store = runs_beside(grid) if store is None else store
-        grid = Grid.read(grid)
+        grid = described
     elif isinstance(grid, Mapping):
         grid = Grid.of(cast(Mapping[str, Any], grid))
     if not isinstance(grid, Grid) and not isinstance(grid, Iterable):
         raise TypeError(f"argument 'grid': expected a file, a description or points, not {type(grid).__name__}")
-    if time_limit_s is not None and not 0 < time_limit_s < float("inf"):
-        raise AntiphonError(f"time_limit_s is {shown(time_limit_s)}; give a positive number of seconds", "bad-size")
+    expect("executor", executor, Executor, type(None))
+    expect("store", store, str, os.PathLike, type(None))
+    if store is not None and "\0" in os.fspath(store):
+        raise AntiphonError("store has a zero character; name a folder", "bad-file")
+    if time_limit_s is not None and not 0 < time_limit_s <= LONGEST_S:
+        raise AntiphonError(
+            f"time_limit_s is {shown(time_limit_s)}; give seconds, above 0 and at most {LONGEST_S:g}", "bad-size"
+        )
     points = part_of(list(grid.points() if isinstance(grid, Grid) else grid), shard)
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory()) if store is None else store
@@ -181,6 +194,8 @@ def part_of(points: list[Job], shard: tuple[int, int] | None) -> list[Job]:
     """The points of a shard."""
     if shard is None:
         return points
+    if not isinstance(shard, tuple) or [type(each) for each in shard] != [int, int]:
+        raise TypeError(f"argument 'shard': expected two whole numbers, not {shown(shard)}")
     number, count = shard
     if not 1 <= number <= count:
         raise AntiphonError(f"shard {number}/{count}: the first is 1/{count}, the last {count}/{count}", "bad-spec")
