@@ -1,11 +1,12 @@
 """Writes what follows from the parameters that the core declares: the tables of docs/parameters.md, the arguments and
-properties in `_core.pyi`, the fields of `antiphon.Router`.
+properties in `_core.pyi`, the fields of `antiphon.Router`; and the public names of docs/python.md.
 
 Run by `make tables`; a test sees that all is current.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -119,7 +120,35 @@ def fields() -> str:
     return "".join(f"    {each.key}: {held(each, 'int | None')}\n" for each in antiphon.router_parameters())
 
 
+KINDS = (
+    ("Functions", inspect.isroutine),
+    ("Errors", lambda thing: inspect.isclass(thing) and issubclass(thing, Exception)),
+    ("Results", lambda thing: inspect.isclass(thing) and issubclass(thing, antiphon.Result)),
+    ("What is given, and records", inspect.isclass),
+)
+
+
+def first_sentence(thing: object) -> str:
+    """What something is, by its help."""
+    text = " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
+    return text.replace("``", "`")
+
+
+def names() -> str:
+    """Every public name and the first sentence of its help."""
+    rest = [name for name in antiphon.__all__ if callable(getattr(antiphon, name))]
+    lines = []
+    for title, belongs in KINDS:
+        named = [name for name in rest if belongs(getattr(antiphon, name))]
+        rest = [name for name in rest if name not in named]
+        rows = [[code(name), first_sentence(getattr(antiphon, name))] for name in named]
+        lines += [f"## {title}", "", table(("Name", "What it is"), rows)]
+    assert not rest
+    return "\n".join(lines)
+
+
 PARTS = (
+    ("docs/python.md", "names", names),
     ("docs/parameters.md", "systems", systems),
     ("docs/parameters.md", "presets", presets),
     ("docs/parameters.md", "models", models),
