@@ -46,6 +46,9 @@ def each(result: Result) -> str:
 @pytest.mark.parametrize("result", RESULTS, ids=each)
 def test_its_tables_are_frames(result: Result) -> None:
     name, first = next(iter(result.tables.items()))
+    for table in result.tables.values():
+        assert type(table) is antiphon.Table
+        assert not any(column.flags.writeable for column in table.values())
     assert all(table.height for table_name, table in result.tables.items() if table_name != "refused")
     assert pl.DataFrame(result).shape == pl.DataFrame(first).shape == (first.height, len(first))
     assert list(result.to_frame().columns) == list(result.to_frame(name).columns) == list(first)

@@ -43,8 +43,10 @@ class Result(ByValue):
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            if field.type == "Table" and not isinstance(getattr(self, field.name), Table):
-                object.__setattr__(self, field.name, Table(getattr(self, field.name)))
+            if field.type == "Table" and not isinstance(
+                getattr(self, field.name), Table
+            ):  # but a dictionary of the core
+                object.__setattr__(self, field.name, Table._of_core(getattr(self, field.name)))
 
     @property
     def tables(self) -> dict[str, Table]:

@@ -51,6 +51,15 @@ class Table(dict[str, Column]):
         super().__init__(arrays)
 
     @classmethod
+    def _of_core(cls, columns: dict[str, Column]) -> Table:
+        """A table of arrays that nobody else has, as the core gives them."""
+        table = cls.__new__(cls)
+        for array in columns.values():
+            array.setflags(write=False)
+        dict.update(table, columns)
+        return table
+
+    @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
         """A table of rows such as those of ``--json``: figures of objects in it as ``object.key``, lists of them as one
         text; other lists are left out.
