@@ -54,7 +54,7 @@ def threads(jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
     Raises:
         AntiphonError: ``bad-size`` if ``jobs`` is no whole number of at least 1.
     """
-    count = _checked(jobs)
+    count = threads_of(jobs)
     if count == 1:
         yield _ThisThread(), 1
         return
@@ -79,7 +79,7 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int
         Exception: the first, in the order of items, that ``work`` has raised; what is under way then ends at its next
             ``check``.
     """
-    count = min(_checked(jobs), len(items))
+    count = min(threads_of(jobs), len(items))
     if count <= 1:
         return [work(item) for item in items]
     with threads(count) as (pool, _count):
@@ -91,8 +91,8 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int
         return [future.result() for future in futures]
 
 
-def _checked(jobs: int | None) -> int:
-    """How many threads that are."""
+def threads_of(jobs: int | None) -> int:
+    """How many threads ``jobs`` are, as for ``threads``."""
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
         message = f"jobs is {shown(jobs)}; give a whole number of at least 1, or None for all cores"
         raise AntiphonError(message, "bad-size")

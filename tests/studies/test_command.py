@@ -104,6 +104,7 @@ def test_shards_are_merged(commands: Any, grid: Path) -> None:
     assert printed == "8 runs from 3 folders are new in runs\n"
     assert commands.document("study", grid, "--store", "runs")["new_runs"] == 0
     assert commands.invoke("study", "merge", *shards, "--store", "runs").stdout.startswith("0 runs")
+    assert "runs: is the store itself" in commands.refused("study", "merge", "runs", "--store", "runs")
     assert "nowhere: has no runs.sqlite" in commands.refused("study", "merge", "nowhere", "--store", "runs")
     for shard in ("0/3", "4/3", "1", "a/b"):
         assert "write for example 1/8" in commands.refused("study", grid, "--shard", shard)

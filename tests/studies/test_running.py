@@ -123,5 +123,7 @@ def test_a_study_needs_points() -> None:
     for limit in (0, -1, float("inf"), float("nan")):
         with pytest.raises(antiphon.AntiphonError, match="time_limit_s"):
             study(CHEAP, time_limit_s=limit)
+    with Workers(1) as pool, pytest.raises(antiphon.AntiphonError, match="jobs is -1"):
+        study(CHEAP, executor=pool, jobs=-1)
     with pytest.raises(antiphon.AntiphonError, match="the first is 1/2, the last 2/2"):
         study(CHEAP, shard=(0, 2))

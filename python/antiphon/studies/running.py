@@ -137,7 +137,7 @@ def run_points(
                     piece: list[str] = []
                     while waiting and len(piece) < size:
                         key = waiting.popleft()
-                        mine = store.claim(key)
+                        mine = store.claim(key, limit_s)
                         if mine:
                             piece.append(key)
                         elif mine is False:

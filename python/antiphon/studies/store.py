@@ -38,6 +38,9 @@ PRAGMA user_version = {FORMAT};
 """
 AGAIN = "CREATE TABLE IF NOT EXISTS again (key TEXT PRIMARY KEY, above_s REAL NOT NULL)"
 """Records to be made again by who gives a run more than so many seconds."""
+MADE = """
+SELECT 1 FROM runs WHERE key = ? AND NOT EXISTS (SELECT 1 FROM again WHERE again.key = runs.key AND above_s < ?)
+"""
 MERGED = """
 DELETE FROM runs WHERE key IN (SELECT key FROM again) AND key IN (SELECT key FROM other.runs);
 DELETE FROM again WHERE key NOT IN (SELECT key FROM runs);
@@ -173,24 +176,21 @@ class Store:
         """The keys of which there is no record, or one that is to be made again: of a run that was given less time
         than ``limit_s`` (None: any time), or that failed for no reason of its own."""
         limit = math.inf if limit_s is None else limit_s
+        stored: set[str] = set()
+        wanted = list(keys)
         with self._errors_told():
-            if self._database.execute("SELECT 1 FROM again WHERE above_s < ?", [limit]).fetchone():
-                again = "SELECT key FROM again WHERE above_s < ?"
-                with self._written():
-                    self._database.execute(f"DELETE FROM runs WHERE key IN ({again})", [limit])
-                    self._database.execute("DELETE FROM again WHERE above_s < ?", [limit])
-            stored: set[str] = set()
-            wanted = list(keys)
             for start in range(0, len(wanted), MOST_ASKED):
                 part = wanted[start : start + MOST_ASKED]
                 query = f"SELECT key FROM runs WHERE key IN ({','.join('?' * len(part))})"
                 stored.update(key for (key,) in self._database.execute(query, part))
+            again = self._database.execute("SELECT key FROM again WHERE above_s < ?", [limit])
+            stored.difference_update(key for (key,) in again)
         return [key for key in wanted if key not in stored]
 
-    def claim(self, key: str) -> bool | None:
-        """Whether the run is now this process's to make; None if it has been made."""
+    def claim(self, key: str, limit_s: float | None = None) -> bool | None:
+        """Whether the run is now this process's to make; None if it has been made, as for ``missing``."""
         with self._errors_told(), self._written():
-            if self._has(key):
+            if self._database.execute(MADE, [key, math.inf if limit_s is None else limit_s]).fetchone():
                 return None
             row = self._database.execute("SELECT owner FROM claims WHERE key = ?", [key]).fetchone()
             if row is not None and is_at_work(self.path.parent, row[0]):
@@ -204,11 +204,14 @@ class Store:
             self._database.execute("DELETE FROM claims WHERE owner = ?", [self._owner.name])
 
     def keep(self, key: str, point: Job, record: Record, again_above_s: float | None = None) -> None:
-        """Keeps the record of a point unless there is one already; for who asks later, and gives each point more than
-        ``again_above_s``, there is none."""
+        """Keeps the record of a point, unless there is one that is not to be made again; this one is by who asks later
+        and gives a point more than ``again_above_s``."""
         content = (build_id(), text(described(point)), text(record))
         with self._errors_told(), self._written():
             row = (key, *content, _check(key, *content))
+            if self._database.execute("SELECT 1 FROM again WHERE key = ?", [key]).fetchone():
+                for table in ("runs", "again"):
+                    self._database.execute(f"DELETE FROM {table} WHERE key = ?", [key])
             self._database.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", row)
             self._database.execute("DELETE FROM claims WHERE key = ?", [key])
             if again_above_s is not None:
@@ -247,6 +250,8 @@ class Store:
         """
         if not (Path(folder) / "runs.sqlite").is_file():
             raise AntiphonError(f"{folder}: has no runs.sqlite; name the folder of a store", "bad-file")
+        if Path(folder).resolve() == self.path.parent.resolve():
+            raise AntiphonError(f"{folder}: is the store itself; name the folders of others", "bad-file")
         with Store(folder) as other, self._errors_told():
             before = self._count()
             self._database.execute("ATTACH DATABASE ? AS other", [str(other.path)])

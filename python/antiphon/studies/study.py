@@ -16,7 +16,7 @@ from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import Row
-from antiphon.parallel import cores, threads
+from antiphon.parallel import threads, threads_of
 from antiphon.results.table import Table
 from antiphon.studies.commands import CommandPoint
 from antiphon.studies.grid import Grid
@@ -169,7 +169,7 @@ def study(
             pool, count = opened.enter_context(threads(jobs))
             ahead = 0
         else:
-            pool, count = executor, jobs or getattr(executor, "_max_workers", None) or cores()
+            pool, count = executor, threads_of(jobs or getattr(executor, "_max_workers", None))
             ahead = AHEAD * count
         keys = [key_of(point) for point in points]
         made = run_points(
