@@ -39,7 +39,7 @@ def test_any_executor_runs_points(executor: Any, tmp_path: Path) -> None:
 
 
 def test_a_point_that_takes_too_long_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.studies.workers.GRACE_S", 0.1)
+    monkeypatch.setattr("antiphon.studies.workers.GRACE_S", 0.3)
     points = [Endless(tells=True), Endless(tells=False), *CHEAP]
     with Workers(2, limit_s=0.2) as pool:
         found = study(points, tmp_path, executor=pool, time_limit_s=0.2)
@@ -65,7 +65,7 @@ def test_a_process_that_dies_costs_one_point(tmp_path: Path) -> None:
 
 def test_short_points_go_several_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is lost with one of them is run by itself."""
-    monkeypatch.setattr("antiphon.studies.workers.GRACE_S", 0.1)
+    monkeypatch.setattr("antiphon.studies.workers.GRACE_S", 0.3)
     last = Broken("dies")
     points = [*map(Cheap, range(200)), Endless(tells=False), last, *map(Cheap, range(200, 400))]
     given: list[int] = []
@@ -75,8 +75,8 @@ def test_short_points_go_several_at_a_time(tmp_path: Path, monkeypatch: pytest.M
             given.append(len(args[0]))
             return super().submit(work, *args, **kwargs)
 
-    with Counting(1, limit_s=0.1) as pool:
-        found = study(points, tmp_path, executor=pool, time_limit_s=0.1)
+    with Counting(1, limit_s=0.3) as pool:
+        found = study(points, tmp_path, executor=pool, time_limit_s=0.3)
     assert [row["number"] for row in found if row["refused.code"] is None] == list(range(400))
     assert sum(found.refused.values()) == 2
     assert max(given) == running.MOST_TOGETHER

@@ -14,6 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, ParamSpec, TypeVar
 
+from antiphon.studies.identity import build_id
 from antiphon.studies.running import OverTime
 
 GRACE_S = 1.0
@@ -143,6 +144,7 @@ def _work(pipe: Connection) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+    build_id()  # once, and no part of the work
     pipe.send(None)
     with suppress(EOFError, OSError):
         while True:
