@@ -25,6 +25,9 @@ class AntiphonError(ValueError):
         self.message = message
         self.code = code
 
+    def __reduce__(self) -> tuple[type[AntiphonError], tuple[str, str]]:
+        return type(self), (self.message, self.code)  # Dask pickles others without arguments
+
     def __str__(self) -> str:
         return self.message
 

@@ -204,3 +204,26 @@ def test_a_schedule_of_ones_own_is_studied_by_its_content(tmp_path: Path) -> Non
     for command in ("simulate", "compare"):
         reasons = antiphon.study({"command": command, "fixed": wrong}).refused
         assert list(reasons) == ["bytes: this is what the schedule says; leave it out"]
+
+
+@pytest.mark.parametrize(
+    ("command", "values", "message"),
+    [
+        ("simulate", {"fabric": "ring:4"}, "give either algorithm or schedule"),
+        ("simulate", {"fabric": "ring:4", "algorithm": "ring", "schedule": "x"}, "give either algorithm or schedule"),
+        ("compare", {"fabric": "mesh:3x3", "algorithms": "ring-bi"}, "no algorithm could do all-reduce on mesh:3x3"),
+        ("train", {"model": "alexnet", "fabric": "rails:2D-SW_SW", "algorithm": "themis", "group": "0"}, "groups are"),
+        ("noc", {"fabric": "ring:4", "rate": 0.1, "saturation": True}, "give either rate or saturation"),
+        ("simulate", {"fabric": "ring:4", "algorithm": "ring", "group": "0,9"}, "9"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_together_are_records(command: str, values: dict[str, Any], message: str) -> None:
+    (reason,) = antiphon.study({"command": command, "fixed": values}).refused
+    assert message in reason
+
+
+def test_a_group_is_a_key() -> None:
+    fixed = {"fabric": "mesh:3x3", "algorithm": "ring", "bytes": "64KiB", "set": {"link_rate": "50GB/s"}}
+    found = antiphon.study({"command": "simulate", "fixed": fixed, "axes": {"group": ["0-2", "0-5"]}})
+    assert [row["ranks"] for row in found] == [3, 6]
+    assert {row["system"] for row in found} == {"generic, link_rate=50GB/s"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -115,6 +116,13 @@ def test_another_build_on_a_worker_is_refused(tmp_path: Path, monkeypatch: pytes
         monkeypatch.setattr(running, "build_id", lambda: "another")
         with pytest.raises(antiphon.AntiphonError, match=r"a worker runs Antiphon .*, this process another"):
             study(CHEAP[1:], tmp_path, executor=pool)
+
+
+def test_errors_are_pickled_where_dask_has_its_own_way() -> None:
+    pytest.importorskip("distributed")  # changes it for all exceptions that there are
+    error = antiphon.AntiphonError("all wait", "stalled")
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        assert (type(each), each.message, each.code) == (antiphon.Stalled, "all wait", "stalled")
 
 
 def test_a_study_needs_points() -> None:

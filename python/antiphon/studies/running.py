@@ -134,18 +134,10 @@ def run_points(
                     if again:
                         pieces.append(again.popleft())
                         continue
-                    piece: list[str] = []
-                    while waiting and len(piece) < size:
-                        key = waiting.popleft()
-                        mine = store.claim(key, limit_s)
-                        if mine:
-                            piece.append(key)
-                        elif mine is False:
-                            elsewhere.append(key)
-                        else:
-                            done += 1
-                    if piece:
-                        pieces.append(piece)
+                    claims = _claimed(store, waiting, size, limit_s)
+                    pieces += [claims[True]] if claims[True] else []
+                    elsewhere += claims[False]
+                    done += len(claims[None])
             if wrong:
                 raise AntiphonError(wrong, "bad-file")
             for piece in pieces:
@@ -166,6 +158,15 @@ def run_points(
     if progress is not None and done != told:
         progress(done, len(points))
     return made
+
+
+def _claimed(store: Store, waiting: deque[str], size: int, limit_s: float | None) -> dict[bool | None, list[str]]:
+    """Points that are claimed now, at most ``size``, those that others have claimed, and those that are made."""
+    claims: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    while waiting and len(claims[True]) < size:
+        key = waiting.popleft()
+        claims[store.claim(key, limit_s)].append(key)
+    return claims
 
 
 def _taken(finished: queue.SimpleQueue[Future[list[Outcome]]]) -> list[Future[list[Outcome]]]:
