@@ -29,12 +29,13 @@ from .catalogue import (
     traffic_patterns,
     workloads,
 )
+from .collective.choices import Tuning
 from .collective.comparison import compare, run
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
 from .collective.result import Comparison, Refusal, Run
 from .collective.schedules import build, lower_bound, simulate, verify
 from .collective.specs import Algorithm
-from .collective.tuning import Tuning, tune
+from .collective.tuning import tune
 from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
 from .network.noc import noc

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from antiphon import plot
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
 from antiphon.arguments import expect, shown
+from antiphon.collective.choices import Candidate, Choice, Tuning, differ
 from antiphon.collective.comparison import REFUSALS
 from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.collective.specs import known_names, specs_of
@@ -21,10 +20,10 @@ from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
 from antiphon.parallel import in_parallel
-from antiphon.results import Bound, Result, Table
+from antiphon.results import Bound
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 TUNED = ("chunk", "piece")
@@ -33,162 +32,6 @@ HOPELESS = 4
 """An algorithm this many times slower than the best, both with their default chunks, is not tuned."""
 CROSSOVER_STEPS = 4
 """Halvings, on a logarithmic scale, of the interval in which a crossover lies."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """An algorithm, its options tuned, and its time."""
-
-    algorithm: str
-    time_ns: float
-    excluded_ranks: list[int]
-    bound_of: str = ALL_RANKS
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The best algorithm for one size.
-
-    Attributes:
-        bytes: full buffer size.
-        ranking: every algorithm with its best options, fastest first.
-        bound: no schedule does faster what the best does; ``best.bound_of`` says among which ranks.
-    """
-
-    bytes: int
-    ranking: list[Candidate]
-    bound: Bound
-
-    @property
-    def best(self) -> Candidate:
-        """The fastest."""
-        return self.ranking[0]
-
-    @property
-    def time_ns(self) -> float:
-        """That of the fastest; at least a picosecond, the resolution."""
-        return max(self.best.time_ns, 1e-3)
-
-    @property
-    def efficiency(self) -> float | None:
-        """Lower bound over time; None if the bound is 0."""
-        return self.bound.time_ns / self.time_ns or None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The choice as documented in docs/json.md."""
-        return {
-            "bytes": self.bytes,
-            "algorithm": self.best.algorithm,
-            "excluded_ranks": self.best.excluded_ranks,
-            "time_ns": self.time_ns,
-            "lower_bound_ns": self.bound.time_ns,
-            "lower_bound_of": self.best.bound_of,
-            "efficiency": self.efficiency,
-            "algorithm_bandwidth_gb_per_s": self.bytes / self.time_ns,
-            "ranking": [{"algorithm": other.algorithm, "time_ns": other.time_ns} for other in self.ranking],
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tuning(Result):
-    """The best algorithm over a range of sizes.
-
-    >>> tuning = tune("ring:4", sizes=["1MiB"], algorithms="ring,direct", fidelity="alpha-beta")
-    >>> tuning["1MiB"].best.time_ns == min(each.time_ns for each in tuning["1MiB"].ranking)
-    True
-
-    Attributes:
-        fabric: its specification or name.
-        collective: what was tuned.
-        system: the platform.
-        fidelity: at which everything was timed.
-        choices: by size.
-        crossovers: (bytes, before, after): from about this size on another algorithm is best.
-        refused: algorithms that were left out for every size, and why.
-    """
-
-    fabric: str
-    collective: str
-    system: System
-    fidelity: str
-    choices: list[Choice]
-    crossovers: list[tuple[int, str, str]]
-    refused: list[Refusal]
-
-    shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
-
-    def __iter__(self) -> Iterator[Choice]:
-        return iter(self.choices)
-
-    def __len__(self) -> int:
-        return len(self.choices)
-
-    def __getitem__(self, size: int | str) -> Choice:
-        """What is best for a size that was tuned for.
-
-        Raises:
-            AntiphonError: ``unknown-name`` for other sizes, ``bad-size``.
-        """
-        wanted = parse_bytes(size)
-        for choice in self:
-            if choice.bytes == wanted:
-                return choice
-        known = ", ".join(format_bytes(choice.bytes) for choice in self)
-        raise AntiphonError(f"{format_bytes(wanted)} was not tuned for; there are: {known}", "unknown-name")
-
-    def __repr__(self) -> str:
-        sizes = f"{format_bytes(self.choices[0].bytes)} to {format_bytes(self.choices[-1].bytes)}"
-        return f"<Tuning of {self.collective} on {self.fabric}: {len(self)} sizes, {sizes}>"
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        """``choices``, a row for each size; ``ranking``, a row for each size and algorithm; ``refused``."""
-        ranking = [
-            {"bytes": choice.bytes, "place": place} | asdict(each)
-            for choice in self
-            for place, each in enumerate(choice.ranking)
-        ]
-        choices = [{key: value for key, value in choice.to_dict().items() if key != "ranking"} for choice in self]
-        return {
-            "choices": Table.of_rows(choices),
-            "ranking": Table.of_rows(ranking),
-            "refused": Table.of_rows([asdict(refusal) for refusal in self.refused]),
-        }
-
-    def plot(self) -> Figure:
-        """The time of every algorithm over the sizes (extra ``plots``)."""
-        of: dict[str, tuple[list[float], list[float]]] = {}
-        for choice in self:
-            for each in choice.ranking:
-                xs, ys = of.setdefault(each.algorithm.partition(":")[0], ([], []))
-                xs.append(choice.bytes)
-                ys.append(each.time_ns * 1e-9)
-        return plot.lines(f"{self.collective} on {self.fabric}", of, "full buffer", "time", sizes=True)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The tuning as documented in docs/json.md."""
-        return {
-            "fabric": self.fabric,
-            "collective": self.collective,
-            "system": self.system.name,
-            "fidelity": self.fidelity,
-            "choices": [choice.to_dict() for choice in self.choices],
-            "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],
-            "selection": self.selection(),
-            "refused": [asdict(refusal) for refusal in self.refused],
-        }
-
-    def selection(self) -> list[dict[str, Any]]:
-        """What to use from which size on: ``from_bytes`` (0 first) and ``algorithm`` with options."""
-        rows: list[dict[str, Any]] = [{"from_bytes": 0, "algorithm": self.choices[0].best.algorithm}]
-        crossovers = iter(self.crossovers)
-        for low, high in itertools.pairwise(self.choices):
-            spec = high.best.algorithm
-            # There is one crossover for each change of the algorithm, in order.
-            start = next(crossovers)[0] if _differ(low, high) else high.bytes
-            if rows[-1]["algorithm"] != spec:
-                rows.append({"from_bytes": start, "algorithm": spec})
-        return rows
 
 
 def tune(
@@ -239,7 +82,7 @@ def tune(
         search.report = _reporter(progress, f"{collective} of {format_bytes(size)}", place, len(buffers), len(specs))
         choices.append(search.choice(size))
     search.report = _reporter(progress, "crossovers", 0, 1, CROSSOVER_STEPS)
-    crossovers = [search.crossover(*pair) for pair in itertools.pairwise(choices) if _differ(*pair)]
+    crossovers = [search.crossover(*pair) for pair in itertools.pairwise(choices) if differ(*pair)]
     return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, search.always_refused())
 
 
@@ -411,10 +254,6 @@ class _Search:
     def _refuse(self, spec: str, reason: str, code: str) -> None:
         if spec in self.specs:
             self.refused[spec] = Refusal(spec, reason, code)
-
-
-def _differ(low: Choice, high: Choice) -> bool:
-    return _name(low.best.algorithm) != _name(high.best.algorithm)
 
 
 def _name(spec: str) -> str:
