@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 import inspect
 import pickle
 import re
@@ -119,6 +120,22 @@ def test_other_objects_survive_pickling(mesh: Fabric, result: antiphon.Simulatio
         again = pickle.loads(pickle.dumps(value))
         assert str(again) == str(value) if isinstance(value, AntiphonError) else again == value
         assert repr(again) == repr(value)
+
+
+def test_equal_objects_have_one_hash(mesh: Fabric) -> None:
+    def schedule() -> Schedule:
+        return antiphon.build(mesh, "ring", bytes=SMALL)
+
+    pairs: list[tuple[Any, Any]] = [
+        (mesh, Fabric("mesh:4x4")),
+        (schedule(), schedule()),
+        (System("tto").with_(interfaces=2), System("tto").with_(interfaces=2)),
+        (antiphon.Workload("resnet50"), antiphon.Workload("resnet50")),
+    ]
+    for one, other in pairs:
+        assert one is not other
+        assert len({one, other}) == 1
+    assert len({mesh, Fabric("mesh:4x4,drop=0-1"), Fabric("ring:16")}) == 3
 
 
 def test_fabric_tables(mesh: Fabric) -> None:
@@ -506,18 +523,23 @@ def test_help_speaks(module: ModuleType) -> None:
     assert not silent, "no docstring: " + ", ".join(silent)
 
 
-IN_THE_CORE = {"antiphon", "antiphon._core"}
-"""Modules of what the core has itself: its help has no examples yet."""
+CALLABLE = [name for name in antiphon.__all__ if callable(getattr(antiphon, name))]
+IN_THE_CORE = [name for name in CALLABLE if getattr(antiphon, name).__module__ in ("antiphon", "antiphon._core")]
+"""What the core has itself, whose examples pytest does not find."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in antiphon.__all__
-        if callable(thing := getattr(antiphon, name)) and thing.__module__ not in IN_THE_CORE
-    ],
-)
+@pytest.mark.parametrize("name", IN_THE_CORE)
+def test_examples_of_the_core_run(name: str) -> None:
+    doc = inspect.cleandoc(getattr(antiphon, name).__doc__)
+    known = {each: getattr(antiphon, each) for each in IN_THE_CORE}
+    example = doctest.DocTestParser().get_doctest(doc, known, name, None, 0)
+    told: list[str] = []
+    done = doctest.DocTestRunner().run(example, out=told.append)
+    assert done.attempted > 0, "no example"
+    assert done.failed == 0, "".join(told)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLABLE if name not in IN_THE_CORE])
 def test_help_has_an_example_and_says_everything(name: str) -> None:
     """The examples are run as doctests."""
     thing = getattr(antiphon, name)

@@ -17,6 +17,14 @@ use std::sync::Arc;
 /// `name` is shown as the algorithm, `excluded` ranks take no part, and `conflict_free` claims, to be proven, that no
 /// link has two messages in a step.
 ///
+/// >>> import antiphon
+/// >>> builder = ScheduleBuilder(antiphon.Fabric("ring:3"), "broadcast", "1KiB")
+/// >>> lane = builder.lane(0, "1KiB")
+/// >>> first = builder.copy(0, 1, lane, step=0)
+/// >>> second = builder.copy(1, 2, lane, step=1)
+/// >>> antiphon.verify("ring:3", builder.finish()).complete
+/// True
+///
 /// Raises AntiphonError: `unknown-name`, `bad-spec` for a root that does not exist, `bad-size`.
 #[pyclass(module = "antiphon")]
 pub struct ScheduleBuilder {

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Turns a core error into the Python exception `antiphon.AntiphonError`.
@@ -127,6 +128,13 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             other => other.map(Number),
         }
     }
+}
+
+/// Python's hash of a value, by what tells most of its kind apart.
+pub fn hash_of(parts: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Picoseconds as nanoseconds.

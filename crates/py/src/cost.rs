@@ -10,6 +10,9 @@ use pyo3::prelude::*;
 /// ns, by the cost model of C-Cube (HPCA 2023, Eqs. 2, 5 and 7). `latency` is that of a step, with a unit; `gb_per_s`
 /// the rate of a link, 1e9 bytes per second each way.
 ///
+/// >>> advise_trees(64, "1MiB").ranks
+/// 64
+///
 /// Raises AntiphonError: `bad-size`; `too-large` where a time is.
 #[pyfunction]
 #[pyo3(signature = (ranks, bytes, latency = "12.4us", gb_per_s = Number(25.0)),

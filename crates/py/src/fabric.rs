@@ -1,6 +1,6 @@
 //! `antiphon.Fabric`.
 
-use crate::convert::{Table, nanos, run};
+use crate::convert::{Table, hash_of, nanos, run};
 use antiphon_core::fabric;
 use antiphon_core::rails::{Expansion, Topology};
 use pyo3::prelude::*;
@@ -8,7 +8,11 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use std::sync::Arc;
 
 /// A directed multigraph of ranks and switches, from a specification such as `mesh:8x8`, `torus:4x4x4`, `dgx1v` or
-/// `file:PATH`; `fabrics()` lists the forms. Immutable, picklable, compared by value.
+/// `file:PATH`; `fabrics()` lists the forms. Immutable, hashable, picklable, compared by value.
+///
+/// >>> mesh = Fabric("mesh:2x3")
+/// >>> mesh.ranks, len(mesh.links["from"])
+/// (6, 14)
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-spec`, `bad-size`, `bad-file` or `too-large`.
 #[pyclass(module = "antiphon", frozen, eq)]
@@ -188,6 +192,10 @@ impl Fabric {
 
     fn __repr__(&self) -> String {
         format!("<Fabric {}: {}>", self.0.name, self.0.describe())
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash_of((&self.0.name, self.0.nodes.len(), self.0.links.len()))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {

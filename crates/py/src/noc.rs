@@ -126,6 +126,9 @@ fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Er
 }
 
 /// A list of `Parameter`: those of the routers of `noc`, with the defaults they have there.
+///
+/// >>> {parameter.name: parameter.value for parameter in router_parameters()}["allocator"]
+/// 'islip'
 #[pyfunction]
 pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let textbook = System { router: RouterModel::textbook(), ..System::default() };

@@ -370,6 +370,9 @@ pub fn fidelities() -> Vec<&'static str> {
 /// What to multiply algorithm bandwidth (full buffer over time) by to get bus bandwidth on `ranks` ranks, as the NCCL
 /// tests do.
 ///
+/// >>> bus_factor("all-reduce", 4)
+/// 1.5
+///
 /// Raises AntiphonError: `unknown-name` for the collective, `bad-size` for the ranks.
 #[pyfunction]
 pub fn bus_factor(collective: &str, ranks: Int) -> PyResult<f64> {
@@ -377,6 +380,9 @@ pub fn bus_factor(collective: &str, ranks: Int) -> PyResult<f64> {
 }
 
 /// A size, an int or text such as `64MiB` or `375kB`, as a number of bytes.
+///
+/// >>> parse_bytes("64KiB")
+/// 65536
 ///
 /// Raises AntiphonError: `bad-size` unless it is whole, positive and at most 1 PiB.
 #[pyfunction]
@@ -386,6 +392,9 @@ pub fn parse_bytes(bytes: Size) -> u64 {
 
 /// A size as text with the largest unit in which it is whole, such as `64MiB`.
 ///
+/// >>> format_bytes(65536), format_bytes(65537)
+/// ('64KiB', '65537B')
+///
 /// Raises AntiphonError: as `parse_bytes`.
 #[pyfunction]
 pub fn format_bytes(bytes: Size) -> String {
@@ -393,6 +402,9 @@ pub fn format_bytes(bytes: Size) -> String {
 }
 
 /// First byte and length in bytes of shard `index` (from 0) of a buffer cut into `parts`.
+///
+/// >>> shard("1KiB", 4, 1)
+/// (256, 256)
 ///
 /// Raises AntiphonError: `bad-size`; `bad-spec` if there is no such shard.
 #[pyfunction]

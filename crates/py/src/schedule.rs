@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Table, fields, raise, record, run};
+use crate::convert::{Fit, Table, fields, hash_of, raise, record, run};
 use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::bound;
@@ -22,8 +22,13 @@ enum How {
 }
 
 /// A complete plan for one collective on one fabric, made by `build`, by a `ScheduleBuilder` or from JSON; its size
-/// does not grow with the data. Immutable, picklable, compared by value. Tables are dictionaries of numpy arrays of
-/// equal length.
+/// does not grow with the data. Immutable, hashable, picklable, compared by value. Tables are dictionaries of numpy
+/// arrays of equal length.
+///
+/// >>> import antiphon
+/// >>> schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
+/// >>> Schedule.from_json(schedule.to_json()) == schedule
+/// True
 #[pyclass(module = "antiphon", frozen, eq)]
 #[derive(PartialEq)]
 pub struct Schedule(pub schedule::Schedule);
@@ -296,6 +301,11 @@ impl Schedule {
             schedule.lanes.len(),
             schedule.transfers.len()
         )
+    }
+
+    fn __hash__(&self) -> u64 {
+        let schedule = &self.0;
+        hash_of((&schedule.algorithm, &schedule.fabric, schedule.bytes, schedule.transfers.len()))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

@@ -1,6 +1,6 @@
 //! `antiphon.System`.
 
-use crate::convert::{nanos, raise};
+use crate::convert::{hash_of, nanos, raise};
 use crate::fabric::Fabric;
 use crate::parameter::{extract, listed, to_python};
 use antiphon_core::system;
@@ -8,8 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
 
 /// The parameters of a platform: links, packets, network interfaces, routers, reductions, processor. Made from a preset
-/// (`systems()` lists them) and changed with `with_`; every parameter is a property. Immutable, picklable, compared by
-/// value.
+/// (`systems()` lists them) and changed with `with_`; every parameter is a property. Immutable, hashable, picklable,
+/// compared by value.
+///
+/// >>> System("tto").with_(link_rate_gb_per_s=50).link_rate_gb_per_s
+/// 50.0
 ///
 /// Raises AntiphonError: `unknown-name`, listing the presets.
 #[pyclass(module = "antiphon", frozen, eq)]
@@ -89,6 +92,10 @@ impl System {
             nanos(self.0.link_latency_ps),
             self.0.packet.payload_bytes
         )
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash_of(&self.0.name)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
