@@ -1,9 +1,8 @@
 //! The TTO paper (HPCA 2024) as regression tables: figures of its artifact against ours, system
-//! `tto`, packet and flit fidelity. `cargo test --release --test tto -- --nocapture` prints every
+//! `tto`, packet and flit fidelity. `cargo test --release --test suite tto:: -- --nocapture` prints every
 //! point; `--ignored` adds the larger ones at flit fidelity, which take minutes.
 
-mod common;
-
+use crate::common::{Row, table};
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::fabric::Fabric;
@@ -11,7 +10,6 @@ use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, SimulationResult, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
-use common::{Row, table};
 
 /// Rows of a figure of the paper.
 fn published(name: &str) -> Vec<Row> {
@@ -36,7 +34,7 @@ fn square(side: u64) -> Fabric {
 
 /// A whole number of a row.
 fn number(row: &Row, column: &str) -> u64 {
-    common::number(row, column)
+    crate::common::number(row, column)
 }
 
 /// One published point and ours.

@@ -158,7 +158,7 @@ fn what_cannot_be_lowered() {
         assert_eq!(error.code, code, "{error}");
         assert!(error.message.contains(part), "{error}");
     };
-    let plan = scheduled(&topology, Kind::AllReduce, 1 << 30, 64, &Baseline);
+    let plan = scheduled(&topology, Kind::AllReduce, 1 << 30, 128, &Baseline);
     let timed = run(&topology, &plan, Queue::Fifo, 1);
     refused(&expansion, &plan, &timed, 1, Code::TooLarge, "prove by symmetry");
     refused(&expansion, &plan, &timed, 0, Code::BadSize, "0 slices");

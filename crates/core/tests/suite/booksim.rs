@@ -1,13 +1,11 @@
 //! The flit-level network against BookSim 2: `data/booksim/latency.csv`, 8x8 and 16x16 meshes and an 8x8
-//! torus under synthetic traffic. `cargo test --release --test booksim -- --nocapture` prints every row,
+//! torus under synthetic traffic. `cargo test --release --test suite booksim:: -- --nocapture` prints every row,
 //! with `--ignored` of longer runs.
 
-mod common;
-
+use crate::common::{Row, number, table};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::noc::synthetic::{Experiment, Measured};
 use antiphon_core::system::RouterModel;
-use common::{Row, number, table};
 
 /// Rows at 95 % of the rate of saturation or more, where queues hardly come to rest: with the length
 /// and the seed of a run the latency changes by tens of percent (132 to 264 cycles in the first row).

@@ -1,8 +1,6 @@
 //! Collectives on parts of fabrics, and on products of unlike dimensions: proven, executed, bounded, timed.
 
-#[path = "common/random_fabric.rs"]
-mod random_fabric;
-
+use crate::common::random_fabric::random_fabric;
 use antiphon_core::algorithm;
 use antiphon_core::bound::of_schedule;
 use antiphon_core::collective::{Collective, Kind};
@@ -17,7 +15,6 @@ use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
-use random_fabric::random_fabric;
 
 fn system(name: &str) -> System {
     System::preset(name).unwrap()

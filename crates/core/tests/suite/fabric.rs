@@ -18,7 +18,7 @@ const SPECS: [&str; 8] = [
     "bigraph:3x2,dead=0",
     "dgx1v@25,drop=2-3",
 ];
-const DOCUMENT: &str = include_str!("../../../docs/fabric.md");
+const DOCUMENT: &str = include_str!("../../../../docs/fabric.md");
 
 /// The example in the documentation.
 fn example() -> &'static str {

@@ -1,9 +1,7 @@
 //! Every algorithm on every kind of fabric: it applies, is proven, moves real numbers correctly
 //! and takes no less than the lower bound; or it refuses with its reason.
 
-#[path = "common/random_fabric.rs"]
-mod random_fabric;
-
+use crate::common::random_fabric::random_fabric;
 use antiphon_core::algorithm;
 use antiphon_core::bound::{lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
@@ -17,7 +15,6 @@ use antiphon_core::system::System;
 use antiphon_core::units::Rate;
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
-use random_fabric::random_fabric;
 use std::collections::BTreeSet;
 
 /// Most flits times links of what is timed in flits too: milliseconds.

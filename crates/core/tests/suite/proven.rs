@@ -1,11 +1,8 @@
 //! Proven implies finished: whatever is done to a schedule, if it is proven then it moves the right sums, in every
 //! order that it allows, and runs to its end at every fidelity.
 
-#[path = "common/fuzz.rs"]
-mod fuzz;
-#[path = "common/random_fabric.rs"]
-mod random_fabric;
-
+use crate::common::fuzz::fuzz;
+use crate::common::random_fabric::random_fabric;
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
@@ -16,10 +13,8 @@ use antiphon_core::schedule::{Builder, Dependency, Event, Issue, Lane, Pacing, S
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
-use fuzz::fuzz;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use random_fabric::random_fabric;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 

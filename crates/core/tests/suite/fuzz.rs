@@ -1,9 +1,7 @@
 //! Fuzzing of what users write: specifications and files of fabrics, schedules, tables of workloads. Nothing panics,
 //! what is refused is refused in one line, and what is read is whole.
 
-#[path = "common/fuzz.rs"]
-mod common;
-
+use crate::common::fuzz::fuzz;
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Result;
@@ -15,7 +13,6 @@ use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use antiphon_core::workload::{PRESETS, Workload};
-use common::fuzz;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseResult;

@@ -1,12 +1,10 @@
 //! Compute models against published cycles, the TTO artifact's SCALE-Sim runs, and against SCALE-Sim 3.
 
-mod common;
-
+use crate::common::{number, table};
 use antiphon_core::compute::{aggregation, layer_times};
 use antiphon_core::system::Processor;
 use antiphon_core::units::Picos;
 use antiphon_core::workload::{Pass, Passes, Work, Workload};
-use common::{number, table};
 
 /// Name in the published tables, name of our preset.
 const MODELS: [(&str, &str); 7] = [

@@ -1,4 +1,7 @@
-//! Published figures.
+//! What several of them use; here published figures.
+
+pub mod fuzz;
+pub mod random_fabric;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

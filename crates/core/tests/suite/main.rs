@@ -1,0 +1,21 @@
+//! Tests of the core from outside. One program: nineteen took minutes to link.
+
+mod common;
+
+mod algorithms;
+mod booksim;
+mod bounds;
+mod builds;
+mod compute;
+mod fabric;
+mod flights;
+mod fuzz;
+mod groups;
+mod overlapped_tree;
+mod parallel_links;
+mod products;
+mod proven;
+mod rails;
+mod rails_search;
+mod schedule;
+mod tto;
