@@ -115,8 +115,7 @@ clean: ## remove everything the other targets made
 compiled: tools
 	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) .venv/requirements.stamp && wait $$compiling
 
-# The extension that is there, if it is of these sources; else one built in the profile of the Rust tests, whose crates it
-# shares: a minute and a half sooner than `make build`, and somewhat slower.
+# The extension that is there, if it is of these sources; else one without optimisation over crates, which is built sooner.
 extension:
 	@$(MAKE) --question .venv/extension.stamp 2>/dev/null || $(MAKE) .venv/extension-tests.stamp
 

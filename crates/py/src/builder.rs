@@ -19,9 +19,9 @@ use std::sync::Arc;
 ///
 /// >>> import antiphon
 /// >>> builder = ScheduleBuilder(antiphon.Fabric("ring:3"), "broadcast", "1KiB")
-/// >>> lane = builder.lane(0, "1KiB")
-/// >>> first = builder.copy(0, 1, lane, step=0)
-/// >>> second = builder.copy(1, 2, lane, step=1)
+/// >>> lane = builder.lane(0, 1024)
+/// >>> first = builder.copy(0, 1, lane, 0)
+/// >>> second = builder.copy(1, 2, lane, 1)
 /// >>> antiphon.verify("ring:3", builder.finish()).complete
 /// True
 ///

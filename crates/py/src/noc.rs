@@ -127,8 +127,8 @@ fn router_parameter(key: &str) -> Result<(Parameter, &'static Field<System>), Er
 
 /// A list of `Parameter`: those of the routers of `noc`, with the defaults they have there.
 ///
-/// >>> {parameter.name: parameter.value for parameter in router_parameters()}["allocator"]
-/// 'islip'
+/// >>> {each.key: each.default for each in router_parameters()}["vcs"]
+/// '4'
 #[pyfunction]
 pub fn router_parameters(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let textbook = System { router: RouterModel::textbook(), ..System::default() };
