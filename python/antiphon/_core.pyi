@@ -44,6 +44,7 @@ __all__ = [
     "collectives",
     "compute_models",
     "default_batch",
+    "endpoints",
     "fabrics",
     "fidelities",
     "format_bytes",
@@ -693,6 +694,10 @@ class TrainingPlan:
         model_parallel: ranks that each layer is divided over.
         recompute: compute each layer's forward pass again in the backward pass.
         blocking: a layer's weight gradient waits for the exchange of its input's gradient.
+        iterations: how many follow each other, at most 64; times are their means.
+        endpoint: what stands between memory and links; computation lacks what it takes.
+        contention: ``dynamic``: while something is exchanged; ``static``: always.
+        memory_bound: the share of measured times that memory bandwidth decides, 0 to 1.
 
     Raises:
         AntiphonError: ``not-applicable`` naming the layer that the compute model cannot time,
@@ -711,6 +716,10 @@ class TrainingPlan:
         model_parallel: SupportsIndex = 1,
         recompute: bool = False,
         blocking: bool = False,
+        iterations: SupportsIndex = 1,
+        endpoint: str = "system",
+        contention: str = "dynamic",
+        memory_bound: float | None = None,
     ) -> TrainingPlan: ...
     @property
     def gradients(self) -> list[bool]:
@@ -742,12 +751,13 @@ class TrainingPlan:
         system: System,
         fidelity: str = "packet",
         progress: Callable[[float], object] | None = None,
+        order: str = "priority",
     ) -> Iteration:
         """The iteration in which exchange ``i`` is done by ``schedules[i]``, one for each group of ranks.
 
         It is in flight with all others that are ready.
 
-        Schedules are proven first. Gradients with priorities go first on links.
+        Schedules are proven first. ``order``: with ``priority`` gradients that have one go first on links.
 
         Raises:
             AntiphonError: as ``simulate``; ``too-large`` where parts are waited for and chunks are too many.
@@ -757,8 +767,9 @@ class TrainingPlan:
         topology: str,
         scheduler: str = "search",
         intra: str | None = None,
-        chunks: SupportsIndex = 64,
+        chunks: SupportsIndex | None = None,
         offload: bool = False,
+        order: str = "priority",
     ) -> Iteration:
         """The iteration on a multi-dimensional network, where exchanges in flight share dimensions.
 
@@ -775,6 +786,9 @@ def workloads() -> list[tuple[str, str, str]]:
 def compute_models() -> list[tuple[str, str, list[Parameter]]]:
     """(name, meaning, options) of every compute model."""
 
+def endpoints() -> list[tuple[str, str, list[Parameter], str]]:
+    """(name, meaning, options, what a preset stands for) of every endpoint."""
+
 def default_batch(compute: str) -> int:
     """Samples on a rank unless said otherwise: one for each PE of a systolic array, else 32."""
 
@@ -788,13 +802,14 @@ def rails(
     scheduler: str = "search",
     intra: str | None = None,
     *,
-    chunks: SupportsIndex | str = 64,
+    chunks: SupportsIndex | str | None = None,
     sharing: SupportsIndex = 1,
     offload: bool = False,
     fixed_delay: bool = False,
     jitter_ns: float | None = None,
     enforced: bool = True,
     seed: SupportsIndex = 1,
+    endpoint: str = "system",
 ) -> RailsRun:
     """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
 
@@ -806,13 +821,15 @@ def rails(
         scheduler: ``baseline``, ``themis`` or ``search``.
         intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail``
             (or another with which Themis is faster than the search).
-        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any.
+        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any; None: parts of the
+            size of the endpoint's chunks, 64 where it has none.
         sharing: chunks that share a dimension at a time, 1 to 8.
         offload: whether switches reduce and multicast.
         fixed_delay: whether Themis counts a dimension's latency as load from the start.
         jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
         enforced: whether NPUs then keep to the order of the run without jitter.
         seed: of the search and the jitter.
+        endpoint: what stands between memory and links, ``name[:key=value,...]`` (``endpoints()``).
 
     Raises:
         AntiphonError: ``bad-spec``, ``unknown-name``, ``bad-size``, ``not-applicable``, ``too-large``;

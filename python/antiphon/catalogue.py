@@ -9,6 +9,7 @@ from antiphon._core import System
 from antiphon._core import algorithms as core_algorithms
 from antiphon._core import collectives as core_collectives
 from antiphon._core import compute_models as core_compute_models
+from antiphon._core import endpoints as core_endpoints
 from antiphon._core import fabrics as core_fabrics
 from antiphon._core import fidelities as core_fidelities
 from antiphon._core import rails_queues as core_rails_queues
@@ -173,6 +174,18 @@ def compute_models() -> list[Entry]:
     ['systolic', 'roofline', 'measured']
     """
     return [Entry(name, summary, options=options) for name, summary, options in core_compute_models()]
+
+
+def endpoints() -> list[Entry]:
+    """What can stand between a rank's memory and its links (docs/endpoints.md); of presets ``example`` is what they stand
+    for.
+
+    >>> endpoints()[:4], endpoints()[-1].example
+    (['system', 'ideal', 'npu', 'ace'], 'npu:memory_gb_per_s=128,sms=2')
+    """
+    return [
+        Entry(name, summary, options=options, example=example) for name, summary, options, example in core_endpoints()
+    ]
 
 
 def traffic_patterns() -> list[Entry]:

@@ -13,10 +13,12 @@ Overlap = Literal["none", "layerwise", "ccube", "both"]
 InFlight = Literal["serial", "shared"]
 """Whether exchanges of an iteration share the links: ``train``."""
 Order = Literal["fifo", "lifo", "priority"]
-"""Who goes first on a link: ``simulate_flights``."""
-Scheduler = Literal["baseline", "themis", "search"]
+"""Who goes first on a link: ``simulate_flights``, ``train``."""
+Contention = Literal["dynamic", "static"]
+"""When computation lacks what communication takes: ``train``."""
+Scheduler = Literal["baseline", "themis", "search", "phased"]
 """In which order chunks use dimensions: ``rails_schedulers()``."""
-Queue = Literal["fifo", "scf", "scf-before", "tail"]
+Queue = Literal["fifo", "scf", "scf-before", "tail", "oldest"]
 """Which waiting chunk a dimension takes next: ``rails_queues()``."""
 Routing = Literal["xy", "yx", "minimal"]
 """How packets go through a flit-level network: ``noc``."""

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from antiphon._core import System
+from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
 
@@ -60,6 +61,25 @@ def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
         return system
     name = ", ".join([system.name, *(f"{key}={value}" for key, value in changes.items())])
     return system.with_(**{"name": name, **_plain(changes)})
+
+
+def read_endpoint(spec: str) -> str:
+    """The specification of an endpoint, or that in a file of ``calibrate``, which ends in ``.json``.
+
+    Raises:
+        AntiphonError: ``bad-file``.
+    """
+    expect("endpoint", spec, str)
+    if not spec.lower().endswith(".json"):
+        return spec
+    try:
+        document = json.loads(read_text(spec, LARGEST_FILE))
+    except (ValueError, RecursionError) as error:
+        raise AntiphonError(f"{spec}: {error}", "bad-file") from None
+    endpoint = document.get("endpoint") if isinstance(document, dict) else None
+    if not isinstance(endpoint, str):
+        raise AntiphonError(f'{spec}: has no "endpoint" such as "npu:sms=2"; antiphon calibrate writes one', "bad-file")
+    return endpoint
 
 
 def parameter_names() -> list[str]:

@@ -10,17 +10,21 @@ use antiphon_core::parameter::Choice;
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::{
-    Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, topology,
+    Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
 };
+use antiphon_core::system::Endpoint;
 use pyo3::prelude::*;
 
-/// A number of chunks, or `"best"`.
+/// A number of chunks, `"best"`, or None.
 pub struct ChunksLike(Chunks);
 
 impl<'py> FromPyObject<'_, 'py> for ChunksLike {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(ChunksLike(Chunks::Endpoint));
+        }
         if value.extract::<String>().is_ok_and(|text| text == "best") {
             return Ok(ChunksLike(Chunks::Best));
         }
@@ -52,23 +56,26 @@ fn task(
         offload: false,
         fixed_delay: false,
         seed,
+        endpoint: Endpoint::System,
     })
 }
 
-/// A `RailsRun`: a collective of `bytes` bytes, cut into `chunks` (a number or `best`), over the dimensions of a
+/// A `RailsRun`: a collective of `bytes` bytes, cut into `chunks` (a number, `best`, or None: chunks of the endpoint's
+/// size, else 64), over the dimensions of a
 /// network such as `ring4@1000/20ns,sw8@800/700ns`, rates in Gb/s of one NPU. `scheduler` is one of
 /// `rails_schedulers()`, `intra` one of `rails_queues()` or None for the scheduler's own. `sharing` chunks, 1 to 8,
 /// share a dimension at a time; `offload` lets switches reduce; `fixed_delay` counts latency as load from the start.
 /// `jitter_ns` also times every NPU by itself, noticing chunks up to that much late, and keeping to the planned order
-/// if `enforced`.
+/// if `enforced`. At an `endpoint` other than `system` (see `endpoints()`) chunks are timed step by step.
 ///
 /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size`, `not-applicable`, `too-large`, or `stalled` with the
 /// NPUs that wait for each other.
 #[pyfunction]
 #[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = ChunksLike(Chunks::Count(64)),
+    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
     sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
-), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=64, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1)")]
+    endpoint = "system",
+), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1, endpoint='system')")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails<'py>(
     py: Python<'py>,
@@ -84,6 +91,7 @@ pub fn rails<'py>(
     jitter_ns: Option<Number>,
     enforced: bool,
     seed: Int,
+    endpoint: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let seed: u64 = seed.get("seed")?;
     let sharing = match sharing.get("sharing")? {
@@ -98,10 +106,17 @@ pub fn rails<'py>(
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
     };
     let common = task(topology, bytes, collective, scheduler, intra, chunks, seed)?;
-    let task = Task { sharing, offload, fixed_delay, ..common };
+    let endpoint = Endpoint::parse(endpoint).map_err(raise)?;
+    if jitter.is_some() && endpoint != Endpoint::System {
+        let text = "jitter is of NPUs whose endpoint is the system's; leave one of them out";
+        return Err(raise(Error::new(Code::NotApplicable, text)));
+    }
+    let task = Task { sharing, offload, fixed_delay, endpoint, ..common };
     let (plan, queue, timed, proof, jittered) = run(py, || {
         let (plan, queue, timed) = task.run()?;
-        let proof = match prove_by_symmetry(&task.topology, &plan, &timed) {
+        // At an endpoint stages overlap, which is no order of service; dimensions have the same one without.
+        let plain = (endpoint != Endpoint::System).then(|| time(&task.topology, &plan, queue, 1));
+        let proof = match prove_by_symmetry(&task.topology, &plan, plain.as_ref().unwrap_or(&timed)) {
             Ok(proof) => Some(proof.to_string()),
             // Too large to be followed, or not made of messages.
             Err(error) if matches!(error.code, Code::TooLarge | Code::NotApplicable) => None,
@@ -110,17 +125,17 @@ pub fn rails<'py>(
         let jittered = jitter.map(|jitter| consistency::run(&task.topology, &plan, queue, &jitter)).transpose()?;
         Ok((plan, queue, timed, proof, jittered))
     })?;
-    let Task { topology, kind, policy, .. } = task;
+    let Task { ref topology, kind, policy, .. } = task;
     // The bound is that of an AllReduce by messages.
     let bounded = kind == Kind::AllReduce && !plan.offload;
-    let bound = bounded.then(|| core_advise::advise(&topology).utilization_bound);
+    let bound = bounded.then(|| core_advise::advise(topology).utilization_bound);
     let dimensions = topology.dimensions.iter().enumerate();
     let names = dimensions.clone().map(|(number, dimension)| name(number, dimension));
     let table = Table::new(py)
         .text("name", names)?
         .text("spec", topology.dimensions.iter().map(Dimension::spec))?
         .column("utilization", dimensions.clone().map(|(number, _)| timed.utilization(number)))?
-        .column("bytes", plan.bytes_sent(&topology).into_iter())?
+        .column("bytes", plan.bytes_sent(topology).into_iter())?
         .column("busy_ns", timed.busy_ps.iter().map(|&busy| nanos(busy)))?;
     let activity = timed.activity(WINDOWS);
     let mut timeline = Table::new(py)
@@ -149,9 +164,10 @@ pub fn rails<'py>(
             scheduler: policy.name(),
             intra: queue.name(),
             chunks: plan.orders.len(),
+            endpoint: task.endpoint.spec(),
             time_ns: nanos(timed.time_ps),
             jittered_time_ns: jittered.map(nanos),
-            utilization: timed.mean_utilization(&topology),
+            utilization: timed.mean_utilization(topology),
             utilization_bound: bound,
             dimensions: table.0,
             orders: orders,

@@ -121,3 +121,17 @@ pub fn add_properties(py: Python<'_>) -> PyResult<()> {
     }
     Ok(())
 }
+
+/// What can stand between a rank's memory and its links, as triples (name, meaning, list of `Parameter`); those that are
+/// another with a paper's parameters have a fourth item, what they stand for, and no list of their own.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub fn endpoints(py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str, Vec<Bound<'_, PyAny>>, &'static str)>> {
+    let model = |(model, summary): &(system::Endpoint, &'static str)| {
+        let options = model.options().iter().map(|option| listed(py, option)).collect::<PyResult<_>>()?;
+        Ok((model.name(), *summary, options, ""))
+    };
+    let models = system::Endpoint::models();
+    let presets = system::ENDPOINT_PRESETS.iter().map(|&(name, spec, summary)| Ok((name, summary, vec![], spec)));
+    models.iter().map(model).chain(presets).collect()
+}

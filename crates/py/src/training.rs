@@ -7,14 +7,15 @@ use crate::operations::prove;
 use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;
+use antiphon_core::compute::Contention;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::scheduler::{Search, Themis};
 use antiphon_core::rails::{self, Queue, Topology};
-use antiphon_core::simulate::Fidelity;
-use antiphon_core::system::Processor;
+use antiphon_core::simulate::{Fidelity, Order};
+use antiphon_core::system::{Endpoint, Processor};
 use antiphon_core::training::{
-    self, Bucket, Cost, GradientQueue, Groups, Network, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
+    self, Bucket, Carriage, Cost, GradientQueue, Groups, Operation, Overlap, Plan, Policy, Rails, Serial, Sizes, Span,
     Work,
 };
 use antiphon_core::units::Picos;
@@ -136,7 +137,9 @@ pub fn default_batch(compute: &str) -> PyResult<u64> {
 /// `gradient_bytes` and activations of `activation_bytes` each, layers divided over `model_parallel` ranks. `compute`
 /// is a compute model with options, `overlap` is `none`, `layerwise`, `ccube` or `both`, `bucket`, whose gradients go
 /// together, is `table`, `layer` or a size in bytes; `recompute` computes forward passes again going backward,
-/// `blocking` lets a layer's weight gradient wait for the exchange of its input's.
+/// `blocking` lets a layer's weight gradient wait for the exchange of its input's. `iterations` follow each other, and
+/// times are means of them. While something is exchanged, computation lacks what the `endpoint` takes (`contention`
+/// `static`: always); `memory_bound` is the share of measured times that memory decides.
 ///
 /// >>> import antiphon
 /// >>> plan = TrainingPlan(antiphon.Workload("resnet50"), "roofline", 32)
@@ -152,14 +155,22 @@ pub struct TrainingPlan {
     plan: Plan,
     /// Ranks that each layer is divided over.
     ranks: u64,
+    /// Iterations one behind the other.
+    iterations: u32,
+    /// What stands between memory and links.
+    endpoint: Endpoint,
 }
+
+/// Most iterations that are timed one behind the other.
+const MAX_ITERATIONS: u32 = 64;
 
 #[pymethods]
 impl TrainingPlan {
     #[new]
     #[pyo3(signature = (workload, compute, batch, overlap = "none", bucket = "table", gradient_bytes = Int::from(4),
-                        activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false, blocking = false),
-           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False, blocking=False)")]
+                        activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false, blocking = false,
+                        iterations = Int::from(1), endpoint = "system", contention = "dynamic", memory_bound = None),
+           text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False, blocking=False, iterations=1, endpoint='system', contention='dynamic', memory_bound=None)")]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -173,6 +184,10 @@ impl TrainingPlan {
         model_parallel: Int,
         recompute: bool,
         blocking: bool,
+        iterations: Int,
+        endpoint: &str,
+        contention: &str,
+        memory_bound: Option<Number>,
     ) -> PyResult<Self> {
         let mut workload = workload.layers.clone();
         let processor = Processor::parse(compute).map_err(raise)?;
@@ -185,16 +200,40 @@ impl TrainingPlan {
         };
         let overlap = Overlap::parse(overlap).map_err(raise)?;
         let policy = Policy { overlap, bucket: Bucket::parse(bucket).map_err(raise)?, recompute, blocking };
+        let iterations = match positive("iterations", iterations)? {
+            count @ 1..=MAX_ITERATIONS => count,
+            count => {
+                let text = format!("iterations is {count}; at most {MAX_ITERATIONS} are timed one behind the other");
+                return Err(raise(Error::new(Code::BadSize, text)));
+            }
+        };
+        let endpoint = Endpoint::parse(endpoint).map_err(raise)?;
+        let contention = Contention::parse(contention).map_err(raise)?;
+        let memory_bound = match memory_bound.map(|share| share.0) {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
+                let text = format!("memory_bound is {share}; expected 0 to 1");
+                return Err(raise(Error::new(Code::BadSize, text)));
+            }
+            share => share.map(|share| (share * 1000.0).round() as u32),
+        };
         run(py, move || {
             if ranks > 1 {
                 workload = workload.divided(ranks)?;
             }
             let times = compute::layer_times(&workload, &processor, batch)?;
-            let costs = Cost::of(&workload, &times, sizes)?;
+            // What runs when nothing is computed takes nothing from computation.
+            let alone = overlap == Overlap::None;
+            let beside = if alone {
+                times.clone()
+            } else {
+                compute::times_beside(&workload, &processor, batch, &times, &endpoint, memory_bound)?
+            };
+            let times = if contention == Contention::Static { beside.clone() } else { times };
+            let costs = Cost::of(&workload, &times, &beside, sizes)?;
             let aggregation = compute::aggregation(workload.params(), &processor);
-            let plan = Plan::iteration(&costs, policy, aggregation)
+            let plan = Plan::iterations(&costs, policy, aggregation, iterations)
                 .map_err(|error| error.at(format_args!("workload {}", workload.name)))?;
-            Ok(TrainingPlan { workload, costs, plan, ranks })
+            Ok(TrainingPlan { workload, costs, plan, ranks, iterations, endpoint })
         })
     }
 
@@ -253,15 +292,18 @@ impl TrainingPlan {
         let queue = |table: &Option<ChunkTable>| table.as_ref().map(|table| table.queue().map_err(raise)).transpose();
         let queues = chunks.iter().map(queue).collect::<PyResult<Vec<_>>>()?;
         let parts = self.plan.arrivals(&queues).map_err(raise)?;
-        self.timed(py, |_| Ok(Serial::new(&self.plan, &times, &parts)))
+        let iteration = run(py, || training::run(&self.plan, &mut Serial::new(&self.plan, &times, &parts)))?;
+        self.table(py, &iteration, &[])
     }
 
     /// An `Iteration` in which exchange `i` is done by `schedules[i]`, a list of `Schedule` objects for groups of ranks, which
-    /// share the links of `fabric` with all others that are ready. They are proven. `progress` is called with the share done, 0 to 1.
+    /// share the links of `fabric` with all others that are ready. They are proven. `order` says which goes first
+    /// where several meet: `priority`, `fifo` or `lifo`. `progress` is called with the share done, 0 to 1.
     ///
     /// Raises AntiphonError: as `simulate`; `too-large` where parts are waited for and chunks are too many.
-    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", progress = None),
-           text_signature = "($self, fabric, schedules, system, fidelity='packet', progress=None)")]
+    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", progress = None, order = "priority"),
+           text_signature = "($self, fabric, schedules, system, fidelity='packet', progress=None, order='priority')")]
+    #[allow(clippy::too_many_arguments)]
     fn run_shared<'py>(
         &self,
         py: Python<'py>,
@@ -270,7 +312,9 @@ impl TrainingPlan {
         system: Py<System>,
         fidelity: &str,
         progress: Option<Py<PyAny>>,
+        order: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let order = Order::parse(order).map_err(raise)?;
         let count = self.plan.exchanges.len();
         if schedules.len() != count {
             let text = format!("schedules has {}; the iteration has {count} exchanges", schedules.len());
@@ -285,51 +329,68 @@ impl TrainingPlan {
             for &schedule in each.iter().flatten().filter(|&&schedule| proven.insert(std::ptr::from_ref(schedule))) {
                 prove(fabric, schedule, Watch::default())?;
             }
-            training::run_shared(&self.plan, &each, fabric, system, fidelity, heartbeat)
+            training::run_shared(&self.plan, &each, order, fabric, system, fidelity, heartbeat)
         })?;
-        self.table(py, &iteration)
+        self.table(py, &iteration, &[])
     }
 
     /// An `Iteration` on a multi-dimensional network, where exchanges under way share the dimensions; arguments as in
-    /// `rails`. Gradients are exchanged among ranks with the same part of the model.
+    /// `rails`. Gradients are exchanged among ranks with the same part of the model. At an endpoint other than `system`
+    /// `order` says which exchange goes first: `priority`, `fifo` or `lifo`.
     ///
     /// Raises AntiphonError: as `rails`; `not-applicable` if the model cannot be divided over the first dimensions.
-    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = Int::from(64), offload = false),
-           text_signature = "($self, topology, scheduler='search', intra=None, chunks=64, offload=False)")]
+    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority"),
+           text_signature = "($self, topology, scheduler='search', intra=None, chunks=None, offload=False, order='priority')")]
+    #[allow(clippy::too_many_arguments)]
     fn run_on_rails<'py>(
         &self,
         py: Python<'py>,
         topology: &str,
         scheduler: &str,
         intra: Option<&str>,
-        chunks: Int,
+        chunks: Option<Int>,
         offload: bool,
+        order: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let topology = Topology::parse(topology).map_err(raise)?;
         let known = rails::Policy::parse(scheduler).map_err(raise)?;
-        let queue = intra.map(Queue::parse).transpose().map_err(raise)?.unwrap_or(known.queue());
-        let chunks = chunks.get("chunks")?;
-        self.timed(py, |plan| {
+        let given = intra.map(Queue::parse).transpose().map_err(raise)?;
+        let usual = if self.endpoint == Endpoint::System { known.queue() } else { Queue::Oldest };
+        let how = Carriage {
+            chunks: chunks.map(|chunks| chunks.get("chunks")).transpose()?,
+            queue: given.unwrap_or(usual),
+            offload,
+            endpoint: self.endpoint,
+            order: Order::parse(order).map_err(raise)?,
+        };
+        let (iteration, activity) = run(py, || {
             let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };
-            let scheduler = known.scheduler(Themis::default(), Search { queue, stages: STAGES, ..Search::default() });
-            Rails::new(&topology, &groups, plan, chunks, &*scheduler, queue, offload)
-        })
+            let search = Search { queue: given.unwrap_or(known.queue()), stages: STAGES, ..Search::default() };
+            let scheduler = known.scheduler(Themis::default(), search);
+            let mut network = Rails::new(&topology, &groups, &self.plan, &*scheduler, how)?;
+            let iteration = training::run(&self.plan, &mut network)?;
+            let activity = network.activity(iteration.time_ps, WINDOWS);
+            Ok((iteration, activity))
+        })?;
+        self.table(py, &iteration, &activity)
     }
 }
 
 impl TrainingPlan {
-    /// Runs the plan on a network.
-    fn timed<'py, N: Network>(
+    /// An `Iteration`: means of all; `activity` is the share of time in which links of each dimension were busy, by window.
+    fn table<'py>(
         &self,
         py: Python<'py>,
-        network: impl FnOnce(&Plan) -> Result<N, Error> + Send,
+        iteration: &training::Iteration,
+        activity: &[Vec<f64>],
     ) -> PyResult<Bound<'py, PyAny>> {
-        let iteration = run(py, || training::run(&self.plan, &mut network(&self.plan)?))?;
-        self.table(py, &iteration)
-    }
-
-    /// An `Iteration`.
-    fn table<'py>(&self, py: Python<'py>, iteration: &training::Iteration) -> PyResult<Bound<'py, PyAny>> {
+        let windows = activity.first().map_or(0, Vec::len);
+        let mut network = Table::new(py)
+            .column("start_ns", (0..windows).map(|at| nanos(iteration.time_ps) * at as f64 / windows as f64))?;
+        for (number, shares) in activity.iter().enumerate() {
+            network = network.column(&format!("dim{}", number + 1), shares.iter().copied())?;
+        }
+        let mean = |time: Picos| nanos(time) / f64::from(self.iterations);
         let exchanges = || {
             let spans = self.plan.operations.iter().zip(&iteration.spans);
             spans.filter(|(operation, _)| matches!(operation.work, Work::Exchange(_)))
@@ -360,18 +421,20 @@ impl TrainingPlan {
         record(
             "Iteration",
             &fields!(py, {
-                time_ns: nanos(iteration.time_ps),
-                forward_ns: nanos(iteration.forward_ps),
-                backward_ns: nanos(iteration.backward_ps),
-                aggregation_ns: nanos(iteration.aggregation_ps),
-                communication_ns: nanos(iteration.communication_ps),
-                exposed_communication_ns: nanos(iteration.exposed_ps()),
-                exposed_model_ns: nanos(iteration.exposed_model_ps),
-                exposed_data_ns: nanos(iteration.exposed_data_ps()),
-                turnaround_ns: nanos(iteration.turnaround_ps),
-                bubbles_ns: nanos(iteration.bubbles_ps),
+                count: self.iterations,
+                time_ns: mean(iteration.time_ps),
+                forward_ns: mean(iteration.forward_ps),
+                backward_ns: mean(iteration.backward_ps),
+                aggregation_ns: mean(iteration.aggregation_ps),
+                communication_ns: mean(iteration.communication_ps),
+                exposed_communication_ns: mean(iteration.exposed_ps()),
+                exposed_model_ns: mean(iteration.exposed_model_ps),
+                exposed_data_ns: mean(iteration.exposed_data_ps()),
+                turnaround_ns: mean(iteration.turnaround_ps),
+                bubbles_ns: mean(iteration.bubbles_ps),
                 exchanges: table.0,
                 computations: computed.0,
+                network: network.0,
             }),
         )
     }
@@ -413,6 +476,9 @@ impl ChunkTable<'_> {
         GradientQueue::new(rows.map(|((&lane, &chunk), &complete)| (lane as u32, chunk, picos(complete))))
     }
 }
+
+/// Windows of time in which activity is counted.
+const WINDOWS: usize = 400;
 
 /// Stages that a search times for one exchange: less than by itself, since there are many.
 const STAGES: u64 = 200_000;

@@ -12,7 +12,7 @@ import antiphon
 from antiphon.cli.documented import Documented
 from antiphon.collective.specs import known_names
 from antiphon.errors import AntiphonError
-from antiphon.platforms import parameter_names, read_system
+from antiphon.platforms import parameter_names, read_endpoint, read_system
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,9 +112,32 @@ def fidelity_option(text: str) -> Callable[[F], F]:
     return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=names)
 
 
+def endpoint_specs() -> list[str]:
+    """Names of endpoints, and their options behind them."""
+    names = [f"{known}:{option.key}=" for known in antiphon.endpoints() for option in known.options]
+    return [*antiphon.endpoints(), *names]
+
+
+ENDPOINT: dict[str, Any] = {
+    "metavar": "NAME[:KEY=VALUE,...]|FILE",
+    "help": "What stands between memory and links: system, ideal, npu, ace, a preset (docs/endpoints.md), or a file of "
+    "antiphon calibrate.  [default: system]",
+    "shell_complete": completing(endpoint_specs, files=True),
+}
+ENDPOINT_OF_SYSTEM = click.option(
+    "--endpoint",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _parameter, given: context.meta.update(endpoint=given),
+    **ENDPOINT,
+)
+"""Replaces the system's."""
+
+
 def system_option(function: F) -> F:
     """The platform: a preset or a file, and parameters that replace its own."""
     for option in (
+        ENDPOINT_OF_SYSTEM,
         click.option(
             "--set",
             "settings",
@@ -132,7 +155,9 @@ def system_option(function: F) -> F:
             show_default=True,
             metavar="NAME|FILE",
             help="Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
-            callback=lambda context, _parameter, name: _read_system(name, context.meta["settings"]),
+            callback=lambda context, _parameter, name: _read_system(
+                name, context.meta["settings"], context.meta["endpoint"]
+            ),
             shell_complete=completing(antiphon.systems, files=True),
         ),
     ):
@@ -140,8 +165,8 @@ def system_option(function: F) -> F:
     return function
 
 
-def _read_system(spec: str, settings: Sequence[str]) -> antiphon.System:
-    """The system of a preset or file and of ``KEY=VALUE`` settings."""
+def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> antiphon.System:
+    """The system of a preset or file and of ``KEY=VALUE`` settings, with an endpoint if one is given."""
     changes: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -150,7 +175,8 @@ def _read_system(spec: str, settings: Sequence[str]) -> antiphon.System:
         if key in changes:
             raise AntiphonError(f"--set gives '{key[:40]}' twice", "bad-spec")
         changes[key] = value
-    return read_system(spec, changes)
+    system = read_system(spec, changes)
+    return system if endpoint is None else system.with_(endpoint=read_endpoint(endpoint))
 
 
 def problem(function: F) -> F:

@@ -9,7 +9,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import completing
+from antiphon.cli.options import ENDPOINT, completing
 from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.view.terminal.networks import print_rails
@@ -36,10 +36,12 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_t
 )
 @click.option(
     "--intra",
-    help="Queue policy of a dimension: fifo, scf, scf-before or tail.  [default: fifo, scf, tail, by scheduler]",
+    help="Queue policy of a dimension: fifo, scf, scf-before, tail or oldest.  [default: by scheduler]",
     shell_complete=completing(antiphon.rails_queues),
 )
-@click.option("--chunks", default="64", show_default=True, help="Parts of the buffer: a number, or best.")
+@click.option(
+    "--chunks", help="Parts of the buffer: a number, or best.  [default: 64, or of the size of the endpoint's chunks]"
+)
 @click.option("--sharing", type=click.IntRange(1, 8), default=1, show_default=True, help="Chunks served at once.")
 @click.option("--offload", is_flag=True, help="Switches reduce and multicast by themselves.")
 @click.option("--fixed-delay", is_flag=True, help="Themis counts latencies as load from the start.")
@@ -48,9 +50,10 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_t
 @click.option(
     "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="Of the search and jitter."
 )
+@click.option("--endpoint", default="system", **ENDPOINT)
 @output_option
 def rails(
-    topology: str, size: str, schedulers: str, chunks: str, free_order: bool, output: str, **parameters: Any
+    topology: str, size: str, schedulers: str, chunks: str | None, free_order: bool, output: str, **parameters: Any
 ) -> None:
     """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
 
@@ -60,10 +63,11 @@ def rails(
     Examples:
         antiphon rails 3D-SW_SW_SW_hetero --bytes 100MB
         antiphon rails ring4@1000/20ns,sw8@800/700ns --scheduler baseline,themis --chunks best
+        antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased --endpoint ace:sram=8MiB,fsms=20
     """
-    if chunks != "best" and not chunks.isdecimal():
+    if chunks not in (None, "best") and not chunks.isdecimal():
         raise AntiphonError(f"chunks '{chunks[:40]}' is neither a whole number nor 'best'", "bad-size")
-    parameters |= {"chunks": "best" if chunks == "best" else int(chunks), "enforced": not free_order}
+    parameters |= {"chunks": int(chunks) if chunks and chunks != "best" else chunks, "enforced": not free_order}
     runs = [antiphon.rails(topology, size, scheduler=name, **parameters) for name in schedulers.split(",")]
     documents = [run.to_dict() for run in runs]
     document = documents[0] if len(runs) == 1 else {"runs": documents}

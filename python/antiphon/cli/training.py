@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -25,6 +25,7 @@ from antiphon.collective.comparison import REFUSALS
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
+from antiphon.names import Contention, Order
 from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
@@ -67,7 +68,27 @@ COUNT = click.IntRange(1, 2**32 - 1)
     help="Exchanges on fabrics: serial, one after the other, or shared, on the same links.  [default: serial]",
     shell_complete=completing(lambda: list(IN_FLIGHT)),
 )
-@click.option("--chunks", type=click.IntRange(1, 65536), help="Of an exchange, on rails.  [default: 64]")
+@click.option(
+    "--chunks",
+    type=click.IntRange(1, 65536),
+    help="Of an exchange, on rails.  [default: 64, or of the size of the endpoint's chunks]",
+)
+@click.option(
+    "--order",
+    help="Which exchange goes first: priority, fifo or lifo.  [default: priority]",
+    shell_complete=completing(lambda: list(get_args(Order))),
+)
+@click.option("--unroll", type=click.IntRange(1, 64), default=1, show_default=True, help="Iterations, one by one.")
+@click.option(
+    "--contention",
+    default="dynamic",
+    show_default=True,
+    help="Computation lacks what the endpoint takes: dynamic, during exchanges, or static, always.",
+    shell_complete=completing(lambda: list(get_args(Contention))),
+)
+@click.option(
+    "--memory-bound", type=click.FloatRange(0, 1), help="Share of measured times that memory bandwidth decides."
+)
 @click.option(
     "--exchange",
     help="Algorithm of collectives that ALGORITHM does not do, on fabrics.  [default: direct]",

@@ -154,6 +154,7 @@ class Tuning(Result):
             "fabric": self.fabric,
             "collective": self.collective,
             "system": self.system.name,
+            "endpoint": self.system.endpoint,
             "fidelity": self.fidelity,
             "choices": [choice.to_dict() for choice in self.choices],
             "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],

@@ -122,6 +122,7 @@ class FlightsRun(Result):
         return {
             "fabric": self.fabric,
             "system": self.system.name,
+            "endpoint": self.system.endpoint,
             "fidelity": self.result.fidelity,
             "order": self.order,
             "verified": self.result.proof.complete,

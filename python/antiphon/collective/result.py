@@ -128,6 +128,7 @@ class Run(Result):
             "root": self.root,
             "bytes": self.bytes,
             "system": self.system.name,
+            "endpoint": self.system.endpoint,
             "rounded_rates": [
                 {"rate_gb_per_s": rate, "effective_gb_per_s": effective} for rate, effective in self.rounded_rates
             ],
@@ -286,6 +287,7 @@ class Comparison(Result):
             "collective": self.collective,
             "bytes": self.bytes,
             "system": self.system.name,
+            "endpoint": self.system.endpoint,
             "fidelity": self.fidelity,
             "fidelities": self.fidelities,
             "lower_bound_ns": self.bound.time_ns,

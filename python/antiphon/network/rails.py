@@ -9,6 +9,7 @@ from antiphon._core import advise_rails as core_advise_rails
 from antiphon._core import rails as core_rails
 from antiphon._core import rails_messages as core_rails_messages
 from antiphon.names import Collective, Queue, Scheduler
+from antiphon.platforms import read_endpoint
 from antiphon.results import RailsAdvice, RailsRun
 
 
@@ -19,13 +20,14 @@ def rails(
     scheduler: Scheduler | str = "search",
     intra: Queue | str | None = None,
     *,
-    chunks: SupportsIndex | str = 64,
+    chunks: SupportsIndex | str | None = None,
     sharing: SupportsIndex = 1,
     offload: bool = False,
     fixed_delay: bool = False,
     jitter_ns: float | None = None,
     enforced: bool = True,
     seed: SupportsIndex = 1,
+    endpoint: str = "system",
 ) -> RailsRun:
     """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
 
@@ -41,13 +43,16 @@ def rails(
         scheduler: in which order chunks use the dimensions (Themis, ISCA 2022; ``search`` is ours).
         intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail`` (or another
             with which Themis is faster than the search).
-        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any.
+        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any; None: parts of the size
+            of the endpoint's chunks, 64 where it has none.
         sharing: chunks that share a dimension at a time, 1 to 8.
         offload: whether switches reduce and multicast.
         fixed_delay: whether Themis counts a dimension's latency as load from the start.
         jitter_ns: also time every NPU by itself, each noticing chunks up to this much late.
         enforced: whether NPUs then keep to the order of the run without jitter.
         seed: of the search and the jitter.
+        endpoint: what stands between an NPU's memory and its links (``endpoints()``, docs/endpoints.md), or a file of
+            ``calibrate``; the chunk submitted first goes first, unless ``intra`` says otherwise.
 
     Raises:
         AntiphonError: ``bad-spec``, ``unknown-name``, ``bad-size``, ``not-applicable``, ``too-large``; ``stalled`` with
@@ -66,6 +71,7 @@ def rails(
         jitter_ns=jitter_ns,
         enforced=enforced,
         seed=seed,
+        endpoint=read_endpoint(endpoint),
     )
 
 

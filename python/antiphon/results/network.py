@@ -149,9 +149,10 @@ class RailsRun(Result):
         npus: NPUs of the topology.
         collective: what was done.
         bytes: full buffer size.
-        scheduler: ``baseline``, ``themis`` or ``search``.
-        intra: queue policy of a dimension: ``fifo``, ``scf``, ``scf-before`` or ``tail``.
+        scheduler: ``baseline``, ``themis``, ``search`` or ``phased``.
+        intra: queue policy of a dimension: ``fifo``, ``scf``, ``scf-before``, ``tail`` or ``oldest``.
         chunks: equal parts of the buffer that are scheduled one by one.
+        endpoint: what stands between memory and links.
         time_ns: completion of the last chunk.
         jittered_time_ns: the same with every NPU by itself and jitter; None without jitter.
         utilization: mean over dimensions, weighted by their rates, 0 to 1.
@@ -174,6 +175,7 @@ class RailsRun(Result):
     scheduler: str
     intra: str
     chunks: int
+    endpoint: str
     time_ns: float
     jittered_time_ns: float | None
     utilization: float
@@ -206,6 +208,7 @@ class RailsRun(Result):
             "scheduler": self.scheduler,
             "intra": self.intra,
             "chunks": self.chunks,
+            "endpoint": self.endpoint,
             "time_ns": self.time_ns,
             "jittered_time_ns": self.jittered_time_ns,
             "utilization": self.utilization,

@@ -18,7 +18,7 @@ PASSES = ("forward", "input gradient", "weight gradient")
 
 @dataclass(frozen=True, eq=False)
 class Iteration(Result):
-    """One iteration of training; times in nanoseconds.
+    """One iteration of training; times in nanoseconds, means if several follow each other.
 
     >>> import antiphon
     >>> iteration = antiphon.train("alexnet", "ring:4", "ring").iteration
@@ -26,7 +26,8 @@ class Iteration(Result):
     True
 
     Attributes:
-        time_ns: all of it.
+        count: iterations that follow each other.
+        time_ns: all of one.
         forward_ns: time in which a forward pass is computed, in whatever stream.
         backward_ns: time in which only gradients are computed.
         aggregation_ns: adding up the gradients of a rank's PEs.
@@ -40,8 +41,11 @@ class Iteration(Result):
         computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
             gradient), ``stream``, ``ready_ns`` (what it waits for from exchanges and other streams is there),
             ``start_ns``, ``finish_ns``.
+        network: on rails, in equal windows from ``start_ns`` on, the share of time in which links of ``dim1``, ``dim2``,
+            ... are busy; empty on fabrics.
     """
 
+    count: int
     time_ns: float
     forward_ns: float
     backward_ns: float
@@ -54,6 +58,7 @@ class Iteration(Result):
     bubbles_ns: float
     exchanges: Table
     computations: Table
+    network: Table
 
     def __repr__(self) -> str:
         return f"<Iteration: {self.time_ns:,.1f} ns, {self.exposed_communication_ns:,.1f} ns exposed>"

@@ -125,13 +125,14 @@ class OnFabricShared(OnFabric):
     """Exchanges that are ready share the links."""
 
     progress: Progress | None
+    order: str
 
     def _timed(self, plan: TrainingPlan, keys: list[Key], model: str) -> Iteration:
         schedules = {key: self._schedules(key) for key in dict.fromkeys(keys)}
         self.excluded_ranks = sorted({rank for of in schedules.values() for each in of for rank in each.excluded})
         heartbeat = None if self.progress is None else partial(self.progress, f"{model} on {self.name}")
         each = [schedules[key] for key in keys]
-        return plan.run_shared(self._fabric, each, self._system, self.fidelity, heartbeat)
+        return plan.run_shared(self._fabric, each, self._system, self.fidelity, heartbeat, self.order)
 
 
 class OnRails:
@@ -139,17 +140,17 @@ class OnRails:
 
     fidelity = "stage"
 
-    def __init__(self, name: str, algorithm: str, chunks: int, model_parallel: int) -> None:
+    def __init__(self, name: str, algorithm: str, chunks: int | None, model_parallel: int, order: str) -> None:
         self.name, self.excluded_ranks = name, list[int]()
         self.ranks = advise_rails(name).npus
         self._scheduler, _colon, intra = algorithm.partition(":")
-        self._intra, self._chunks, self._model_parallel = intra or None, chunks, model_parallel
+        self._intra, self._chunks, self._model_parallel, self._order = intra or None, chunks, model_parallel, order
 
     def replicas(self) -> int:
         return max(self.ranks // max(self._model_parallel, 1), 1)
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
-        return plan.run_on_rails(self.name, self._scheduler, self._intra, self._chunks)
+        return plan.run_on_rails(self.name, self._scheduler, self._intra, self._chunks, order=self._order)
 
 
 def _checked(timed: Timed) -> Timed:

@@ -164,6 +164,7 @@ class Training(Result):
             "group": self.group,
             "algorithm": self.algorithm,
             "system": self.system.name,
+            "endpoint": self.system.endpoint,
             "fidelity": self.fidelity,
             "compute": self.compute,
             "overlap": self.overlap,

@@ -17,7 +17,7 @@ from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
 from antiphon.files import read_text
 from antiphon.given import as_fabric, as_system
-from antiphon.names import Fidelity, InFlight, Overlap
+from antiphon.names import Contention, Fidelity, InFlight, Order, Overlap
 from antiphon.results import Table
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
@@ -59,6 +59,10 @@ def train(
     exchange: str | None = None,
     fidelity: Fidelity | str = "packet",
     chunks: int | None = None,
+    order: Order | str | None = None,
+    unroll: int = 1,
+    contention: Contention | str = "dynamic",
+    memory_bound: float | None = None,
     collectives: Timer | None = None,
     progress: Progress | None = None,
 ) -> Training:
@@ -100,7 +104,14 @@ def train(
         exchange: algorithm of collectives that ``algorithm`` does not do, such as all-to-all; on fabrics only,
             default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
-        chunks: chunks of every collective; on rails only, default 64.
+        chunks: chunks of every collective; on rails only, default 64, or of the size of the endpoint's.
+        order: which exchange goes first where several are under way: ``priority`` (default: with overlap ``both`` that of
+            the earliest layers, then the one that was ready first), ``fifo`` or ``lifo``.
+        unroll: iterations that follow each other, 1 to 64; times are their means.
+        contention: when computation lacks what the system's endpoint takes: ``dynamic``, while something is exchanged, or
+            ``static``, always.
+        memory_bound: share of measured times that memory bandwidth decides, 0 to 1, which must be known where an endpoint
+            takes some of it.
         collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
             bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
             ``both`` the table ``chunks``.
@@ -113,7 +124,7 @@ def train(
     work = workload(model)
     expect("fabric", fabric, str, Fabric)
     expect("algorithm", algorithm, str)
-    for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange)):
+    for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange), ("order", order)):
         expect(name, text, str, type(None))
     expect("bucket", bucket, str)
     expect("global_batch", global_batch, int, type(None))
@@ -143,7 +154,7 @@ def train(
         if exchange is not None:
             message = f"{fabric}: its scheduler does every collective; exchange '{exchange}' is for fabrics"
             raise AntiphonError(message, "not-applicable")
-        network = OnRails(fabric, algorithm, 64 if chunks is None else chunks, model_parallel)
+        network = OnRails(fabric, algorithm, chunks, model_parallel, order or "priority")
     else:
         fabric = as_fabric(fabric)
         if chunks is not None:
@@ -158,8 +169,11 @@ def train(
         how = (fabric, algorithm, exchange or "direct", fidelity, system, model_parallel)
         if in_flight == "shared":
             network = shared = OnFabricShared(*how)
-            shared.progress = progress
+            shared.progress, shared.order = progress, order or "priority"
         else:
+            if order is not None:
+                message = f"order {order}: exchanges are under way one by one; use in_flight shared"
+                raise AntiphonError(message, "not-applicable")
             network = serial = OnFabricSerially(*how)
             keep_chunks = overlap in CHAINED
             serial.timer = collectives or simulator(system, fidelity, progress, keep_chunks=keep_chunks)
@@ -177,7 +191,20 @@ def train(
         raise AntiphonError(message, "not-applicable")
     batch = default_batch(compute) if batch is None else batch
     plan = TrainingPlan(
-        work, compute, batch, overlap, bucket, gradient_bytes, activation_bytes, model_parallel, recompute, blocking
+        work,
+        compute,
+        batch,
+        overlap,
+        bucket,
+        gradient_bytes,
+        activation_bytes,
+        model_parallel,
+        recompute,
+        blocking,
+        unroll,
+        system.endpoint,
+        contention,
+        memory_bound,
     )
     iteration = network.run(plan, work.name)
     excluded = network.excluded_ranks

@@ -8,9 +8,10 @@ use crate::collective::Kind;
 use crate::error::{Code, Result};
 use crate::fabric::DimensionShape;
 use crate::options::{Default::Derived, Opt};
-use crate::parameter::{Choice, Value};
+use crate::parameter::{Choice, Domain, Parameter, Value};
 use crate::rails::{Chunks, Expansion, Policy, Task, lower_watched};
 use crate::schedule::Schedule;
+use crate::system::Endpoint;
 
 /// See the module.
 pub struct Hierarchical;
@@ -33,7 +34,14 @@ const INFO: Info = Info {
             Derived("4, fewer for small blocks"),
             "Parts of a chunk that follow each other through the steps of a dimension.",
         ),
-        Opt::choice("scheduler", &["search", "themis", "baseline"], "Who orders the dimensions for each chunk."),
+        Opt {
+            parameter: Parameter {
+                key: "scheduler",
+                domain: Domain::Choice(&["search", "themis", "baseline", "phased"]),
+                meaning: "Who orders the dimensions for each chunk.",
+            },
+            default: Derived("phased on ace:LxVxH, as in its paper; else search"),
+        },
     ],
     source: "Themis (ISCA 2022), on any product of lines, rings, cliques and switches",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll],
@@ -48,7 +56,9 @@ impl Algorithm for Hierarchical {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let policy = Policy::parse(request.options.choice("scheduler"))?;
+        // The paper of these tori gives the order, too.
+        let usual = if request.fabric.name.starts_with("ace:") { "phased" } else { "search" };
+        let policy = Policy::parse(request.options.given("scheduler").map_or(usual, Value::text))?;
         let expansion = match Expansion::of(request.fabric, request.system) {
             Err(error) if error.code == Code::NotApplicable => return request.refuse(error.message),
             expansion => expansion?,
@@ -76,6 +86,7 @@ impl Algorithm for Hierarchical {
             offload: false,
             fixed_delay: true,
             seed: 0,
+            endpoint: Endpoint::System,
         };
         let (plan, _, timed) = task.run()?;
         let mut schedule = lower_watched(&expansion, &plan, &timed, slices, request.watch)?;

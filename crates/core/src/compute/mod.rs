@@ -1,5 +1,6 @@
 //! Compute models: how long a rank works on a layer.
 
+mod contention;
 mod measured;
 mod roofline;
 mod systolic;
@@ -8,6 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::system::Processor;
 use crate::units::Picos;
 use crate::workload::{Passes, Work, Workload};
+pub use contention::{Contention, times_beside};
 use measured::Measured;
 
 /// Longest time that all layers of a workload may take together: about 11 days. Larger figures are
@@ -18,7 +20,12 @@ const TOO_LONG: &str = "takes more than 11 days; check its size, the batch and t
 
 /// Times of the three passes over a layer, or in one phrase why a model cannot time it and what to do
 /// instead.
-pub type Timed = std::result::Result<Passes<Picos>, &'static str>;
+pub type Timed<T = Passes<Picos>> = std::result::Result<T, &'static str>;
+
+/// A time, unless it is past [`MAX_TIME`].
+fn refused(picos: u128) -> Timed<Picos> {
+    if picos <= u128::from(MAX_TIME) { Ok(picos as Picos) } else { Err(TOO_LONG) }
+}
 
 /// A compute model: closed forms, so that one layer takes well under a microsecond to time.
 pub trait Compute {

@@ -1,5 +1,6 @@
 //! Fabrics: directed multigraphs of ranks and switches.
 
+pub mod ace;
 pub mod bigraph;
 mod degrade;
 pub mod dgx1v;

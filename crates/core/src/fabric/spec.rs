@@ -1,5 +1,6 @@
 //! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`.
 
+use super::ace::ace;
 use super::bigraph::bigraph;
 use super::degrade::degrade;
 use super::dgx1v::dgx1v;
@@ -26,7 +27,7 @@ pub struct Preset {
 }
 
 /// Every kind of fabric, in documentation order.
-pub const PRESETS: [Preset; 10] = [
+pub const PRESETS: [Preset; 11] = [
     preset("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)"),
     preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
     preset("ring", "ring:16", "one-dimensional torus"),
@@ -36,6 +37,7 @@ pub const PRESETS: [Preset; 10] = [
     preset("switch", "switch:16", "ranks around one switch"),
     preset("bigraph", "bigraph:4x4", "EFLOPS: switches a layer x hosts a switch, two fully joined layers"),
     preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
+    preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
     preset("file", "file:fabric.json", "any graph, schema antiphon-fabric/1"),
 ];
 
@@ -185,6 +187,7 @@ fn intact(spec: &str, base: &str) -> Result<Fabric> {
         ("bigraph", &[both]) => bigraph(spec, both, both),
         ("bigraph", &[switches, hosts]) => bigraph(spec, switches, hosts),
         ("dgx1v", []) => dgx1v(spec),
+        ("ace", &[local, vertical, horizontal]) => ace(spec, [local, vertical, horizontal]),
         _ => Err(wrong()),
     }
 }

@@ -117,7 +117,7 @@ impl Npus {
                 let last = self.next[index] as usize + 1 == self.stages[upper].len();
                 let dimension = usize::from(stage.dimension);
                 let (time, number) = turned(self.queue, now, upper as u32);
-                let waiting = (priority(self.queue, stage, last), time, number);
+                let waiting = (priority(self.queue, (stage.size_before, stage.size), last), time, number);
                 self.waiting[dimension * self.npus + npu].push(waiting);
                 self.turn(dimension, npu, now);
             } else {

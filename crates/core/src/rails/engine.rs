@@ -1,4 +1,5 @@
-//! Times a plan: chunks queue at the dimensions of one NPU that stands for all.
+//! Times a plan: chunks queue at the dimensions of one NPU that stands for all, and at its endpoint where that is
+//! modelled (`endpoint.rs`).
 
 use super::plan::{Order, Plan, Stage, StageTable};
 use super::topology::Topology;
@@ -19,6 +20,8 @@ pub enum Queue {
     /// The smallest at its largest, but chunks in their last stage only when no other waits, since
     /// nothing depends on them; the oldest where several are.
     Tail,
+    /// The one that goes first: the oldest, or the one of the collective that the order says.
+    Oldest,
 }
 
 impl Choice for Queue {
@@ -28,6 +31,7 @@ impl Choice for Queue {
         ("scf", Queue::Smallest),
         ("scf-before", Queue::SmallestBefore),
         ("tail", Queue::Tail),
+        ("oldest", Queue::Oldest),
     ];
 }
 
@@ -103,8 +107,46 @@ pub const MAX_SHARING: u32 = 8;
 /// A multiple of 1 to 8, so that equal shares of a dimension are whole numbers.
 const UNIT: u64 = 840;
 
-/// A chunk that waits, the next to serve on top: its priority, when it became ready, and its number, the last two
-/// [`turned`] where the newest is served first.
+/// What a chunk does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// It is served, for which it may have to wait.
+    Serve(Service),
+    /// It takes so much of a room, such as SRAM or state machines, when there is so much.
+    Take(u8, u64),
+    /// It gives that back.
+    Give(u8, u64),
+}
+
+/// A chunk at a server: a dimension, one direction of it, or a part of the endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Service {
+    /// Which.
+    pub server: u8,
+    /// The stage that it is of.
+    pub stage: u8,
+    /// As [`Stage::size`].
+    pub size: u64,
+    /// As [`Stage::size_before`].
+    pub size_before: u64,
+    /// Time the server is busy.
+    pub busy_ps: Picos,
+    /// Latency after which the chunk moves on.
+    pub latency_ps: Picos,
+    /// How much earlier it moves on: what is forwarded need not be complete. Only of servers that share nothing.
+    pub early_ps: Picos,
+}
+
+impl Service {
+    /// A whole stage on its dimension.
+    pub fn of(number: usize, stage: Stage) -> Service {
+        let Stage { dimension, size, size_before, busy_ps, latency_ps, .. } = stage;
+        Service { server: dimension, stage: number as u8, size, size_before, busy_ps, latency_ps, early_ps: 0 }
+    }
+}
+
+/// A chunk that waits, the next to serve on top: its priority, when it became ready where that counts, and its number,
+/// the last two [`turned`] where the newest is served first.
 type Waiting = Reverse<(u64, Picos, u32)>;
 
 /// An event: time, then arrivals before dimensions that have served a chunk, then its number.
@@ -144,12 +186,22 @@ impl Server {
     }
 }
 
-/// A chunk on its way through its stages.
+/// Something of which chunks hold parts.
+struct Room {
+    free: u64,
+    /// Chunks that wait for a part.
+    waiting: BinaryHeap<Waiting>,
+}
+
+/// A chunk on its way through its steps.
 struct Chunk {
-    /// Its stages in the engine's list.
+    /// Its steps in the engine's list.
     next: u32,
-    first: u32,
     end: u32,
+    /// Who goes first in [`Queue::Oldest`].
+    rank: u64,
+    /// Since when it waits.
+    ready_ps: Picos,
 }
 
 /// The engine: dimensions that serve chunks, one at a time or up to `sharing` in equal shares. A
@@ -158,27 +210,35 @@ struct Chunk {
 pub struct Engine {
     queue: Queue,
     sharing: usize,
-    stages: Vec<Stage>,
+    steps: Vec<Step>,
     chunks: Vec<Chunk>,
     servers: Vec<Server>,
+    rooms: Vec<Room>,
     events: BinaryHeap<Event>,
     /// Stages that were served since the engine was made.
     pub served: u64,
 }
 
 impl Engine {
-    /// An engine of `dimensions` idle dimensions.
-    pub fn new(dimensions: usize, queue: Queue, sharing: u32) -> Engine {
+    /// An engine of so many idle servers.
+    pub fn new(servers: usize, queue: Queue, sharing: u32) -> Engine {
+        let count = servers;
         let mut servers = Vec::new();
-        servers.resize_with(dimensions, Server::default);
-        let (stages, chunks, events) = (Vec::new(), Vec::new(), BinaryHeap::new());
+        servers.resize_with(count, Server::default);
+        let (steps, chunks, rooms, events) = (Vec::new(), Vec::new(), Vec::new(), BinaryHeap::new());
         let sharing = sharing.clamp(1, MAX_SHARING) as usize;
-        Engine { queue, sharing, stages, chunks, servers, events, served: 0 }
+        Engine { queue, sharing, steps, chunks, servers, rooms, events, served: 0 }
+    }
+
+    /// The same with rooms of these sizes.
+    pub fn with_rooms(mut self, sizes: &[u64]) -> Engine {
+        self.rooms = sizes.iter().map(|&free| Room { free, waiting: BinaryHeap::new() }).collect();
+        self
     }
 
     /// Forgets all chunks; keeps the memory.
     pub fn clear(&mut self) {
-        self.stages.clear();
+        self.steps.clear();
         self.chunks.clear();
         self.events.clear();
         for server in &mut self.servers {
@@ -191,13 +251,21 @@ impl Engine {
     /// Lets a chunk start on its stages at `now`, which is not before any event that was stepped over.
     /// Returns its number: they count from 0.
     pub fn submit(&mut self, now: Picos, stages: impl Iterator<Item = Stage>) -> u32 {
-        let first = self.stages.len() as u32;
-        for stage in stages {
-            self.servers[usize::from(stage.dimension)].needs += stage.busy_ps;
-            self.stages.push(stage);
+        let steps = stages.enumerate().map(|(number, stage)| Step::Serve(Service::of(number, stage)));
+        self.submit_steps(now, 0, steps)
+    }
+
+    /// The same step by step. In [`Queue::Oldest`] those of the lowest rank go first, then those submitted first.
+    pub fn submit_steps(&mut self, now: Picos, rank: u64, steps: impl Iterator<Item = Step>) -> u32 {
+        let next = self.steps.len() as u32;
+        for step in steps {
+            if let Step::Serve(service) = &step {
+                self.servers[usize::from(service.server)].needs += service.busy_ps;
+            }
+            self.steps.push(step);
         }
         let chunk = self.chunks.len() as u32;
-        self.chunks.push(Chunk { next: first, first, end: self.stages.len() as u32 });
+        self.chunks.push(Chunk { next, end: self.steps.len() as u32, rank, ready_ps: now });
         self.events.push(Reverse((now, false, chunk)));
         chunk
     }
@@ -207,37 +275,82 @@ impl Engine {
         self.events.peek().map(|Reverse((time, ..))| *time)
     }
 
-    /// Lets all happen that happens next. `served` is called with the dimension and span of every chunk
+    /// Lets all happen that happens next. `served` is called with the server and span of every chunk
     /// that has been served, `complete` with every chunk that is through. O(log chunks).
     pub fn step(&mut self, mut served: impl FnMut(usize, Span), mut complete: impl FnMut(u32)) {
         let Some(now) = self.next() else { return };
+        self.happen(now, &mut served, &mut complete);
+        while !self.rooms.is_empty() && self.admit(now) {
+            self.happen(now, &mut served, &mut complete);
+        }
+        // All that happens at one moment comes before the choice of what is served next.
+        for server in 0..self.servers.len() {
+            self.enter(server, now);
+        }
+    }
+
+    /// What happens at `now`.
+    fn happen(&mut self, now: Picos, served: &mut impl FnMut(usize, Span), complete: &mut impl FnMut(u32)) {
         while let Some(&Reverse((time, done, number))) = self.events.peek()
             && time == now
         {
             self.events.pop();
             if done {
-                self.leave(number as usize, now, &mut served);
-                continue;
-            }
-            let chunk = &self.chunks[number as usize];
-            if chunk.next == chunk.end {
+                self.leave(number as usize, now, served);
+            } else if self.go_on(number, now) {
                 complete(number);
-            } else {
-                let stage = &self.stages[chunk.next as usize];
-                let (ready, place) = turned(self.queue, now, number);
-                let waiting = (priority(self.queue, stage, chunk.next + 1 == chunk.end), ready, place);
-                self.servers[usize::from(stage.dimension)].waiting.push(Reverse(waiting));
             }
-        }
-        // All that happens at one moment comes before the choice of what is served next.
-        for dimension in 0..self.servers.len() {
-            self.enter(dimension, now);
         }
     }
 
-    /// Chunks that a dimension has served move on.
-    fn leave(&mut self, dimension: usize, now: Picos, served: &mut impl FnMut(usize, Span)) {
-        let server = &mut self.servers[dimension];
+    /// A chunk has come to its next step; whether it is through.
+    fn go_on(&mut self, number: u32, now: Picos) -> bool {
+        let chunk = &mut self.chunks[number as usize];
+        while chunk.next < chunk.end {
+            match self.steps[chunk.next as usize] {
+                Step::Serve(service) => {
+                    let sizes = (service.size_before, service.size);
+                    let waiting = if self.queue == Queue::Oldest {
+                        (chunk.rank, 0, number)
+                    } else {
+                        let (ready, place) = turned(self.queue, now, number);
+                        (priority(self.queue, sizes, chunk.next + 1 == chunk.end), ready, place)
+                    };
+                    chunk.ready_ps = now;
+                    self.servers[usize::from(service.server)].waiting.push(Reverse(waiting));
+                    return false;
+                }
+                Step::Take(room, _) => {
+                    self.rooms[usize::from(room)].waiting.push(Reverse((chunk.rank, 0, number)));
+                    return false;
+                }
+                Step::Give(room, amount) => self.rooms[usize::from(room)].free += amount,
+            }
+            chunk.next += 1;
+        }
+        true
+    }
+
+    /// Chunks take what they wait for, in order; whether any did.
+    fn admit(&mut self, now: Picos) -> bool {
+        let before = self.events.len();
+        for room in &mut self.rooms {
+            while let Some(&Reverse((.., number))) = room.waiting.peek() {
+                let chunk = &mut self.chunks[number as usize];
+                let Step::Take(_, amount) = self.steps[chunk.next as usize] else { unreachable!("it waits to take") };
+                let Some(left) = room.free.checked_sub(amount) else { break };
+                room.free = left;
+                room.waiting.pop();
+                chunk.next += 1;
+                self.events.push(Reverse((now, false, number)));
+            }
+        }
+        self.events.len() > before
+    }
+
+    /// Chunks that a server has served move on.
+    fn leave(&mut self, number: usize, now: Picos, served: &mut impl FnMut(usize, Span)) {
+        let server = &mut self.servers[number];
         // What was expected before the number in service changed is void.
         if server.due != now {
             return;
@@ -245,18 +358,21 @@ impl Engine {
         server.advance(now);
         while let Some(place) = server.serving.iter().position(|(end, _)| *end <= server.served) {
             let (_, span) = server.serving.swap_remove(place);
-            let chunk = &mut self.chunks[span.chunk as usize];
-            let moved_on = now + self.stages[chunk.next as usize].latency_ps;
-            chunk.next += 1;
-            self.events.push(Reverse((moved_on, false, span.chunk)));
+            // Where it moves on early, it already has.
+            if span.finish_ps == span.start_ps {
+                let chunk = &mut self.chunks[span.chunk as usize];
+                let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it was served") };
+                chunk.next += 1;
+                self.events.push(Reverse((now + service.latency_ps, false, span.chunk)));
+            }
             self.served += 1;
-            served(dimension, Span { finish_ps: now, ..span });
+            served(number, Span { finish_ps: now, ..span });
         }
     }
 
-    /// A dimension takes chunks as long as it has room.
-    fn enter(&mut self, dimension: usize, now: Picos) {
-        let server = &mut self.servers[dimension];
+    /// A server takes chunks as long as it has room.
+    fn enter(&mut self, number: usize, now: Picos) {
+        let server = &mut self.servers[number];
         let before = server.serving.len();
         if server.due != now && (server.waiting.is_empty() || before == self.sharing) {
             return;
@@ -265,16 +381,23 @@ impl Engine {
         while server.serving.len() < self.sharing
             && let Some(Reverse((_, ready, place))) = server.waiting.pop()
         {
-            let (ready_ps, number) = turned(self.queue, ready, place);
-            let chunk = &self.chunks[number as usize];
-            let service = self.stages[chunk.next as usize].busy_ps * UNIT;
-            let span = Span { chunk: number, stage: chunk.next - chunk.first, ready_ps, start_ps: now, finish_ps: now };
-            server.serving.push((server.served + service, span));
+            let (_, number) = turned(self.queue, ready, place);
+            let chunk = &mut self.chunks[number as usize];
+            let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it waits to be served") };
+            let Service { stage, busy_ps, latency_ps, early_ps, .. } = service;
+            let mut span =
+                Span { chunk: number, stage: stage.into(), ready_ps: chunk.ready_ps, start_ps: now, finish_ps: now };
+            if early_ps > 0 {
+                span.finish_ps = now + busy_ps;
+                chunk.next += 1;
+                self.events.push(Reverse((now + busy_ps + latency_ps - early_ps, false, number)));
+            }
+            server.serving.push((server.served + busy_ps * UNIT, span));
         }
         if (server.serving.len() != before || server.due == now)
             && let Some(due) = server.next_due()
         {
-            self.events.push(Reverse((due, true, dimension as u32)));
+            self.events.push(Reverse((due, true, number as u32)));
         }
     }
 
@@ -306,13 +429,14 @@ impl Engine {
     }
 }
 
-/// Smaller is served first.
-pub(super) fn priority(queue: Queue, stage: &Stage, last: bool) -> u64 {
+/// Smaller is served first: of a chunk's size before its stage and where it is largest, and whether that is its last.
+/// The oldest are those that came first where all come at once.
+pub(super) fn priority(queue: Queue, (before, largest): (u64, u64), last: bool) -> u64 {
     match queue {
-        Queue::Fifo => 0,
-        Queue::SmallestBefore => stage.size_before,
+        Queue::Fifo | Queue::Oldest => 0,
+        Queue::SmallestBefore => before,
         Queue::Tail if last => u64::MAX,
-        Queue::Smallest | Queue::Tail => stage.size,
+        Queue::Smallest | Queue::Tail => largest,
     }
 }
 
@@ -321,7 +445,7 @@ pub(super) fn priority(queue: Queue, stage: &Stage, last: bool) -> u64 {
 pub(super) fn turned(queue: Queue, ready: Picos, number: u32) -> (Picos, u32) {
     match queue {
         Queue::SmallestBefore | Queue::Smallest => (Picos::MAX - ready, u32::MAX - number),
-        Queue::Fifo | Queue::Tail => (ready, number),
+        Queue::Fifo | Queue::Tail | Queue::Oldest => (ready, number),
     }
 }
 

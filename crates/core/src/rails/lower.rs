@@ -13,7 +13,9 @@ use super::layout::{Layout, carried, pieces};
 use super::plan::{Basic, Plan, Stage};
 use crate::collective::{Collective, Kind, shard};
 use crate::error::{Code, Error, Result};
-use crate::schedule::{Builder, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId};
+use crate::schedule::{
+    Builder, Dependency, Event, Lane, LaneId, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Schedule, TransferId,
+};
 use crate::units::Picos;
 use crate::watch::Watch;
 use std::collections::HashMap;
@@ -31,6 +33,8 @@ const MAX_LANES: u64 = 1 << 22;
 /// `slices` are parts of a chunk that follow each other through the steps of a stage, so that one is sent
 /// while another is on its way: with one, links idle for the latency between steps. Slices make
 /// messages smaller; they do not change what a stage sends or when it may start.
+///
+/// Where an AllGather is followed by a ReduceScatter, an NPU adds to what it has gathered when that is there and has been passed on.
 ///
 /// Wherever the blocks of a message are not adjacent lanes (AllGather orders other than the reverse of
 /// the ReduceScatter's, AllToAll), it goes as several transfers. Neither the plan nor the run is
@@ -127,6 +131,10 @@ struct Lowering<'a> {
     /// By chunk and NPU: what it has received in the chunk's last stage so far, and in the one before.
     received: Vec<Vec<Vec<TransferId>>>,
     before: Vec<Vec<Vec<TransferId>>>,
+    /// By chunk and NPU: what it has sent in the chunk's last stage so far, where that is added to afterwards; and what it
+    /// received and sent in the last such stage.
+    sent: Vec<Vec<Vec<TransferId>>>,
+    gathered: Vec<Option<[Vec<Vec<TransferId>>; 2]>>,
     /// By link: the turn of the stage that used it last.
     used: Vec<Option<u32>>,
     slices: u32,
@@ -167,6 +175,8 @@ impl<'a> Lowering<'a> {
             messages: HashMap::new(),
             received: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
             before: vec![Vec::new(); plan.orders.len()],
+            sent: vec![vec![Vec::new(); npus as usize]; plan.orders.len()],
+            gathered: vec![None; plan.orders.len()],
             used: vec![None; expansion.fabric.links.len()],
             slices,
             step: 0,
@@ -211,6 +221,12 @@ impl<'a> Lowering<'a> {
         self.messages.entry((stage.dimension, stage.basic)).or_insert_with(make).clone()
     }
 
+    /// Whether a stage gathers what the next one adds to.
+    fn is_added_to(&self, chunk: usize, index: usize) -> bool {
+        let basic = |index: usize| self.stages[chunk].get(index).map(|stage| stage.basic);
+        (basic(index), basic(index + 1)) == (Some(Basic::Gather), Some(Basic::Reduce))
+    }
+
     /// Adds a step of a stage, after all that were added before.
     fn add(&mut self, moment: &Moment) -> Result<()> {
         let (chunk, index) = (moment.chunk as usize, moment.stage as usize);
@@ -220,7 +236,12 @@ impl<'a> Lowering<'a> {
         if moment.step == 0 {
             self.before[chunk] =
                 std::mem::replace(&mut self.received[chunk], vec![Vec::new(); coordinates.count() as usize]);
+            let sent = std::mem::replace(&mut self.sent[chunk], vec![Vec::new(); coordinates.count() as usize]);
+            if index.checked_sub(1).is_some_and(|before| self.is_added_to(chunk, before)) {
+                self.gathered[chunk] = Some([self.before[chunk].clone(), sent]);
+            }
         }
+        let added_to = self.is_added_to(chunk, index);
         let op = if stage.basic == Basic::Reduce { Op::Reduce } else { Op::Copy };
         let origins: Vec<u32> = coordinates.origins(number).collect();
         let messages = self.messages(&stage);
@@ -236,6 +257,20 @@ impl<'a> Lowering<'a> {
                     let [sender, receiver] = [from, to].map(|npu| self.expansion.rank(npu));
                     self.builder.send_via(op, sender, receiver, lane..lane + lanes, self.step, &route[..])?;
                     self.received[chunk][to as usize].push(id as TransferId);
+                    if added_to {
+                        self.sent[chunk][from as usize].push(id as TransferId);
+                    }
+                    if let Some([received, sent]) = &self.gathered[chunk] {
+                        // What its receiver has gathered is to be there, and on its way.
+                        let there = received[to as usize].iter().map(|&other| (other, Event::Applied));
+                        let passed_on = sent[to as usize].iter().map(|&other| (other, Event::Sent));
+                        let overlapping = there.chain(passed_on).filter(|&(other, _)| {
+                            let payload = &self.builder.schedule.transfers[other as usize].payload;
+                            payload.iter().any(|range| range.start < lane + lanes && lane < range.end)
+                        });
+                        let after = overlapping.map(|(other, event)| Dependency::new(other, event)).collect();
+                        self.builder.schedule.transfers[id].apply_after = after;
+                    }
                     // What follows on the link waits too.
                     if self.used[route[0] as usize].replace(moment.turn) != Some(moment.turn) {
                         self.builder.schedule.transfers[id].start_after =
@@ -263,11 +298,32 @@ fn fixed(stages: &[Stage], basic: Basic, dimensions: usize) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::super::engine::{Queue, run};
-    use super::super::scheduler::{Scheduler, Themis};
+    use super::super::scheduler::{Phased, Scheduler, Themis};
+    use super::super::symmetry::prove_by_symmetry;
     use super::super::topology::Topology;
     use super::*;
     use crate::execute::check_by_execution;
     use crate::verify::verify;
+
+    #[test]
+    fn phased_orders_are_proven_and_executed() {
+        for spec in ["ring4,ring3,ring2", "ring3,ring4", "sw2,fc3,ring3"] {
+            let spec: Vec<_> = spec.split(',').map(|part| format!("{part}@1000/20ns")).collect();
+            let topology = Topology::parse(&spec.join(",")).unwrap();
+            let expansion = Expansion::new(&topology).unwrap();
+            for (kind, slices) in [(Kind::AllReduce, 1), (Kind::AllReduce, 3), (Kind::AllGather, 2)] {
+                let mut plan = Plan::uniform(&topology, kind, 10_000, 3, false).unwrap();
+                Phased.schedule(&topology, &mut plan);
+                let timed = run(&topology, &plan, Queue::Oldest, 1);
+                let schedule = lower(&expansion, &plan, &timed, slices).unwrap();
+                let proof = verify(&expansion.fabric, &schedule).unwrap_or_else(|e| panic!("{spec:?} {kind:?} {e}"));
+                assert!(proof.complete && prove_by_symmetry(&topology, &plan, &timed).is_ok());
+                for seed in [None, Some(1)] {
+                    check_by_execution(&schedule, seed).unwrap_or_else(|e| panic!("{spec:?} {kind:?}: {e}"));
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_collective_is_proven_and_executed() {

@@ -8,6 +8,7 @@
 pub mod advise;
 mod basic;
 pub mod consistency;
+pub mod endpoint;
 pub mod engine;
 pub mod fabric;
 mod layout;
@@ -24,7 +25,7 @@ pub use lower::{lower, lower_watched};
 pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
-pub use task::{Chunks, Policy, Task};
+pub use task::{Chunks, Policy, Task, chunks_of};
 pub use topology::Topology;
 
 #[cfg(test)]

@@ -102,6 +102,9 @@ pub struct Plan {
     pub bytes: Bytes,
     /// Whether switches reduce and multicast by themselves (paper, section 4.5).
     pub offload: bool,
+    /// Whether an AllReduce gathers along every dimension but the first as soon as it has reduced there
+    /// ([`super::scheduler::Phased`]), not only after it has reduced along all.
+    pub phased: bool,
     /// Order of each chunk; all chunks are of the same size.
     pub orders: Vec<Order>,
 }
@@ -123,7 +126,7 @@ impl Plan {
             return Err(Error::new(Code::BadSize, format!("{chunks} chunks: expected 1 to {MAX_CHUNKS}")));
         }
         let path = Path::ascending(topology.dimensions.len());
-        let plan = Plan { kind, bytes, offload, orders: vec![Order::mirrored(path); chunks as usize] };
+        let plan = Plan { kind, bytes, offload, phased: false, orders: vec![Order::mirrored(path); chunks as usize] };
         for (number, dimension) in topology.dimensions.iter().enumerate() {
             let stage = plan.busy(dimension, Basic::Exchange, 1)
                 + u128::from(dimension.npu_latency()) * u128::from(dimension.steps());
@@ -145,10 +148,15 @@ impl Plan {
         };
         let basic = if self.kind == Kind::AllToAll { Basic::Exchange } else { Basic::Reduce };
         let mut parts = if first.is_empty() { topology.npus() } else { 1 };
-        let both = first
-            .iter()
-            .map(move |&number| (number, basic))
-            .chain(gather.iter().map(|&number| (number, Basic::Gather)));
+        let phased = self.phased && self.kind == Kind::AllReduce;
+        // Where the AllGather of all but the first comes at once, it is not to come again.
+        let gather = if phased { &gather[gather.len().saturating_sub(1)..] } else { gather };
+        let at_once = move |(place, &number): (usize, &u8)| {
+            let gathered = (phased && place > 0).then_some((number, Basic::Gather));
+            std::iter::once((number, basic)).chain(gathered)
+        };
+        let both = first.iter().enumerate().flat_map(at_once);
+        let both = both.chain(gather.iter().map(|&number| (number, Basic::Gather)));
         both.map(move |(number, basic)| {
             let (stage, after) = self.stage(topology, number, basic, parts);
             parts = after;
@@ -228,7 +236,7 @@ impl Plan {
     }
 }
 
-/// Every stage that a chunk of a plan can have: there are few, by the other dimensions that it is divided over.
+/// Every stage that a chunk of a plan, which is not [phased](Plan::phased), can have: there are few, by the other dimensions that it is divided over.
 pub struct StageTable {
     kind: Kind,
     dimensions: usize,

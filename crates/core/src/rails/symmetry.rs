@@ -12,7 +12,7 @@
 //! sets of NPUs. An AllGather takes a dimension away again, and an AllToAll exchanges the source's
 //! coordinates for the destination's. Dimensions have links of their own, messages have one order that
 //! dependencies follow and wait for what their sender has received before, and what overwrites a
-//! contribution was made of it: there are neither deadlocks nor races but those of a dimension alone.
+//! contribution was made of it, or waits for it: there are neither deadlocks nor races but those of a dimension alone.
 
 use super::engine::{Queue, Run, run as time};
 use super::fabric::Expansion;

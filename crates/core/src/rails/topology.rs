@@ -1,7 +1,7 @@
 //! Dimensions, their presets and their specifications.
 
 use crate::error::{Code, Error, Result, nearest};
-use crate::fabric::{Dimension, DimensionShape};
+use crate::fabric::{Dimension, DimensionShape, ace};
 use crate::units::{Picos, Rate, clip, parse_time};
 
 /// Most dimensions of a topology.
@@ -77,8 +77,8 @@ pub const PRESETS: [(&str, &str); 7] = [
 
 impl Topology {
     /// A topology from a preset's name or `KIND SIZE@GBIT/LATENCY,...`, for example
-    /// `ring4@1000/20ns,sw8@800/700ns`: rates in Gb/s of one NPU in one direction. A `rails:` in
-    /// front is allowed.
+    /// `ring4@1000/20ns,sw8@800/700ns`: rates in Gb/s of one NPU in one direction; or `ace:LxVxH`, the tori of
+    /// [`ace`]. A `rails:` in front is allowed.
     ///
     /// # Errors
     /// [`Code::BadSpec`], [`Code::UnknownName`], [`Code::BadSize`] or [`Code::TooLarge`], naming the dimension.
@@ -86,6 +86,9 @@ impl Topology {
         let text = spec.strip_prefix("rails:").unwrap_or(spec);
         if let Some((name, dimensions)) = PRESETS.iter().find(|(name, _)| *name == text) {
             return Ok(Topology { name: (*name).into(), ..Topology::parse(dimensions)? });
+        }
+        if let Some(sizes) = text.strip_prefix("ace:") {
+            return packages(text, sizes);
         }
         if !text.contains('@') {
             let names = PRESETS.map(|(name, _)| name);
@@ -123,6 +126,22 @@ impl Topology {
     pub fn total_rate(&self) -> u128 {
         self.dimensions.iter().map(|dimension| u128::from(dimension.npu_rate().0)).sum()
     }
+}
+
+/// The torus `LxVxH` of [`ace`], without dimensions of one.
+fn packages(name: &str, sizes: &str) -> Result<Topology> {
+    let wrong = || {
+        let what = format!("'{}': write ace:LxVxH, for example ace:4x4x4, with more than one NPU", clip(name));
+        Error::new(Code::BadSpec, what)
+    };
+    let sizes: Vec<u32> =
+        sizes.split('x').map(str::parse).collect::<std::result::Result<_, _>>().map_err(|_| wrong())?;
+    let sizes: [u32; 3] = sizes.try_into().map_err(|_| wrong())?;
+    let dimensions: Vec<_> = ace::dimensions(sizes).into_iter().filter(|dimension| dimension.size != 1).collect();
+    if dimensions.is_empty() || sizes.contains(&0) {
+        return Err(wrong());
+    }
+    Ok(Topology { name: name.into(), dimensions })
 }
 
 fn dimension(text: &str) -> Result<Dimension> {

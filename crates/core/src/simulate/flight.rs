@@ -50,7 +50,7 @@ impl Choice for Order {
 
 impl Order {
     /// The rank of a flight: of two the lower goes first. `launched` flights were before it.
-    pub(super) fn rank(self, priority: u32, launched: u32) -> u64 {
+    pub(crate) fn rank(self, priority: u32, launched: u32) -> u64 {
         match self {
             Order::Fifo => launched.into(),
             Order::Lifo => (u32::MAX - launched).into(),

@@ -1,11 +1,13 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
+mod endpoint;
 mod interface;
 mod packet;
 mod preset;
 mod processor;
 mod router;
 
+pub use endpoint::{AceEndpoint, ENDPOINT_PRESETS, Endpoint, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit};
 pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
 pub use preset::{PRESETS, Preset};
@@ -48,6 +50,9 @@ parameters! {
         /// What computes on a rank, for training.
         #[parameter("processor", Processor::SPEC, "SCALE-Sim; Roofline (Williams et al., CACM 2009)")]
         pub processor: Processor = Processor::default(),
+        /// What stands between a rank's memory and its links.
+        #[parameter("endpoint", Endpoint::SPEC, "ACE (ISCA 2021), Table VI")]
+        pub endpoint: Endpoint = Endpoint::System,
     }
 }
 

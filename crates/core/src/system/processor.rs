@@ -185,7 +185,7 @@ impl Processor {
 }
 
 /// `model` with the options in `text`.
-fn configured<T>(name: &str, text: &str, mut model: T, fields: &'static [Field<T>]) -> Result<T> {
+pub(super) fn configured<T>(name: &str, text: &str, mut model: T, fields: &'static [Field<T>]) -> Result<T> {
     for (option, value) in parse_options(name, text, fields.iter().map(|field| &field.parameter))? {
         let field = fields.iter().find(|field| field.parameter.key == option.key).expect("only these are known");
         field.set(&mut model, &value)?;

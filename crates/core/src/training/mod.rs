@@ -14,6 +14,6 @@ pub use epoch::iterations;
 pub use gradient_queue::GradientQueue;
 pub use network::{Event, Network, Serial};
 pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
-pub use rails::{Groups, Rails};
+pub use rails::{Carriage, Groups, Rails};
 pub use shared::run_shared;
 pub use timeline::{Iteration, Span, run};

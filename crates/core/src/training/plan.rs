@@ -100,6 +100,8 @@ pub struct Sizes {
 pub struct Cost {
     /// Time of each pass.
     pub times: Passes<Picos>,
+    /// The same while something is exchanged, which takes a part of what computes.
+    pub beside: Passes<Picos>,
     /// What must be exchanged after each pass; an AllReduce after the weight gradient goes in a bucket.
     pub exchanges: Passes<Option<Exchange>>,
     /// Number of the layer's bucket in the workload's table.
@@ -119,12 +121,17 @@ impl Cost {
         }
     }
 
-    /// Costs of every layer: `times`, and exchanges that are the table's own or, where it has
+    /// Costs of every layer: `times`, alone and `beside` exchanges, and exchanges that are the table's own or, where it has
     /// weights, the AllReduce of their gradients.
     ///
     /// # Errors
     /// [`Code::TooLarge`] if an exchange or all gradients pass 1 PiB.
-    pub fn of(workload: &Workload, times: &[Passes<Picos>], sizes: Sizes) -> Result<Vec<Cost>> {
+    pub fn of(
+        workload: &Workload,
+        times: &[Passes<Picos>],
+        beside: &[Passes<Picos>],
+        sizes: Sizes,
+    ) -> Result<Vec<Cost>> {
         let too_large =
             |what: &str| Err(Error::new(Code::TooLarge, format!("{}: {what} of more than 1 PiB", workload.name)));
         if u128::from(sizes.gradient_bytes) * u128::from(workload.params()) > u128::from(MAX_BYTES) {
@@ -132,7 +139,7 @@ impl Cost {
         }
         let element = u128::from(sizes.activation_bytes) * u128::from(sizes.divided_batch);
         let mut costs = Vec::with_capacity(workload.layers.len());
-        for (layer, &times) in workload.layers.iter().zip(times) {
+        for ((layer, &times), &beside) in workload.layers.iter().zip(times).zip(beside) {
             let mut exchanges = Passes::default();
             for pass in Pass::ALL {
                 let Some(Demand { kind, volume }) = layer.demands[pass] else { continue };
@@ -150,7 +157,7 @@ impl Cost {
                 exchanges.0[Pass::WeightGradient as usize] = Some(Exchange { kind: Kind::AllReduce, bytes });
             }
             let (bucket, consumer, stream) = (layer.bucket, layer.consumer, layer.stream);
-            costs.push(Cost { times, exchanges, bucket, consumer, stream });
+            costs.push(Cost { times, beside, exchanges, bucket, consumer, stream });
         }
         Ok(costs)
     }
@@ -163,6 +170,8 @@ pub enum Work {
     Compute {
         /// How long.
         time_ps: Picos,
+        /// How long while something is exchanged.
+        beside_ps: Picos,
         /// The stream it is in.
         stream: u8,
     },
@@ -242,6 +251,15 @@ impl Plan {
     /// # Errors
     /// [`Code::BadFile`] if layers of one bucket of the table do not adjoin.
     pub fn iteration(costs: &[Cost], policy: Policy, aggregation: Picos) -> Result<Plan> {
+        Plan::iterations(costs, policy, aggregation, 1)
+    }
+
+    /// Several iterations, one behind the other, each from the start of its forward pass. It waits for all exchanges of
+    /// the one before or, where layers wait for their own gradients, for those.
+    ///
+    /// # Errors
+    /// As [`Plan::iteration`].
+    pub fn iterations(costs: &[Cost], policy: Policy, aggregation: Picos, count: u32) -> Result<Plan> {
         let ends = if policy.overlap.in_buckets() { Some(bucket_ends(costs, policy.bucket)?) } else { None };
         let mut producers = vec![Vec::new(); costs.len()];
         for (index, cost) in costs.iter().enumerate() {
@@ -249,15 +267,25 @@ impl Plan {
                 producers[consumer as usize].push(index);
             }
         }
-        let plan = Plan { aggregation, ..Plan::default() };
+        let plan = Plan { aggregation: aggregation * Picos::from(count), ..Plan::default() };
         let awaits = vec![Vec::new(); costs.len()];
-        let mut builder = PlanBuilder { plan, costs, policy, ends, producers, awaited: Vec::new(), awaits };
-        if policy.overlap.chains() {
+        let mut builder =
+            PlanBuilder { plan, costs, policy, ends, producers: producers.clone(), awaited: Vec::new(), awaits };
+        if policy.overlap.chains() && count == 1 {
             builder.backward();
             builder.forward();
-        } else {
+            return Ok(builder.plan);
+        }
+        for _ in 0..count {
+            let exchanged = builder.plan.operations.len();
             builder.forward();
+            builder.producers.clone_from(&producers);
             builder.backward();
+            if !policy.overlap.chains() {
+                let is_exchange = |&index: &usize| matches!(builder.plan.operations[index].work, Work::Exchange(_));
+                let all = (exchanged..builder.plan.operations.len()).filter(is_exchange);
+                builder.awaited = all.collect();
+            }
         }
         Ok(builder.plan)
     }
@@ -381,8 +409,8 @@ impl PlanBuilder<'_> {
     }
 
     fn compute(&mut self, index: usize, pass: Pass) -> usize {
-        let Cost { times, stream, .. } = self.costs[index];
-        let work = Work::Compute { time_ps: times[pass], stream };
+        let Cost { times, beside, stream, .. } = self.costs[index];
+        let work = Work::Compute { time_ps: times[pass], beside_ps: beside[pass], stream };
         let after = std::mem::take(&mut self.awaited);
         self.add(Operation { work, layers: (index, index), pass, after })
     }

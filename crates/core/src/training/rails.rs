@@ -3,21 +3,17 @@
 use super::network::{Event, Network};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
-use crate::rails::engine::Engine;
+use crate::rails::endpoint::{Group, Node};
+use crate::rails::engine::{Engine, Service, Step};
 use crate::rails::plan::{Plan, Stage};
-use crate::rails::{Queue, Scheduler, Topology};
+use crate::rails::{Queue, Scheduler, Topology, chunks_of};
+use crate::simulate::Order;
+use crate::system::Endpoint;
 use crate::units::{Bytes, Picos};
 use crate::workload::{Exchange, Pass};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-
-/// Some dimensions of a topology, or parts of them, as a topology of its own.
-#[derive(Debug, Clone)]
-struct Group {
-    topology: Topology,
-    /// Number of each of its dimensions in the whole.
-    numbers: Vec<u8>,
-}
+use std::rc::Rc;
 
 /// The groups of NPUs that exchange: those that a layer is divided over, and those that hold the same
 /// part of the model.
@@ -30,8 +26,7 @@ pub struct Groups {
 impl Groups {
     /// Data parallelism: both groups are all NPUs.
     pub fn all(topology: &Topology) -> Groups {
-        let numbers = (0..topology.dimensions.len() as u8).collect();
-        let all = Group { topology: topology.clone(), numbers };
+        let all = Group::whole(topology);
         Groups { model: all.clone(), data: all }
     }
 
@@ -72,17 +67,39 @@ impl Groups {
     }
 }
 
+/// How exchanges go over a topology.
+#[derive(Debug, Clone, Copy)]
+pub struct Carriage {
+    /// Parts of an exchange; none: as many as have the size of the endpoint's chunks, 64 where it has none.
+    pub chunks: Option<u32>,
+    /// Which chunk a dimension serves next; none: the scheduler's, or the oldest at an endpoint.
+    pub queue: Queue,
+    /// Whether switches reduce and multicast.
+    pub offload: bool,
+    /// What stands between memory and links.
+    pub endpoint: Endpoint,
+    /// Which exchange goes first, at an endpoint.
+    pub order: Order,
+}
+
 /// Chunks of all exchanges queue at the same dimensions.
 pub struct Rails {
     engine: Engine,
-    /// Stages of the chunks of every exchange.
-    stages: Vec<Vec<Vec<Stage>>>,
+    order: Order,
+    /// Steps of the chunks of every exchange, and its priority.
+    steps: Vec<(Rc<Chunks>, u32)>,
     /// By chunk in the engine: its exchange, and its number there.
     owners: Vec<(usize, usize)>,
     flights: Vec<Flight>,
+    submitted: u32,
     happened: VecDeque<Event>,
     now: Picos,
+    /// For every server, the dimension of which it is a link, if it is one, and when it was busy.
+    links: Vec<(Option<usize>, Vec<(Picos, Picos)>)>,
 }
+
+/// Steps of every chunk; many have the same.
+type Chunks = Vec<Rc<[Step]>>;
 
 /// How far an exchange is.
 struct Flight {
@@ -99,61 +116,116 @@ struct Flight {
 
 impl Rails {
     /// A network for the exchanges of an iteration: those of weight gradients run in the data group,
-    /// others in the model group, in `chunks` chunks ordered by `scheduler`. Exchanges of the same kind and
+    /// others in the model group, with their chunks ordered by `scheduler`. Exchanges of the same kind and
     /// size in the same group have the same orders. A part arrives with its last chunk in order.
     ///
     /// # Errors
-    /// As [`Plan::uniform`].
+    /// As [`Plan::uniform`] and [`Node::new`].
     pub fn new(
         topology: &Topology,
         groups: &Groups,
         iteration: &super::Plan,
-        chunks: u32,
         scheduler: &dyn Scheduler,
-        queue: Queue,
-        offload: bool,
+        how: Carriage,
     ) -> Result<Rails> {
-        let mut known: HashMap<(Kind, u64, bool), Vec<Vec<Stage>>> = HashMap::new();
-        let (mut stages, mut flights) = (Vec::new(), Vec::new());
-        for ((Exchange { kind, bytes }, pass), parts) in
-            iteration.exchanges_with_passes().into_iter().zip(&iteration.parts)
-        {
+        let mut known: HashMap<(Kind, u64, bool), usize> = HashMap::new();
+        let mut plans: Vec<(&Group, Plan)> = Vec::new();
+        let mut which = Vec::new();
+        for (Exchange { kind, bytes }, pass) in iteration.exchanges_with_passes() {
             let data = pass == Pass::WeightGradient;
             let group = if data { &groups.data } else { &groups.model };
-            let key = (kind, bytes, data);
-            let of_chunks = match known.entry(key) {
-                Entry::Occupied(known) => known.into_mut(),
+            let index = match known.entry((kind, bytes, data)) {
+                Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, offload)?;
+                    let chunks = match how.chunks {
+                        Some(chunks) => chunks,
+                        None => chunks_of(&how.endpoint, bytes)?,
+                    };
+                    let mut plan = Plan::uniform(&group.topology, kind, bytes, chunks, how.offload)?;
                     scheduler.schedule(&group.topology, &mut plan);
-                    let in_whole =
-                        |stage: Stage| Stage { dimension: group.numbers[usize::from(stage.dimension)], ..stage };
-                    let of = |order| plan.stages(&group.topology, order).map(in_whole).collect();
-                    new.insert(plan.orders.iter().map(of).collect())
+                    plans.push((group, plan));
+                    *new.insert(plans.len() - 1)
                 }
             };
-            let count = of_chunks.len();
+            which.push(index);
+        }
+        let dimensions = topology.dimensions.len();
+        let (engine, links, chunks) = if how.endpoint == Endpoint::System {
+            let whole = |(group, plan): &(&Group, Plan)| {
+                let step = |(number, stage): (usize, Stage)| {
+                    let dimension = group.numbers[usize::from(stage.dimension)];
+                    Step::Serve(Service::of(number, Stage { dimension, ..stage }))
+                };
+                let of = |order| plan.stages(&group.topology, order).enumerate().map(step).collect();
+                Rc::new(plan.orders.iter().map(of).collect::<Chunks>())
+            };
+            let links = (0..dimensions).map(|number| (Some(number), vec![])).collect();
+            (Engine::new(dimensions, how.queue, 1), links, plans.iter().map(whole).collect::<Vec<_>>())
+        } else {
+            let of: Vec<_> = plans.iter().map(|(group, plan)| (*group, plan)).collect();
+            let node = Node::new(dimensions, how.endpoint, &of)?;
+            let engine = node.engine(how.queue);
+            let links = (0..node.servers()).map(|server| (node.dimension_of(server), vec![])).collect();
+            (engine, links, plans.iter().map(|(group, plan)| Rc::new(node.chunks(group, plan))).collect())
+        };
+        let flights = which.iter().zip(&iteration.parts).enumerate().map(|(id, (&index, parts))| {
+            let (count, bytes) = (chunks[index].len(), iteration.exchanges[id].bytes);
             let chunks_of = |&part: &Bytes| (u128::from(part) * count as u128).div_ceil(u128::from(bytes)) as usize;
             let parts = parts.iter().rev().map(chunks_of).collect();
-            flights.push(Flight { through: vec![false; count], count: 0, in_order: 0, parts, started: 0 });
-            stages.push(of_chunks.clone());
-        }
+            Flight { through: vec![false; count], count: 0, in_order: 0, parts, started: 0 }
+        });
         Ok(Rails {
-            engine: Engine::new(topology.dimensions.len(), queue, 1),
-            flights,
-            stages,
+            engine,
+            order: how.order,
+            flights: flights.collect(),
+            steps: which
+                .iter()
+                .zip(&iteration.priorities)
+                .map(|(&index, &first)| (chunks[index].clone(), first))
+                .collect(),
             owners: Vec::new(),
+            submitted: 0,
             happened: VecDeque::new(),
             now: 0,
+            links,
         })
+    }
+
+    /// Share of each of `windows` equal windows of the time until `end` in which the links of each dimension were busy:
+    /// rows are dimensions (ACE, ISCA 2021, Fig. 10). O(times + windows).
+    pub fn activity(&self, end: Picos, windows: usize) -> Vec<Vec<f64>> {
+        let dimensions = self.links.iter().filter_map(|(dimension, _)| *dimension).max().map_or(0, |last| last + 1);
+        let (mut shares, mut counts) = (vec![vec![0.0; windows]; dimensions], vec![0.0; dimensions]);
+        let length = end.max(1) as f64 / windows as f64;
+        for (dimension, spans) in self.links.iter().filter_map(|(dimension, spans)| Some((dimension.as_ref()?, spans)))
+        {
+            // A dimension that is no ring has one server.
+            counts[*dimension] += f64::from(u8::from(!spans.is_empty()));
+            for &(start, finish) in spans {
+                let (mut at, finish) = (start as f64, finish.min(end) as f64);
+                while at < finish {
+                    let window = ((at / length) as usize).min(windows - 1);
+                    let until = if window + 1 == windows { finish } else { finish.min((window + 1) as f64 * length) };
+                    shares[*dimension][window] += (until - at) / length;
+                    at = until.max(at + 1e-3);
+                }
+            }
+        }
+        for (shares, count) in shares.iter_mut().zip(counts) {
+            shares.iter_mut().for_each(|share| *share /= f64::max(count, 1.0));
+        }
+        shares
     }
 }
 
 impl Network for Rails {
     fn submit(&mut self, now: Picos, id: usize) {
         self.flights[id].started = now;
-        for (number, stages) in self.stages[id].iter().enumerate() {
-            self.engine.submit(now, stages.iter().copied());
+        let (chunks, priority) = &self.steps[id];
+        let rank = self.order.rank(*priority, self.submitted);
+        self.submitted += 1;
+        for (number, steps) in chunks.iter().enumerate() {
+            self.engine.submit_steps(now, rank, steps.iter().copied());
             self.owners.push((id, number));
         }
     }
@@ -167,8 +239,16 @@ impl Network for Rails {
             let Some(now) = self.engine.next() else { return Ok(None) };
             self.now = now;
             let (owners, flights, happened) = (&self.owners, &mut self.flights, &mut self.happened);
+            let links = &mut self.links;
             self.engine.step(
-                |_, _| (),
+                |server, span| {
+                    let (dimension, busy) = &mut links[server];
+                    match busy.last_mut() {
+                        _ if dimension.is_none() => {}
+                        Some((_, end)) if *end >= span.start_ps => *end = span.finish_ps.max(*end),
+                        _ => busy.push((span.start_ps, span.finish_ps)),
+                    }
+                },
                 |chunk| {
                     let (exchange, number) = owners[chunk as usize];
                     let flight = &mut flights[exchange];
@@ -196,6 +276,10 @@ mod tests {
     use crate::training::{Bucket, Cost, Overlap, Plan as Iteration, Policy, run};
     use crate::workload::Passes;
 
+    fn plain(chunks: u32, queue: Queue) -> Carriage {
+        Carriage { chunks: Some(chunks), queue, offload: false, endpoint: Endpoint::System, order: Order::Fifo }
+    }
+
     fn topology() -> Topology {
         Topology::parse("sw16@1200/700ns,sw64@800/1700ns").unwrap()
     }
@@ -204,6 +288,7 @@ mod tests {
         let gradients = Some(Exchange { kind: Kind::AllReduce, bytes });
         Cost {
             times: Passes([time; 3]),
+            beside: Passes([time; 3]),
             exchanges: Passes([None, None, gradients]),
             bucket: None,
             consumer: None,
@@ -217,7 +302,7 @@ mod tests {
         let topology = topology();
         let groups = Groups::all(&topology);
         let mut network =
-            Rails::new(&topology, &groups, &plan, 64, &Themis::default(), Queue::Smallest, false).unwrap();
+            Rails::new(&topology, &groups, &plan, &Themis::default(), plain(64, Queue::Smallest)).unwrap();
         let iteration = run(&plan, &mut network).unwrap();
         (plan, iteration)
     }
@@ -250,7 +335,7 @@ mod tests {
             let plan = Iteration::iteration(&costs, policy, 0).unwrap();
             let (topology, queue) = (topology(), Queue::Fifo);
             let groups = Groups::all(&topology);
-            run(&plan, &mut Rails::new(&topology, &groups, &plan, 64, &Baseline, queue, false).unwrap()).unwrap()
+            run(&plan, &mut Rails::new(&topology, &groups, &plan, &Baseline, plain(64, queue)).unwrap()).unwrap()
         };
         let (barrier, chained) = (run(Overlap::None), run(Overlap::Chained));
         assert_eq!(chained.communication_ps, barrier.communication_ps);
@@ -272,7 +357,8 @@ mod tests {
         }
         let policy = Policy { overlap: Overlap::None, bucket: Bucket::Layer, recompute: false, blocking: false };
         let plan = Iteration::iteration(&[layer(1, 1 << 30)], policy, 0).unwrap();
-        let network = Rails::new(&topology(), &groups, &plan, 4, &Baseline, Queue::Fifo, false).unwrap();
-        assert!(network.stages[0].iter().flatten().all(|stage| stage.dimension == 1));
+        let network = Rails::new(&topology(), &groups, &plan, &Baseline, plain(4, Queue::Fifo)).unwrap();
+        let in_second = |step: &Step| matches!(step, Step::Serve(service) if service.server == 1);
+        assert!(network.steps[0].0.iter().all(|steps| steps.iter().all(in_second)));
     }
 }

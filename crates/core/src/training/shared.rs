@@ -12,7 +12,8 @@ use crate::units::{Bytes, Picos};
 use std::collections::VecDeque;
 
 /// An iteration whose exchange `i` is done by `schedules[i]`, each in its own group of ranks, in flight with all others
-/// that are ready: on links those that were ready first go first, but for their [priorities](Plan::priorities). A part
+/// that are ready; on links they go first by `order`, of which [`Order::Priority`] is that of their
+/// [priorities](Plan::priorities), then of those that were ready first. A part
 /// of an exchange arrives as in [`super::GradientQueue`].
 ///
 /// # Errors
@@ -23,6 +24,7 @@ use std::collections::VecDeque;
 pub fn run_shared(
     plan: &Plan,
     schedules: &[Vec<&Schedule>],
+    order: Order,
     fabric: &Fabric,
     system: &System,
     fidelity: Fidelity,
@@ -34,7 +36,7 @@ pub fn run_shared(
         (0..).zip(schedules).flat_map(|(id, of)| of.iter().map(move |&schedule| flight(id, schedule))).collect();
     let flights = simulate::Plan::new(fabric, &flights, system)?;
     let client = Iterating { plan, schedules, progress };
-    simulate::with_machine(&flights, Order::Priority, fidelity, Shortcuts::default(), client)
+    simulate::with_machine(&flights, order, fidelity, Shortcuts::default(), client)
 }
 
 /// Runs an iteration on a machine.
@@ -170,6 +172,7 @@ mod tests {
             let gradients = (bytes > 0).then_some(workload::Exchange { kind: Kind::AllReduce, bytes });
             Cost {
                 times: Passes(times),
+                beside: Passes(times),
                 exchanges: Passes([None, None, gradients]),
                 bucket: None,
                 consumer: None,
@@ -191,7 +194,7 @@ mod tests {
     fn shared(plan: &Plan, fabric: &Fabric, system: &System, spec: &str, fidelity: Fidelity) -> Iteration {
         let schedules = schedules(plan, fabric, system, spec);
         let each: Vec<Vec<&Schedule>> = schedules.iter().map(|schedule| vec![schedule]).collect();
-        run_shared(plan, &each, fabric, system, fidelity, &mut |_| true).unwrap()
+        run_shared(plan, &each, Order::Priority, fabric, system, fidelity, &mut |_| true).unwrap()
     }
 
     /// Two ranks, two layers of two packets. A packet takes 357 ns, the hand-off 12, an addition one.

@@ -78,12 +78,15 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
         match operation.work {
             Work::Exchange(id) => exchanges[id] = index,
             Work::Arrival(id) => arrivals[id].push_back(index),
-            Work::Compute { time_ps, stream } => streams.entry(stream).or_default().waiting.push_back((index, time_ps)),
+            Work::Compute { time_ps, beside_ps, stream } => {
+                let stream: &mut Stream = streams.entry(stream).or_default();
+                stream.waiting.push_back(Computation { index, time_ps, beside_ps, left: 0, since: 0, end: 0 });
+            }
         }
     }
     let mut streams: Vec<Stream> = streams.into_values().collect();
-    // Since when no stream computes.
-    let (mut idle_since, mut now) = (0, 0);
+    // Since when no stream computes; exchanges under way.
+    let (mut idle_since, mut now, mut under_way) = (0, 0, 0u32);
     // Whether each operation became ready by an arrival; time the computation waited for others, for the first
     // arrival, and for later ones.
     let mut by_arrival = vec![false; operations.len()];
@@ -101,10 +104,10 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
                 (true, Some(_)) => bubbles_ps += waited,
             }
             spans[index].start_ps = now;
-            streams[stream].start(now);
+            streams[stream].start(now, under_way > 0);
         }
         // The earlier of a computation's end and what happens on the network; the computation at one moment.
-        let earliest = (0..streams.len()).filter_map(|stream| Some((streams[stream].computing?, stream))).min();
+        let earliest = (0..streams.len()).filter_map(|stream| Some((streams[stream].ends()?, stream))).min();
         let finished = match (earliest, network.next()) {
             (Some(((end, index), stream)), event) if event.is_none_or(|time| end <= time) => {
                 (now, idle_since, streams[stream].computing) = (end, end, None);
@@ -115,7 +118,13 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
                 let Some(event) = network.step(until)? else { continue };
                 now = time;
                 let (index, start) = match event {
-                    Event::Finished { exchange, start } => (exchanges[exchange], start),
+                    Event::Finished { exchange, start } => {
+                        under_way -= 1;
+                        if under_way == 0 {
+                            streams.iter_mut().for_each(|stream| stream.turn(now, false));
+                        }
+                        (exchanges[exchange], start)
+                    }
                     Event::Arrived(id) => (arrivals[id].pop_front().expect("a part of the plan"), time),
                 };
                 spans[index].start_ps = start;
@@ -131,6 +140,10 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
                 spans[waiter].ready_ps = now;
                 by_arrival[waiter] = matches!(operations[finished].work, Work::Arrival(_));
                 if let Work::Exchange(id) = operations[waiter].work {
+                    under_way += 1;
+                    if under_way == 1 {
+                        streams.iter_mut().for_each(|stream| stream.turn(now, true));
+                    }
                     network.submit(now, id);
                 }
             }
@@ -163,24 +176,67 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
     })
 }
 
+/// A computation, to be done or under way.
+#[derive(Clone, Copy)]
+struct Computation {
+    index: usize,
+    /// How long it takes alone, and while something is exchanged.
+    time_ps: Picos,
+    beside_ps: Picos,
+    /// Under way: what was left of `time_ps * beside_ps` at a time, and when it ends if nothing changes.
+    left: u128,
+    since: Picos,
+    end: Picos,
+}
+
+impl Computation {
+    /// What is done in a picosecond.
+    fn speed(&self, beside: bool) -> u128 {
+        u128::from(if beside { self.time_ps } else { self.beside_ps })
+    }
+
+    /// Goes on from `now` with what is left.
+    fn go_on(&mut self, now: Picos, beside: bool) {
+        self.since = now;
+        self.end = now + self.left.div_ceil(self.speed(beside).max(1)) as Picos;
+    }
+}
+
 /// Computations that run one at a time.
 #[derive(Default)]
 struct Stream {
-    /// Those that have not started, and how long each takes.
-    waiting: VecDeque<(usize, Picos)>,
-    /// When the one that runs ends, and its number.
-    computing: Option<(Picos, usize)>,
+    /// Those that have not started.
+    waiting: VecDeque<Computation>,
+    /// The one that runs.
+    computing: Option<Computation>,
 }
 
 impl Stream {
     /// The computation that can start.
     fn startable(&self, missing: &[usize]) -> Option<usize> {
-        let &(index, _) = self.waiting.front()?;
+        let &Computation { index, .. } = self.waiting.front()?;
         (self.computing.is_none() && missing[index] == 0).then_some(index)
     }
 
-    fn start(&mut self, now: Picos) {
-        self.computing = self.waiting.pop_front().map(|(index, time)| (now + time, index));
+    fn start(&mut self, now: Picos, beside: bool) {
+        self.computing = self.waiting.pop_front().map(|mut one| {
+            one.left = u128::from(one.time_ps) * u128::from(one.beside_ps);
+            one.go_on(now, beside);
+            one
+        });
+    }
+
+    /// When the one that runs ends, and its number.
+    fn ends(&self) -> Option<(Picos, usize)> {
+        self.computing.map(|one| (one.end, one.index))
+    }
+
+    /// From `now` on something is exchanged, or nothing any more.
+    fn turn(&mut self, now: Picos, beside: bool) {
+        if let Some(one) = &mut self.computing {
+            one.left = one.left.saturating_sub(u128::from(now - one.since) * one.speed(!beside));
+            one.go_on(now, beside);
+        }
     }
 }
 
@@ -205,7 +261,14 @@ mod tests {
 
     fn layer(times: [Picos; 3], bytes: u64, bucket: Option<u32>) -> Cost {
         let gradients = (bytes > 0).then_some(Exchange { kind: Kind::AllReduce, bytes });
-        Cost { times: Passes(times), exchanges: Passes([None, None, gradients]), bucket, consumer: None, stream: 0 }
+        Cost {
+            times: Passes(times),
+            beside: Passes(times),
+            exchanges: Passes([None, None, gradients]),
+            bucket,
+            consumer: None,
+            stream: 0,
+        }
     }
 
     /// Every byte takes a picosecond.
@@ -245,6 +308,41 @@ mod tests {
         let layerwise = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 7);
         assert_eq!(exchanged(&layerwise), [(90, 90, 110), (110, 110, 140), (120, 140, 180)]);
         assert_eq!((layerwise.1.time_ps, layerwise.1.exposed_ps(), layerwise.1.communication_ps), (187, 60, 90));
+    }
+
+    /// A layer that takes 20 alone takes 40 beside an exchange, and only beside it.
+    #[test]
+    fn what_exchanges_take_slows_computation_down() {
+        let run = |bytes| {
+            let mut costs = [layer([10, 20, 0], 10, None), layer([10, 5, 5], bytes, None)];
+            costs[0].beside = Passes([20, 40, 0]);
+            let (plan, timed) = iteration(&costs, Overlap::Layerwise, Bucket::Layer, 0);
+            let at =
+                plan.operations.iter().position(|one| one.layers.0 == 0 && one.pass == Pass::InputGradient).unwrap();
+            (timed.spans[at].start_ps, timed.spans[at].finish_ps, timed.time_ps)
+        };
+        // Layer 1 is done at 30 and exchanges.
+        assert_eq!(run(100), (30, 70, 140));
+        assert_eq!(run(40), (30, 70, 80));
+        // Half of it is done at 50; what is left takes 10.
+        assert_eq!(run(20), (30, 60, 70));
+        // 13 / 40 are done at 43, the other 13.5 end in the fourteenth picosecond.
+        assert_eq!(run(13), (30, 57, 67));
+    }
+
+    /// Two iterations are two, and the second waits for the exchanges of the first, or each layer for its own.
+    #[test]
+    fn iterations_follow_each_other() {
+        let costs = [layer([10, 5, 5], 0, None), layer([20, 10, 10], 30, None)];
+        let run = |overlap, count| {
+            let policy = Policy { overlap, bucket: Bucket::Layer, recompute: false, blocking: false };
+            let plan = Plan::iterations(&costs, policy, 7, count).unwrap();
+            run_at_once(&plan, &plan.exchanges.iter().map(|exchange| exchange.bytes).collect::<Vec<_>>())
+        };
+        let one = run(Overlap::Layerwise, 1);
+        assert_eq!(run(Overlap::Layerwise, 3).time_ps, 3 * one.time_ps);
+        // Layer 1's gradients are there at 80, when layer 0 has computed again; the last at 150.
+        assert_eq!((one.time_ps, run(Overlap::Both, 2).time_ps), (80 + 7, 150 + 14));
     }
 
     /// Four chunks, a byte a picosecond; backward takes 20 + 10 + 10, forward 10, 20 and 30.
@@ -438,7 +536,7 @@ mod tests {
             let mut free = [0; 3];
             for (operation, span) in &spans {
                 prop_assert!(operation.after.iter().all(|&other| spans[other].1.finish_ps <= span.start_ps));
-                let Work::Compute { time_ps, stream } = operation.work else { continue };
+                let Work::Compute { time_ps, stream, .. } = operation.work else { continue };
                 prop_assert!(free[stream as usize] <= span.start_ps);
                 prop_assert_eq!(span.finish_ps, span.start_ps + time_ps);
                 free[stream as usize] = span.finish_ps;

@@ -1,11 +1,13 @@
 //! Schedulers: which order each chunk takes through the dimensions. One per file, behind one trait.
 
 mod baseline;
+mod phased;
 mod search;
 mod split;
 mod themis;
 
 pub use baseline::Baseline;
+pub use phased::Phased;
 pub use search::Search;
 pub use themis::Themis;
 

@@ -52,7 +52,9 @@ impl Search {
     /// Schedules `plan` and chooses the queue policy too, so that it never loses to another scheduler, with whatever
     /// policy.
     pub fn best(&self, topology: &Topology, plan: &mut Plan) -> Queue {
-        let queues: Vec<Queue> = Queue::ALL.iter().map(|(_, queue)| *queue).collect();
+        // All chunks come at once: the oldest come first anyway.
+        let queues = Queue::ALL.iter().map(|(_, queue)| *queue).filter(|queue| *queue != Queue::Oldest);
+        let queues: Vec<Queue> = queues.collect();
         self.find(topology, plan, &queues)
     }
 
