@@ -51,14 +51,16 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
     /// # Errors
     /// As [`Network::new`].
     pub fn new(plan: &'a Plan<'a>, order: Order, shortcuts: Shortcuts) -> Result<Self> {
-        let endpoints = Endpoints::new(plan, order, N::hand_off(plan), N::ISSUE);
+        let endpoints = Endpoints::new(plan, order, N::hand_off(plan), N::ISSUE)?;
         let network = N::new(plan, &endpoints, shortcuts.merge_runs)?;
         let (unit, most) = N::WORK;
+        // What is aside is in no state that is written down.
+        let skips_nothing = plan.units.is_some();
         Ok(Machine {
             plan,
             endpoints,
             network,
-            periods: shortcuts.skip_periods.then(Periods::new),
+            periods: (shortcuts.skip_periods && !skips_nothing).then(Periods::new),
             budget: Budget::new(most, unit),
             now: 0,
             events: 0,

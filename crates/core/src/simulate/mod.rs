@@ -14,6 +14,7 @@ mod result;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod units;
 
 pub use flight::{Flight, FlightRow, Order};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};

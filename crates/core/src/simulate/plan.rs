@@ -2,11 +2,12 @@
 
 use super::clock::{Clock, MAX_BITS, Ticks};
 use super::flight::Flight;
+use super::units::Units;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
-use crate::schedule::{Channels, Dependency, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
-use crate::system::{Packets, System};
-use crate::units::Bytes;
+use crate::schedule::{Channels, Dependency, Event, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
+use crate::system::{Endpoint, Packets, System};
+use crate::units::{Bytes, Picos};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -33,6 +34,10 @@ pub struct Job {
     pub start_after: Range<u32>,
     /// Range of [`Plan::after`]: what it waits for at the receiver.
     pub apply_after: Range<u32>,
+    /// The transfer of its schedule.
+    origin: TransferId,
+    /// Whether the receiver adds.
+    pub reduces: bool,
 }
 
 /// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
@@ -48,15 +53,50 @@ pub struct MessageKind {
     pub bytes: Bytes,
     /// Time the receiver takes to add one message; 0 for copies.
     pub reduce: Ticks,
+    /// What the sender's node does first.
+    pub fetch: Fetch,
+}
+
+/// Reading a message from memory and bringing it over a bus, and the same of its first part.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Fetch {
+    pub read: Ticks,
+    pub read_first: Ticks,
+    pub bus: Ticks,
+    pub bus_first: Ticks,
+    /// Packets of the first part.
+    pub packets_first: u64,
+}
+
+impl Fetch {
+    /// Of a message of `bytes`: what has come is read to be added to what is there.
+    fn of(endpoint: &Endpoint, system: &System, bytes: Bytes, reduces: bool) -> Fetch {
+        let Endpoint::Npu(npu) = endpoint else { return Fetch::default() };
+        let (reads, first) = (if reduces { 2 } else { 1 }, bytes.min(npu.message));
+        Fetch {
+            read: npu.read_rate().time_for(reads * bytes),
+            read_first: npu.read_rate().time_for(reads * first),
+            bus: npu.bus_rate.time_for(bytes),
+            bus_first: npu.bus_rate.time_for(first),
+            packets_first: system.packets(first).count,
+        }
+    }
 }
 
 impl MessageKind {
     fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> MessageKind {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let bytes = schedule.message_bytes(transfer);
-        let reduce = if transfer.op == Op::Reduce { system.reduce_time(bytes) } else { 0 };
+        let reduces = transfer.op == Op::Reduce;
+        let reduce = match system.endpoint {
+            _ if !reduces => 0,
+            Endpoint::System => system.reduce_time(bytes),
+            Endpoint::Ace(ace) => ace.add_rate().time_for(bytes),
+            Endpoint::Ideal(_) | Endpoint::Npu(_) => 0,
+        };
         let packets = system.packets(bytes);
-        MessageKind { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce }
+        let fetch = Fetch::of(&system.endpoint, system, bytes, reduces);
+        MessageKind { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce, fetch }
     }
 }
 
@@ -130,6 +170,8 @@ pub struct Plan<'a> {
     pub issue: Ticks,
     /// Messages of every phase.
     pub phase_messages: Vec<u64>,
+    /// Where endpoints have an order of their own.
+    pub units: Option<Units>,
 }
 
 impl<'a> Plan<'a> {
@@ -146,7 +188,13 @@ impl<'a> Plan<'a> {
             })?;
         }
         check_order(flights)?;
-        let transfers = flights.iter().map(|flight| flight.schedule.transfers.len()).sum();
+        // Messages that are stored at ranks on their way are several.
+        let stores = matches!(system.endpoint, Endpoint::Npu(_));
+        let relays: Vec<_> = flights.iter().map(|of| stores.then(|| Relays::new(fabric, of.schedule))).collect();
+        let count = |(of, relays): (&Flight, &Option<Relays>)| {
+            relays.as_ref().map_or(of.schedule.transfers.len(), Relays::legs)
+        };
+        let transfers = flights.iter().zip(&relays).map(count).sum();
         if transfers > MAX_TRANSFERS {
             let what =
                 format!("all flights together have {transfers} transfers; at most {MAX_TRANSFERS} are supported");
@@ -169,13 +217,14 @@ impl<'a> Plan<'a> {
             lane_chunks: vec![],
             clock: Clock::default(),
             latency,
-            hand_off: system.hand_off_ps,
+            hand_off: hand_off(system),
             issue: system.interface.issue_ps,
             phase_messages: vec![],
+            units: None,
         };
         let mut longest = 0u128;
-        for flight in flights {
-            longest = longest.saturating_add(plan.add(flight)).saturating_add(flight.start_ps.into());
+        for (flight, relays) in flights.iter().zip(&relays) {
+            longest = longest.saturating_add(plan.add(flight, relays.as_ref())).saturating_add(flight.start_ps.into());
         }
         if longest > u64::MAX as u128 / 2 {
             return Err(Error::new(
@@ -185,11 +234,14 @@ impl<'a> Plan<'a> {
         }
         let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
         plan.set_clock(Clock::new(&finest, longest));
+        if matches!(system.endpoint, Endpoint::Npu(_) | Endpoint::Ace(_)) {
+            plan.order_by_age();
+        }
         Ok(plan)
     }
 
     /// Adds the jobs of a flight. Returns the picoseconds that they take one after the other, at most.
-    fn add(&mut self, flight: &'a Flight<'a>) -> u128 {
+    fn add(&mut self, flight: &'a Flight<'a>, relays: Option<&Relays>) -> u128 {
         let schedule = flight.schedule;
         let first_phase = self.phase_messages.len() as u32;
         self.phase_messages.resize(self.phase_messages.len() + schedule.phases.len(), 0);
@@ -197,14 +249,18 @@ impl<'a> Plan<'a> {
         self.lane_chunks.extend(schedule.lanes.iter().map(|lane| lane.chunks));
         self.flights.push(FlightPlan {
             flight,
-            jobs: first_job..first_job + schedule.transfers.len() as TransferId,
+            jobs: first_job..first_job + relays.map_or(schedule.transfers.len(), Relays::legs) as TransferId,
             phases: first_phase..self.phase_messages.len() as u32,
             lanes: first_lane..self.lane_chunks.len() as LaneId,
             grouped: schedule.group != self.fabric.members().unwrap_or_default(),
         });
         let (mut longest, mut known, mut last) = (0u128, HashMap::new(), u32::MAX);
-        for transfer in &schedule.transfers {
+        for (index, transfer) in schedule.transfers.iter().enumerate() {
             let kind = MessageKind::of(self.system, schedule, transfer);
+            if let Some(relays) = relays.filter(|relays| relays.is_stored(index)) {
+                longest = longest.saturating_add(self.add_legs(index, transfer, relays, kind));
+                continue;
+            }
             // Most transfers have the same as the one before.
             if self.kinds.get(last as usize) != Some(&kind) {
                 last = *known.entry(kind).or_insert(self.kinds.len() as u32);
@@ -212,20 +268,71 @@ impl<'a> Plan<'a> {
             if last as usize == self.kinds.len() {
                 self.kinds.push(kind);
             }
-            let job = self.job(transfer, last);
-            longest = longest.saturating_add(self.store_and_forward_ps(&job).saturating_mul(kind.chunks as u128));
-            self.phase_messages[job.phase as usize] += kind.chunks;
-            self.jobs.push(job);
+            let job = self.job(index, transfer, last, relays);
+            longest = longest.saturating_add(self.push_job(job));
+        }
+        longest
+    }
+
+    /// Adds a job. Returns the picoseconds that its messages take one after the other, at most.
+    fn push_job(&mut self, job: Job) -> u128 {
+        let chunks = self.kind(&job).chunks;
+        let longest = self.store_and_forward_ps(&job).saturating_mul(chunks.into());
+        self.phase_messages[job.phase as usize] += chunks;
+        self.jobs.push(job);
+        longest
+    }
+
+    /// Adds the legs of a transfer that is stored at ranks on its way: what they pass on they read once.
+    fn add_legs(&mut self, index: usize, transfer: &Transfer, relays: &Relays, kind: MessageKind) -> u128 {
+        let copied = Fetch::of(&self.system.endpoint, self.system, kind.bytes, false);
+        let stops = relays.stops(self.fabric, transfer);
+        let whole = self.job(index, transfer, 0, Some(relays));
+        let (first, mut longest) = (whole.hops.start, 0u128);
+        for (leg, &(from, to)) in stops.iter().enumerate() {
+            let is_last = leg + 1 == stops.len();
+            let kind = MessageKind {
+                reduce: if is_last { kind.reduce } else { 0 },
+                fetch: if leg == 0 { kind.fetch } else { copied },
+                ..kind
+            };
+            let number = self.kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
+                self.kinds.push(kind);
+                self.kinds.len() - 1
+            });
+            let before = self.after.len();
+            if leg > 0 {
+                self.after.push(Dependency::from(self.jobs.len() as TransferId - 1));
+            }
+            let own = if leg > 0 { before as u32..self.after.len() as u32 } else { whole.start_after.clone() };
+            let ends = |at: usize| {
+                if at == 0 { whole.from } else { self.fabric.nodes[stops[at].0.1 as usize].rank.expect("a rank") }
+            };
+            let job = Job {
+                from: ends(leg),
+                to: if is_last { whole.to } else { ends(leg + 1) },
+                kind: number as u32,
+                payload: if is_last { whole.payload.clone() } else { 0..0 },
+                hops: first + from.0..first + to,
+                start_after: own,
+                apply_after: if is_last { whole.apply_after.clone() } else { 0..0 },
+                reduces: is_last && whole.reduces,
+                ..whole
+            };
+            longest = longest.saturating_add(self.push_job(job));
         }
         longest
     }
 
     /// The job of a transfer of the flight added last.
-    fn job(&mut self, transfer: &Transfer, kind: u32) -> Job {
+    fn job(&mut self, index: usize, transfer: &Transfer, kind: u32, relays: Option<&Relays>) -> Job {
         let flight = self.flights.len() as u32 - 1;
         let FlightPlan { jobs, phases, lanes, .. } = &self.flights[flight as usize];
         let (first_job, first_phase, first_lane) = (jobs.start, phases.start, lanes.start);
-        let renumbered = |&dependency: &Dependency| dependency.of(first_job + dependency.transfer());
+        let renumbered = |&dependency: &Dependency| {
+            let leg = relays.map_or(dependency.transfer(), |relays| relays.leg(dependency));
+            dependency.of(first_job + leg)
+        };
         let starts = self.after.len();
         self.after.extend(transfer.start_after.iter().map(renumbered));
         let applies = self.after.len();
@@ -246,6 +353,8 @@ impl<'a> Plan<'a> {
             hops: range_from(hops, &self.hops),
             start_after: starts as u32..applies as u32,
             apply_after: range_from(applies, &self.after),
+            origin: index as TransferId,
+            reduces: transfer.op == Op::Reduce,
         }
     }
 
@@ -261,6 +370,24 @@ impl<'a> Plan<'a> {
             )
             .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
             .saturating_add(kind.reduce as u128)
+            .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
+    }
+
+    /// Lets slots begin with the age of the unit: the oldest goes first, and what is in it in its own order.
+    fn order_by_age(&mut self) {
+        let mut units = Units::new(self);
+        let factor = self.jobs.iter().map(|job| u64::from(job.step)).max().unwrap_or(0) + 1;
+        // Where slots are too many they stay as they are.
+        if factor.saturating_mul(factor) <= u32::MAX.into() {
+            for (job, &family) in self.jobs.iter_mut().zip(&units.family_of) {
+                job.step += units.families[family as usize].slot * factor as u32;
+            }
+            self.kinds.iter_mut().for_each(|kind| kind.stride *= factor);
+            for family in &mut units.families {
+                (family.slot, family.stride) = (family.slot * factor as u32, family.stride * factor);
+            }
+        }
+        self.units = Some(units);
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -268,7 +395,10 @@ impl<'a> Plan<'a> {
         self.clock = clock;
         self.flit = flit_ticks(self.fabric, self.system, &self.channels, clock.bits());
         let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue]);
-        times.chain(self.kinds.iter_mut().map(|kind| &mut kind.reduce)).for_each(|time| *time = clock.ticks(*time));
+        let of_kinds = self.kinds.iter_mut().flat_map(|MessageKind { reduce, fetch, .. }| {
+            [reduce, &mut fetch.read, &mut fetch.read_first, &mut fetch.bus, &mut fetch.bus_first]
+        });
+        times.chain(of_kinds).for_each(|time| *time = clock.ticks(*time));
     }
 
     /// Route of a job, as first links of channels.
@@ -315,6 +445,17 @@ impl<'a> Plan<'a> {
         part(&self.after, job.apply_after.clone())
     }
 
+    /// Whether ranks read what they send.
+    pub fn reads(&self) -> bool {
+        matches!(self.system.endpoint, Endpoint::Npu(_))
+    }
+
+    /// Bytes of a chunk of a lane.
+    pub fn lane_bytes(&self, flight: u32, lane: LaneId) -> Bytes {
+        let of = &self.flights[flight as usize];
+        of.flight.schedule.lanes[(lane - of.lanes.start) as usize].chunk_bytes
+    }
+
     /// Messages in the whole run.
     pub fn messages(&self) -> u64 {
         self.phase_messages.iter().sum()
@@ -332,7 +473,7 @@ impl<'a> Plan<'a> {
         let phase = &of.phase(job.phase).name;
         let slot = self.slot(job, chunk);
         let flight = if self.flights.len() > 1 { format!("flight {}, ", job.flight) } else { String::new() };
-        let id = id - of.jobs.start;
+        let id = job.origin;
         format!("{flight}transfer {id} (rank {} -> {}, {phase} slot {slot}, chunk {chunk})", job.from, job.to)
     }
 
@@ -343,6 +484,66 @@ impl<'a> Plan<'a> {
             return self.fabric.node_of_rank(rank);
         }
         flight.schedule.node_of(self.fabric, rank)
+    }
+}
+
+/// Where messages are stored on the way: at ranks that a route passes.
+struct Relays {
+    /// First leg of every transfer, and after the last.
+    first: Vec<TransferId>,
+}
+
+impl Relays {
+    /// Of the transfers of a schedule.
+    fn new(fabric: &Fabric, schedule: &Schedule) -> Relays {
+        let mut first = vec![0];
+        for transfer in &schedule.transfers {
+            let stops = transfer
+                .route
+                .iter()
+                .skip(1)
+                .filter(|&&link| fabric.nodes[fabric.link(link).from as usize].rank.is_some());
+            first.push(first[first.len() - 1] + 1 + stops.count() as TransferId);
+        }
+        Relays { first }
+    }
+
+    /// Legs of all transfers.
+    fn legs(&self) -> usize {
+        self.first[self.first.len() - 1] as usize
+    }
+
+    /// Whether a transfer is stored on its way.
+    fn is_stored(&self, transfer: usize) -> bool {
+        self.first[transfer + 1] - self.first[transfer] > 1
+    }
+
+    /// The leg that a dependency is about.
+    fn leg(&self, dependency: Dependency) -> TransferId {
+        let transfer = dependency.transfer() as usize;
+        match dependency.event() {
+            Event::Sent => self.first[transfer],
+            Event::Applied => self.first[transfer + 1] - 1,
+        }
+    }
+
+    /// The legs of a transfer: first hop with the node it starts from, and the hop after its last.
+    fn stops(&self, fabric: &Fabric, transfer: &Transfer) -> Vec<((u32, NodeId), u32)> {
+        let from = |hop: usize| fabric.link(transfer.route[hop]).from;
+        let starts: Vec<usize> = (0..transfer.route.len())
+            .filter(|&hop| hop == 0 || fabric.nodes[from(hop) as usize].rank.is_some())
+            .collect();
+        let ends = starts.iter().skip(1).copied().chain([transfer.route.len()]);
+        starts.iter().zip(ends).map(|(&start, end)| ((start as u32, from(start)), end as u32)).collect()
+    }
+}
+
+/// From the arrival of a message to the start of what waited for it.
+fn hand_off(system: &System) -> Picos {
+    match system.endpoint {
+        Endpoint::System => system.hand_off_ps,
+        Endpoint::Ideal(ideal) => ideal.delay_ps,
+        Endpoint::Npu(_) | Endpoint::Ace(_) => 0,
     }
 }
 

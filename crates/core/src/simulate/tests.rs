@@ -1,5 +1,6 @@
 //! Exact timestamps on tiny cases, and properties that hold on all.
 
+mod endpoints;
 mod fast_links;
 mod flights;
 mod runs;

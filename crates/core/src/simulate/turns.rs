@@ -6,7 +6,8 @@
 use super::plan::{MessageKind, Plan};
 use crate::schedule::TransferId;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Place of a message in the order of service: phase, slot, transfer.
 pub type Turn = (u32, u64, TransferId);
@@ -18,6 +19,8 @@ pub struct Turns {
     first: Vec<Turn>,
     /// Next chunks of the others, by stride.
     next: SmallVec<[(u64, VecDeque<Turn>); 1]>,
+    /// Those that were put back out of order.
+    back: BinaryHeap<Reverse<Turn>>,
 }
 
 impl Turns {
@@ -45,7 +48,34 @@ impl Turns {
                 turn = Some(next);
             }
         }
-        turn
+        match self.back.peek() {
+            Some(&Reverse(back)) if turn.is_none_or(|turn| back < turn) => Some(back),
+            _ => turn,
+        }
+    }
+
+    /// Takes the next message out until it is put back, and with it those behind it of its transfer.
+    pub fn park(&mut self) {
+        if let Some(turn) = self.peek() {
+            self.take(turn);
+        }
+    }
+
+    /// Puts a transfer back, which is at `chunk`.
+    pub fn unpark(&mut self, id: TransferId, plan: &Plan, chunk: u64) {
+        let job = &plan.jobs[id as usize];
+        self.back.push(Reverse((job.phase, plan.slot(job, chunk), id)));
+    }
+
+    /// Takes the next message out.
+    fn take(&mut self, turn: Turn) {
+        if self.first.last() == Some(&turn) {
+            self.first.pop();
+        } else if self.back.peek() == Some(&Reverse(turn)) {
+            self.back.pop();
+        } else if let Some((_, turns)) = self.next.iter_mut().find(|(_, turns)| turns.front() == Some(&turn)) {
+            turns.pop_front();
+        }
     }
 
     /// The next message is being served: the next chunk of its transfer takes its place, if there is one.
@@ -54,18 +84,18 @@ impl Turns {
         let (phase, slot, id) = turn;
         let job = &plan.jobs[id as usize];
         let &MessageKind { chunks, stride, .. } = plan.kind(job);
-        let queue = self.next.iter().position(|(of, _)| *of == stride);
-        if self.first.last() == Some(&turn) {
-            self.first.pop();
-        } else if let Some(queue) = queue {
-            self.next[queue].1.pop_front();
-        }
+        self.take(turn);
         if chunks > 1 && plan.chunk(job, slot) + 1 < chunks {
-            let queue = queue.unwrap_or_else(|| {
+            let queue = self.next.iter().position(|(of, _)| *of == stride).unwrap_or_else(|| {
                 self.next.push((stride, VecDeque::new()));
                 self.next.len() - 1
             });
-            self.next[queue].1.push_back((phase, slot + stride, id));
+            let (next, turns) = ((phase, slot + stride, id), &mut self.next[queue].1);
+            // Only what was put back can be behind.
+            match turns.back() {
+                Some(last) if *last > next => self.back.push(Reverse(next)),
+                _ => turns.push_back(next),
+            }
         }
         Some(turn)
     }
@@ -82,7 +112,7 @@ impl Turns {
 
     /// All of them, in any order.
     pub fn iter(&self) -> impl Iterator<Item = Turn> {
-        self.next().flatten().chain(&self.first).copied()
+        self.next().flatten().chain(&self.first).copied().chain(self.back.iter().map(|&Reverse(turn)| turn))
     }
 
     /// Transfers go on `chunks` further.

@@ -1,6 +1,7 @@
 //! Tests of the core from outside. One program: nineteen took minutes to link.
 
 mod common;
+mod endpoints;
 
 mod algorithms;
 mod booksim;

@@ -4,6 +4,7 @@ use antiphon_core::collective::Kind;
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::advise::advise;
 use antiphon_core::rails::{Chunks, Policy, Queue, Task, Topology};
+use antiphon_core::system::Endpoint;
 use antiphon_core::units::Picos;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -34,7 +35,20 @@ fn topologies(seed: u64) -> impl Iterator<Item = Topology> {
 fn search(topology: &Topology, kind: Kind, bytes: u64, chunks: u32) -> Task {
     let (topology, chunks) = (topology.clone(), Chunks::Count(chunks));
     let policy = Policy::Search;
-    Task { topology, kind, bytes, policy, queue: None, chunks, sharing: 1, offload: false, fixed_delay: false, seed: 1 }
+    let endpoint = Endpoint::System;
+    Task {
+        topology,
+        kind,
+        bytes,
+        policy,
+        queue: None,
+        chunks,
+        sharing: 1,
+        offload: false,
+        fixed_delay: false,
+        seed: 1,
+        endpoint,
+    }
 }
 
 fn time(task: &Task) -> Picos {

@@ -65,7 +65,11 @@ impl Endpoints<'_> {
             let held: Vec<TransferId> = holds.waits.take(transfer).collect();
             held.into_iter().for_each(|held| self.release(held, now));
         }
-        let mut woken: Vec<u32> = self.waits.take(transfer).map(|id| self.transfer_queue[id as usize]).collect();
+        let waited: Vec<TransferId> = self.waits.take(transfer).collect();
+        let mut woken: Vec<u32> = waited.iter().map(|&id| self.transfer_queue[id as usize]).collect();
+        if self.plan.units.is_some() {
+            waited.into_iter().zip(&woken).for_each(|(id, &queue)| self.come_back(queue, id));
+        }
         woken.sort_unstable();
         woken.dedup();
         for queue in woken {

@@ -10,8 +10,11 @@
 //! those of the network at the same time.
 
 mod adders;
+mod aside;
+mod engine;
 mod holds;
 mod launches;
+mod node;
 mod periodic;
 mod receivers;
 mod senders;
@@ -22,6 +25,7 @@ use super::agenda::Agenda;
 use super::flight::{Order, Ranking};
 use super::plan::Plan;
 use super::recorder::Deliveries;
+use crate::error::Result;
 use crate::fabric::NodeId;
 use crate::schedule::Event::Sent;
 use crate::schedule::{Dependency, Issue, TransferId};
@@ -29,8 +33,11 @@ use crate::simulate::clock::Ticks;
 #[cfg(doc)]
 use crate::system::Assignment;
 use adders::Adders;
+use aside::Aside;
+use engine::Engines;
 use holds::Holds;
 use launches::{FlightState, Launches};
+use node::Nodes;
 use senders::Queue;
 use std::ops::Range;
 use waits::Waits;
@@ -76,6 +83,14 @@ enum Event {
     Sent { transfer: TransferId },
     /// Something a sender may have waited for happened.
     Wake { queue: u32 },
+    /// The message for an interface is there, as far as it must be.
+    Fetched { interface: u32 },
+    /// The memory of a rank is free.
+    Read { rank: u32 },
+    /// A unit was read into engines.
+    Loaded { family: u32, chunk: u64 },
+    /// A unit was written back.
+    Written { family: u32 },
 }
 
 /// See the module.
@@ -101,6 +116,12 @@ pub struct Endpoints<'a> {
     /// Where some wait at their receivers.
     holds: Option<Holds>,
     adders: Adders,
+    /// Where ranks read what they send.
+    nodes: Option<Nodes>,
+    /// Where they have an order of their own.
+    aside: Aside,
+    /// Where they have engines.
+    engines: Option<Engines>,
     /// Messages of each phase not yet applied.
     phase_left: Vec<u64>,
     flights: Vec<FlightState>,
@@ -116,7 +137,12 @@ pub struct Endpoints<'a> {
 impl<'a> Endpoints<'a> {
     /// The ranks of a plan before anything has started. `issue` is instead of the schedules', where no interfaces are
     /// modelled.
-    pub fn new(plan: &'a Plan<'a>, order: Order, hand_off: Ticks, issue: Option<Issue>) -> Self {
+    ///
+    /// # Errors
+    /// As [`Engines::new`].
+    pub fn new(plan: &'a Plan<'a>, order: Order, hand_off: Ticks, issue: Option<Issue>) -> Result<Self> {
+        // They serve every link by itself, then.
+        let issue = if plan.units.is_some() { Some(Issue::Links) } else { issue };
         let mut endpoints = Endpoints {
             plan,
             deliveries: Deliveries::new(plan),
@@ -132,6 +158,9 @@ impl<'a> Endpoints<'a> {
             sent: plan.after.iter().any(|dependency| dependency.event() == Sent).then(|| vec![0; plan.jobs.len()]),
             holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(|| Holds::new(plan.jobs.len())),
             adders: Adders::new(plan),
+            nodes: Nodes::new(plan),
+            aside: Aside::default(),
+            engines: Engines::new(plan)?,
             phase_left: plan.phase_messages.clone(),
             flights: Vec::with_capacity(plan.flights.len()),
             launches: Launches::new(plan, order),
@@ -143,7 +172,7 @@ impl<'a> Endpoints<'a> {
         for flight in 0..plan.flights.len() as u32 {
             endpoints.add_flight(flight, issue);
         }
-        endpoints
+        Ok(endpoints)
     }
 
     /// Number of interfaces of all ranks together.
@@ -190,6 +219,10 @@ impl<'a> Endpoints<'a> {
             Event::Applied { transfer } => self.added(transfer, now, carrier),
             Event::Sent { transfer } => self.was_sent(transfer, now, carrier),
             Event::Wake { queue } => self.advance(queue, now, carrier),
+            Event::Fetched { interface } => self.fetched(interface, now, carrier),
+            Event::Read { rank } => self.read_next(rank, now),
+            Event::Loaded { family, chunk } => self.loaded(family, chunk, now, carrier),
+            Event::Written { family } => self.written(family, now),
         }
     }
 

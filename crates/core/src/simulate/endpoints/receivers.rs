@@ -46,6 +46,7 @@ impl Endpoints<'_> {
             self.open_gate(job.flight, now, carrier);
         }
         self.wake(transfer, now, carrier);
+        self.drive(transfer, chunk, now, carrier);
         let left = &mut self.flights[job.flight as usize].left;
         *left -= 1;
         if *left == 0 {

@@ -109,13 +109,24 @@ impl Endpoints<'_> {
         loop {
             let state = &self.queues[queue as usize];
             let interface = state.interfaces.start;
-            if (stop_and_wait && state.outstanding > 0) || !carrier.has_room(interface) {
+            if (stop_and_wait && state.outstanding > 0) || !carrier.has_room(interface) || self.is_fetching(interface) {
                 return;
             }
             let Some((phase, _, id)) = state.turns.peek() else {
                 return;
             };
-            if phase >= self.gate(queue) || !self.data_ready(id) {
+            if phase >= self.gate(queue) {
+                return;
+            }
+            if !self.has_machine(id) || self.is_behind(queue, id) {
+                self.queues[queue as usize].turns.park();
+                continue;
+            }
+            if !self.data_ready(id) {
+                if self.step_aside(queue, id) {
+                    self.queues[queue as usize].turns.park();
+                    continue;
+                }
                 return;
             }
             self.queues[queue as usize].turns.pop(self.plan);
@@ -189,7 +200,14 @@ impl Endpoints<'_> {
 
     /// Whether an interface can take another message: the last one has been handed to it.
     fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
-        self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
+        self.interfaces[interface as usize].busy_until <= now
+            && carrier.is_free(interface)
+            && !self.is_fetching(interface)
+    }
+
+    /// Whether a message is read for an interface.
+    fn is_fetching(&self, interface: u32) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.is_fetching(interface))
     }
 
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
@@ -208,10 +226,15 @@ impl Endpoints<'_> {
         true
     }
 
-    /// Hands the next message of a transfer to an interface; returns until when.
+    /// Starts the next message of a transfer at an interface; returns until when that takes it.
     fn start(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
         self.started[id as usize] += 1;
         self.met[id as usize] = 0;
+        if self.fetch(id, interface, now) { now } else { self.hand_over(id, interface, now, carrier) }
+    }
+
+    /// Gives a message to an interface; returns until when.
+    pub fn hand_over(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
         if self.plan.jobs[id as usize].hops.is_empty() {
             self.sent(id, now);
         }

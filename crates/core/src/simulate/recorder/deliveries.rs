@@ -109,6 +109,12 @@ impl Deliveries {
         self.semaphores.as_mut()?.raised.pop()
     }
 
+    /// What a rank has received was written back at `now`.
+    pub fn written(&mut self, rank: u32, now: Ticks) {
+        let finish = &mut self.finish[rank as usize];
+        *finish = now.max(*finish);
+    }
+
     /// A message was received and added at `now`.
     pub fn applied(&mut self, plan: &Plan, id: TransferId, chunk: u64, now: Ticks) {
         if let Some(record) = &mut self.record {

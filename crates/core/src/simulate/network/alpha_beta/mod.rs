@@ -32,6 +32,8 @@ pub struct AlphaBeta<'a> {
     /// Messages in every interface.
     queued: Vec<u32>,
     ranking: Ranking,
+    /// Whether links serve messages as they come, since ranks have an order of their own.
+    any_order: bool,
     /// Events to come.
     agenda: Agenda<Event>,
     /// Messages on their way, between calls none.
@@ -91,6 +93,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             taken: vec![0; plan.jobs.len()],
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
+            any_order: plan.units.is_some(),
             agenda: Agenda::new(),
             moving: vec![],
             sent: vec![],
@@ -140,7 +143,7 @@ impl AlphaBeta<'_> {
                 self.arrivals.push((id, message.tail));
                 continue;
             };
-            if self.ranking.is_shared(link) {
+            if self.any_order || self.ranking.is_shared(link) {
                 // Which flight goes first is known when it comes.
                 self.agenda.push(message.head, Event::Come { link, message });
                 continue;
@@ -167,7 +170,10 @@ impl AlphaBeta<'_> {
         }
         let mut order: Vec<u32> = self.links[link as usize].flights.iter().map(|share| share.flight).collect();
         order.sort_unstable_by_key(|&flight| self.ranking.of(flight));
-        let next = order.into_iter().find_map(|flight| self.links[link as usize].of(flight).take(self.plan));
+        let next = order.into_iter().find_map(|flight| {
+            let share = self.links[link as usize].of(flight);
+            if self.any_order { share.waiting.pop().map(|Reverse(message)| message) } else { share.take(self.plan) }
+        });
         if let Some(message) = next {
             let message = self.cross(link, message);
             self.agenda.push(self.links[link as usize].free_at, Event::Free { link });

@@ -17,6 +17,7 @@ use crate::simulate::endpoints::{Carrier, Endpoints};
 use crate::simulate::flight::Ranking;
 use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
+use crate::system::Endpoint;
 use crate::system::{RouterModel, Switching};
 use routes::SourceRoutes;
 use std::collections::HashMap;
@@ -90,7 +91,10 @@ impl<'a> Network<'a> for Flit<'a> {
     }
 
     fn hand_off(plan: &Plan) -> Ticks {
-        plan.clock.ticks(plan.system.router.hand_off_ps)
+        match plan.system.endpoint {
+            Endpoint::System => plan.clock.ticks(plan.system.router.hand_off_ps),
+            _ => plan.hand_off,
+        }
     }
 
     fn next_at(&self) -> Ticks {

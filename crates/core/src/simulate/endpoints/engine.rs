@@ -1,0 +1,276 @@
+//! Collectives engines (ACE, ISCA 2021, section IV): chunks are read from memory once, live in SRAM while a state machine
+//! drives them, and are written back once.
+//!
+//! All ranks take units (`simulate/units.rs`) in the order of their slots, and one when every rank that takes part has room for it;
+//! so none waits for a rank that waits for another. A message goes when its unit has a state machine on every rank.
+
+use super::{Carrier, Endpoints, Event};
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::schedule::TransferId;
+use crate::simulate::clock::Ticks;
+use crate::simulate::plan::Plan;
+use crate::simulate::units::Units;
+use crate::system::{AceEndpoint, Endpoint};
+use crate::units::{Bytes, format_bytes};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+/// What a unit takes at a rank.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    rank: u32,
+    sram: Bytes,
+    /// Bytes that are read at first, and written back at last.
+    read: Bytes,
+    write: Bytes,
+}
+
+/// What an engine knows of a family.
+#[derive(Default)]
+struct Driven {
+    parts: Vec<Part>,
+    /// Messages of one unit.
+    messages: u64,
+    /// By units that are under way: messages not yet applied.
+    under_way: BTreeMap<u64, u64>,
+    /// Units from here on have no state machine yet.
+    active: u64,
+    /// Messages that wait for it: chunk and transfer.
+    parked: Vec<(u64, TransferId)>,
+}
+
+/// A unit: the rank of its flight, phase, slot, family and chunk. The lowest goes first.
+type Unit = (u64, u32, u64, u32, u64);
+
+/// See the module.
+pub struct Engines {
+    ace: AceEndpoint,
+    families: Vec<Driven>,
+    /// Free SRAM and state machines of every rank, and when its DMAs are free.
+    sram: Vec<Bytes>,
+    fsms: Vec<u32>,
+    read_free: Vec<Ticks>,
+    write_free: Vec<Ticks>,
+    /// Units not yet read, of every family that was launched the next; and those that have been read.
+    pending: BinaryHeap<Reverse<Unit>>,
+    loaded: BinaryHeap<Reverse<Unit>>,
+}
+
+impl Engines {
+    /// Idle engines, if the ranks of a plan have them. O(lanes in messages).
+    ///
+    /// # Errors
+    /// [`Code::BadSize`] if a unit does not fit in the SRAM.
+    pub fn new(plan: &Plan) -> Result<Option<Engines>> {
+        let (Endpoint::Ace(ace), Some(units)) = (plan.system.endpoint, &plan.units) else { return Ok(None) };
+        let families = driven(plan, units);
+        for family in &families {
+            if let Some(part) = family.parts.iter().find(|part| part.sram > ace.sram) {
+                let what = format!(
+                    "{} of rank {} are one chunk, and its SRAM has {}; give the algorithm smaller chunks (its option chunk \
+                     or chunks), or a larger sram",
+                    format_bytes(part.sram),
+                    part.rank,
+                    format_bytes(ace.sram)
+                );
+                return Err(Error::new(Code::BadSize, what).at("endpoint ace"));
+            }
+        }
+        let ranks = plan.fabric.ranks();
+        Ok(Some(Engines {
+            ace,
+            families,
+            sram: vec![ace.sram; ranks],
+            fsms: vec![ace.fsms; ranks],
+            read_free: vec![0; ranks],
+            write_free: vec![0; ranks],
+            pending: BinaryHeap::new(),
+            loaded: BinaryHeap::new(),
+        }))
+    }
+}
+
+/// The place of a unit of a flight with a rank.
+fn unit(units: &Units, family: u32, chunk: u64, rank: u64) -> Unit {
+    let of = &units.families[family as usize];
+    (rank, of.phase, u64::from(of.slot) + chunk * of.stride, family, chunk)
+}
+
+/// What units take of every rank.
+fn driven(plan: &Plan, units: &Units) -> Vec<Driven> {
+    let mut families: Vec<Driven> = units.families.iter().map(|_| Driven::default()).collect();
+    let mut order: Vec<TransferId> = (0..plan.jobs.len() as TransferId).collect();
+    order.sort_by_key(|&id| (plan.jobs[id as usize].phase, plan.jobs[id as usize].step, id));
+    let mut parts: HashMap<(u32, u32), Part> = HashMap::new();
+    // Of a lane at a rank: its family, whether it has been received, and whether that is what was done last.
+    let mut seen: HashMap<(u32, u32, u32), (u32, bool, bool)> = HashMap::new();
+    for id in order {
+        let (job, family) = (&plan.jobs[id as usize], units.family_of[id as usize]);
+        families[family as usize].messages += 1;
+        let epoch = units.epochs[job.phase as usize];
+        for lane in plan.lanes(job) {
+            let bytes = plan.lane_bytes(job.flight, lane as u32);
+            for (rank, receives) in [(job.from, false), (job.to, true)] {
+                let before = seen.get(&(rank, lane as u32, epoch)).copied();
+                if before.is_none() {
+                    let part = parts.entry((family, rank)).or_default();
+                    part.sram += bytes;
+                    // What is its own is read: it is sent, or something is added to it.
+                    part.read += if !receives || job.reduces { bytes } else { 0 };
+                }
+                let received = before.is_some_and(|(_, received, _)| received) || receives;
+                seen.insert((rank, lane as u32, epoch), (family, received, receives));
+            }
+        }
+    }
+    for ((rank, lane, _), (family, received, last)) in seen {
+        let flight = units.families[family as usize].flight;
+        let kind = plan.flights[flight as usize].flight.schedule.collective.kind;
+        // What is passed on is a result of these, and of no other.
+        let keeps = matches!(kind, Kind::AllReduce | Kind::AllGather | Kind::Broadcast);
+        if last || keeps && received {
+            parts.entry((family, rank)).or_default().write += plan.lane_bytes(flight, lane);
+        }
+    }
+    let mut sorted: Vec<_> = parts.into_iter().collect();
+    sorted.sort_unstable_by_key(|(key, _)| *key);
+    for ((family, rank), part) in sorted {
+        families[family as usize].parts.push(Part { rank, ..part });
+    }
+    families
+}
+
+impl Endpoints<'_> {
+    /// A flight was launched: its units are to be read.
+    pub fn admit_flight(&mut self, flight: u32, rank: u64, now: Ticks) {
+        let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return };
+        for family in 0..units.families.len() as u32 {
+            if units.families[family as usize].flight == flight {
+                engines.pending.push(Reverse(unit(units, family, 0, rank)));
+            }
+        }
+        self.admit(now);
+    }
+
+    /// Reads units as long as there is room for them.
+    fn admit(&mut self, now: Ticks) {
+        let (plan, Some(engines), Some(units)) = (self.plan, &mut self.engines, &self.plan.units) else { return };
+        let mut loads = vec![];
+        while let Some(&Reverse((rank, .., family, chunk))) = engines.pending.peek() {
+            let of = &engines.families[family as usize];
+            if of.parts.iter().any(|part| engines.sram[part.rank as usize] < part.sram) {
+                break;
+            }
+            let mut ready = now;
+            for part in &of.parts {
+                engines.sram[part.rank as usize] -= part.sram;
+                let free = &mut engines.read_free[part.rank as usize];
+                *free = now.max(*free) + plan.clock.ticks(engines.ace.memory_rate.time_for(part.read));
+                let bus = plan.clock.ticks(engines.ace.bus_rate.time_for(part.read.min(engines.ace.packet)));
+                ready = ready.max(*free + if part.read > 0 { bus } else { 0 });
+            }
+            engines.pending.pop();
+            if chunk + 1 < units.families[family as usize].chunks {
+                engines.pending.push(Reverse(unit(units, family, chunk + 1, rank)));
+            }
+            loads.push((ready, family, chunk));
+        }
+        for (at, family, chunk) in loads {
+            self.push(at, Event::Loaded { family, chunk });
+        }
+    }
+
+    /// A unit is in the SRAM of its ranks: it goes when they have a state machine for it.
+    pub fn loaded(&mut self, family: u32, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
+        let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return };
+        let rank = self.ranking.of(units.families[family as usize].flight);
+        engines.loaded.push(Reverse(unit(units, family, chunk, rank)));
+        self.activate(now, carrier);
+    }
+
+    /// Gives state machines to units that have been read, and lets their messages go.
+    fn activate(&mut self, now: Ticks, carrier: &mut impl Carrier) {
+        let Some(engines) = &mut self.engines else { return };
+        let mut going: Vec<TransferId> = vec![];
+        while let Some(&Reverse((.., family, chunk))) = engines.loaded.peek() {
+            let of = &mut engines.families[family as usize];
+            if of.parts.iter().any(|part| engines.fsms[part.rank as usize] == 0) {
+                break;
+            }
+            of.parts.iter().for_each(|part| engines.fsms[part.rank as usize] -= 1);
+            engines.loaded.pop();
+            of.under_way.insert(chunk, of.messages);
+            of.active = of.active.max(chunk + 1);
+            of.parked.retain(|&(parked, id)| {
+                if parked < of.active {
+                    going.push(id);
+                }
+                parked >= of.active
+            });
+        }
+        let mut queues: Vec<u32> = vec![];
+        for id in going {
+            let queue = self.transfer_queue[id as usize];
+            self.queues[queue as usize].turns.unpark(id, self.plan, self.started[id as usize]);
+            queues.push(queue);
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        queues.into_iter().for_each(|queue| self.advance(queue, now, carrier));
+    }
+
+    /// Whether the next message of a transfer may go; if not, it will be put back in its queue.
+    pub fn has_machine(&mut self, id: TransferId) -> bool {
+        let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return true };
+        let chunk = self.started[id as usize];
+        let family = &mut engines.families[units.family_of[id as usize] as usize];
+        if chunk < family.active {
+            return true;
+        }
+        family.parked.push((chunk, id));
+        false
+    }
+
+    /// A message was applied: its unit is written back when it was the last.
+    pub fn drive(&mut self, id: TransferId, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
+        let (plan, Some(engines), Some(units)) = (self.plan, &mut self.engines, &self.plan.units) else { return };
+        let family = units.family_of[id as usize];
+        let of = &mut engines.families[family as usize];
+        let Some(left) = of.under_way.get_mut(&chunk) else { return };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        of.under_way.remove(&chunk);
+        let flight = units.families[family as usize].flight;
+        let mut last = now;
+        for part in &of.parts {
+            engines.fsms[part.rank as usize] += 1;
+            if part.write > 0 {
+                let free = &mut engines.write_free[part.rank as usize];
+                *free = now.max(*free) + plan.clock.ticks(engines.ace.memory_rate.time_for(part.write));
+                last = last.max(*free);
+                self.deliveries.written(part.rank, *free);
+            }
+        }
+        self.flights[flight as usize].left += 1;
+        self.push(last, Event::Written { family });
+        self.activate(now, carrier);
+    }
+
+    /// A unit was written back: others have its room.
+    pub fn written(&mut self, family: u32, now: Ticks) {
+        let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return };
+        for part in &engines.families[family as usize].parts {
+            engines.sram[part.rank as usize] += part.sram;
+        }
+        let flight = units.families[family as usize].flight;
+        let left = &mut self.flights[flight as usize].left;
+        *left -= 1;
+        if *left == 0 {
+            self.finished(flight, now);
+        }
+        self.admit(now);
+    }
+}

@@ -1,0 +1,94 @@
+//! Endpoints under every algorithm, and stage by stage beside message by message.
+
+use antiphon_core::algorithm::{ALL, build};
+use antiphon_core::collective::{Collective, Kind};
+use antiphon_core::error::Code;
+use antiphon_core::fabric::Fabric;
+use antiphon_core::parameter::Choice;
+use antiphon_core::rails::{Chunks, Policy, Task, Topology};
+use antiphon_core::simulate::{Fidelity, simulate};
+use antiphon_core::system::{Endpoint, System};
+
+/// What is proven finishes at every endpoint and fidelity, and none is much faster than the ideal one: an engine serves every
+/// link by itself, where other ranks go through their steps.
+#[test]
+fn every_algorithm_ends_at_every_endpoint() {
+    for (fabric, bytes) in
+        [("mesh:3x3", 300_000), ("torus:2x4@50/100ns", 200_000), ("switch:6", 60_000), ("ace:2x3x2", 300_000)]
+    {
+        let fabric = Fabric::parse(fabric).unwrap();
+        for algorithm in ALL {
+            for &kind in algorithm.info().collectives {
+                let time = |endpoint: &str, fidelity| {
+                    let mut system = System::preset("generic").unwrap();
+                    system.set("endpoint", endpoint).unwrap();
+                    let schedule = build(&fabric, &system, Collective::new(kind), bytes, algorithm.info().name)?;
+                    simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).map(|result| result.time_ps)
+                };
+                for &(_, fidelity) in Fidelity::ALL {
+                    let ideal = match time("ideal", fidelity) {
+                        Err(error) if error.code == Code::NotApplicable => continue,
+                        ideal => ideal.unwrap(),
+                    };
+                    for endpoint in ["npu", "npu:memory_gb_per_s=20", "ace", "ace:fsms=1", "ace:sram=400KiB,fsms=3"] {
+                        let what = || {
+                            format!("{} {} {} {endpoint} {fidelity:?}", fabric.name, algorithm.info().name, kind.name())
+                        };
+                        let time = match time(endpoint, fidelity) {
+                            // What has one chunk only may not fit.
+                            Err(error) if error.code == Code::BadSize && endpoint.contains("sram") => continue,
+                            time => time.unwrap_or_else(|error| panic!("{}: {error}", what())),
+                        };
+                        assert!(time * 100 >= ideal * 70, "{}: {time} ps, ideal {ideal}", what());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An AllReduce in four phases (ACE, ISCA 2021, section V): one NPU that stands for all, and every message of all, with
+/// what a message forwards as a whole.
+#[test]
+fn stages_and_messages_agree() {
+    let bytes = 16 << 20;
+    for (spec, slack) in [
+        ("ace:4x2x2", 0.03),
+        ("ace:2x2x2", 0.03),
+        ("ace:4x3x1", 0.03),
+        ("ace:3x2x2", 0.03),
+        ("ace:4x4x2", 0.03),
+        ("ace:2x2x3", 0.06),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for (endpoint, slices) in [
+            ("ideal:message=1MB", 1),
+            ("npu:message=1MB", 1),
+            ("npu:memory_gb_per_s=128,sms=2,message=1MB", 1),
+            ("ace:packet=1MB", 1),
+            ("ace:packet=1MB,memory_gb_per_s=32", 1),
+        ] {
+            let task = Task {
+                topology: Topology::parse(spec).unwrap(),
+                kind: Kind::AllReduce,
+                bytes,
+                policy: Policy::Phased,
+                queue: None,
+                chunks: Chunks::Endpoint,
+                sharing: 1,
+                offload: false,
+                fixed_delay: false,
+                seed: 0,
+                endpoint: Endpoint::parse(endpoint).unwrap(),
+            };
+            let stages = task.run().unwrap().2.time_ps as f64;
+            let mut system = System::preset("ideal").unwrap();
+            system.set("endpoint", endpoint).unwrap();
+            let hierarchical = format!("hierarchical:chunks={},slices={slices}", bytes >> 16);
+            let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, &hierarchical).unwrap();
+            let messages =
+                simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
+            println!("{spec}, {endpoint}: {messages} and {stages} {}", messages / stages);
+        }
+    }
+}
