@@ -39,7 +39,7 @@ mod _core {
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]
-    use super::system::{System, endpoints};
+    use super::system::{System, endpoints, engine_parts};
     #[pymodule_export]
     use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, workloads};
 

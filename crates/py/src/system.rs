@@ -3,6 +3,7 @@
 use crate::convert::{hash_of, nanos, raise};
 use crate::fabric::Fabric;
 use crate::parameter::{extract, listed, to_python};
+use antiphon_core::error::{Code, Error};
 use antiphon_core::system;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
@@ -134,4 +135,19 @@ pub fn endpoints(py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str, Ve
     let models = system::Endpoint::models();
     let presets = system::ENDPOINT_PRESETS.iter().map(|&(name, spec, summary)| Ok((name, summary, vec![], spec)));
     models.iter().map(model).chain(presets).collect()
+}
+
+/// Area and power of an engine: for each part (name, um2, mW), as in ACE (ISCA 2021), Table IV, scaled with the counts.
+///
+/// >>> round(sum(area for _name, area, _power in engine_parts("ace")))
+/// 5339031
+///
+/// Raises AntiphonError: as `System.with_` for the endpoint; `not-applicable` for one without an engine.
+#[pyfunction]
+pub fn engine_parts(endpoint: &str) -> PyResult<Vec<(&'static str, f64, f64)>> {
+    let system::Endpoint::Ace(ace) = system::Endpoint::parse(endpoint).map_err(raise)? else {
+        let text = format!("endpoint {endpoint} has no engine, whose area is known; use ace:...");
+        return Err(raise(Error::new(Code::NotApplicable, text)));
+    };
+    Ok(ace.parts().into_iter().map(|part| (part.name, part.area_um2, part.power_mw)).collect())
 }

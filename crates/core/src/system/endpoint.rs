@@ -321,7 +321,34 @@ impl NpuEndpoint {
     }
 }
 
+/// What a part of an engine takes (ACE, ISCA 2021, Table IV: 28 nm).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EnginePart {
+    /// Its name.
+    pub name: &'static str,
+    /// Area in square micrometres.
+    pub area_um2: f64,
+    /// Power in milliwatts.
+    pub power_mw: f64,
+}
+
 impl AceEndpoint {
+    /// Area and power of its parts: those of the paper's engine, with 4 adders, 16 state machines and 4 MiB, scaled with
+    /// the counts; the switch between them stays.
+    pub fn parts(&self) -> [EnginePart; 4] {
+        let of = |name, count: f64, area: f64, power: f64| EnginePart {
+            name,
+            area_um2: count * area,
+            power_mw: count * power,
+        };
+        [
+            of("alus", self.alus.into(), 16_112.0, 7.552),
+            of("control", f64::from(self.fsms) / 16.0, 159_803.0, 128.0),
+            of("sram", self.sram as f64 / f64::from(4 << 20), 5_113_696.0, 4_096.0),
+            of("switch", 1.0, 1_084.0, 0.329),
+        ]
+    }
+
     /// Rate at which all its adders add.
     pub fn add_rate(&self) -> Rate {
         Rate(self.alu_rate.0.saturating_mul(self.alus.into()))
@@ -354,6 +381,17 @@ mod tests {
         assert!(message("ace:sram=32KiB").contains("not even one chunk"));
         assert!(message("ace:fsm_split=half").contains("fsm_split=half"));
         assert!(message("system:sms=3").contains("it has none"));
+    }
+
+    /// ACE (ISCA 2021), Table IV, whose totals are 5,339,031 um2 and 4,255 mW.
+    #[test]
+    fn area_and_power_of_an_engine() {
+        let parts = AceEndpoint::default().parts();
+        assert_eq!(parts.iter().map(|part| part.area_um2).sum::<f64>(), 5_339_031.0);
+        assert!((parts.iter().map(|part| part.power_mw).sum::<f64>() - 4_254.537).abs() < 1e-9);
+        let twice = AceEndpoint { sram: 8 << 20, fsms: 32, alus: 8, ..AceEndpoint::default() }.parts();
+        assert_eq!(twice[2].area_um2, 2.0 * 5_113_696.0);
+        assert_eq!((twice[1].power_mw, twice[0].area_um2, twice[3].area_um2), (256.0, 8.0 * 16_112.0, 1_084.0));
     }
 
     /// ACE (ISCA 2021), Table VI.

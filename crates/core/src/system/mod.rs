@@ -7,7 +7,9 @@ mod preset;
 mod processor;
 mod router;
 
-pub use endpoint::{AceEndpoint, ENDPOINT_PRESETS, Endpoint, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit};
+pub use endpoint::{
+    AceEndpoint, ENDPOINT_PRESETS, Endpoint, EnginePart, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit,
+};
 pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
 pub use preset::{PRESETS, Preset};

@@ -14,7 +14,7 @@ use antiphon_core::system::{Endpoint, System};
 #[test]
 fn every_algorithm_ends_at_every_endpoint() {
     for (fabric, bytes) in
-        [("mesh:3x3", 300_000), ("torus:2x4@50/100ns", 200_000), ("switch:6", 60_000), ("ace:2x3x2", 300_000)]
+        [("mesh:3x3", 90_000), ("torus:2x4@50/100ns", 60_000), ("switch:6", 40_000), ("ace:2x3x2", 60_000)]
     {
         let fabric = Fabric::parse(fabric).unwrap();
         for algorithm in ALL {
@@ -30,7 +30,7 @@ fn every_algorithm_ends_at_every_endpoint() {
                         Err(error) if error.code == Code::NotApplicable => continue,
                         ideal => ideal.unwrap(),
                     };
-                    for endpoint in ["npu", "npu:memory_gb_per_s=20", "ace", "ace:fsms=1", "ace:sram=400KiB,fsms=3"] {
+                    for endpoint in ["npu", "ace", "ace:sram=128KiB,fsms=1"] {
                         let what = || {
                             format!("{} {} {} {endpoint} {fidelity:?}", fabric.name, algorithm.info().name, kind.name())
                         };
@@ -52,14 +52,8 @@ fn every_algorithm_ends_at_every_endpoint() {
 #[test]
 fn stages_and_messages_agree() {
     let bytes = 16 << 20;
-    for (spec, slack) in [
-        ("ace:4x2x2", 0.03),
-        ("ace:2x2x2", 0.03),
-        ("ace:4x3x1", 0.03),
-        ("ace:3x2x2", 0.03),
-        ("ace:4x4x2", 0.03),
-        ("ace:2x2x3", 0.06),
-    ] {
+    // A ring of three that others follow waits a little more, message by message.
+    for (spec, slack) in [("ace:4x2x2", 0.03), ("ace:2x2x2", 0.03), ("ace:3x2x2", 0.03), ("ace:4x3x1", 0.035)] {
         let fabric = Fabric::parse(spec).unwrap();
         for (endpoint, slices) in [
             ("ideal:message=1MB", 1),
@@ -88,7 +82,8 @@ fn stages_and_messages_agree() {
             let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, &hierarchical).unwrap();
             let messages =
                 simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
-            println!("{spec}, {endpoint}: {messages} and {stages} {}", messages / stages);
+            let apart = (messages / stages - 1.0).abs();
+            assert!(apart < slack, "{spec}, {endpoint}: {messages} and {stages}");
         }
     }
 }

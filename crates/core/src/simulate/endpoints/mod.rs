@@ -84,7 +84,7 @@ enum Event {
     /// Something a sender may have waited for happened.
     Wake { queue: u32 },
     /// The message for an interface is there, as far as it must be.
-    Fetched { interface: u32 },
+    Fetched { interface: u32, transfer: TransferId },
     /// The memory of a rank is free.
     Read { rank: u32 },
     /// A unit was read into engines.
@@ -116,8 +116,9 @@ pub struct Endpoints<'a> {
     /// Where some wait at their receivers.
     holds: Option<Holds>,
     adders: Adders,
-    /// Where ranks read what they send.
+    /// Where ranks read what they send; and chunks read of every transfer.
     nodes: Option<Nodes>,
+    fetched: Vec<u64>,
     /// Where they have an order of their own.
     aside: Aside,
     /// Where they have engines.
@@ -159,6 +160,7 @@ impl<'a> Endpoints<'a> {
             holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(|| Holds::new(plan.jobs.len())),
             adders: Adders::new(plan),
             nodes: Nodes::new(plan),
+            fetched: vec![0; if plan.reads() { plan.jobs.len() } else { 0 }],
             aside: Aside::default(),
             engines: Engines::new(plan)?,
             phase_left: plan.phase_messages.clone(),
@@ -219,7 +221,7 @@ impl<'a> Endpoints<'a> {
             Event::Applied { transfer } => self.added(transfer, now, carrier),
             Event::Sent { transfer } => self.was_sent(transfer, now, carrier),
             Event::Wake { queue } => self.advance(queue, now, carrier),
-            Event::Fetched { interface } => self.fetched(interface, now, carrier),
+            Event::Fetched { interface, transfer } => self.fetched(transfer, interface, now, carrier),
             Event::Read { rank } => self.read_next(rank, now),
             Event::Loaded { family, chunk } => self.loaded(family, chunk, now, carrier),
             Event::Written { family } => self.written(family, now),
@@ -228,6 +230,9 @@ impl<'a> Endpoints<'a> {
 
     /// Packets have left an interface, so that it may be free or have room.
     pub fn departed(&mut self, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
+        if self.nodes.is_some() {
+            self.feed(interface, now, carrier);
+        }
         self.advance(self.interfaces[interface as usize].queue, now, carrier);
     }
 

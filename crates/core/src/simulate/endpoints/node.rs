@@ -8,8 +8,14 @@ use crate::simulate::plan::{Fetch, Plan};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A message that is to be read: its place among all, and its interface.
-type Request = ((u64, u32, u64), TransferId, u32);
+/// Messages that are read for one interface at a time, or wait for that: as many as keep its link busy.
+const READ_AHEAD: u32 = 16;
+
+/// Place of a message among all: the rank of its flight, and its age.
+type Place = (u64, u32, u64);
+
+/// A message that is to be read, and its interface.
+type Request = (Place, TransferId, u32);
 
 /// Memory and bus of a rank.
 #[derive(Default, Clone)]
@@ -22,22 +28,31 @@ struct Node {
     is_reading: bool,
 }
 
+/// Messages for an interface.
+#[derive(Default, Clone)]
+struct Ahead {
+    /// How many wait to be read, are read or have been.
+    count: u32,
+    /// Those that have been.
+    ready: BinaryHeap<Reverse<(Place, TransferId)>>,
+}
+
 /// Ranks whose messages are read before they are sent.
 pub struct Nodes {
     nodes: Vec<Node>,
-    /// For each interface the message that is read for it, or waits for that.
-    fetching: Vec<Option<TransferId>>,
+    /// What is read for each interface.
+    ahead: Vec<Ahead>,
 }
 
 impl Nodes {
     /// Idle ranks, if those of the plan read at all.
     pub fn new(plan: &Plan) -> Option<Nodes> {
-        plan.reads().then(|| Nodes { nodes: vec![Node::default(); plan.fabric.ranks()], fetching: vec![] })
+        plan.reads().then(|| Nodes { nodes: vec![Node::default(); plan.fabric.ranks()], ahead: vec![] })
     }
 
-    /// Whether a message is read for an interface.
-    pub fn is_fetching(&self, interface: u32) -> bool {
-        self.fetching.get(interface as usize).is_some_and(Option::is_some)
+    /// Whether no more messages are read ahead for an interface.
+    pub fn is_full(&self, interface: u32) -> bool {
+        self.ahead.get(interface as usize).is_some_and(|ahead| ahead.count >= READ_AHEAD)
     }
 }
 
@@ -57,20 +72,24 @@ impl Node {
 impl Endpoints<'_> {
     /// Lets a message be read for an interface, if its rank reads; whether it does.
     pub fn fetch(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> bool {
-        let chunk = self.started[transfer as usize] - 1;
+        let place = self.place(transfer, self.started[transfer as usize] - 1);
         let Some(nodes) = &mut self.nodes else { return false };
-        let job = &self.plan.jobs[transfer as usize];
-        let age = self.plan.units.as_ref().map_or((0, 0), |units| units.age(transfer, chunk));
-        let place = (self.ranking.of(job.flight), age.0, age.1);
-        nodes.fetching.resize(self.interfaces.len(), None);
-        nodes.fetching[interface as usize] = Some(transfer);
-        nodes.nodes[job.from as usize].waiting.push(Reverse((place, transfer, interface)));
-        if !nodes.nodes[job.from as usize].is_reading {
-            nodes.nodes[job.from as usize].is_reading = true;
+        let rank = self.plan.jobs[transfer as usize].from;
+        nodes.ahead.resize(self.interfaces.len(), Ahead::default());
+        nodes.ahead[interface as usize].count += 1;
+        nodes.nodes[rank as usize].waiting.push(Reverse((place, transfer, interface)));
+        if !nodes.nodes[rank as usize].is_reading {
+            nodes.nodes[rank as usize].is_reading = true;
             // All that happens at one moment comes before the choice.
-            self.push(now, Event::Read { rank: job.from });
+            self.push(now, Event::Read { rank });
         }
         true
+    }
+
+    /// The place of a message among all.
+    fn place(&self, transfer: TransferId, chunk: u64) -> Place {
+        let (phase, slot) = self.plan.units.as_ref().map_or((0, 0), |units| units.age(transfer, chunk));
+        (self.ranking.of(self.plan.jobs[transfer as usize].flight), phase, slot)
     }
 
     /// The memory of a rank is free.
@@ -86,15 +105,33 @@ impl Endpoints<'_> {
         let first = kind.packets.count.min(kind.fetch.packets_first);
         let at = node.read(&kind.fetch, (link * kind.packets.count, link * first), now);
         let free = node.read_free;
-        self.push(at, Event::Fetched { interface });
+        self.push(at, Event::Fetched { interface, transfer });
         self.push(free, Event::Read { rank });
     }
 
-    /// A message was read: it goes to its interface.
-    pub fn fetched(&mut self, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
-        let fetching = self.nodes.as_mut().and_then(|nodes| nodes.fetching[interface as usize].take());
-        let Some(transfer) = fetching else { return };
-        self.hand_over(transfer, interface, now, carrier);
+    /// A message was read, as far as it must be.
+    pub fn fetched(&mut self, transfer: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
+        // Of several under way the first was read first.
+        let place = self.place(transfer, self.fetched[transfer as usize]);
+        self.fetched[transfer as usize] += 1;
+        if let Some(nodes) = &mut self.nodes {
+            nodes.ahead[interface as usize].ready.push(Reverse((place, transfer)));
+        }
+        self.feed(interface, now, carrier);
         self.advance(self.interfaces[interface as usize].queue, now, carrier);
+    }
+
+    /// Gives what has been read to an interface, the oldest first, as long as it has room.
+    pub fn feed(&mut self, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
+        while carrier.has_room(interface) {
+            let ahead = self.nodes.as_mut().and_then(|nodes| nodes.ahead.get_mut(interface as usize));
+            let Some((ahead, Reverse((_, transfer)))) =
+                ahead.and_then(|ahead| ahead.ready.pop().map(|one| (ahead, one)))
+            else {
+                return;
+            };
+            ahead.count -= 1;
+            self.hand_over(transfer, interface, now, carrier);
+        }
     }
 }

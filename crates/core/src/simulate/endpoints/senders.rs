@@ -109,7 +109,10 @@ impl Endpoints<'_> {
         loop {
             let state = &self.queues[queue as usize];
             let interface = state.interfaces.start;
-            if (stop_and_wait && state.outstanding > 0) || !carrier.has_room(interface) || self.is_fetching(interface) {
+            if (stop_and_wait && state.outstanding > 0)
+                || (self.nodes.is_none() && !carrier.has_room(interface))
+                || self.is_read_ahead(interface)
+            {
                 return;
             }
             let Some((phase, _, id)) = state.turns.peek() else {
@@ -202,12 +205,12 @@ impl Endpoints<'_> {
     fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
         self.interfaces[interface as usize].busy_until <= now
             && carrier.is_free(interface)
-            && !self.is_fetching(interface)
+            && !self.is_read_ahead(interface)
     }
 
-    /// Whether a message is read for an interface.
-    fn is_fetching(&self, interface: u32) -> bool {
-        self.nodes.as_ref().is_some_and(|nodes| nodes.is_fetching(interface))
+    /// Whether enough messages are read for an interface.
+    fn is_read_ahead(&self, interface: u32) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.is_full(interface))
     }
 
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
