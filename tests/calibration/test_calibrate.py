@@ -116,7 +116,7 @@ def test_what_speaks_against_figures_is_said() -> None:
     assert [note.partition(";")[0] for note in loud.notes] == [
         "buffers of 512KiB fit into the caches of 1MiB: rates are not those of memory",
         "other work took 33% of the time of the 16 cores meanwhile",
-        "2 of 3 figures are noisy",
+        "2 of 3 figures are noisy, the endpoint's among them",
     ]
 
 

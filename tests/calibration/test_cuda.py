@@ -20,26 +20,35 @@ from antiphon import AntiphonError
 SMS = 80
 
 
-class Tensor(np.ndarray[Any, Any]):
+class Tensor:
     """What is used of a tensor."""
 
-    def fill_(self, value: float) -> None:
-        FAKE.note("write")
-        self.fill(value)
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
 
-    def copy_(self, other: Tensor) -> None:
-        FAKE.note("copy")
-        np.copyto(self, other)
+    def __len__(self) -> int:
+        return len(self.array)
 
-    def add_(self, other: Tensor) -> None:
-        FAKE.note("reduce")
-        np.add(self, other, out=self)
+    def __getitem__(self, part: slice) -> Tensor:
+        return Tensor(self.array[part])
 
-    def view(self, *shape: Any) -> Any:
-        return self.reshape(shape)
+    def view(self, *shape: int) -> Tensor:
+        return Tensor(self.array.reshape(shape))
 
     def split(self, size: int) -> list[Tensor]:
         return [self[start : start + size] for start in range(0, len(self), size)]
+
+    def fill_(self, value: float) -> None:
+        FAKE.note("write")
+        self.array.fill(value)
+
+    def copy_(self, other: Tensor) -> None:
+        FAKE.note("copy")
+        np.copyto(self.array, other.array)
+
+    def add_(self, other: Tensor) -> None:
+        FAKE.note("reduce")
+        np.add(self.array, other.array, out=self.array)
 
 
 class Event:
@@ -88,29 +97,29 @@ class Fake:
     def note(self, work: str) -> None:
         self.streams[work].add(self.threads[get_ident()])
 
-    def ones(self, shape: Any, dtype: Any, device: str) -> Any:
+    def ones(self, shape: Any, dtype: Any, device: str) -> Tensor:
         assert device == "cuda"
-        return np.ones(shape, dtype).view(Tensor)
+        return Tensor(np.ones(shape, dtype))
 
     empty = ones
 
-    def empty_like(self, other: Any) -> Any:
-        return np.empty_like(other)
+    def empty_like(self, other: Tensor) -> Tensor:
+        return Tensor(np.empty_like(other.array))
 
-    def randint(self, high: int, size: Any, device: str) -> Any:
-        return np.random.default_rng(1).integers(0, high, size).view(Tensor)
+    def randint(self, high: int, size: Any, device: str) -> Tensor:
+        return Tensor(np.random.default_rng(1).integers(0, high, size))
 
-    def sum(self, array: Any, dim: int, out: Any) -> None:
+    def sum(self, of: Tensor, dim: int, out: Tensor) -> None:
         self.note("read")
-        out[()] = np.einsum("i->", array)
+        np.sum(of.array, axis=dim, out=out.array)
 
-    def mm(self, one: Any, other: Any, out: Any) -> None:
+    def mm(self, one: Tensor, other: Tensor, out: Tensor) -> None:
         self.note("gemm")
-        np.matmul(one, other, out=out)
+        np.matmul(one.array, other.array, out=out.array)
 
-    def index_select(self, rows: Any, dim: int, indices: Any, out: Any) -> None:
+    def index_select(self, rows: Tensor, dim: int, indices: Tensor, out: Tensor) -> None:
         self.note("lookup")
-        np.take(np.asarray(rows), np.asarray(indices), axis=dim, out=np.asarray(out), mode="clip")
+        np.take(rows.array, indices.array, axis=dim, out=out.array, mode="clip")
 
 
 FAKE = Fake()

@@ -33,7 +33,7 @@ def test_people_see_the_table_the_paper_and_the_endpoint(commands: Any, tmp_path
     endpoint = json.loads(file.read_text())["endpoint"]
     assert f"Endpoint: {endpoint}" in lines
     assert f"Endpoint file: {file}" in lines
-    assert any(line.endswith("GEMM of dimension 1000: 1.16x") for line in lines)
+    assert any(line.endswith("a GEMM of dimension 1000: 1.16x (Fig. 4(a))") for line in lines)
     assert any("two buffers of 64KiB, GEMM of dimension 16" in line for line in lines)
 
 

@@ -28,9 +28,9 @@ def print_calibration(calibration: antiphon.Calibration) -> None:
         table.add_row(row["work"] + one, row["beside"] or "alone", *figures, noise)
     console.print(table)
     console.print("Slowdown: the rate alone over the rate beside. Bytes count as often as they are read or written.")
-    console.print("On eight V100 GPUs, by the ACE paper (ISCA 2021, Fig. 4), not judged by:", style="dim")
-    for work, beside, slowdown in PUBLISHED:
-        console.print(f"  {work} beside {beside}: {slowdown}x", style="dim", soft_wrap=True)
+    console.print("The ACE paper (ISCA 2021) has of eight V100 GPUs, which is no verdict on this machine:", style="dim")
+    for where, work, beside, slowdown in PUBLISHED:
+        console.print(f"  {work} beside {beside}: {slowdown}x ({where})", style="dim", soft_wrap=True)
     for note in calibration.notes:
         console.print(f"Note: {note}", soft_wrap=True)
     console.print(f"Endpoint: {calibration.endpoint}", soft_wrap=True)
