@@ -64,7 +64,7 @@ def calibrate(
         size: bytes of each of two buffers, a number or text such as ``1GiB``; None: four times the last-level caches,
             but at most an eighth of the free memory.
         gemm: dimension of the square matrices, of 4-byte numbers, that are multiplied; 1000 as in the paper.
-        progress: called after every sample with what is done and its share, 0 to 1.
+        progress: called with what is done, buffers and then rounds, and the share of that, 0 to 1.
 
     Raises:
         AntiphonError: ``unknown-name`` for the device, ``bad-size`` for seconds and sizes that mean nothing,
@@ -80,6 +80,7 @@ def calibrate(
     buffer = None if size is None else parse_bytes(size)
     if device not in DEVICES:
         raise AntiphonError(f"unknown device {shown(device)}; there are: {', '.join(DEVICES)}", "unknown-name")
+    told = progress or (lambda _name, _share: None)
     # A thread for each core on both sides.
     with threads(2 * cores() + 1) as (pool, _count):
         found: Device
@@ -90,7 +91,7 @@ def calibrate(
         else:
             from antiphon.calibration.cpu import Cpu
 
-            found = Cpu(pool, buffer, dimension, seconds)
+            found = Cpu(pool, buffer, dimension, seconds, told)
         rounds = max(FEWEST, min(int(seconds / (SAMPLES * SAMPLE_S)), MOST))
         left = max(seconds - (time.perf_counter() - start), seconds / 2)
         window = left / (SAMPLES * rounds)
@@ -99,8 +100,7 @@ def calibrate(
         for number, cases in enumerate(_rounds(found, rounds, window, start + seconds)):
             for case, rate in cases.items():
                 samples[case].append(rate)
-            if progress is not None:
-                progress(f"round {number // SAMPLES + 1} of {rounds}", (number + 1) / (SAMPLES * rounds))
+            told(f"round {number // SAMPLES + 1} of {rounds}", (number + 1) / (SAMPLES * rounds))
         share = others.share()
     core = found.core_gb_per_s or float(np.median(samples[ONE_CORE]))
     table = Table.of_rows([_row(case, samples, found.machine.cores) for case in CASES if case in samples])

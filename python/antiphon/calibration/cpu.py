@@ -37,6 +37,8 @@ NAP_S = 0.01
 
 Piece = tuple[Callable[[], object], float]
 """What is done, and its amount."""
+Progress = Callable[[str, float], object]
+"""Called with what is done and the share of it."""
 
 
 class CpuLane:
@@ -64,7 +66,7 @@ class Cpu:
 
     core_gb_per_s = None
 
-    def __init__(self, pool: Executor, size: int | None, gemm: int, seconds: float) -> None:
+    def __init__(self, pool: Executor, size: int | None, gemm: int, seconds: float, told: Progress) -> None:
         cache = machine.caches()
         self.pool = pool
         self.size = buffer_bytes(size, cache, gemm, machine.free_memory(), "this machine")
@@ -81,8 +83,10 @@ class Cpu:
             numpy=np.__version__,
         )
         self.a, self.b = (np.empty(self.size // FLOAT_BYTES, np.float32) for _ in range(2))
-        # Memory is where the core is that first writes to it.
-        list(pool.map(self._fill, self._parts()))
+        # By all threads: memory is near the core that writes to it first.
+        pieces = [piece for part in self._parts() for piece in _pieces(part)]
+        for number, _ in enumerate(pool.map(self._fill, pieces)):
+            told("buffers", (number + 1) / len(pieces))
         self.rows = self.b.reshape(-1, ROW_FLOATS)
         random = np.random.default_rng(1)
         self.indices = random.integers(0, len(self.rows), max(len(self.rows), LOOKUP_ROWS), np.intp)
@@ -99,10 +103,10 @@ class Cpu:
             return [self.multiplying]
         if work == LOOKUP:
             return [CpuLane(self._lookups(core)) for core in range(self.machine.cores)]
-        return [CpuLane(self._pieces(work, part)) for part in self._parts()]
+        return [CpuLane(self._do(work, part)) for part in self._parts()]
 
     def core(self) -> Sequence[Lane]:
-        return [CpuLane(self._pieces("read", slice(0, len(self.a))))]
+        return [CpuLane(self._do("read", slice(0, len(self.a))))]
 
     def rates(self, sides: Sequence[Sequence[Lane]], seconds: float) -> list[float]:
         multiplies = any(lane is self.multiplying for side in sides for lane in side)
@@ -116,20 +120,17 @@ class Cpu:
         bounds = [len(self.a) * core // self.machine.cores for core in range(self.machine.cores + 1)]
         return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
-    def _fill(self, part: slice) -> None:
-        for start in range(part.start, part.stop, PIECE):
-            check()
-            for buffer in (self.a, self.b):
-                buffer[start : min(start + PIECE, part.stop)].fill(1)
+    def _fill(self, piece: slice) -> None:
+        check()
+        for buffer in (self.a, self.b):
+            buffer[piece].fill(1)
 
-    def _pieces(self, work: str, part: slice) -> list[Piece]:
-        """The pieces of a part of the buffers, and the bytes of each that are read and written."""
+    def _do(self, work: str, part: slice) -> list[Piece]:
+        """A work on a part of the buffers, piece by piece, and the bytes of each that are read and written."""
         times, do = WORKS[work]
-        pieces: list[Piece] = []
-        for start in range(part.start, part.stop, PIECE):
-            a, b = (buffer[start : min(start + PIECE, part.stop)] for buffer in (self.a, self.b))
-            pieces.append((partial(do, a, b), times * a.nbytes / 1e9))
-        return pieces
+        return [
+            (partial(do, self.a[piece], self.b[piece]), times * self.a[piece].nbytes / 1e9) for piece in _pieces(part)
+        ]
 
     def _lookups(self, core: int) -> list[Piece]:
         """Rows of the table ``b`` at random, copied into a small array."""
@@ -167,6 +168,11 @@ class Cpu:
                 break
         busy = round((time.process_time() - processor) / passed, 1)
         self.machine = replace(self.machine, gemm_cores=busy)
+
+
+def _pieces(part: slice) -> list[slice]:
+    """A part of a buffer, piece by piece."""
+    return [slice(start, min(start + PIECE, part.stop)) for start in range(part.start, part.stop, PIECE)]
 
 
 WORKS: dict[str, tuple[int, Callable[..., object]]] = {
