@@ -29,7 +29,9 @@ from antiphon.parallel import check, cores
 PIECE = 1 << 22
 """Numbers of a buffer that a thread works on at a time: 16 MiB, so that Python's own work does not count."""
 SMALL = 512
-"""Dimension of a matrix product that takes no time to speak of."""
+"""Dimension of a matrix product that takes next to no time."""
+TRIAL_S = 0.1
+"""From a product that takes this long others can be judged."""
 PATIENCE_S = 0.5
 """How long threads are waited for that still spin after a matrix product; those of OpenBLAS do for 2^28 cycles."""
 NAP_S = 0.01
@@ -149,13 +151,15 @@ class Cpu:
         np.matmul(*self.factors, out=self.product)
 
     def _estimate(self) -> float:
-        """About how many seconds a matrix product takes, by a smaller one."""
+        """About how many seconds a matrix product takes, by smaller ones."""
         part = min(self.gemm, SMALL)
-        factor = np.ones((part, part), np.float32)
-        np.matmul(factor, factor)  # starts the threads of the library
-        start = time.perf_counter()
-        np.matmul(factor, factor)
-        return (time.perf_counter() - start) * (self.gemm / part) ** 3
+        while True:
+            factor, start = self.factors[0][:part, :part], time.perf_counter()
+            np.matmul(factor, factor)
+            taken = time.perf_counter() - start
+            if part == self.gemm or taken > TRIAL_S:
+                return taken * (self.gemm / part) ** 3
+            part = min(2 * part, self.gemm)
 
     def _count_cores(self) -> None:
         """Notes how many cores the matrix product keeps busy."""
