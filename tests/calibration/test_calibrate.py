@@ -105,7 +105,7 @@ def test_the_rule_of_the_endpoint(rates: tuple[float, float, float, int], expect
 
 def test_a_rate_that_was_not_measured(calibration: antiphon.Calibration) -> None:
     assert calibration.rate("gemm", "read") > 0
-    with pytest.raises(KeyError, match="gemm beside lookup"):
+    with pytest.raises(AntiphonError, match="gemm beside lookup was not measured"):
         calibration.rate("gemm", "lookup")
 
 

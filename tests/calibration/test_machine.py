@@ -31,6 +31,10 @@ def test_free_memory_is_below_the_limit_of_the_group(tmp_path: Path, monkeypatch
     for limit, expected in (("max", free), ("10000", 7000), ("2000", 0)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
         assert machine.free_memory() == (pytest.approx(free, rel=0.5) if limit == "max" else expected)
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 500\n")
+    assert machine.free_memory() == 0
+    (tmp_path / "memory.max").write_text("10000\n")
+    assert machine.free_memory() == 7500  # what is kept of files is given back
 
 
 def test_names_and_times() -> None:

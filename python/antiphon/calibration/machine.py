@@ -47,16 +47,23 @@ def free_memory() -> int | None:
     with suppress(OSError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         free += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        with suppress(OSError, ValueError):  # "max": no limit
-            free.append(int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text()))
+    for limit, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        for group in (CGROUP, CGROUP / "memory"):
+            with suppress(OSError, ValueError):  # "max": no limit
+                most, taken = (int((group / name).read_text()) for name in (limit, used))
+                free.append(most - taken + _reclaimable(group / "memory.stat"))
     if not free:
         with suppress(OSError, ValueError, AttributeError):
             free.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
     return max(min(free), 0) if free else None
+
+
+def _reclaimable(statistics: Path) -> int:
+    """Bytes that a control group has taken for files, and gives back when they are asked for."""
+    with suppress(OSError, ValueError):
+        fields = dict(line.split() for line in statistics.read_text().splitlines())
+        return int(fields.get("inactive_file", 0))
+    return 0
 
 
 def busy_s() -> float | None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from antiphon._core import format_bytes
 from antiphon.calibration.device import GEMM, Machine
+from antiphon.errors import AntiphonError
 from antiphon.results import Result, Table
 
 NOISY = 0.2
@@ -69,12 +70,12 @@ class Calibration(Result):
         """The median rate of a work on all cores, alone or beside another, in GB/s or GFLOP/s.
 
         Raises:
-            KeyError: if that was not measured.
+            AntiphonError: ``unknown-name`` if that was not measured.
         """
         for row in self.measured.rows():
             if (row["work"], row["beside"]) == (work, beside) and row["cores"] == self.machine.cores:
                 return float(row["rate"])
-        raise KeyError(f"{work} beside {beside or 'nothing'}")
+        raise AntiphonError(f"{work} beside {beside or 'nothing'} was not measured", "unknown-name")
 
     @property
     def endpoint(self) -> str:

@@ -50,7 +50,6 @@ def rates(sides: Sequence[Sequence[Done]]) -> list[float]:
     """
     lanes = [lane for side in sides for lane in side]
     start, end = max(lane.times[0] for lane in lanes), min(lane.times[-1] for lane in lanes)
-
     if end <= start:
         raise AntiphonError("a sample is too short for works to run at the same time; give more seconds", "bad-size")
 
