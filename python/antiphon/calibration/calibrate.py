@@ -80,7 +80,7 @@ def calibrate(
     buffer = None if size is None else parse_bytes(size)
     if device not in DEVICES:
         raise AntiphonError(f"unknown device {shown(device)}; there are: {', '.join(DEVICES)}", "unknown-name")
-    told = progress or (lambda _name, _share: None)
+    told = (lambda _name, _share: None) if progress is None else progress
     # A thread for each core on both sides.
     with threads(2 * cores() + 1) as (pool, _count):
         found: Device
