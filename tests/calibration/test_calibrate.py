@@ -91,8 +91,8 @@ def measured(read: float, reduce: float, core: float, cores: int) -> antiphon.Ca
         ((900, 135, 60, 80), (900, 90, 80, 2, 60)),
         # At least one core; never all.
         ((900, 1.5, 60, 80), (900, 1, 80, 1, 60)),
-        ((20, 30, 4, 4), (20, 20, 4, 3, 4)),
-        ((20, 30, 4, 1), (20, 20, 1, 1, 4)),
+        ((20, 30, 4, 4), (20, 19.8, 4, 3, 4)),
+        ((20, 30, 4, 1), (20, 19.8, 1, 1, 4)),
         # Four digits, no exponent.
         ((123456, 3 / 16, 0.0123456, 4), (123500, 0.125, 4, 3, 0.01235)),
     ],
@@ -100,7 +100,11 @@ def measured(read: float, reduce: float, core: float, cores: int) -> antiphon.Ca
 def test_the_rule_of_the_endpoint(rates: tuple[float, float, float, int], expected: tuple[float, ...]) -> None:
     keys = ("total_memory_gb_per_s", "memory_gb_per_s", "total_sms", "sms", "sm_gb_per_s")
     text = ",".join(f"{key}={value}" for key, value in zip(keys, expected, strict=True))
-    assert measured(*rates).endpoint == f"npu:{text}"
+    found = measured(*rates)
+    assert found.endpoint == f"npu:{text}"
+    given: dict[str, Any] = {"endpoint": found.endpoint}
+    assert antiphon.System().with_(**given) != antiphon.System()
+    assert ("on one core the endpoint leaves no core to computation" in found.notes) == (expected[2] == 1)
 
 
 def test_a_rate_that_was_not_measured(calibration: antiphon.Calibration) -> None:

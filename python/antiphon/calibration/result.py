@@ -15,6 +15,8 @@ NOISY = 0.2
 """Where quartiles differ by more than this share of the median, a figure is called noisy."""
 BUSY = 0.05
 """Where others take more than this share of the cores, that is said."""
+MOST_MEMORY = 0.99
+"""Share of the memory's rate that communication takes at most: computation needs some."""
 PUBLISHED = (
     ("Fig. 4(a)", "AllReduce of 100 MB", "a GEMM of dimension 1000", 1.16),
     ("Fig. 4(a)", "AllReduce of 100 MB", "an embedding lookup of batch 10000, which uses 429.2 GB/s", 1.42),
@@ -80,9 +82,10 @@ class Calibration(Result):
     @property
     def endpoint(self) -> str:
         """The endpoint ``npu:...`` of this machine: what communication takes is what ``reduce`` reads beside the GEMM,
-        two of the three bytes that it moves, and as many cores as read that, at least one, and all but one at most."""
+        two of the three bytes that it moves, at most 99 % of what all cores read, and as many cores as read that, at
+        least one, and all but one at most."""
         total, core = self.rate("read"), self.core_gb_per_s
-        memory = min(self.rate("reduce", GEMM) * 2 / 3, total)
+        memory = min(self.rate("reduce", GEMM) * 2 / 3, MOST_MEMORY * total)
         cores = max(min(math.ceil(memory / core), self.machine.cores - 1), 1)
         values = {
             "total_memory_gb_per_s": _digits(total),
@@ -102,6 +105,8 @@ class Calibration(Result):
             notes.append(f"{size}: rates are not those of memory")
         if self.others is not None and self.others > BUSY:
             notes.append(f"other work took {self.others:.0%} of the time of the {self.machine.cores} cores meanwhile")
+        if self.machine.cores == 1:
+            notes.append("on one core the endpoint leaves no core to computation")
         noisy = [(row["work"], row["beside"]) for row in self.measured.rows() if row["noisy"]]
         if noisy:
             which = ", the endpoint's among them" if set(noisy) & set(ENDPOINT) else ""
