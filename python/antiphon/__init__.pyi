@@ -15,6 +15,9 @@ from ._core import (
     router_parameters,
     shard,
 )
+from .calibration.calibrate import calibrate
+from .calibration.device import Machine
+from .calibration.result import Calibration
 from .catalogue import (
     Entry,
     algorithms,
@@ -66,6 +69,7 @@ __all__ = [
     "Algorithm",
     "AntiphonError",
     "Bound",
+    "Calibration",
     "Comparison",
     "Entry",
     "Fabric",
@@ -75,6 +79,7 @@ __all__ = [
     "InputError",
     "Iteration",
     "Latency",
+    "Machine",
     "NocResult",
     "NotApplicable",
     "NotProven",
@@ -107,6 +112,7 @@ __all__ = [
     "algorithms",
     "build",
     "bus_factor",
+    "calibrate",
     "collectives",
     "compare",
     "compute_models",

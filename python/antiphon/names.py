@@ -22,3 +22,5 @@ Queue = Literal["fifo", "scf", "scf-before", "tail", "oldest"]
 """Which waiting chunk a dimension takes next: ``rails_queues()``."""
 Routing = Literal["xy", "yx", "minimal"]
 """How packets go through a flit-level network: ``noc``."""
+CalibratedDevice = Literal["cpu", "cuda"]
+"""What is measured: ``calibrate``."""

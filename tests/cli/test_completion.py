@@ -30,6 +30,8 @@ def completed(words: str) -> list[CompletionItem]:
         ("antiphon advise ra", ["rails"]),
         ("antiphon reproduce tto/fig1", ["tto/fig10", "tto/fig14"]),
         ("antiphon systems t", ["tto"]),
+        ("antiphon cal", ["calibrate"]),
+        ("antiphon calibrate --device c", ["cpu", "cuda"]),
     ],
 )
 def test_names(words: str, expected: list[str]) -> None:
@@ -52,6 +54,7 @@ def test_names(words: str, expected: list[str]) -> None:
         "antiphon study x.toml --store ",
         "antiphon study x.toml --out ",
         "antiphon tune ring:4 --out ",
+        "antiphon calibrate --out ",
     ],
 )
 def test_files(words: str) -> None:

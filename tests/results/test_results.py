@@ -36,6 +36,7 @@ RESULTS: list[Result] = [
     antiphon.rails("2D-SW_SW", chunks=4, scheduler="themis"),
     antiphon.advise_rails("2D-SW_SW"),
     antiphon.advise_trees(16, "1MiB"),
+    antiphon.calibrate(seconds=0.01, size="64KiB", gemm=16),
 ]
 
 

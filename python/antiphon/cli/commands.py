@@ -30,6 +30,10 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "rails": Command("rails", "Schedule a collective's chunks over the dimensions of a network (docs/rails.md)."),
         "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
         "advise": Command("advise", "Say what a network is good for before anything is scheduled."),
+        "calibrate": Command(
+            "calibrate",
+            "Measure this machine: what computation and communication do to each other (docs/calibrate.md).",
+        ),
     },
     "Many runs": {
         "study": Command("study", "Run every combination of some values, once, whatever happens in between."),

@@ -1,0 +1,1 @@
+"""What the user's own machine does to communication beside computation."""
