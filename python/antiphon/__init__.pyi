@@ -42,11 +42,13 @@ from .collective.specs import Algorithm
 from .collective.tuning import tune
 from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
+from .network.engine import advise_ace
 from .network.noc import noc
 from .network.rails import advise_rails, rails, rails_messages
 from .network.saturation import Saturation, noc_saturation
 from .results import (
     Bound,
+    EngineAdvice,
     Iteration,
     Latency,
     NocResult,
@@ -71,6 +73,7 @@ __all__ = [
     "Bound",
     "Calibration",
     "Comparison",
+    "EngineAdvice",
     "Entry",
     "Fabric",
     "FileError",
@@ -107,6 +110,7 @@ __all__ = [
     "Tuning",
     "Workload",
     "__version__",
+    "advise_ace",
     "advise_rails",
     "advise_trees",
     "algorithms",

@@ -45,6 +45,7 @@ __all__ = [
     "compute_models",
     "default_batch",
     "endpoints",
+    "engine_parts",
     "fabrics",
     "fidelities",
     "format_bytes",
@@ -785,6 +786,13 @@ def workloads() -> list[tuple[str, str, str]]:
 
 def compute_models() -> list[tuple[str, str, list[Parameter]]]:
     """(name, meaning, options) of every compute model."""
+
+def engine_parts(endpoint: str) -> list[tuple[str, float, float]]:
+    """(name, area in square micrometres, power in mW) of each part of an engine (ACE, ISCA 2021, Table IV, scaled).
+
+    Raises:
+        AntiphonError: ``not-applicable`` for an endpoint that has none; as ``System.with_`` for the endpoint.
+    """
 
 def endpoints() -> list[tuple[str, str, list[Parameter], str]]:
     """(name, meaning, options, what a preset stands for) of every endpoint."""

@@ -11,7 +11,7 @@ from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
 from antiphon.cli.output import output_option, tell
 from antiphon.cli.rails import TOPOLOGY
-from antiphon.view.terminal.networks import print_rails_advice, print_trees_advice
+from antiphon.view.terminal.networks import print_engine_advice, print_rails_advice, print_trees_advice
 
 
 @main.group(cls=DocumentedGroup)
@@ -36,6 +36,27 @@ def advise_rails(topology: str, output: str) -> None:
     """
     advice = antiphon.advise_rails(topology)
     tell("advise", advice.to_dict(), output, partial(print_rails_advice, advice), "dimensions")
+
+
+@advise.command("ace")
+@TOPOLOGY
+@click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size.")
+@click.option("--collective", default="all-reduce", show_default=True, help="What to compute.")
+@click.option("--scheduler", default="phased", show_default=True, help="Who orders the dimensions for each chunk.")
+@click.option("--share", default=0.95, show_default=True, help="Of the speed with an ideal endpoint.")
+@click.option("--chunk", default="64KiB", show_default=True, help="Size of the engine's chunks.")
+@output_option
+def advise_ace(
+    topology: str, size: str, collective: str, scheduler: str, share: float, chunk: str, output: str
+) -> None:
+    """The smallest collectives engine that reaches 95 % of what the network allows (docs/endpoints.md).
+
+    Examples:
+        antiphon advise ace ace:4x4x4 --bytes 64MiB
+        antiphon advise ace ring8@1600/500ns --collective all-gather --share 0.9 --json
+    """
+    advice = antiphon.advise_ace(topology, size, collective, scheduler, share=share, chunk=chunk)
+    tell("advise", advice.to_dict(), output, partial(print_engine_advice, advice), "parts")
 
 
 @advise.command("trees")

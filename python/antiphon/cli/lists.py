@@ -99,6 +99,35 @@ def systems(name: str | None, output: str) -> None:
 
 
 @main.command()
+@output_option
+def endpoints(output: str) -> None:
+    """List what can stand between a rank's memory and its links: models with their options, and presets.
+
+    Examples:
+        antiphon endpoints
+    """
+    known = antiphon.endpoints()
+    rows = [
+        {
+            "name": each.name,
+            "summary": each.summary,
+            "stands_for": each.example,
+            "options": [asdict(option) for option in each.options],
+        }
+        for each in known
+    ]
+
+    def show() -> None:
+        table = Table("Endpoint", "What it is", "Options", show_lines=True)
+        for each in known:
+            options = "\n".join(map(option_text, each.options)) or each.example
+            table.add_row(Text(each.name, style="bold"), each.summary, options)
+        open_console().print(table)
+
+    tell("endpoints", {"endpoints": rows}, output, show, "endpoints")
+
+
+@main.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script of a shell.

@@ -16,6 +16,7 @@ from antiphon.cli.options import (
     FABRIC,
     algorithm_specs,
     completing,
+    endpoint_specs,
     fidelity_option,
     read_fabric,
     system_option,
@@ -26,6 +27,7 @@ from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.names import Contention, Order
+from antiphon.platforms import read_endpoint
 from antiphon.results import rows_of
 from antiphon.training.result import Training
 from antiphon.training.train import IMAGENET, IN_FLIGHT, RAILS, split_fabrics
@@ -101,6 +103,13 @@ COUNT = click.IntRange(1, 2**32 - 1)
     help="Algorithms to compare with. Repeatable.",
     shell_complete=completing(algorithm_specs, several=True),
 )
+@click.option(
+    "--against-endpoints",
+    multiple=True,
+    metavar="A,B,...",
+    help="Endpoints to compare with, with the same ALGORITHM. Repeatable.",
+    shell_complete=completing(endpoint_specs, several=True),
+)
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
@@ -112,6 +121,7 @@ def train(
     system: antiphon.System,
     dataset: int,
     against: tuple[str, ...],
+    against_endpoints: tuple[str, ...],
     group: str | None,
     groups: str | None,
     report: str | None,
@@ -128,6 +138,7 @@ def train(
         antiphon train resnet50 mesh:4x4 tto --system tto --against ring-bi,multitree
         antiphon train alexnet,resnet50 ring:4,ring:8 ring --format markdown
         antiphon train resnet152 rails:3D-SW_SW_SW_hetero themis --overlap layerwise
+        antiphon train resnet50 rails:ace:4x8x4 phased --overlap both --endpoint ace --against-endpoints ideal,npu
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
@@ -137,28 +148,34 @@ def train(
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
         with progress_bar() as progress:
-            baselines = split_specs(against) if against else []
+            others = [(each, system) for each in split_specs(against)] if against else []
+            endpoints = split_specs(against_endpoints) if against_endpoints else []
+            others += [(algorithm, system.with_(endpoint=read_endpoint(each))) for each in endpoints]
             for name in models:
                 work = antiphon.workload(name)
                 for network in networks:
                     if mixed:  # Each option is for one kind.
                         other = ("exchange", "in_flight") if isinstance(network, str) else ("chunks",)
                         options = {**parameters, **dict[str, Any].fromkeys(other)}
-                    runs: dict[str, Training] = {}
-                    for each in [algorithm, *baselines]:
+                    runs: list[Training] = []
+                    for number, (each, platform) in enumerate([(algorithm, system), *others]):
                         try:
-                            runs[each] = antiphon.train(
-                                work, network, each, system, dataset=dataset, progress=progress, **options
+                            runs.append(
+                                antiphon.train(
+                                    work, network, each, platform, dataset=dataset, progress=progress, **options
+                                )
                             )
                         except AntiphonError as error:
                             # One training must succeed, a row of a table need not.
-                            if error.code not in REFUSALS or (single and each == algorithm):
+                            if error.code not in REFUSALS or (single and not number):
                                 raise
                             why = {"reason": error.message, "code": error.code}
                             name = network if isinstance(network, str) else network.name
                             refused.append({"model": work.name, "fabric": name, "algorithm": each, **why})
-                    if algorithm in runs:
-                        results.append((runs[algorithm], [runs[each] for each in baselines if each in runs]))
+                            if not number:
+                                break
+                    if runs:
+                        results.append((runs[0], runs[1:]))
         if not results:
             raise AntiphonError(refused[0]["reason"], refused[0]["code"])
         if report_file is not None:

@@ -43,8 +43,8 @@ def rails(
         scheduler: in which order chunks use the dimensions (Themis, ISCA 2022; ``search`` is ours).
         intra: queue policy (``rails_queues()``); None: the scheduler's own, ``fifo``, ``scf``, ``tail`` (or another
             with which Themis is faster than the search).
-        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any; None: parts of the size
-            of the endpoint's chunks, 64 where it has none.
+        chunks: equal parts of the buffer, or ``best``: the fewest that are about as fast as any; None: parts of the
+            size of the endpoint's chunks, 64 where it has none.
         sharing: chunks that share a dimension at a time, 1 to 8.
         offload: whether switches reduce and multicast.
         fixed_delay: whether Themis counts a dimension's latency as load from the start.

@@ -2,7 +2,7 @@
 
 from antiphon.results.base import ByValue, Result
 from antiphon.results.collective import Bound, Proof, SimulationResult, Stats
-from antiphon.results.network import Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
+from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
 from antiphon.results.records import Algorithm, Parameter
 from antiphon.results.table import Column, Table, rows_of
 from antiphon.results.training import Iteration
@@ -12,6 +12,7 @@ __all__ = [
     "Bound",
     "ByValue",
     "Column",
+    "EngineAdvice",
     "Iteration",
     "Latency",
     "NocResult",

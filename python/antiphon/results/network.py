@@ -306,3 +306,77 @@ class TreesAdvice(Result):
             "height": self.height,
             "ways": self.ways.rows(),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class EngineAdvice(Result):
+    """How large a collectives engine must be (ACE, ISCA 2021): ``advise_ace``.
+
+    >>> import antiphon
+    >>> antiphon.advise_ace("ace:4x2x2", "1MiB", share=0.5).parts["part"].tolist()
+    ['alus', 'control', 'sram', 'switch']
+
+    Attributes:
+        topology: preset name or specification.
+        collective: what is done.
+        bytes: full buffer size.
+        share: of the speed with an ideal endpoint that was asked for.
+        reached: what the engine reaches.
+        ideal_ns: the time with an ideal endpoint.
+        endpoint: the engine, as ``--endpoint`` takes it.
+        sram_bytes: its SRAM.
+        fsms: its state machines.
+        memory_gb_per_s: memory bandwidth set aside for it.
+        alone: the least of each, ``part`` and ``least``, with plenty of the others.
+        parts: ``part``, ``area_um2`` and ``power_mw`` of the engine in 28 nm, scaled from the paper's Table IV.
+    """
+
+    topology: str
+    collective: str
+    bytes: int
+    share: float
+    reached: float
+    ideal_ns: float
+    endpoint: str
+    sram_bytes: int
+    fsms: int
+    memory_gb_per_s: float
+    alone: Table
+    parts: Table
+
+    def __repr__(self) -> str:
+        return f"<EngineAdvice {self.topology}: {self.endpoint}, {self.reached:.1%} of ideal>"
+
+    def plot(self) -> Figure:
+        """The area of each part (extra ``plots``)."""
+        areas = dict(zip(self.parts["part"].tolist(), self.parts["area_um2"].tolist(), strict=True))
+        return plot.bars(f"Area of {self.endpoint}", areas, "um2")
+
+    @property
+    def area_um2(self) -> float:
+        """Area of all parts."""
+        return float(self.parts["area_um2"].sum())
+
+    @property
+    def power_mw(self) -> float:
+        """Power of all parts."""
+        return float(self.parts["power_mw"].sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice as documented in docs/json.md."""
+        return {
+            "topology": self.topology,
+            "collective": self.collective,
+            "bytes": self.bytes,
+            "share": self.share,
+            "reached": self.reached,
+            "ideal_ns": self.ideal_ns,
+            "endpoint": self.endpoint,
+            "sram_bytes": self.sram_bytes,
+            "fsms": self.fsms,
+            "memory_gb_per_s": self.memory_gb_per_s,
+            "area_um2": self.area_um2,
+            "power_mw": self.power_mw,
+            "alone": self.alone.rows(),
+            "parts": self.parts.rows(),
+        }

@@ -41,8 +41,8 @@ class Iteration(Result):
         computations: in their order, ``layer`` (its number), ``pass`` (0 forward, 1 input gradient, 2 weight
             gradient), ``stream``, ``ready_ns`` (what it waits for from exchanges and other streams is there),
             ``start_ns``, ``finish_ns``.
-        network: on rails, in equal windows from ``start_ns`` on, the share of time in which links of ``dim1``, ``dim2``,
-            ... are busy; empty on fabrics.
+        network: on rails, in equal windows from ``start_ns`` on, the share of time in which links of ``dim1``,
+            ``dim2``, ... are busy; empty on fabrics.
     """
 
     count: int

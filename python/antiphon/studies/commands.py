@@ -16,7 +16,7 @@ from antiphon.collective.schedules import read_schedule
 from antiphon.collective.tuning import tune
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import noc_saturation
-from antiphon.platforms import parameter_names, read_system
+from antiphon.platforms import parameter_names, read_endpoint, read_system
 from antiphon.studies.jobs import Heartbeat, Job, Record
 from antiphon.training.train import IMAGENET, train
 
@@ -43,6 +43,11 @@ class CommandPoint(Job):
         settings = {key.removeprefix(SETTING): given.pop(key) for key in list(given) if key.startswith(SETTING)}
         if "system" in given or settings:
             given["system"] = read_system(given.get("system", "generic"), settings)
+        if "endpoint" in given:
+            given["endpoint"] = read_endpoint(given["endpoint"])
+            if "system" in COMMANDS[self.command].keys:
+                system = given.get("system", System())
+                given["system"] = system.with_(endpoint=given.pop("endpoint"))
         return COMMANDS[self.command].run(progress or (lambda _share: None), **given)
 
 
@@ -102,7 +107,7 @@ def _keys_of(run: Callable[..., Record]) -> dict[str, Any]:
     hints = get_type_hints(run)
     parameters = inspect.signature(run).parameters.values()
     keys = {each.name: hints[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
-    return keys | ({"system": str} if "system" in keys else {})
+    return keys | ({"system": str, "endpoint": str} if "system" in keys else {})
 
 
 def _keys(command: Command) -> dict[str, Any]:
@@ -227,6 +232,10 @@ def _train(
     blocking: bool = False,
     in_flight: str | None = None,
     chunks: int | None = None,
+    order: str | None = None,
+    unroll: int = 1,
+    contention: str = "dynamic",
+    memory_bound: float | None = None,
     exchange: str | None = None,
     fidelity: str = "packet",
     group: str | None = None,
@@ -252,6 +261,10 @@ def _train(
         blocking=blocking,
         in_flight=in_flight,
         chunks=chunks,
+        order=order,
+        unroll=unroll,
+        contention=contention,
+        memory_bound=memory_bound,
         exchange=exchange,
         fidelity=fidelity,
         progress=lambda _name, share: heartbeat(share),
@@ -266,7 +279,8 @@ def _rails(
     collective: str = "all-reduce",
     scheduler: str = "search",
     intra: str | None = None,
-    chunks: int | str = 64,
+    chunks: int | str | None = None,
+    endpoint: str = "system",
     sharing: int = 1,
     offload: bool = False,
     fixed_delay: bool = False,
@@ -281,6 +295,7 @@ def _rails(
         scheduler,
         intra,
         chunks=chunks,
+        endpoint=endpoint,
         sharing=sharing,
         offload=offload,
         fixed_delay=fixed_delay,

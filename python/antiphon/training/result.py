@@ -196,6 +196,7 @@ class Training(Result):
             "against": [
                 {
                     "algorithm": baseline.algorithm,
+                    "endpoint": baseline.system.endpoint,
                     "iteration_ns": baseline.iteration_ns,
                     "communication_ns": baseline.communication_ns,
                     "exposed_communication_ns": baseline.exposed_communication_ns,

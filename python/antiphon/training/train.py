@@ -105,13 +105,13 @@ def train(
             default ``direct``.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``; rails have only their own, ``stage``.
         chunks: chunks of every collective; on rails only, default 64, or of the size of the endpoint's.
-        order: which exchange goes first where several are under way: ``priority`` (default: with overlap ``both`` that of
-            the earliest layers, then the one that was ready first), ``fifo`` or ``lifo``.
+        order: which exchange goes first where several are under way: ``priority`` (default: with overlap ``both`` that
+            of the earliest layers, then the one that was ready first), ``fifo`` or ``lifo``.
         unroll: iterations that follow each other, 1 to 64; times are their means.
-        contention: when computation lacks what the system's endpoint takes: ``dynamic``, while something is exchanged, or
-            ``static``, always.
-        memory_bound: share of measured times that memory bandwidth decides, 0 to 1, which must be known where an endpoint
-            takes some of it.
+        contention: when computation lacks what the system's endpoint takes: ``dynamic``, while something is exchanged,
+            or ``static``, always.
+        memory_bound: share of measured times that memory bandwidth decides, 0 to 1, which must be known where an
+            endpoint takes some of it.
         collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
             bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
             ``both`` the table ``chunks``.

@@ -1,12 +1,13 @@
 //! What every fidelity needs to know about schedules on a fabric, computed once.
 
 use super::clock::{Clock, MAX_BITS, Ticks};
+use super::endpoints::largest_unit;
 use super::flight::Flight;
 use super::units::Units;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::schedule::{Channels, Dependency, Event, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
-use crate::system::{Endpoint, Packets, System};
+use crate::system::{AceEndpoint, Endpoint, Packets, System};
 use crate::units::{Bytes, Picos};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -172,6 +173,8 @@ pub struct Plan<'a> {
     pub phase_messages: Vec<u64>,
     /// Where endpoints have an order of their own.
     pub units: Option<Units>,
+    /// Into how many an engine cuts every chunk.
+    cut: u64,
 }
 
 impl<'a> Plan<'a> {
@@ -221,6 +224,7 @@ impl<'a> Plan<'a> {
             issue: system.interface.issue_ps,
             phase_messages: vec![],
             units: None,
+            cut: 1,
         };
         let mut longest = 0u128;
         for (flight, relays) in flights.iter().zip(&relays) {
@@ -376,6 +380,12 @@ impl<'a> Plan<'a> {
     /// Lets slots begin with the age of the unit: the oldest goes first, and what is in it in its own order.
     fn order_by_age(&mut self) {
         let mut units = Units::new(self);
+        if let Endpoint::Ace(ace) = self.system.endpoint {
+            // So that every state machine can have a chunk.
+            let most = (ace.sram / u64::from(ace.fsms)).max(ace.chunk);
+            self.cut_chunks(largest_unit(self, &units).div_ceil(most), &ace);
+            units.families.iter_mut().for_each(|family| family.chunks *= self.cut);
+        }
         let factor = self.jobs.iter().map(|job| u64::from(job.step)).max().unwrap_or(0) + 1;
         // Where slots are too many they stay as they are.
         if factor.saturating_mul(factor) <= u32::MAX.into() {
@@ -388,6 +398,28 @@ impl<'a> Plan<'a> {
             }
         }
         self.units = Some(units);
+    }
+
+    /// Cuts every chunk into `parts`, which follow each other like chunks: as an engine does with what it is given.
+    fn cut_chunks(&mut self, parts: u64, ace: &AceEndpoint) {
+        let lags = self.after.iter().map(|after| u64::from(after.lag()));
+        if parts <= 1 || lags.max().unwrap_or(0) * parts > Dependency::MAX_LAG.into() {
+            return;
+        }
+        self.cut = parts;
+        for after in &mut self.after {
+            *after = Dependency::new(after.transfer(), after.event()).lagging(after.lag() * parts as u32);
+        }
+        for kind in &mut self.kinds {
+            kind.chunks *= parts;
+            kind.bytes = kind.bytes.div_ceil(parts);
+            kind.packets = self.system.packets(kind.bytes);
+            kind.stride = kind.stride.max(1);
+            if kind.reduce > 0 {
+                kind.reduce = self.clock.ticks(ace.add_rate().time_for(kind.bytes));
+            }
+        }
+        self.lane_chunks.iter_mut().chain(&mut self.phase_messages).for_each(|count| *count *= parts);
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -453,7 +485,7 @@ impl<'a> Plan<'a> {
     /// Bytes of a chunk of a lane.
     pub fn lane_bytes(&self, flight: u32, lane: LaneId) -> Bytes {
         let of = &self.flights[flight as usize];
-        of.flight.schedule.lanes[(lane - of.lanes.start) as usize].chunk_bytes
+        of.flight.schedule.lanes[(lane - of.lanes.start) as usize].chunk_bytes.div_ceil(self.cut)
     }
 
     /// Messages in the whole run.

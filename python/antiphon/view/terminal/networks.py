@@ -49,7 +49,8 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
     console = open_console()
     first = runs[0]
     title = f"{first.collective} of {first.bytes / 1e6:,.6g} MB on {first.topology}"
-    title += f" ({first.npus:,} NPUs, {first.chunks} chunks)"
+    endpoint = "" if first.endpoint == "system" else f", endpoint {first.endpoint}"
+    title += f" ({first.npus:,} NPUs, {first.chunks} chunks{endpoint})"
     jitter = any(run.jittered_time_ns is not None for run in runs)
     names = ["Time", *(["With jitter"] if jitter else []), "Speedup", "Utilization", *first.dimensions["name"].tolist()]
     table = Table("Scheduler", "Queue", *map(right_aligned, names), title=title)
@@ -85,6 +86,22 @@ def print_rails_advice(advice: antiphon.RailsAdvice) -> None:
     console.print(f"The fixed order uses {advice.baseline_utilization:.1%} of the rates together.")
     console.print(f"No scheduler uses more than {advice.utilization_bound:.1%}, latency apart.")
     console.print("Balanced: the same rates together, divided so that the fixed order keeps all dimensions busy.")
+
+
+def print_engine_advice(advice: antiphon.EngineAdvice) -> None:
+    """What an engine needs, alone and together, and what it costs."""
+    console = open_console()
+    title = f"{advice.collective} of {antiphon.format_bytes(advice.bytes)} on {advice.topology}"
+    table = Table("Engine", *map(right_aligned, ("With plenty of the others", "Together")), title=title)
+    memory, fsms, sram = advice.alone["least"].tolist()
+    table.add_row("Memory bandwidth", f"{memory:,.0f} GB/s", f"{advice.memory_gb_per_s:,.0f} GB/s")
+    table.add_row("State machines", f"{fsms:,.0f}", f"{advice.fsms:,}")
+    table.add_row("SRAM", antiphon.format_bytes(int(sram)), antiphon.format_bytes(advice.sram_bytes))
+    console.print(table)
+    console.print(f"Reaches {advice.reached:.1%} of an ideal endpoint ({format_time(advice.ideal_ns)}).")
+    cost = f"Area {advice.area_um2 / 1e6:,.3f} mm2, power {advice.power_mw / 1e3:,.3f} W in 28 nm"
+    console.print(f"{cost} (ACE, ISCA 2021, Table IV, scaled).")
+    console.print(f"Use it: --endpoint {advice.endpoint}", soft_wrap=True)
 
 
 def print_trees_advice(advice: antiphon.TreesAdvice) -> None:

@@ -22,16 +22,23 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
     first = results[0][0]
     several_fabrics = len({training.fabric for training, _ in results}) > 1
     compared = any(baselines for _, baselines in results)
+    endpoints = {each.system.endpoint for training, baselines in results for each in [training, *baselines]}
     title = "Training" if several_fabrics else f"Training on {first.fabric}"
     title += f", system {first.system.name}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
     names = ["Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch"]
     names += ["Speedup", "Gain"] if compared else []
-    left = ["Model", *(["Fabric"] if several_fabrics else []), "Algorithm"]
+    left = [
+        "Model",
+        *(["Fabric"] if several_fabrics else []),
+        "Algorithm",
+        *(["Endpoint"] if len(endpoints) > 1 else []),
+    ]
     table = Table(*(Column(name, overflow="fold") for name in left), *map(right_aligned, names), title=title)
     for training, baselines in results:
         for each in [training, *baselines]:
             table.add_row(
                 *([each.model, each.fabric, each.algorithm] if several_fabrics else [each.model, each.algorithm]),
+                *([each.system.endpoint] if len(endpoints) > 1 else []),
                 format_time(each.iteration_ns),
                 format_time(each.compute_ns),
                 format_time(each.communication_ns),

@@ -1,7 +1,7 @@
 //! Collectives engines (ACE, ISCA 2021, section IV): chunks are read from memory once, live in SRAM while a state machine
 //! drives them, and are written back once.
 //!
-//! All ranks take units (`simulate/units.rs`) in the order of their slots, and one when every rank that takes part has room for it;
+//! What is larger than an engine's share of SRAM is cut into chunks that follow each other. All ranks take units (`simulate/units.rs`) in the order of their slots, and one when every rank that takes part has room for it;
 //! so none waits for a rank that waits for another. A message goes when its unit has a state machine on every rank.
 
 use super::{Carrier, Endpoints, Event};
@@ -95,6 +95,12 @@ impl Engines {
 fn unit(units: &Units, family: u32, chunk: u64, rank: u64) -> Unit {
     let of = &units.families[family as usize];
     (rank, of.phase, u64::from(of.slot) + chunk * of.stride, family, chunk)
+}
+
+/// The most that a unit takes of the SRAM of a rank.
+pub fn largest_unit(plan: &Plan, units: &Units) -> Bytes {
+    let driven = driven(plan, units);
+    driven.iter().flat_map(|family| &family.parts).map(|part| part.sram).max().unwrap_or(0)
 }
 
 /// What units take of every rank.
