@@ -172,6 +172,7 @@ class System:
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
         processor: str | None = None,
+        endpoint: str | None = None,
         packet_payload_bytes: _Size | None = None,
         flit_bytes: _Size | None = None,
         header_flits: SupportsIndex | None = None,
@@ -232,6 +233,9 @@ class System:
     @property
     def processor(self) -> str:
         """What computes on a rank, for training."""
+    @property
+    def endpoint(self) -> str:
+        """What stands between a rank's memory and its links."""
     @property
     def packet_payload_bytes(self) -> int:
         """Most payload bytes in a packet."""

@@ -148,9 +148,9 @@ def train(
         results: list[tuple[Training, list[Training]]] = []
         refused: list[dict[str, str]] = []
         with progress_bar() as progress:
-            others = [(each, system) for each in split_specs(against)] if against else []
+            rivals = [(each, system) for each in split_specs(against)] if against else []
             endpoints = split_specs(against_endpoints) if against_endpoints else []
-            others += [(algorithm, system.with_(endpoint=read_endpoint(each))) for each in endpoints]
+            rivals += [(algorithm, system.with_(endpoint=read_endpoint(each))) for each in endpoints]
             for name in models:
                 work = antiphon.workload(name)
                 for network in networks:
@@ -158,7 +158,7 @@ def train(
                         other = ("exchange", "in_flight") if isinstance(network, str) else ("chunks",)
                         options = {**parameters, **dict[str, Any].fromkeys(other)}
                     runs: list[Training] = []
-                    for number, (each, platform) in enumerate([(algorithm, system), *others]):
+                    for number, (each, platform) in enumerate([(algorithm, system), *rivals]):
                         try:
                             runs.append(
                                 antiphon.train(

@@ -90,7 +90,10 @@ def advise_ace(
             (memory, min(fsms + 1, MOST_FSMS), sram),
             (memory, fsms, min(sram + max(SRAM_STEP, round(sram * (JOINT_STEP - 1))), MOST_SRAM)),
         ]
-        memory, fsms, sram = max(larger, key=lambda parts: reached(*parts))
+        helps = max(larger, key=lambda parts: reached(*parts))
+        # Where none helps by itself, all grow.
+        every = (larger[0][0], larger[1][1], larger[2][2])
+        memory, fsms, sram = helps if reached(*helps) > reached(memory, fsms, sram) else every
     endpoint = f"ace:sram={sram},fsms={fsms},memory_gb_per_s={memory},chunk={size}"
     if memory > 900:
         endpoint += f",total_memory_gb_per_s={memory}"

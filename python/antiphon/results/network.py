@@ -347,11 +347,6 @@ class EngineAdvice(Result):
     def __repr__(self) -> str:
         return f"<EngineAdvice {self.topology}: {self.endpoint}, {self.reached:.1%} of ideal>"
 
-    def plot(self) -> Figure:
-        """The area of each part (extra ``plots``)."""
-        areas = dict(zip(self.parts["part"].tolist(), self.parts["area_um2"].tolist(), strict=True))
-        return plot.bars(f"Area of {self.endpoint}", areas, "um2")
-
     @property
     def area_um2(self) -> float:
         """Area of all parts."""
