@@ -33,11 +33,18 @@ FIRM = {(each["figure"], each["what"]): each["firm"] for each in DATA.table("sta
 
 
 def row(
-    figure: str, group: str, what: str, unit: str, ours: float, key: str = "", tolerance: float | None = None, **more: Any
+    figure: str,
+    group: str,
+    what: str,
+    unit: str,
+    ours: float,
+    key: str = "",
+    tolerance: float | None = None,
+    reference: float | None = None,
 ) -> Row:
     """A number beside what the paper states, with how firm that is as its note."""
     note = DATA.texts[FIRM[figure, key]] if (figure, key) in FIRM else ""
-    return stated_row(DATA, figure, group, what, unit, ours, key, tolerance, **{"note": note} | more)
+    return stated_row(DATA, figure, group, what, unit, ours, key, tolerance, note, reference)
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,7 @@ class Iteration(Job):
             memory_bound=self.share,
         )
         network, computed = done.iteration.network, done.iteration.computations
+        links = zip(*(network[f"dim{number}"] for number in (1, 2, 3)), strict=True)
         starts = np.append(network["start_ns"], done.iteration.count * done.iteration_ns)
         busy = _covered(list(zip(computed["start_ns"], computed["finish_ns"], strict=True)), starts)
         return {
@@ -116,7 +124,7 @@ class Iteration(Job):
             "exposed_ns": done.exposed_communication_ns,
             "starts_ns": list(map(float, starts[:-1])),
             "compute": [100 * float(share) for share in np.diff(busy) / np.diff(starts)],
-            "links": [100 * float(np.mean(shares)) for shares in zip(*(network[f"dim{d}"] for d in (1, 2, 3)), strict=True)],
+            "links": [100 * float(np.mean(shares)) for shares in links],
             "backward": _backward(done.iteration) if overlap else 0.0,
         }
 
@@ -135,22 +143,25 @@ def left(system: Series, share: float, memory: float = 0, sms: int = 0) -> float
 
 def _covered(spans: Sequence[tuple[float, float]], times: Any) -> Any:
     """How long at least one of the spans lasted before each of the times."""
-    merged: list[list[float]] = []
+    ends: list[float] = []
+    lasted = [0.0]
     for start, finish in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1][1] = max(finish, merged[-1][1])
+        if ends and start <= ends[-1]:
+            lasted[-1] += max(finish - ends[-1], 0.0)
+            ends[-1] = max(finish, ends[-1])
         else:
-            merged.append([start, finish])
-    lengths = np.cumsum([finish - start for start, finish in merged])
-    before = [value for until, (start, finish) in zip(lengths, merged, strict=True) for value in (until - finish + start, until)]
-    return np.interp(times, np.ravel(merged), before)
+            ends += [start, finish]
+            lasted += [lasted[-1], lasted[-1] + finish - start]
+    return np.interp(times, ends, lasted[1:])
 
 
 def _backward(done: Any) -> float:
     """Percent of the backward passes in which something is exchanged. A pass ends with its last gradient, computed and
     exchanged."""
-    exchanged = list(zip(done.exchanges["start_ns"], done.exchanges["finish_ns"], strict=True))
-    computed = zip(done.computations["start_ns"], done.computations["finish_ns"], done.computations["pass"], strict=True)
+    exchanged, computed = (
+        list(zip(table["start_ns"], table["finish_ns"], table["pass"], strict=True))
+        for table in (done.exchanges, done.computations)
+    )
     passes: list[list[float]] = []
     forward = True
     for start, finish, number in sorted(computed):
@@ -160,6 +171,6 @@ def _backward(done: Any) -> float:
             passes[-1][1] = max(finish, passes[-1][1])
         forward = not number
     for one in passes:
-        one[1] = max([finish for start, finish in exchanged if one[0] <= start <= one[1]] + [one[1]])
-    found = _covered(exchanged, np.array(passes))
-    return 100 * float(np.sum(found[:, 1] - found[:, 0]) / sum(finish - start for start, finish in passes))
+        one[1] = max([finish for start, finish, _ in exchanged if one[0] <= start <= one[1]] + [one[1]])
+    found = np.diff(_covered([(start, finish) for start, finish, _ in exchanged], np.array(passes)))
+    return 100 * float(np.sum(found) / np.sum(np.diff(passes)))

@@ -56,8 +56,8 @@ V100_MM2, V100_W = 815, 300
 
 
 def _part(case: Entry) -> Entry:
-    count = int(case["count"])
-    return {"what": case["component"], "area": count * float(case["area_um2"]), "power": count * float(case["power_mw"])}
+    area, power = (int(case["count"]) * float(case[of]) for of in ("area_um2", "power_mw"))
+    return {"what": case["component"], "area": area, "power": power}
 
 
 def _table4(table: Table) -> Shown:
