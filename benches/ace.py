@@ -1,4 +1,4 @@
-"""Times the ACE paper's Fig. 9a, and two iterations on 128 NPUs of every model and system; fails if one takes too long."""
+"""Times the ACE paper's Fig. 9a, and two iterations of every model and system on 128 NPUs; fails if one is too slow."""
 
 from __future__ import annotations
 

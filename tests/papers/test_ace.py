@@ -18,7 +18,7 @@ from antiphon.papers.ace.runs import (
     IDEAL,
     RESNET,
     SHAPES,
-    _covered,
+    covered,
     iteration,
     left,
     workload,
@@ -107,8 +107,8 @@ def test_what_is_left_for_computation() -> None:
     assert left(COMP_OPT, 0.5, 80, 1) == 0.5 * 900 / 692 + 0.5 * 80 / 77
 
 
-def test_covered_time() -> None:
-    assert _covered([(2, 4), (3, 6), (8, 9), (4, 5)], [0, 2, 5, 7, 8.5, 10]).tolist() == [0, 0, 3, 4, 4.5, 5]
+def testcovered_time() -> None:
+    assert covered([(2, 4), (3, 6), (8, 9), (4, 5)], [0, 2, 5, 7, 8.5, 10]).tolist() == [0, 0, 3, 4, 4.5, 5]
 
 
 def test_fits_are_declared() -> None:

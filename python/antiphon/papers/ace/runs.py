@@ -117,7 +117,7 @@ class Iteration(Job):
         network, computed = done.iteration.network, done.iteration.computations
         links = zip(*(network[f"dim{number}"] for number in (1, 2, 3)), strict=True)
         starts = np.append(network["start_ns"], done.iteration.count * done.iteration_ns)
-        busy = _covered(list(zip(computed["start_ns"], computed["finish_ns"], strict=True)), starts)
+        busy = covered(list(zip(computed["start_ns"], computed["finish_ns"], strict=True)), starts)
         return {
             "iteration_ns": done.iteration_ns,
             "compute_ns": done.compute_ns,
@@ -141,7 +141,7 @@ def left(system: Series, share: float, memory: float = 0, sms: int = 0) -> float
     return share * 900 / (rate - memory) + (1 - share) * 80 / (count - sms)
 
 
-def _covered(spans: Sequence[tuple[float, float]], times: Any) -> Any:
+def covered(spans: Sequence[tuple[float, float]], times: Any) -> Any:
     """How long at least one of the spans lasted before each of the times."""
     ends: list[float] = []
     lasted = [0.0]
@@ -172,5 +172,5 @@ def _backward(done: Any) -> float:
         forward = not number
     for one in passes:
         one[1] = max([finish for start, finish, _ in exchanged if one[0] <= start <= one[1]] + [one[1]])
-    found = np.diff(_covered([(start, finish) for start, finish, _ in exchanged], np.array(passes)))
+    found = np.diff(covered([(start, finish) for start, finish, _ in exchanged], np.array(passes)))
     return 100 * float(np.sum(found) / np.sum(np.diff(passes)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import antiphon
-from antiphon.papers.ace.runs import DATA, EXACT, SHAPES, row
+from antiphon._core import engine_parts
+from antiphon.papers.ace.runs import ACE, DATA, EXACT, SHAPES, row
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table
@@ -56,17 +57,17 @@ V100_MM2, V100_W = 815, 300
 
 
 def _part(case: Entry) -> Entry:
-    area, power = (int(case["count"]) * float(case[of]) for of in ("area_um2", "power_mw"))
-    return {"what": case["component"], "area": area, "power": power}
+    """What the engine of the endpoint ``ace`` has."""
+    _, area, power = next(part for part in engine_parts(ACE.run) if part[0] == case["part"])
+    return {"area": area, "power": power}
 
 
 def _table4(table: Table) -> Shown:
-    rows, units = [], {"area": "µm²", "power": "mW"}
-    for what, unit in units.items():
-        rows += [
-            Row(f"{what} of the parts", f"{e['count']} × {e['what']}", unit, e[what], e[what], is_input=True)
-            for e in table
-        ]
+    rows = []
+    for what, column, unit in (("area", "area_um2", "µm²"), ("power", "power_mw", "mW")):
+        for e in table:
+            text, published = f"{e['count']} × {e['component']}", int(e["count"]) * float(e[column])
+            rows.append(Row(f"{what} of the parts", text, unit, e[what], published, is_input=True))
         rows.append(row("table4", "ACE", what, unit, sum(table.column(what)), what, EXACT / 10))
     return rows, ()
 
