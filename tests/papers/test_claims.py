@@ -12,6 +12,7 @@ from antiphon.repro.table import Table
 PARTLY = {
     "tto": "tto-always train-odd-ring overlap-ring overlap-ring-2d overlap-multitree overlap-bi simba-dbtree",
     "themis": "scf-best room dlrm-hidden just-enough over",
+    "ace": "times-less monotone knee gap-grows",
 }
 NOT = {
     "tto": (
@@ -20,6 +21,7 @@ NOT = {
         " reduction-odd-multitree reduction-multitree reduction-bi use-ring use-multitree gain"
     ),
     "themis": "initial-load sizes chunks-scf-512 stable train-resnet train-gnmt train-dlrm",
+    "ace": "no-overlap mean-none mean-comm",
 }
 """Claims that hold in part, and that do not hold."""
 COLUMNS = PAPERS["tto"].data.table("claims")[0]

@@ -5,12 +5,12 @@ they compare and what the paper claims; other tables are what it published. Modu
 papers share is ``antiphon.repro``.
 """
 
-from antiphon.papers import ccube, themis, tto
+from antiphon.papers import ace, ccube, themis, tto
 from antiphon.repro.figure import Paper
 from antiphon.repro.reproduction import reproduce
 from antiphon.repro.result import Reproduction
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER, ace.PAPER)}
 """All papers, by the name the command line knows."""
 
 __all__ = ["PAPERS", "Paper", "Reproduction", "reproduce"]

@@ -1,0 +1,277 @@
+"""Figures 4, 5, 6 and 9a of the ACE paper, and its section VI-A: AllReduce alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from antiphon.papers.ace.runs import ACE, DATA, EXACT, IDEAL, MIB, SHAPES, AllReduce, all_reduce, row
+from antiphon.repro.charts import Line, Lines, lines
+from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
+from antiphon.repro.figure import Figure, Row, Shown
+from antiphon.repro.table import Entry, Table, grid
+from antiphon.studies import Record
+
+BASELINE, BESIDE = DATA.named("Baseline", "Baseline beside computation")
+SM_GB, MEMORY_GB, SMS = 79.68, 900, 80
+"""64 bytes a cycle at 1245 MHz; Table V."""
+NEARLY = 0.9
+"""Of the ideal rate, which the paper calls enough."""
+SATURATED = 0.99
+
+
+def npu(memory: float = MEMORY_GB, sms: int = SMS) -> str:
+    """An NPU that communicates by itself, with so much set aside."""
+    return f"npu:memory_gb_per_s={memory:g},sms={sms}"
+
+
+# --- Fig. 4 -------------------------------------------------------------------------------------
+
+V100S = "ring8@1200/700ns"
+"""Eight, 150 GB/s each; NCCL's rings."""
+BUSY_SMS = round(SMS * (1 - 44.8 / 64))
+"""Whose warps a GEMM of dimension 1000 leaves free: it takes 44.8 of 64 in each."""
+LOOKUP_GB = 429.2
+"""Of memory bandwidth, taken by an embedding lookup with a batch of 10,000."""
+MEASURED = (
+    ("GEMM of dimension 1000, 100 MB", 100, npu(sms=BUSY_SMS), 1.16),
+    ("embedding lookup with a batch of 10,000, 100 MB", 100, npu(MEMORY_GB - LOOKUP_GB), 1.42),
+    ("both, 16 MB, in DLRM", 16, npu(MEMORY_GB - LOOKUP_GB, BUSY_SMS), 6.2),
+)
+"""What computes, MB of the AllReduce, what is left for it, and how many times slower it is on eight V100s."""
+
+
+def _fig4(table: Table) -> Shown:
+    note = DATA.texts["contention"]
+    return [Row(BESIDE.name, e["what"], "×", e["slower"], reference=e["measured"], note=note) for e in table], ()
+
+
+FIG_4 = Figure(
+    "fig4",
+    lambda _quick: [
+        {"what": what, "size": size * 1_000_000, "left": left, "measured": measured}
+        for what, size, left, measured in MEASURED
+    ],
+    lambda _case, alone, beside: {"slower": beside["time_ns"] / alone["time_ns"]},
+    _fig4,
+    lambda case: [AllReduce(V100S, endpoint, case["size"]) for endpoint in (npu(), case["left"])],
+)
+
+# --- section VI-A -------------------------------------------------------------------------------
+
+LOSSLESS = "ring4@3200/72.289ns,ring4@400/401.606ns,ring4@400/401.606ns"
+"""4x4x4 with links of 100 % of their rate."""
+SLOW_GB = 100
+"""Memory bandwidth that is certainly too little."""
+
+
+def sent(npus: int) -> float:
+    """Bytes that an NPU sends for each of the buffer, in closed form."""
+    local, vertical, horizontal = map(int, SHAPES[npus].split("x"))
+    return (2 * (local - 1) + 2 * (vertical - 1) / vertical + 2 * (horizontal - 1) / horizontal) / local
+
+
+def most(npus: int, efficiency: float = 0.94) -> float:
+    """GB/s that an NPU sends when the slowest dimension always does, in closed form."""
+    local, *rings = map(int, SHAPES[npus].split("x"))
+    loads = [2 * (local - 1) / local / 400, *(2 * (size - 1) / size / local / 50 for size in rings)]
+    return efficiency * sent(npus) / max(loads)
+
+
+def _closed(case: Entry, ideal: Record, lossless: Record, slow: Record) -> Entry:
+    found = {"what": SHAPES[case["npus"]], "sent": ideal["sent"], "most": ideal["gb_per_s"]}
+    return found | {"lossless": lossless["gb_per_s"], "reads": SLOW_GB / slow["gb_per_s"]}
+
+
+def _vi_a(table: Table) -> Shown:
+    rows = []
+    for e in table:
+        npus, shape = e["npus"], e["what"]
+        group, key = "Bytes sent for each of the buffer", f"{shape}: bytes sent"
+        rows.append(row("vi-a", group, shape, "", e["sent"], key, EXACT, sent(npus)))
+        rows.append(Row("Most that is sent, 94 %", shape, "GB/s", e["most"], reference=most(npus)))
+    full, group = most(64, 1), "In 4x4x4, links at 100 %"
+    one = table.where(npus=64)[0]
+    for what, key, unit, ours, closed in (
+        ("most that is sent", "4x4x4: most", "GB/s", one["lossless"], full),
+        ("what ACE reads for it", "ACE reads", "GB/s", full / one["sent"], full / sent(64)),
+        ("reads of the baseline for a byte sent", "baseline reads", "", one["reads"], 1.5),
+    ):
+        rows.append(row("vi-a", group, what, unit, ours, key, 0.015, closed))
+    return rows, ()
+
+
+VI_A = Figure(
+    "vi-a",
+    lambda _quick: grid(npus=SHAPES),
+    _closed,
+    _vi_a,
+    lambda case: [
+        all_reduce(case["npus"], "ideal"),
+        AllReduce(LOSSLESS, "ideal"),
+        all_reduce(case["npus"], npu(SLOW_GB)),
+    ],
+)
+
+# --- Fig. 5 -------------------------------------------------------------------------------------
+
+STEPS_GB = tuple(range(25, 626, 25))
+OF_FIG_5 = (16, 64)
+
+
+def _by_memory(quick: bool) -> list[Entry]:
+    return grid(series=[BASELINE, ACE, IDEAL], npus=OF_FIG_5, memory=STEPS_GB[1::6] if quick else STEPS_GB)
+
+
+def _memory(case: Entry) -> list[AllReduce]:
+    spec = {BASELINE: npu(case["memory"]), ACE: f"ace:memory_gb_per_s={case['memory']}", IDEAL: "ideal"}
+    return [all_reduce(case["npus"], spec[case["series"]])]
+
+
+def _rate(case: Entry, record: Record) -> Entry:
+    return {"what": f"{case['npus']} NPUs, {case['memory']} GB/s", "rate": record["gb_per_s"]}
+
+
+def enough(table: Table, series: object, npus: int) -> float:
+    """Memory bandwidth with which 90 % of the ideal rate is reached, between the points."""
+    of, goal = table.where(series=series, npus=npus), NEARLY * table.where(series=IDEAL, npus=npus)[0]["rate"]
+    for low, high in pairwise(of):
+        if low["rate"] < goal <= high["rate"]:
+            return float(np.interp(goal, (low["rate"], high["rate"]), (low["memory"], high["memory"])))
+    return float("nan")
+
+
+def _fig5(table: Table) -> Shown:
+    rows = [Row(str(e["series"]), e["what"], "GB/s", e["rate"]) for e in table if e["series"] is not IDEAL]
+    ideal = table.where(series=IDEAL).by("npus")
+    rows += [Row(str(IDEAL), f"{npus} NPUs", "GB/s", of[0]["rate"]) for npus, of in ideal]
+    if table.whole:
+        needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
+        for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
+            group, key = f"{series}: memory bandwidth for 90 % of ideal", f"{series}: enough"
+            rows.append(row("fig5", group, "mean of 16 and 64 NPUs", "GB/s", fmean(needed[series]), key, tolerance))
+            for npus, value in zip(OF_FIG_5, needed[series], strict=True):
+                rows.append(row("fig5", group, f"{npus} NPUs", "GB/s", value, key, tolerance))
+        group, (less, more) = "How many times less ACE needs", (needed[ACE], needed[BASELINE])
+        rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", 0.15))
+        rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", 0.15))
+    label = "memory bandwidth for communication, GB/s"
+    charts = [Lines(f"{npus} NPUs", label, "sent, GB/s", lines(of, "memory", "rate")) for npus, of in table.by("npus")]
+    return rows, charts
+
+
+FIG_5 = Figure("fig5", _by_memory, _rate, _fig5, _memory)
+
+# --- Fig. 6 -------------------------------------------------------------------------------------
+
+
+def _fig6(table: Table) -> Shown:
+    ideal = table.where(series=IDEAL)[0]["rate"]
+    swept = table.where(series=BASELINE)
+    rows = [
+        Row(BASELINE.name, e["what"], "GB/s", e["rate"], reference=min(SM_GB * e["sms"] / 1.5, ideal)) for e in swept
+    ]
+    if table.whole:
+        needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
+        rows.append(row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", 0.0))
+    return rows, [Lines("4x4x4", "SMs for communication", "sent, GB/s", lines(table, "sms", "rate"))]
+
+
+FIG_6 = Figure(
+    "fig6",
+    lambda quick: grid(series=[BASELINE, IDEAL], sms=(2, 6, 10) if quick else range(1, 11)),
+    lambda case, record: {"what": f"SMs: {case['sms']}", "rate": record["gb_per_s"]},
+    _fig6,
+    lambda case: [all_reduce(64, npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal")],
+)
+
+# --- Fig. 9a ------------------------------------------------------------------------------------
+
+SPLITS = [series for series in DATA.series.values() if series.run.startswith("fsm_split")]
+NEED, PAPER_SRAM = SPLITS[:2]
+SRAM_MIB, FSMS = (1, 2, 4, 8), (4, 8, 12, 16, 20, 24)
+CHOSEN = (4, 16)
+
+
+def _sizes(quick: bool) -> list[Entry]:
+    if quick:
+        return grid(series=SPLITS[:1], npus=(64,), sram=(2, 4), fsms=(8, 16))
+    return grid(series=SPLITS, npus=SHAPES, sram=SRAM_MIB, fsms=FSMS)
+
+
+def _engines(case: Entry) -> list[AllReduce]:
+    sizes = ((case["sram"], case["fsms"]), CHOSEN)
+    return [all_reduce(case["npus"], f"ace:sram={mib * MIB},fsms={fsms},{case['series'].run}") for mib, fsms in sizes]
+
+
+def speed(table: Table, series: object, sram: int, fsms: int) -> float:
+    """Relative to 4 MiB and 16 state machines, mean of the sizes of the system."""
+    return fmean(table.where(series=series, sram=sram, fsms=fsms).column("speed"))
+
+
+def _fig9a(table: Table) -> Shown:
+    rows, charts = [], []
+    for series, of in table.by("series"):
+        found = []
+        for sram, each in of.by("sram"):
+            speeds = [speed(table, series, sram, fsms) for fsms in each.axis("fsms")]
+            found.append(Line(f"{sram} MiB", each.axis("fsms"), speeds))
+            for fsms, value in zip(each.axis("fsms"), speeds, strict=True):
+                key = "more" if (sram, fsms) == (8, 20) and series in (NEED, PAPER_SRAM) else ""
+                rows.append(row("fig9a", str(series), f"{sram} MiB, {fsms} state machines", "×", value, key))
+        charts.append(Lines(str(series), "state machines", "speed / that of 4 MiB, 16", found, y_max=1.7))
+    return rows, charts
+
+
+FIG_9A = Figure(
+    "fig9a",
+    _sizes,
+    lambda case, own, chosen: {
+        "what": f"{case['npus']} NPUs, {case['sram']} MiB, {case['fsms']} state machines",
+        "speed": own["gb_per_s"] / chosen["gb_per_s"],
+    },
+    _fig9a,
+    _engines,
+)
+
+# --- claims -------------------------------------------------------------------------------------
+
+WIGGLE = 0.01
+"""What does not count as slower."""
+
+
+def _monotone(_cells: Cells, tables: Tables) -> Judged:
+    table = tables["fig9a"]
+    falls = []
+    for series in SPLITS:
+        of = [[speed(table, series, sram, fsms) for fsms in FSMS] for sram in SRAM_MIB]
+        steps = [after / before for line in (*of, *zip(*of, strict=True)) for before, after in pairwise(line)]
+        falls.append(max(0.0, 1 - min(steps)))
+    worst = max(falls)
+    return verdict(worst <= WIGGLE, worst <= 2 * WIGGLE), {"falls": listed([100 * fall for fall in falls], "{:.1f} %")}
+
+
+def _knee(_cells: Cells, tables: Tables) -> Judged:
+    table = tables["fig9a"]
+    names: dict[str, Any] = {}
+    for name, series in (("need", NEED), ("paper", PAPER_SRAM)):
+        by_fsms = [speed(table, series, CHOSEN[0], fsms) for fsms in FSMS]
+        by_sram = [speed(table, series, sram, CHOSEN[1]) for sram in SRAM_MIB]
+        names |= {f"{name}_fsms": listed(by_fsms, "{:.2f}"), f"{name}_sram": listed(by_sram, "{:.2f}")}
+        names[f"{name}_more"] = 100 * speed(table, series, 8, 20) - 100
+    # From 4 MiB and 16 on little is gained: state machines by need, SRAM by the paper's rule.
+    fsms = speed(table, NEED, 4, 20) <= 1.1 and speed(table, NEED, 4, 12) < 0.95
+    sram = speed(table, PAPER_SRAM, 8, 16) <= 1.1 and speed(table, PAPER_SRAM, 2, 16) < 0.95
+    return verdict(fsms and sram, fsms or sram), names
+
+
+def _times_less(_cells: Cells, tables: Tables) -> Judged:
+    table = tables["fig5"]
+    ratios = [enough(table, BASELINE, npus) / enough(table, ACE, npus) for npus in OF_FIG_5]
+    return verdict(min(ratios) >= 3, max(ratios) >= 3), {"ratios": listed(ratios, "{:.2f}×")}
+
+
+CHECKS = {"monotone": _monotone, "knee": _knee, "times-less": _times_less}

@@ -1,0 +1,84 @@
+"""Tables III to VI of the ACE paper: its parameters, and what an engine takes."""
+
+from __future__ import annotations
+
+import re
+
+import antiphon
+from antiphon._core import engine_parts
+from antiphon.papers.ace.runs import ACE, DATA, EXACT, SHAPES, row
+from antiphon.repro.claims import Cells, Judged, Tables, verdict
+from antiphon.repro.figure import Figure, Row, Shown
+from antiphon.repro.table import Entry, Table
+
+# --- Tables III, V and VI -----------------------------------------------------------------------
+
+ENDPOINTS = {each: each for each in antiphon.endpoints()}
+DIMENSIONS = antiphon.rails(f"ace:{SHAPES[64]}", 1, scheduler="phased").dimensions["spec"]
+CLOCK_GHZ, EFFICIENCY, WAYS = 1.245, 0.94, 2
+"""Of which the rate of a dimension is: one link each way."""
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
+
+
+def _parameter(case: Entry) -> Entry:
+    """What ours is, from the option of an endpoint or the dimension of a topology."""
+    of, option = case["of"], case["option"]
+    if of.startswith("dim"):
+        gbit, latency = map(float, re.findall(r"@([\d.]+)/([\d.]+)ns", DIMENSIONS[int(of[3:]) - 1])[0])
+        return {"ours": gbit / 8 / EFFICIENCY / WAYS if option == "rate" else latency * CLOCK_GHZ}
+    preset = dict(pair.split("=") for pair in re.findall(r"\w+=[\w.]+", ENDPOINTS[of].example))
+    text = preset.get(option) or next(each.default for each in ENDPOINTS[of].options if each.key == option)
+    number = antiphon.parse_bytes(text) if text[-1] == "B" else float(text)
+    return {"ours": number / UNITS.get(case["unit"], 1)}
+
+
+def _parameters(table: Table) -> Shown:
+    twice = {e["what"]: DATA.texts["message"] for e in table if e["table"] == "III" and e["what"] == "Message"}
+    return [
+        Row(
+            e["table"],
+            e["what"],
+            e["unit"],
+            e["ours"],
+            float(e["value"]),
+            note=twice.get(e["what"], ""),
+            is_input=True,
+        )
+        for e in table
+    ], ()
+
+
+TABLES = Figure("tables", lambda _quick: DATA.table("parameters"), _parameter, _parameters)
+
+# --- Table IV -----------------------------------------------------------------------------------
+
+V100_MM2, V100_W = 815, 300
+"""The accelerator that the paper models: NVIDIA's data sheet of the V100."""
+
+
+def _part(case: Entry) -> Entry:
+    """What the engine of the endpoint ``ace`` has."""
+    _, area, power = next(part for part in engine_parts(ACE.run) if part[0] == case["part"])
+    return {"area": area, "power": power}
+
+
+def _table4(table: Table) -> Shown:
+    rows = []
+    for what, column, unit in (("area", "area_um2", "µm²"), ("power", "power_mw", "mW")):
+        for e in table:
+            text, published = f"{e['count']} × {e['component']}", int(e["count"]) * float(e[column])
+            rows.append(Row(f"{what} of the parts", text, unit, e[what], published, is_input=True))
+        rows.append(row("table4", "ACE", what, unit, sum(table.column(what)), what, EXACT / 10))
+    return rows, ()
+
+
+TABLE_4 = Figure("table4", lambda _quick: DATA.table("table4"), _part, _table4)
+
+
+def _overhead(_cells: Cells, tables: Tables) -> Judged:
+    area, power = (sum(tables["table4"].column(what)) for what in ("area", "power"))
+    shares = {"area": area / 1e6 / V100_MM2, "power": power / 1e3 / V100_W}
+    return verdict(max(shares.values()) < 0.02), {what: 100 * value for what, value in shares.items()}
+
+
+CHECKS = {"overhead": _overhead}
