@@ -78,7 +78,7 @@ pub struct Node {
 
 impl Node {
     /// An endpoint on a topology of so many dimensions, for the chunks of some plans, each of a group. An engine is divided
-    /// for the plan with the most phases, the first of these.
+    /// for the plan with the most phases, of these that with the largest chunks.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] for [`Endpoint::System`] and switches that reduce; [`Code::BadSize`] if an engine has too
@@ -90,7 +90,11 @@ impl Node {
         }
         let mut node = Node { dimensions, endpoint, partition: Partition { fsms: vec![], sram: vec![] } };
         if let Endpoint::Ace(ace) = endpoint {
-            let largest = plans.iter().rev().max_by_key(|(group, plan)| phases(&stages(group, plan)).len());
+            let size = |(group, plan): &&(&Group, &Plan)| {
+                let phases = phases(&stages(group, plan));
+                (phases.len(), phases.first().map_or(0, |phase| phase.bytes))
+            };
+            let largest = plans.iter().rev().max_by_key(size);
             if let Some((group, plan)) = largest {
                 node.partition = node.divided(&ace, group, plan)?;
             }

@@ -87,18 +87,23 @@ impl Run {
             for (ready, finish) in held {
                 let (start, end) = (ready.max(covered) as f64, finish.max(covered) as f64);
                 covered = covered.max(finish);
-                let first = ((start / length) as usize).min(windows - 1);
-                for (window, share) in shares.iter_mut().enumerate().skip(first) {
-                    let (low, high) = (window as f64 * length, (window + 1) as f64 * length);
-                    if low >= end {
-                        break;
-                    }
-                    *share += (end.min(high) - start.max(low)).max(0.0) / length;
-                }
+                spread(&mut shares, length, start, end);
             }
             shares
         };
         self.spans.iter().map(of).collect()
+    }
+}
+
+/// Adds the time from `start` to `end` to the shares of equal windows of a length.
+pub fn spread(shares: &mut [f64], length: f64, start: f64, end: f64) {
+    let first = ((start / length) as usize).min(shares.len().saturating_sub(1));
+    for (window, share) in shares.iter_mut().enumerate().skip(first) {
+        let (low, high) = (window as f64 * length, (window + 1) as f64 * length);
+        if low >= end {
+            break;
+        }
+        *share += (end.min(high) - start.max(low)).max(0.0) / length;
     }
 }
 

@@ -4,7 +4,7 @@ use super::network::{Event, Network};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::rails::endpoint::{Group, Node};
-use crate::rails::engine::{Engine, Service, Step};
+use crate::rails::engine::{Engine, Service, Step, spread};
 use crate::rails::plan::{Plan, Stage};
 use crate::rails::{Queue, Scheduler, Topology, chunks_of};
 use crate::simulate::Order;
@@ -94,9 +94,11 @@ pub struct Rails {
     submitted: u32,
     happened: VecDeque<Event>,
     now: Picos,
-    /// For every server, the dimension of which it is a link, if it is one, and when it was busy.
-    links: Vec<(Option<usize>, Vec<(Picos, Picos)>)>,
+    links: Vec<Link>,
 }
+
+/// A server: the dimension of which it is a link, if it is one, and when it was busy.
+type Link = (Option<usize>, Vec<(Picos, Picos)>);
 
 /// Steps of every chunk; many have the same.
 type Chunks = Vec<Rc<[Step]>>;
@@ -202,13 +204,8 @@ impl Rails {
             // A dimension that is no ring has one server.
             counts[*dimension] += f64::from(u8::from(!spans.is_empty()));
             for &(start, finish) in spans {
-                let (mut at, finish) = (start as f64, finish.min(end) as f64);
-                while at < finish {
-                    let window = ((at / length) as usize).min(windows - 1);
-                    let until = if window + 1 == windows { finish } else { finish.min((window + 1) as f64 * length) };
-                    shares[*dimension][window] += (until - at) / length;
-                    at = until.max(at + 1e-3);
-                }
+                let (start, finish) = (start as f64, finish.min(end) as f64);
+                spread(&mut shares[*dimension], length, start, finish);
             }
         }
         for (shares, count) in shares.iter_mut().zip(counts) {
