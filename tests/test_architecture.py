@@ -32,14 +32,13 @@ ALLOWED: dict[str, set[str]] = {
     "verify": ABOVE,
     "execute": ABOVE | {"verify"},
     "bound": ABOVE,
-    "endpoint": ABOVE,
     "export": ABOVE,
-    "simulate": ABOVE | {"endpoint", "noc"},
+    "simulate": ABOVE | {"noc"},
     "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},
-    "compute": FABRIC | {"system", "workload"},
+    "compute": FABRIC | {"parameter", "system", "workload"},
     "energy": ABOVE | {"simulate"},
-    "training": ABOVE | {"simulate", "endpoint", "rails", "workload", "compute", "energy"},
+    "training": ABOVE | {"simulate", "rails", "workload", "compute", "energy"},
 }
 
 # Comments (block comments do not nest here), and string, raw string and character literals.

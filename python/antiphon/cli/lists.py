@@ -101,7 +101,7 @@ def systems(name: str | None, output: str) -> None:
 @main.command()
 @output_option
 def endpoints(output: str) -> None:
-    """List what can stand between a rank's memory and its links: models with their options, and presets.
+    """List what can stand between a rank's memory and its links.
 
     Examples:
         antiphon endpoints
