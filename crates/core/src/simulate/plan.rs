@@ -238,7 +238,7 @@ impl<'a> Plan<'a> {
         }
         let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
         plan.set_clock(Clock::new(&finest, longest));
-        if matches!(system.endpoint, Endpoint::Npu(_) | Endpoint::Ace(_)) {
+        if system.endpoint != Endpoint::System {
             plan.order_by_age();
         }
         Ok(plan)
