@@ -107,7 +107,7 @@ def test_rails(commands: Any) -> None:
     runs = commands.document("rails", "2D-SW_SW", "--scheduler", "baseline,search")["runs"]
     assert [each["scheduler"] for each in runs] == ["baseline", "search"]
     printed = commands.invoke("rails", "2D-SW_SW").stdout
-    assert all(name in printed for name in antiphon.rails_schedulers())
+    assert all(name in printed for name in ("baseline", "themis", "search"))
 
 
 def test_advise(commands: Any) -> None:

@@ -37,12 +37,14 @@ SCHEDULERS = {
     "baseline": "dimensions first to last, AllGather back",
     "themis": "each chunk starts on the dimensions with the least load so far",
     "search": "the fastest orders found from these two and from the best split of bytes",
+    "phased": "an AllReduce in each dimension, inside of the halves of one in the fastest",
 }
 QUEUES = {
     "fifo": "the first that came",
     "scf": "the smallest, as large as it is before or after the stage; of equals the newest",
     "scf-before": "the smallest as it is before the stage; of equals the newest",
     "tail": "the smallest, those in their last stage only when no other waits; of equals the oldest",
+    "oldest": "the one that was submitted first, wherever it is",
 }
 PATTERNS = {
     "uniform": "every rank alike, the source included",
