@@ -213,7 +213,7 @@ def rails_schedulers() -> list[Entry]:
     """In which order chunks use the dimensions of ``rails``.
 
     >>> rails_schedulers()
-    ['baseline', 'themis', 'search']
+    ['baseline', 'themis', 'search', 'phased']
     """
     return _entries(core_rails_schedulers(), SCHEDULERS)
 

@@ -39,6 +39,7 @@ NOT_STUDIED = {
     "jobs": "points run at the same time",
     "groups": "an axis of groups",
     "against": "an axis of algorithms",
+    "against_endpoints": "an axis of algorithms",
     "settings": "keys set.NAME",
     "help": "",
 }
