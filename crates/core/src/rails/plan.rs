@@ -54,7 +54,7 @@ impl Path {
 
 /// The order of one chunk: its ReduceScatter (or AllToAll) stages and its AllGather stages. The
 /// collective says which of them are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Order {
     /// ReduceScatter or AllToAll.
     pub first: Path,

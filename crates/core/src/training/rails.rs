@@ -12,7 +12,7 @@ use crate::system::Endpoint;
 use crate::units::{Bytes, Picos};
 use crate::workload::{Exchange, Pass};
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 /// The groups of NPUs that exchange: those that a layer is divided over, and those that hold the same
@@ -224,6 +224,14 @@ impl Network for Rails {
         for (number, steps) in chunks.iter().enumerate() {
             self.engine.submit_steps(now, rank, steps.iter().copied());
             self.owners.push((id, number));
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let submitted: HashSet<usize> = self.owners.iter().map(|(exchange, _)| *exchange).collect();
+        match submitted.into_iter().find(|&id| self.flights[id].count < self.flights[id].through.len()) {
+            Some(id) => Err(Error::new(Code::Stalled, format!("exchange {id} waits for room in an engine"))),
+            None => Ok(()),
         }
     }
 
