@@ -72,8 +72,9 @@ def read_endpoint(spec: str) -> str:
     expect("endpoint", spec, str)
     if not spec.lower().endswith(".json"):
         return spec
+    text = read_text(spec, LARGEST_FILE)
     try:
-        document = json.loads(read_text(spec, LARGEST_FILE))
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise AntiphonError(f"{spec}: {error}", "bad-file") from None
     endpoint = document.get("endpoint") if isinstance(document, dict) else None

@@ -74,6 +74,8 @@ def test_an_endpoint_may_be_in_a_file(tmp_path: Path) -> None:
     assert command("simulate", "ring:4", "ring", "--bytes", "4KiB", "--endpoint", str(path))["endpoint"] == (
         "npu:memory_gb_per_s=5,sms=1"
     )
+    outcome = CliRunner().invoke(main, ["simulate", "ring:4", "ring", "--endpoint", "no.json"])
+    assert outcome.output.startswith("error: no.json: cannot be read")
     path.write_text("[1]")
     outcome = CliRunner().invoke(main, ["simulate", "ring:4", "ring", "--endpoint", str(path)])
     assert outcome.exit_code == 2
