@@ -14,6 +14,7 @@ use crate::fabric::{Dimension, DimensionShape};
 use crate::system::{AceEndpoint, Endpoint, FsmSplit, SramSplit};
 use crate::units::{Bytes, Picos, Rate};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Sizes of stages are in parts of a byte.
@@ -147,7 +148,7 @@ impl Node {
     fn steps(&self, group: &Group, plan: &Plan, number: usize) -> Vec<Step> {
         let stages: Vec<Stage> = plan.stages(&group.topology, &plan.orders[number]).collect();
         let Endpoint::Ace(ace) = self.endpoint else {
-            return self.messages(group, &stages, number);
+            return self.messages(group, &stages, 0..stages.len(), number);
         };
         let phases = phases(&stages);
         let (rooms, results) = (self.partition.fsms.len(), self.partition.sram.len() - 1);
@@ -171,14 +172,7 @@ impl Node {
         ));
         for (index, phase) in phases.iter().enumerate() {
             list.push(Step::Take(fsm(index), 1));
-            list.extend(self.messages(group, &stages[phase.first..phase.end], number).into_iter().map(
-                |step| match step {
-                    Step::Serve(service) => {
-                        Step::Serve(Service { stage: service.stage + phase.first as u8, ..service })
-                    }
-                    other => other,
-                },
-            ));
+            list.extend(self.messages(group, &stages, phase.first..phase.end, number));
             let next = phases.get(index + 1).map_or(after, |next| next.bytes);
             list.extend([
                 Step::Take(sram(index + 1), next),
@@ -195,8 +189,8 @@ impl Node {
         list
     }
 
-    /// What is done for the messages of stages that follow each other at once.
-    fn messages(&self, group: &Group, stages: &[Stage], number: usize) -> Vec<Step> {
+    /// What is done for the messages of a range of stages that follow each other at once.
+    fn messages(&self, group: &Group, stages: &[Stage], range: Range<usize>, number: usize) -> Vec<Step> {
         let (mut services, mut units) = (Vec::new(), Vec::new());
         let unit = match self.endpoint {
             Endpoint::Ace(ace) => ace.packet,
@@ -204,7 +198,7 @@ impl Node {
             Endpoint::Ideal(ideal) => ideal.message,
             Endpoint::System => 1,
         };
-        for (index, stage) in stages.iter().enumerate() {
+        for (index, stage) in range.clone().zip(&stages[range]) {
             let dimension = &group.topology.dimensions[usize::from(stage.dimension)];
             let ring = dimension.shape == DimensionShape::Ring;
             let way = if ring { number % 2 } else { 0 };
@@ -226,15 +220,13 @@ impl Node {
                 if let Endpoint::Ideal(ideal) = self.endpoint {
                     latency_ps += ideal.delay_ps;
                 }
-                let busy_ps = time(message, rate);
-                let size = (stage.size, stage.size_before);
                 add(
                     Service {
                         server: link,
                         stage: index as u8,
-                        size: size.0,
-                        size_before: size.1,
-                        busy_ps,
+                        size: stage.size,
+                        size_before: stage.size_before,
+                        busy_ps: time(message, rate),
                         latency_ps,
                         early_ps: 0,
                     },
@@ -265,7 +257,7 @@ impl Node {
 
     /// How long a chunk is in a phase that it has for itself.
     fn duration(&self, group: &Group, stages: &[Stage], phase: &Phase) -> u128 {
-        let steps = self.messages(group, &stages[phase.first..phase.end], 0).into_iter();
+        let steps = self.messages(group, stages, phase.first..phase.end, 0).into_iter();
         let time = |step| match step {
             Step::Serve(service) => u128::from(service.busy_ps + service.latency_ps - service.early_ps),
             _ => 0,

@@ -1,8 +1,9 @@
 //! Collectives engines (ACE, ISCA 2021, section IV): chunks are read from memory once, live in SRAM while a state machine
 //! drives them, and are written back once.
 //!
-//! What is larger than an engine's share of SRAM is cut into chunks that follow each other. All ranks take units (`simulate/units.rs`) in the order of their slots, and one when every rank that takes part has room for it;
-//! so none waits for a rank that waits for another. A message goes when its unit has a state machine on every rank.
+//! What is larger than an engine's share of SRAM is cut into chunks that follow each other. All ranks take units
+//! (`simulate/units.rs`) in the order of their slots, and one when every rank that takes part has room for it; so none
+//! waits for a rank that waits for another. A message goes when its unit has a state machine on every rank.
 
 use super::{Carrier, Endpoints, Event};
 use crate::collective::Kind;

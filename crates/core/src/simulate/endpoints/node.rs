@@ -50,9 +50,14 @@ impl Nodes {
         plan.reads().then(|| Nodes { nodes: vec![Node::default(); plan.fabric.ranks()], ahead: vec![] })
     }
 
+    /// Adds so many interfaces.
+    pub fn add_interfaces(&mut self, count: usize) {
+        self.ahead.resize(self.ahead.len() + count, Ahead::default());
+    }
+
     /// Whether no more messages are read ahead for an interface.
     pub fn is_full(&self, interface: u32) -> bool {
-        self.ahead.get(interface as usize).is_some_and(|ahead| ahead.count >= READ_AHEAD)
+        self.ahead[interface as usize].count >= READ_AHEAD
     }
 }
 
@@ -75,7 +80,6 @@ impl Endpoints<'_> {
         let place = self.place(transfer, self.started[transfer as usize] - 1);
         let Some(nodes) = &mut self.nodes else { return false };
         let rank = self.plan.jobs[transfer as usize].from;
-        nodes.ahead.resize(self.interfaces.len(), Ahead::default());
         nodes.ahead[interface as usize].count += 1;
         nodes.nodes[rank as usize].waiting.push(Reverse((place, transfer, interface)));
         if !nodes.nodes[rank as usize].is_reading {
@@ -124,12 +128,9 @@ impl Endpoints<'_> {
     /// Gives what has been read to an interface, the oldest first, as long as it has room.
     pub fn feed(&mut self, interface: u32, now: Ticks, carrier: &mut impl Carrier) {
         while carrier.has_room(interface) {
-            let ahead = self.nodes.as_mut().and_then(|nodes| nodes.ahead.get_mut(interface as usize));
-            let Some((ahead, Reverse((_, transfer)))) =
-                ahead.and_then(|ahead| ahead.ready.pop().map(|one| (ahead, one)))
-            else {
-                return;
-            };
+            let Some(nodes) = &mut self.nodes else { return };
+            let ahead = &mut nodes.ahead[interface as usize];
+            let Some(Reverse((_, transfer))) = ahead.ready.pop() else { return };
             ahead.count -= 1;
             self.hand_over(transfer, interface, now, carrier);
         }

@@ -59,6 +59,7 @@ impl Endpoints<'_> {
         let first = self.interfaces.len() as u32;
         let node = self.plan.node_of(flight, rank);
         self.interfaces.extend((0..interfaces).map(|_| Interface { queue, node, busy_until: 0 }));
+        self.nodes.iter_mut().for_each(|nodes| nodes.add_interfaces(interfaces as usize));
         self.queues.push(Queue {
             turns: Turns::default(),
             slot: vec![],
@@ -109,10 +110,7 @@ impl Endpoints<'_> {
         loop {
             let state = &self.queues[queue as usize];
             let interface = state.interfaces.start;
-            if (stop_and_wait && state.outstanding > 0)
-                || (self.nodes.is_none() && !carrier.has_room(interface))
-                || self.is_read_ahead(interface)
-            {
+            if (stop_and_wait && state.outstanding > 0) || !self.has_room(interface, carrier) {
                 return;
             }
             let Some((phase, _, id)) = state.turns.peek() else {
@@ -203,14 +201,15 @@ impl Endpoints<'_> {
 
     /// Whether an interface can take another message: the last one has been handed to it.
     fn is_free(&self, interface: u32, now: Ticks, carrier: &impl Carrier) -> bool {
-        self.interfaces[interface as usize].busy_until <= now
-            && carrier.is_free(interface)
-            && !self.is_read_ahead(interface)
+        self.interfaces[interface as usize].busy_until <= now && carrier.is_free(interface)
     }
 
-    /// Whether enough messages are read for an interface.
-    fn is_read_ahead(&self, interface: u32) -> bool {
-        self.nodes.as_ref().is_some_and(|nodes| nodes.is_full(interface))
+    /// Whether another message may start at an interface of a link: where ranks read, whether another may be read.
+    fn has_room(&self, interface: u32, carrier: &impl Carrier) -> bool {
+        match &self.nodes {
+            Some(nodes) => !nodes.is_full(interface),
+            None => carrier.has_room(interface),
+        }
     }
 
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
