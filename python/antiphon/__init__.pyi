@@ -42,12 +42,15 @@ from .collective.specs import Algorithm
 from .collective.tuning import tune
 from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
+from .network.area import area
 from .network.engine import advise_ace
 from .network.noc import noc
 from .network.rails import advise_rails, rails, rails_messages
 from .network.saturation import Saturation, noc_saturation
 from .results import (
+    Area,
     Bound,
+    Energy,
     EngineAdvice,
     Iteration,
     Latency,
@@ -70,9 +73,11 @@ from .training.train import train, workload
 __all__ = [
     "Algorithm",
     "AntiphonError",
+    "Area",
     "Bound",
     "Calibration",
     "Comparison",
+    "Energy",
     "EngineAdvice",
     "Entry",
     "Fabric",
@@ -114,6 +119,7 @@ __all__ = [
     "advise_rails",
     "advise_trees",
     "algorithms",
+    "area",
     "build",
     "bus_factor",
     "calibrate",

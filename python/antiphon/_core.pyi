@@ -555,12 +555,16 @@ def lower_bound(
 ) -> Bound:
     """How fast any schedule for all ranks could be."""
 
+def area(fabric: Fabric, system: _System = "generic") -> Area:
+    """Area of a fabric's routers and its ranks' engines; ``antiphon.area`` takes specifications."""
+
 def simulate(
     fabric: Fabric,
     schedule: Schedule,
     system: _System = "generic",
     fidelity: str = "packet",
     progress: Callable[[float], object] | None = None,
+    energy: bool = False,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -571,6 +575,7 @@ def simulate(
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         progress: called about ten times a second with the share done, 0 to 1; an exception it
             raises ends the run.
+        energy: also what it takes.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``.
@@ -584,6 +589,7 @@ def simulate_flights(
     fidelity: str = "packet",
     order: str = "fifo",
     progress: Callable[[float], object] | None = None,
+    energy: bool = False,
 ) -> SimulationResult:
     """Proves schedules, then times them in flight together; ``antiphon.simulate_flights`` takes objects.
 

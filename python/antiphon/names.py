@@ -22,5 +22,7 @@ Queue = Literal["fifo", "scf", "scf-before", "tail", "oldest"]
 """Which waiting chunk a dimension takes next: ``rails_queues()``."""
 Routing = Literal["xy", "yx", "minimal"]
 """How packets go through a flit-level network: ``noc``."""
+Objective = Literal["time", "energy", "edp"]
+"""What is to be least: ``tune``."""
 CalibratedDevice = Literal["cpu", "cuda"]
 """What is measured: ``calibrate``."""

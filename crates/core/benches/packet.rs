@@ -76,7 +76,8 @@ fn flights(criterion: &mut Criterion) {
     for algorithm in ["ring-bi", "tto", "combs"] {
         let Case { fabric, system, schedule } = Case::new("mesh:8x8", "tto", algorithm, 256 * MIB).unwrap();
         let both = [Flight::new(&schedule), Flight::new(&schedule)];
-        let run = || simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, &mut |_| true).unwrap();
+        let run =
+            || simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, false, &mut |_| true).unwrap();
         group.bench_function(BenchmarkId::new(algorithm, "256MiB"), |bencher| bencher.iter(run));
     }
     group.finish();

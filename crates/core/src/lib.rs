@@ -8,6 +8,7 @@ pub mod bound;
 pub mod collective;
 pub mod compute;
 pub mod cost;
+pub mod energy;
 pub mod error;
 pub mod execute;
 pub mod fabric;

@@ -4,6 +4,7 @@
 mod builder;
 mod convert;
 mod cost;
+mod energy;
 mod fabric;
 mod heartbeat;
 mod noc;
@@ -25,6 +26,8 @@ mod _core {
     use super::builder::ScheduleBuilder;
     #[pymodule_export]
     use super::cost::advise_trees;
+    #[pymodule_export]
+    use super::energy::area;
     #[pymodule_export]
     use super::fabric::Fabric;
     #[pymodule_export]

@@ -1,12 +1,14 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
 use crate::convert::{Fit, Int, MAX_NANOS, Number, Size, Table, fields, nanos, picos, raise, record, run};
+use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run_watched, run_with_progress};
 use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
+use antiphon_core::energy::Attojoules;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::options::Opt;
 use antiphon_core::parameter::Choice;
@@ -39,7 +41,7 @@ pub enum SystemLike {
 }
 
 impl SystemLike {
-    fn get(self) -> PyResult<system::System> {
+    pub fn get(self) -> PyResult<system::System> {
         match self {
             SystemLike::Name(name) => system::System::preset(&name).map_err(raise),
             SystemLike::Object(system) => Ok(system.get().0.clone()),
@@ -155,13 +157,14 @@ fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound) -> PyResult<Bound<'p
 }
 
 /// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
-/// or `flit`: a `SimulationResult`, times in ns, sizes in bytes. `progress` is called with the share done, 0 to 1.
+/// or `flit`: a `SimulationResult`, times in ns, sizes in bytes; with `energy` also what it takes. `progress` is called
+/// with the share done, 0 to 1.
 ///
 /// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
 /// KeyboardInterrupt.
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None),
-       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None)")]
+#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None, energy = false),
+       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False)")]
 pub fn simulate<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -169,18 +172,26 @@ pub fn simulate<'py>(
     system: SystemLike,
     fidelity: &str,
     progress: Option<Py<PyAny>>,
+    energy: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
     let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
-    let (proof, result) = run_with_progress(py, progress, |heartbeat| {
+    let (proof, result, least) = run_with_progress(py, progress, |heartbeat| {
         let proof = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             verification::verify_watched(fabric, schedule, Watch::new(&proving))?
         };
-        simulation::simulate(fabric, schedule, &system, fidelity, heartbeat).map(|result| (proof, result))
+        let flights = [Flight::new(schedule)];
+        let result =
+            simulation::simulate_flights(fabric, &flights, Order::default(), &system, fidelity, energy, heartbeat)?;
+        let least = energy.then(|| -> Result<_, Error> {
+            let time_ps = bound::of_schedule(fabric, &system, schedule)?.time_ps;
+            bound::least_energy(fabric, &system, schedule, time_ps)
+        });
+        Ok((proof, result, least.transpose()?))
     })?;
-    result_record(py, fabric, &proof, &result)
+    result_record(py, fabric, &system, &proof, &result, least)
 }
 
 /// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
@@ -193,8 +204,9 @@ type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 ///
 /// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
 #[pyfunction]
-#[pyo3(signature = (fabric, flights, system = generic(), fidelity = "packet", order = "fifo", progress = None),
-       text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None)")]
+#[pyo3(signature = (fabric, flights, system = generic(), fidelity = "packet", order = "fifo", progress = None, energy = false),
+       text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None, energy=False)")]
+#[allow(clippy::too_many_arguments)]
 pub fn simulate_flights<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -203,6 +215,7 @@ pub fn simulate_flights<'py>(
     fidelity: &str,
     order: &str,
     progress: Option<Py<PyAny>>,
+    energy: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let (fidelity, order) = (Fidelity::parse(fidelity).map_err(raise)?, Order::parse(order).map_err(raise)?);
@@ -228,10 +241,10 @@ pub fn simulate_flights<'py>(
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             prove_flights(fabric, &flights, Watch::new(&proving))?
         };
-        simulation::simulate_flights(fabric, &flights, order, &system, fidelity, heartbeat)
+        simulation::simulate_flights(fabric, &flights, order, &system, fidelity, energy, heartbeat)
             .map(|result| (proof, result))
     })?;
-    result_record(py, fabric, &proof, &result)
+    result_record(py, fabric, &system, &proof, &result, None)
 }
 
 /// The proof of a schedule for all ranks of a fabric, or for a group of them.
@@ -262,9 +275,12 @@ fn prove_flights(fabric: &fabric::Fabric, flights: &[Flight], watch: Watch) -> R
 fn result_record<'py>(
     py: Python<'py>,
     fabric: &fabric::Fabric,
+    system: &system::System,
     proof: &Proof,
     result: &SimulationResult,
+    least: Option<Attojoules>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let energy = result.energy.as_ref().map(|energy| energy_record(py, energy, system, least)).transpose()?;
     let share = |busy: u64| {
         if result.time_ps == 0 { 0.0 } else { busy as f64 / result.time_ps as f64 }
     };
@@ -309,6 +325,7 @@ fn result_record<'py>(
             chunks: chunks.0,
             flights: flights.0,
             timeline: utilization.0,
+            energy: energy,
         }),
     )
 }

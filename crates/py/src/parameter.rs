@@ -36,7 +36,7 @@ fn of_domain(domain: &Domain, given: &Bound<'_, PyAny>) -> Option<Value> {
         Domain::Or(number, _) if given.extract().is_ok_and(|given: f64| given == *number) => {
             Some(Value::Number(*number))
         }
-        Domain::Or(_, other) => of_domain(other, given),
+        Domain::Or(_, other) | Domain::OrUnknown(other) => of_domain(other, given),
         Domain::Flag | Domain::Choice(_) | Domain::Spec { .. } => None,
     }
 }

@@ -23,6 +23,7 @@ from antiphon.cli.options import (
     F,
     algorithm_specs,
     completing,
+    energy_option,
     fidelity_option,
     problem,
     renamed,
@@ -53,6 +54,7 @@ from antiphon.view.text import format_time
     shell_complete=FILE,
 )
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
+@energy_option
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.", shell_complete=FILE)
 @JOBS
 @output_option
@@ -67,6 +69,7 @@ def compare(
     algorithms: tuple[str, ...],
     paths: tuple[str, ...],
     fidelity: str,
+    energy: bool,
     report: str | None,
     jobs: int | None,
     output: str,
@@ -103,6 +106,7 @@ def compare(
                     schedules=own,
                     jobs=jobs,
                     progress=progress,
+                    energy=energy,
                 )
             failure = None
             if not comparison.runs:
@@ -139,6 +143,7 @@ def _schedule_option(function: F) -> F:
 @problem
 @groups_option
 @fidelity_option("alpha-beta, packet or flit.")
+@energy_option
 @output_option
 def simulate(
     fabric: str,
@@ -151,6 +156,7 @@ def simulate(
     groups: str | None,
     path: str | None,
     fidelity: str,
+    energy: bool,
     output: str,
 ) -> None:
     """Prove and time one algorithm, or a schedule from a file.
@@ -168,8 +174,11 @@ def simulate(
         else:
             schedule = _built(network, algorithm or "", collective, size, system, root)
         with progress_bar() as progress:
-            run = antiphon.run(network, schedule, system, fidelity, progress=partial(progress, schedule.algorithm))
+            heartbeat = partial(progress, schedule.algorithm)
+            run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy)
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
+        if run.energy is not None:
+            tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
         return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
 
     each_group("simulate", fabric, group, groups, output, work)

@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "train": Command("training", "Time an iteration and an epoch of training."),
         "rails": Command("rails", "Schedule a collective's chunks over the dimensions of a network (docs/rails.md)."),
         "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
+        "area": Command("area", "Print the area of routers and collectives engines (docs/energy.md)."),
         "advise": Command("advise", "Say what a network is good for before anything is scheduled."),
         "calibrate": Command(
             "calibrate",

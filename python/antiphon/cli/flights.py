@@ -8,7 +8,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, FILE, completing, fidelity_option, read_fabric, system_option
+from antiphon.cli.options import FABRIC, FILE, completing, energy_option, fidelity_option, read_fabric, system_option
 from antiphon.cli.output import output_option, tell
 from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.files import read_text
@@ -32,8 +32,11 @@ LARGEST_FILE = 1 << 24
     shell_complete=completing(lambda: list(ORDERS)),
 )
 @fidelity_option("alpha-beta, packet or flit.")
+@energy_option
 @output_option
-def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, output: str) -> None:
+def flights(
+    fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, energy: bool, output: str
+) -> None:
     """Time several collectives in flight on one fabric.
 
     FILE is a JSON list of flights (docs/json.md), for example
@@ -47,6 +50,8 @@ def flights(fabric: str, file: str, system: antiphon.System, order: str, fidelit
     network = read_fabric(fabric)
     with progress_bar() as progress:
         entries = read_flights(read_text(file, LARGEST_FILE), network, system, progress=progress)
-        run = antiphon.simulate_flights(network, entries, system, fidelity, order=order, progress=progress)
+        run = antiphon.simulate_flights(
+            network, entries, system, fidelity, order=order, progress=progress, energy=energy
+        )
     tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
     tell("flights", run.to_dict() | {"tables": tables}, output, partial(print_flights, run), "flights")

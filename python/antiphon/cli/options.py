@@ -134,35 +134,44 @@ ENDPOINT_OF_SYSTEM = click.option(
 """Replaces the system's."""
 
 
-def system_option(function: F) -> F:
+def platform_option(default: str) -> Callable[[F], F]:
     """The platform: a preset or a file, and parameters that replace its own."""
-    for option in (
-        ENDPOINT_OF_SYSTEM,
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
-            is_eager=True,
-            expose_value=False,
-            callback=lambda context, _parameter, given: context.meta.update(settings=given),
-            shell_complete=completing(lambda: [f"{name}=" for name in parameter_names()]),
-        ),
-        click.option(
-            "--system",
-            default="generic",
-            show_default=True,
-            metavar="NAME|FILE",
-            help="Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
-            callback=lambda context, _parameter, name: _read_system(
-                name, context.meta["settings"], context.meta["endpoint"]
+
+    def given(function: F) -> F:
+        for option in (
+            ENDPOINT_OF_SYSTEM,
+            click.option(
+                "--set",
+                "settings",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Replace a parameter of the system (antiphon systems NAME), such as link_rate=50GB/s. Repeatable.",
+                is_eager=True,
+                expose_value=False,
+                callback=lambda context, _parameter, given: context.meta.update(settings=given),
+                shell_complete=completing(lambda: [f"{name}=" for name in parameter_names()]),
             ),
-            shell_complete=completing(antiphon.systems, files=True),
-        ),
-    ):
-        function = option(function)
-    return function
+            click.option(
+                "--system",
+                default=default,
+                show_default=True,
+                metavar="NAME|FILE",
+                help="Platform: a preset, or one of your own in .toml or .json (docs/cli.md).",
+                callback=lambda context, _parameter, name: _read_system(
+                    name, context.meta["settings"], context.meta["endpoint"]
+                ),
+                shell_complete=completing(antiphon.systems, files=True),
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return given
+
+
+system_option = platform_option("generic")
+"""The platform of most commands."""
+energy_option = click.option("--energy", is_flag=True, help="Also energy and power (docs/energy.md).")
 
 
 def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> antiphon.System:

@@ -10,10 +10,19 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
-from antiphon.cli.options import ALGORITHMS, FABRIC, FILE, JOBS, completing, fidelity_option, system_option
+from antiphon.cli.options import (
+    ALGORITHMS,
+    FABRIC,
+    FILE,
+    JOBS,
+    completing,
+    energy_option,
+    fidelity_option,
+    system_option,
+)
 from antiphon.cli.output import note, output_option
 from antiphon.collective.specs import split_specs
-from antiphon.collective.tuning import size_range
+from antiphon.collective.tuning import OBJECTIVES, size_range
 from antiphon.files import written_whole
 from antiphon.view.terminal.comparison import print_tuning
 from antiphon.view.terminal.console import json_text, progress_bar
@@ -32,6 +41,14 @@ from antiphon.view.terminal.console import json_text, progress_bar
 @system_option
 @ALGORITHMS
 @click.option("--all-ranks", is_flag=True, help="Leave out algorithms that exclude ranks.")
+@click.option(
+    "--objective",
+    default="time",
+    show_default=True,
+    help="What is to be least: time, energy, or edp, their product.",
+    shell_complete=completing(lambda: list(OBJECTIVES)),
+)
+@energy_option
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @click.option("--out", metavar="OUT.json", help="Also write the selection table.", shell_complete=FILE)
@@ -44,6 +61,8 @@ def tune(
     system: antiphon.System,
     algorithms: tuple[str, ...],
     all_ranks: bool,
+    objective: str,
+    energy: bool,
     fidelity: str,
     group: str | None,
     groups: str | None,
@@ -56,6 +75,7 @@ def tune(
     Examples:
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
         antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
+        antiphon tune mesh:4x4 --sizes 64KiB..1MiB --objective energy --set static_router_mw=100
     """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)
@@ -72,6 +92,8 @@ def tune(
                     system,
                     fidelity,
                     all_ranks=all_ranks,
+                    objective=objective,
+                    energy=energy,
                     jobs=jobs,
                     progress=progress,
                 )

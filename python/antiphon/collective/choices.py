@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
 from antiphon._core import System, format_bytes, parse_bytes
-from antiphon.collective.result import ALL_RANKS, Refusal
+from antiphon.collective.result import ALL_RANKS, Refusal, energy_dict
 from antiphon.errors import AntiphonError
-from antiphon.results import Bound, Result, Table
+from antiphon.results import Bound, Energy, Result, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,6 +25,18 @@ class Candidate:
     time_ns: float
     excluded_ranks: list[int]
     bound_of: str = ALL_RANKS
+    energy: Energy | None = None
+
+    def cost(self, objective: str) -> float:
+        """What is to be least: nanoseconds, joules, or their product in joule seconds."""
+        if objective == "time" or self.energy is None:
+            return self.time_ns
+        return self.energy.total_j if objective == "energy" else self.energy.energy_delay_js
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the ranking of documents."""
+        energy = {} if self.energy is None else {"energy_j": self.energy.total_j}
+        return {"algorithm": self.algorithm, "time_ns": self.time_ns} | energy
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,7 @@ class Choice:
 
     Attributes:
         bytes: full buffer size.
-        ranking: every algorithm with its best options, fastest first.
+        ranking: every algorithm with its best options, the best by the objective first.
         bound: no schedule does faster what the best does; ``best.bound_of`` says among which ranks.
     """
 
@@ -43,12 +55,12 @@ class Choice:
 
     @property
     def best(self) -> Candidate:
-        """The fastest."""
+        """The first of the ranking: by default the fastest."""
         return self.ranking[0]
 
     @property
     def time_ns(self) -> float:
-        """That of the fastest; at least a picosecond, the resolution."""
+        """That of the best; at least a picosecond, the resolution."""
         return max(self.best.time_ns, 1e-3)
 
     @property
@@ -67,7 +79,8 @@ class Choice:
             "lower_bound_of": self.best.bound_of,
             "efficiency": self.efficiency,
             "algorithm_bandwidth_gb_per_s": self.bytes / self.time_ns,
-            "ranking": [{"algorithm": other.algorithm, "time_ns": other.time_ns} for other in self.ranking],
+            "ranking": [other.to_dict() for other in self.ranking],
+            **energy_dict(self.best.energy),
         }
 
 
@@ -88,6 +101,7 @@ class Tuning(Result):
         choices: by size.
         crossovers: (bytes, before, after): from about this size on another algorithm is best.
         refused: algorithms that were left out for every size, and why.
+        objective: what is least of the best: ``time``, ``energy`` or ``edp``.
     """
 
     fabric: str
@@ -97,6 +111,7 @@ class Tuning(Result):
     choices: list[Choice]
     crossovers: list[tuple[int, str, str]]
     refused: list[Refusal]
+    objective: str = "time"
 
     shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
 
@@ -127,7 +142,7 @@ class Tuning(Result):
     def tables(self) -> dict[str, Table]:
         """``choices``, a row for each size; ``ranking``, a row for each size and algorithm; ``refused``."""
         ranking = [
-            {"bytes": choice.bytes, "place": place} | asdict(each)
+            {"bytes": choice.bytes, "place": place} | each.to_dict()
             for choice in self
             for place, each in enumerate(choice.ranking)
         ]
@@ -156,6 +171,7 @@ class Tuning(Result):
             "system": self.system.name,
             "endpoint": self.system.endpoint,
             "fidelity": self.fidelity,
+            "objective": self.objective,
             "choices": [choice.to_dict() for choice in self.choices],
             "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],
             "selection": self.selection(),

@@ -35,6 +35,7 @@ def run(
     *,
     bound: Bound | None = None,
     progress: Callable[[float], object] | None = None,
+    energy: bool = False,
 ) -> Run:
     """Proves and times a schedule and sets it against its lower bound.
 
@@ -49,6 +50,7 @@ def run(
         fidelity: in how much detail.
         bound: that of all ranks, if it is known.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
+        energy: also what the run takes (docs/energy.md).
 
     Raises:
         AntiphonError: as ``simulate``.
@@ -69,7 +71,7 @@ def run(
         excluded_ranks=schedule.excluded,
         bound=bound,
         bound_of=schedule.bound_of,
-        result=simulate(fabric, schedule, system, fidelity, progress),
+        result=simulate(fabric, schedule, system, fidelity, progress, energy=energy),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
     )
@@ -87,6 +89,7 @@ def compare(
     schedules: Iterable[str | os.PathLike[str] | Schedule] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
+    energy: bool = False,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
@@ -105,6 +108,7 @@ def compare(
         schedules: others' schedules beside them, or files ``*.json``, which do the same.
         jobs: algorithms that run at a time; default: as many as there are cores.
         progress: called with an algorithm and the share done of building or simulating it, 0 to 1.
+        energy: also what each takes (docs/energy.md); the order stays that of times.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -136,7 +140,7 @@ def compare(
         for name in reversed(chosen):
             heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
             try:
-                runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat))
+                runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy))
             except AntiphonError as error:
                 refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
         return runs, refused

@@ -12,6 +12,7 @@ from antiphon import plot
 from antiphon._core import Fabric, Schedule, System, build
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
+from antiphon.collective.result import energy_dict
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
@@ -148,6 +149,7 @@ class FlightsRun(Result):
                     self.flights, self.groups, self.bounds_ns, spans, strict=True
                 )
             ],
+            **energy_dict(self.result.energy),
         }
 
 
@@ -159,6 +161,7 @@ def simulate_flights(
     *,
     order: Order | str = "fifo",
     progress: Progress | None = None,
+    energy: bool = False,
 ) -> FlightsRun:
     """Proves schedules, then times them in flight together on a fabric.
 
@@ -177,6 +180,7 @@ def simulate_flights(
         order: ``fifo``: on every link packets of the flight launched first go first, others fill the gaps it leaves;
             ``lifo``: of that launched last; ``priority``: of that with the lowest number.
         progress: called with a title and the share done.
+        energy: also what the run takes (docs/energy.md).
 
     Raises:
         AntiphonError: as ``simulate``, naming the flight; ``bad-spec`` if flights wait for each other.
@@ -189,7 +193,8 @@ def simulate_flights(
     platform = as_system(system)
     entries = [(each.schedule, each.start_ns, list(each.after), each.priority) for each in flights]
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
-    result = fly(fabric, entries, platform, fidelity, order, heartbeat)
+    expect("energy", energy, bool)
+    result = fly(fabric, entries, platform, fidelity, order, heartbeat, energy)
     groups = [each.schedule.group for each in flights]
     bounds: dict[int, float] = {}
     for each, group in zip(flights, groups, strict=True):

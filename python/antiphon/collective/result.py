@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from antiphon import plot
 from antiphon._core import System, bus_factor
 from antiphon.errors import AntiphonError
-from antiphon.results import Bound, Result, SimulationResult, Stats, Table
+from antiphon.results import Bound, Energy, Result, SimulationResult, Stats, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,6 +93,11 @@ class Run(Result):
         return self.result.chunks
 
     @property
+    def energy(self) -> Energy | None:
+        """What it takes, if that was asked for."""
+        return self.result.energy
+
+    @property
     def efficiency(self) -> float | None:
         """Lower bound over time; 1 is optimal. None if the bound is 0: all ranks that take part share a node."""
         return self.bound.time_ns / self.time_ns or None
@@ -153,6 +158,7 @@ class Run(Result):
             "flit_hops": result.flit_hops,
             "events": result.events,
             "bound": bound_dict(bound),
+            **energy_dict(result.energy),
         }
 
 
@@ -295,6 +301,11 @@ class Comparison(Result):
             "runs": [run.to_dict() for run in self.runs],
             "refused": [asdict(refusal) for refusal in self.refused],
         }
+
+
+def energy_dict(energy: Energy | None) -> dict[str, Any]:
+    """The key ``energy`` of documents, where it was asked for."""
+    return {} if energy is None else {"energy": energy.to_dict()}
 
 
 def bound_dict(bound: Bound) -> dict[str, Any]:

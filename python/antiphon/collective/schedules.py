@@ -138,6 +138,8 @@ def simulate(
     system: str | System = "generic",
     fidelity: Fidelity | str = "packet",
     progress: Heartbeat | None = None,
+    *,
+    energy: bool = False,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -153,10 +155,12 @@ def simulate(
         system: preset, file or System.
         fidelity: in how much detail.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
+        energy: also what the run takes (docs/energy.md); its time is the same.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``; ``bad-file``.
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
     fabric = as_fabric(fabric)
-    return core_simulate(fabric, as_schedule(schedule, fabric), as_system(system), fidelity, progress)
+    expect("energy", energy, bool)
+    return core_simulate(fabric, as_schedule(schedule, fabric), as_system(system), fidelity, progress, energy)

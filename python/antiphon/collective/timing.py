@@ -9,7 +9,7 @@ from typing import Protocol
 
 from antiphon._core import Fabric, System, build, simulate
 from antiphon.parallel import check
-from antiphon.results import Table
+from antiphon.results import Energy, Table
 
 Progress = Callable[[str, float], object]
 """Called with what is simulated and the share of it that is done, 0 to 1."""
@@ -36,6 +36,11 @@ class Timed(Protocol):
     @property
     def chunks(self) -> Table | None:
         """When each chunk was complete, as in ``SimulationResult``; None if that is not known."""
+        ...
+
+    @property
+    def energy(self) -> Energy | None:
+        """What it takes; None if nobody asked."""
 
 
 Timer = Callable[[Fabric, str, str, int], Timed]
@@ -50,9 +55,12 @@ class CollectiveTime:
     excluded_ranks: list[int]
     chunks: Table | None = None
     bound_of: str = "all-ranks"
+    energy: Energy | None = None
 
 
-def simulator(system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False) -> Timer:
+def simulator(
+    system: System, fidelity: str, progress: Progress | None = None, *, keep_chunks: bool = False, energy: bool = False
+) -> Timer:
     """A timer that proves and simulates every collective it is asked for, each once; it knows their chunks
     only if told to keep them, since they may be many."""
     known: dict[tuple[int, str, str, int], CollectiveTime] = {}
@@ -79,9 +87,10 @@ def simulator(system: System, fidelity: str, progress: Progress | None = None, *
                 if progress is not None:
                     progress(title, share)
 
-            result = simulate(fabric, schedule, system, fidelity, heartbeat)
+            result = simulate(fabric, schedule, system, fidelity, heartbeat, energy)
             chunks = result.chunks if keep_chunks else None
-            known[key] = CollectiveTime(result.time_ns, schedule.excluded, chunks, schedule.bound_of)
+            spent = None if result.energy is None else result.energy.without_tables()
+            known[key] = CollectiveTime(result.time_ns, schedule.excluded, chunks, schedule.bound_of, spent)
         return known[key]
 
     return time

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from antiphon._core import Fabric, System, build, format_bytes, lower_bound, parse_bytes
 from antiphon._core import algorithms as core_algorithms
@@ -18,7 +18,7 @@ from antiphon.collective.specs import known_names, specs_of
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
-from antiphon.names import Collective, Fidelity
+from antiphon.names import Collective, Fidelity, Objective
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound
 
@@ -30,6 +30,8 @@ TUNED = ("chunk", "piece")
 """Options that are sizes to be tuned."""
 HOPELESS = 4
 """An algorithm this many times slower than the best, both with their default chunks, is not tuned."""
+OBJECTIVES = get_args(Objective)
+"""What can be least."""
 CROSSOVER_STEPS = 4
 """Halvings, on a logarithmic scale, of the interval in which a crossover lies."""
 
@@ -43,6 +45,8 @@ def tune(
     fidelity: Fidelity | str = "packet",
     *,
     all_ranks: bool = False,
+    objective: Objective | str = "time",
+    energy: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
@@ -66,6 +70,8 @@ def tune(
         system: preset name or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         all_ranks: leave out algorithms that exclude ranks.
+        objective: what is to be least: ``time``, ``energy``, or ``edp``, their product (docs/energy.md).
+        energy: also what each takes; with the objectives that need it, it is known in any case.
         jobs: algorithms that are tuned at a time; default: as many as there are cores.
         progress: called before everything that is timed, with the size and the share of the work that is done.
 
@@ -76,14 +82,19 @@ def tune(
     expect("collective", collective, str)
     buffers = _sizes(sizes)
     specs = _specs(algorithms)
-    search = _Search(fabric, collective, system, simulator(system, fidelity), specs, all_ranks, jobs)
+    if objective not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise AntiphonError(f"no objective {shown(objective)}; known: {known}", "unknown-name")
+    timer = simulator(system, fidelity, energy=energy or objective != "time")
+    search = _Search(fabric, collective, system, timer, specs, all_ranks, jobs, objective)
     choices = []
     for place, size in enumerate(buffers):
         search.report = _reporter(progress, f"{collective} of {format_bytes(size)}", place, len(buffers), len(specs))
         choices.append(search.choice(size))
     search.report = _reporter(progress, "crossovers", 0, 1, CROSSOVER_STEPS)
     crossovers = [search.crossover(*pair) for pair in itertools.pairwise(choices) if differ(*pair)]
-    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, search.always_refused())
+    refused = search.always_refused()
+    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, refused, objective)
 
 
 def _sizes(sizes: str | Iterable[int | str] | None) -> list[int]:
@@ -158,9 +169,10 @@ class _Search:
         specs: Sequence[str],
         all_ranks: bool,
         jobs: int | None = 1,
+        objective: str = "time",
     ) -> None:
         self.fabric, self.collective, self.system, self.timer = fabric, collective, system, timer
-        self.all_ranks, self.jobs = all_ranks, jobs
+        self.all_ranks, self.jobs, self.objective = all_ranks, jobs, objective
         self.refused: dict[str, Refusal] = {}
         self.timed: set[str] = set()
         self.report: Callable[[], object] = lambda: None
@@ -177,14 +189,14 @@ class _Search:
             reasons = "; ".join(self.refused[spec].reason for spec in self.specs if spec in self.refused)
             message = f"no algorithm could do {self.collective} of {format_bytes(bytes)} on {self.fabric.name}"
             raise AntiphonError(f"{message}: {reasons[:300]}", "not-applicable")
-        near = HOPELESS * min(candidate.time_ns for candidate in ranking)
+        near = HOPELESS * min(candidate.cost(self.objective) for candidate in ranking)
 
         def tuned(candidate: Candidate) -> Candidate:
-            worthwhile = self.tuned[candidate.algorithm] and candidate.time_ns < near
+            worthwhile = self.tuned[candidate.algorithm] and candidate.cost(self.objective) < near
             return self._tuned(candidate, bytes) if worthwhile else candidate
 
         ranking = in_parallel(tuned, ranking, self.jobs)
-        ranking.sort(key=lambda candidate: candidate.time_ns)
+        ranking.sort(key=lambda candidate: candidate.cost(self.objective))
         return Choice(bytes, ranking, self._bound(ranking[0], bytes))
 
     def _bound(self, best: Candidate, bytes: int) -> Bound:
@@ -206,7 +218,8 @@ class _Search:
             if middle in (small, large):
                 break
             times = in_parallel(partial(self._time, bytes=middle), (before, after), self.jobs)
-            if times[0] is not None and (times[1] is None or times[0].time_ns <= times[1].time_ns):
+            costs = [math.inf if each is None else each.cost(self.objective) for each in times]
+            if times[0] is not None and costs[0] <= costs[1]:
                 small = middle
             else:
                 large = middle
@@ -218,23 +231,23 @@ class _Search:
         key = self.tuned[spec]
         times: dict[int, Candidate] = {}
 
-        def time_ns(size: int) -> float:
+        def cost(size: int) -> float:
             if size not in times:
                 candidate = self._time(f"{spec}:{key}={format_bytes(size)}", bytes)
                 times[size] = candidate or Candidate(spec, math.inf, [])
-            return times[size].time_ns
+            return times[size].cost(self.objective)
 
         smallest = 1 << (self.system.packet_payload_bytes - 1).bit_length()
         # The best size grows slowly with the buffer: climb from that of the buffer before.
         best = self.start.get(spec, smallest)
-        while best < bytes and time_ns(2 * best) < time_ns(best):
+        while best < bytes and cost(2 * best) < cost(best):
             best *= 2
-        while best > smallest and time_ns(best // 2) <= time_ns(best):
+        while best > smallest and cost(best // 2) <= cost(best):
             best //= 2
         self.start[spec] = best
         for size in (best * 3 // 4, best * 3 // 2):
-            time_ns(size)
-        return min([default, *times.values()], key=lambda candidate: candidate.time_ns)
+            cost(size)
+        return min([default, *times.values()], key=lambda candidate: candidate.cost(self.objective))
 
     def _time(self, spec: str, bytes: int) -> Candidate | None:
         self.report()
@@ -249,7 +262,7 @@ class _Search:
             self._refuse(spec, f"leaves out rank {', '.join(map(str, timed.excluded_ranks))}", "not-applicable")
             return None
         self.timed.add(spec)
-        return Candidate(spec, timed.time_ns, timed.excluded_ranks, timed.bound_of)
+        return Candidate(spec, timed.time_ns, timed.excluded_ranks, timed.bound_of, timed.energy)
 
     def _refuse(self, spec: str, reason: str, code: str) -> None:
         if spec in self.specs:

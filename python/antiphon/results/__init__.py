@@ -2,6 +2,7 @@
 
 from antiphon.results.base import ByValue, Result
 from antiphon.results.collective import Bound, Proof, SimulationResult, Stats
+from antiphon.results.energy import Area, Energy
 from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
 from antiphon.results.records import Algorithm, Parameter
 from antiphon.results.table import Column, Table, rows_of
@@ -9,9 +10,11 @@ from antiphon.results.training import Iteration
 
 __all__ = [
     "Algorithm",
+    "Area",
     "Bound",
     "ByValue",
     "Column",
+    "Energy",
     "EngineAdvice",
     "Iteration",
     "Latency",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from antiphon import plot
 from antiphon.results.base import Result
+from antiphon.results.energy import Energy
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class SimulationResult(Result):
         chunks: ``lane``, ``chunk``, ``complete_ns``; lanes of all flights are numbered through.
         flights: row ``i`` is flight ``i``, a collective by itself the only one: ``start_ns``, ``finish_ns``.
         timeline: mean utilization of all links in equal windows: ``start_ns``, ``utilization``.
+        energy: what the run took, if it was asked for.
     """
 
     fidelity: str
@@ -137,6 +139,7 @@ class SimulationResult(Result):
     chunks: Table
     flights: Table
     timeline: Table
+    energy: Energy | None = None
 
     def __repr__(self) -> str:
         return (

@@ -5,6 +5,9 @@ from __future__ import annotations
 TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 """Units of time, largest first, each with its length in nanoseconds."""
 
+PREFIXES = (("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
+"""Of units of energy and power, largest first."""
+
 
 def time_unit(ns: float) -> tuple[str, float]:
     """The largest unit in which a time is at least 1, and its length in nanoseconds."""
@@ -19,6 +22,29 @@ def format_time(ns: float) -> str:
     """
     unit, length = time_unit(ns)
     return f"{digits(ns / length)} {unit}"
+
+
+def format_energy(joules: float) -> str:
+    """An energy with a unit.
+
+    >>> format_energy(0.0023456)
+    '2.35 mJ'
+    """
+    return _with_prefix(joules, "J")
+
+
+def format_power(watts: float) -> str:
+    """A power with a unit.
+
+    >>> format_power(12.345)
+    '12.3 W'
+    """
+    return _with_prefix(watts, "W")
+
+
+def _with_prefix(value: float, unit: str) -> str:
+    prefix, factor = next((each for each in PREFIXES if value >= each[1]), PREFIXES[-1])
+    return f"{digits(value / factor)} {prefix if value else ''}{unit}"
 
 
 def format_bandwidth(gb_per_s: float) -> str:

@@ -7,6 +7,7 @@
 mod all_to_all;
 mod capacity;
 mod cut;
+mod energy;
 mod latency;
 mod maxflow;
 mod paths;
@@ -17,6 +18,7 @@ mod volume;
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
 
 use crate::collective::{Collective, Kind};
+use crate::energy::Attojoules;
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
@@ -71,6 +73,16 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, byt
 /// As [`Schedule::check`]; [`Code::BadFile`] if no rank takes part, or the root does not.
 pub fn of_schedule(fabric: &Fabric, system: &System, schedule: &Schedule) -> Result<Bound> {
     Ok(bound(fabric, system, &Task::of_schedule(fabric, schedule)?))
+}
+
+/// The least energy of what a schedule does, whatever does it: bytes that must move, the cheapest ways, and static power over
+/// `time_ps`, a lower bound of the time.
+///
+/// # Errors
+/// As [`of_schedule`].
+pub fn least_energy(fabric: &Fabric, system: &System, schedule: &Schedule, time_ps: Picos) -> Result<Attojoules> {
+    let task = Task::of_schedule(fabric, schedule)?;
+    Ok(energy::energy(fabric, system, &task) + system.static_power_of(fabric) * u128::from(time_ps))
 }
 
 /// What [`of_schedule`] bounds: `all-ranks` on the fabric's own nodes, as [`lower_bound`] does; `placement`, all ranks on

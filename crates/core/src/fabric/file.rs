@@ -118,6 +118,10 @@ struct FileLink {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     speed: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    energy_pj_per_bit: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    length_mm: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     dimension: Option<String>,
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     both: bool,
@@ -147,6 +151,8 @@ fn link_line(link: &Link, both: bool) -> String {
         rate_gb_per_s: link.rate.map(|rate| rate.as_gb_per_s()),
         latency_ns: link.latency.map(|picos| picos as f64 / 1e3),
         speed: Some(link.speed_permille as f64 / 1e3).filter(|&speed| speed != 1.0),
+        energy_pj_per_bit: link.energy.map(|energy| energy as f64 / link::ATTOJOULES_PER_BYTE),
+        length_mm: link.length_um.map(|length| f64::from(length) / 1e3),
         dimension: Some(&link.dimension).filter(|label| *label != UNLABELLED).cloned(),
         both,
         count: None,
@@ -230,6 +236,8 @@ fn directed(given: &FileLink, nodes: &[Node], ids: &HashMap<&str, NodeId>) -> Re
         rate: given.rate_gb_per_s.map(link::rate).transpose()?,
         latency: given.latency_ns.map(link::latency).transpose()?,
         speed_permille: given.speed.map_or(Ok(1000), link::permille)?,
+        energy: given.energy_pj_per_bit.map(link::energy).transpose()?,
+        length_um: given.length_mm.map(link::length).transpose()?,
         ..Link::new(from, to, dimension)
     })
 }

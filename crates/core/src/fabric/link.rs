@@ -10,6 +10,13 @@ pub const MAX_GB_PER_S: f64 = 1e6;
 /// Largest link latency in nanoseconds: 1000 s.
 pub const MAX_LATENCY_NS: f64 = 1e12;
 
+/// Largest link energy in picojoules a bit.
+pub const MAX_PJ_PER_BIT: f64 = 1e6;
+/// Attojoules a byte in a picojoule a bit.
+pub(super) const ATTOJOULES_PER_BYTE: f64 = 8e6;
+/// Longest link in millimetres: 1 km.
+pub const MAX_LENGTH_MM: f64 = 1e6;
+
 /// A directed link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
@@ -25,12 +32,27 @@ pub struct Link {
     pub speed_permille: u32,
     /// Dimension label, e.g. `x`.
     pub dimension: String,
+    /// Own energy of a byte in attojoules; the system's if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<u64>,
+    /// Length in micrometres, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length_um: Option<u32>,
 }
 
 impl Link {
     /// A link with the system's rate and latency.
     pub fn new(from: NodeId, to: NodeId, dimension: impl Into<String>) -> Link {
-        Link { from, to, rate: None, latency: None, speed_permille: 1000, dimension: dimension.into() }
+        Link {
+            from,
+            to,
+            rate: None,
+            latency: None,
+            speed_permille: 1000,
+            dimension: dimension.into(),
+            energy: None,
+            length_um: None,
+        }
     }
 
     /// The same link in the other direction.
@@ -62,6 +84,25 @@ pub(super) fn latency(ns: f64) -> Result<Picos> {
     Ok((ns * PICOS_PER_NANO as f64).round() as Picos)
 }
 
+/// A link's energy in attojoules a byte, from picojoules a bit.
+pub(super) fn energy(pj_per_bit: f64) -> Result<u64> {
+    if !(0.0..=MAX_PJ_PER_BIT).contains(&pj_per_bit) {
+        let given = clip(&pj_per_bit.to_string());
+        let what = format!("link energy {given} pJ/bit is not between 0 and {MAX_PJ_PER_BIT}");
+        return Err(Error::new(Code::BadSize, what));
+    }
+    Ok((pj_per_bit * ATTOJOULES_PER_BYTE).round() as u64)
+}
+
+/// A link's length in micrometres, from millimetres.
+pub(super) fn length(mm: f64) -> Result<u32> {
+    if !(0.0..=MAX_LENGTH_MM).contains(&mm) {
+        let given = clip(&mm.to_string());
+        return Err(Error::new(Code::BadSize, format!("link length {given} mm is not between 0 and {MAX_LENGTH_MM}")));
+    }
+    Ok((mm * 1e3).round() as u32)
+}
+
 /// A link speed in thousandths from a factor.
 pub(super) fn permille(factor: f64) -> Result<u32> {
     let permille = (factor * 1000.0).round();
@@ -88,6 +129,8 @@ mod tests {
             assert!(permille(bad).is_err(), "{bad}");
         }
         assert!(latency(-1.0).is_err() && latency(f64::NAN).is_err() && latency(1e13).is_err());
+        assert_eq!((energy(1.17), length(2.5)), (Ok(9_360_000), Ok(2_500)));
+        assert!(energy(-1.0).is_err() && energy(f64::NAN).is_err() && length(-0.1).is_err() && length(2e6).is_err());
         assert!(permille(0.1234).is_err() && permille(1.001).is_err());
     }
 }

@@ -110,17 +110,19 @@ impl<C: Choice> Stored for C {
 impl<T: Stored> Stored for Option<T> {
     fn show(&self, domain: &Domain) -> Value {
         match (self, domain) {
-            (Some(value), Domain::Or(_, domain)) => value.show(domain),
+            (Some(value), Domain::Or(_, domain) | Domain::OrUnknown(domain)) => value.show(domain),
+            (None, Domain::OrUnknown(_)) => Value::Text(Domain::UNKNOWN.into()),
             (None, Domain::Or(number, _)) => Value::Number(*number),
-            _ => unreachable!("what may be missing is declared by `Or`"),
+            _ => unreachable!("what may be missing is declared so"),
         }
     }
 
     fn read(value: &Value, domain: &Domain) -> Option<T> {
         match domain {
             Domain::Or(number, _) if *value == Value::Number(*number) => None,
-            Domain::Or(_, domain) => Some(T::read(value, domain)),
-            _ => unreachable!("what may be missing is declared by `Or`"),
+            Domain::OrUnknown(_) if *value == Value::Text(Domain::UNKNOWN.into()) => None,
+            Domain::Or(_, domain) | Domain::OrUnknown(domain) => Some(T::read(value, domain)),
+            _ => unreachable!("what may be missing is declared so"),
         }
     }
 }

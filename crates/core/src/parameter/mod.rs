@@ -80,6 +80,8 @@ pub enum Domain {
     },
     /// A number outside of the other values, stored as `None`.
     Or(f64, &'static Domain),
+    /// [`Domain::UNKNOWN`], stored as `None`, beside the other values.
+    OrUnknown(&'static Domain),
 }
 
 /// How a number is stored as a whole one, to the nearest.
@@ -183,6 +185,9 @@ impl Domain {
     /// Rates in GB/s from 1 byte/s to 1e9 GB/s, stored in bytes per second.
     pub const GB_PER_S: Domain = Domain::Number { least: 1e-9, most: 1e9, unit: "GB/s", scale: Scale::Times(1e9) };
 
+    /// The word for a value that nobody has published.
+    pub const UNKNOWN: &'static str = "unknown";
+
     /// Counts of `unit`.
     pub const fn count(least: u64, most: u64, unit: &'static str) -> Domain {
         Domain::Count { least, most, unit }
@@ -198,7 +203,7 @@ impl Domain {
             Domain::Flag => "flag",
             Domain::Rank => "rank",
             Domain::Spec { .. } => "specification",
-            Domain::Or(_, other) => other.kind(),
+            Domain::Or(_, other) | Domain::OrUnknown(other) => other.kind(),
         }
     }
 
@@ -207,7 +212,7 @@ impl Domain {
         match self {
             Domain::Bytes { .. } => "bytes",
             Domain::Count { unit, .. } | Domain::Number { unit, .. } => unit,
-            Domain::Or(_, other) => other.unit(),
+            Domain::Or(_, other) | Domain::OrUnknown(other) => other.unit(),
             Domain::Choice(_) | Domain::Flag | Domain::Rank | Domain::Spec { .. } => "",
         }
     }
@@ -219,7 +224,7 @@ impl Domain {
                 Some((Value::Whole(*least), Value::Whole(*most)))
             }
             Domain::Number { least, most, .. } => Some((Value::Number(*least), Value::Number(*most))),
-            Domain::Or(_, other) => other.range(),
+            Domain::Or(_, other) | Domain::OrUnknown(other) => other.range(),
             Domain::Choice(_) | Domain::Flag | Domain::Rank | Domain::Spec { .. } => None,
         }
     }
@@ -230,6 +235,7 @@ impl Domain {
             Domain::Choice(names) => names.iter().map(|&name| Value::Text(name.into())).collect(),
             Domain::Flag => vec![Value::Flag(true), Value::Flag(false)],
             Domain::Or(number, other) => [other.choices(), vec![Value::Number(*number)]].concat(),
+            Domain::OrUnknown(other) => [other.choices(), vec![Value::Text(Domain::UNKNOWN.into())]].concat(),
             _ => vec![],
         }
     }
@@ -245,7 +251,8 @@ impl Domain {
             (Domain::Rank, Value::Whole(rank)) => u32::try_from(*rank).is_ok(),
             (Domain::Spec { .. }, Value::Text(_)) => true,
             (Domain::Or(number, _), Value::Number(given)) if given == number => true,
-            (Domain::Or(_, other), _) => other.contains(value),
+            (Domain::OrUnknown(_), Value::Text(word)) if word == Domain::UNKNOWN => true,
+            (Domain::Or(_, other) | Domain::OrUnknown(other), _) => other.contains(value),
             _ => false,
         }
     }
@@ -259,7 +266,8 @@ impl Domain {
             Domain::Choice(_) | Domain::Spec { .. } => Some(Value::Text(text.into())),
             Domain::Flag => ["no", "yes"].iter().position(|name| *name == text).map(|at| Value::Flag(at == 1)),
             Domain::Or(number, _) if text.parse() == Ok(*number) => Some(Value::Number(*number)),
-            Domain::Or(_, other) => other.read(text)?,
+            Domain::OrUnknown(_) if text == Domain::UNKNOWN => Some(Value::Text(text.into())),
+            Domain::Or(_, other) | Domain::OrUnknown(other) => other.read(text)?,
         })
     }
 
@@ -287,6 +295,7 @@ impl fmt::Display for Domain {
             Domain::Rank => f.write_str("a rank"),
             Domain::Spec { form, .. } => f.write_str(form),
             Domain::Or(number, other) => write!(f, "{other}, or {}", plain(*number)),
+            Domain::OrUnknown(other) => write!(f, "{other}, or {}", Domain::UNKNOWN),
         }
     }
 }
@@ -335,7 +344,7 @@ mod tests {
     use proptest::prelude::*;
 
     const COUNT: Domain = Domain::count(1, 256, "flits");
-    const DOMAINS: [Domain; 8] = [
+    const DOMAINS: [Domain; 9] = [
         COUNT,
         Domain::Bytes { least: 4, most: 1 << 20 },
         Domain::GB_PER_S,
@@ -344,6 +353,7 @@ mod tests {
         Domain::Rank,
         Domain::Or(f64::INFINITY, &COUNT),
         Domain::Or(0.0, &Domain::ns(0.001)),
+        Domain::OrUnknown(&COUNT),
     ];
 
     fn read(domain: Domain, text: &str) -> Result<Value> {
@@ -361,6 +371,8 @@ mod tests {
             (DOMAINS[6], "inf", Value::Number(f64::INFINITY)),
             (DOMAINS[6], "3", Value::Whole(3)),
             (DOMAINS[7], "0", Value::Number(0.0)),
+            (DOMAINS[8], "unknown", Value::Text("unknown".into())),
+            (DOMAINS[8], "3", Value::Whole(3)),
         ] {
             assert_eq!(read(domain, text), Ok(value), "{text}");
         }
@@ -375,6 +387,7 @@ mod tests {
             (DOMAINS[5], "-1", "key=-1; expected a rank"),
             (DOMAINS[6], "0", "from 1 to 256 flits, or inf"),
             (DOMAINS[7], "0.0001", "a number from 0.001 to 1e9 ns, or 0"),
+            (DOMAINS[8], "none", "from 1 to 256 flits, or unknown"),
         ] {
             let message = read(domain, text).unwrap_err().message;
             assert!(message.contains(expected), "{message}");

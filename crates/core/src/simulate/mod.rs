@@ -4,6 +4,7 @@ mod agenda;
 mod budget;
 mod clock;
 mod endpoints;
+mod energy;
 mod flight;
 mod machine;
 mod network;
@@ -28,6 +29,7 @@ use crate::schedule::Schedule;
 use crate::system::System;
 pub use crate::watch::Progress;
 pub(crate) use clock::Ticks;
+use energy::PowerRates;
 pub(crate) use machine::{Machine, Shortcuts};
 pub(crate) use network::Network;
 use network::{AlphaBeta, Flit, Packet};
@@ -64,10 +66,11 @@ pub fn simulate(
     fidelity: Fidelity,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, progress)
+    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, false, progress)
 }
 
-/// Times several schedules that share a fabric. They should have been verified.
+/// Times several schedules that share a fabric. They should have been verified. `energy`: what they take, too; the times
+/// are the same.
 ///
 /// # Errors
 /// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other; [`Code::Stalled`] with the chain of waits,
@@ -79,9 +82,13 @@ pub fn simulate_flights(
     order: Order,
     system: &System,
     fidelity: Fidelity,
+    energy: bool,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    let plan = Plan::new(fabric, flights, system)?;
+    let mut plan = Plan::new(fabric, flights, system)?;
+    if energy {
+        plan.power = Some(PowerRates::new(&plan));
+    }
     run(&plan, order, fidelity, Shortcuts::default(), progress)
 }
 

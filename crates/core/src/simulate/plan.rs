@@ -2,6 +2,7 @@
 
 use super::clock::{Clock, MAX_BITS, Ticks};
 use super::endpoints::largest_unit;
+use super::energy::PowerRates;
 use super::flight::Flight;
 use super::units::Units;
 use crate::error::{Code, Error, Result};
@@ -173,8 +174,17 @@ pub struct Plan<'a> {
     pub phase_messages: Vec<u64>,
     /// Where endpoints have an order of their own.
     pub units: Option<Units>,
+    /// What power over time is recorded by, where somebody asks.
+    pub power: Option<PowerRates>,
     /// Into how many an engine cuts every chunk.
     cut: u64,
+}
+
+impl Job {
+    /// Index of [`Plan::kinds`].
+    pub fn kind(&self) -> usize {
+        self.kind as usize
+    }
 }
 
 impl<'a> Plan<'a> {
@@ -224,6 +234,7 @@ impl<'a> Plan<'a> {
             issue: system.interface.issue_ps,
             phase_messages: vec![],
             units: None,
+            power: None,
             cut: 1,
         };
         let mut longest = 0u128;

@@ -1,9 +1,11 @@
 //! What a simulation returns: tables per link, rank and chunk, and utilization over time.
 
 use super::Fidelity;
+use super::energy::energy;
 use super::flight::FlightRow;
 use super::plan::Plan;
-use super::recorder::{Deliveries, Traffic};
+use super::recorder::{Deliveries, Traffic, Windows};
+use crate::energy::Energy;
 use crate::units::{Bytes, Picos};
 use serde::Serialize;
 
@@ -79,6 +81,9 @@ pub struct SimulationResult {
     pub flights: Vec<FlightRow>,
     /// Events the engine processed; those of skipped periods are not among them.
     pub events: u64,
+    /// What it took, where somebody asked.
+    #[serde(skip)]
+    pub energy: Option<Energy>,
 }
 
 impl SimulationResult {
@@ -94,11 +99,15 @@ impl SimulationResult {
 pub fn collect(
     plan: &Plan,
     fidelity: Fidelity,
-    deliveries: &Deliveries,
-    traffic: &Traffic,
+    deliveries: &mut Deliveries,
+    traffic: &mut Traffic,
     flights: Vec<FlightRow>,
     events: u64,
 ) -> SimulationResult {
+    let time = deliveries.finish.iter().copied().max().unwrap_or(0);
+    let recorded = traffic.take_power().zip(deliveries.take_power()).map(|(links, ranks)| Windows::join(links, ranks));
+    let energy = plan.power.is_some().then(|| energy(plan, time, recorded));
+    let (window, utilization) = traffic.utilization(time);
     let picos = |&ticks| plan.clock.picos(ticks);
     let (mut bytes, mut packets) = (vec![0; plan.fabric.links.len()], vec![0; plan.fabric.links.len()]);
     let row = |finish| RankRow { finish_ps: picos(finish), ..RankRow::default() };
@@ -124,9 +133,7 @@ pub fn collect(
     let columns = (0..).zip(bytes.into_iter().zip(packets));
     let links: Vec<LinkRow> =
         columns.map(|(id, (bytes, packets))| LinkRow { busy_ps: busy_ps(id), bytes, packets }).collect();
-    let time = deliveries.finish.iter().copied().max().unwrap_or(0);
     let chunks = deliveries.chunk_rows(plan);
-    let (window, utilization) = traffic.utilization(time);
     SimulationResult {
         fidelity,
         time_ps: picos(&time),
@@ -140,5 +147,6 @@ pub fn collect(
         chunks,
         flights,
         events,
+        energy,
     }
 }

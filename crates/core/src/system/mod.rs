@@ -1,6 +1,7 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
 mod endpoint;
+mod energy;
 mod interface;
 mod packet;
 mod preset;
@@ -10,6 +11,7 @@ mod router;
 pub use endpoint::{
     AceEndpoint, ENDPOINT_PRESETS, Endpoint, EnginePart, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit,
 };
+pub use energy::{Attojoules, EnergyModel};
 pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
 pub use preset::{PRESETS, Preset};
@@ -55,6 +57,8 @@ parameters! {
         /// What stands between a rank's memory and its links.
         #[parameter("endpoint", Endpoint::SPEC, "ACE (ISCA 2021), Table VI")]
         pub endpoint: Endpoint = Endpoint::System,
+        /// Energy and static power.
+        pub energy: EnergyModel = EnergyModel::default(),
     }
 }
 
@@ -99,9 +103,15 @@ impl System {
 
     /// Everything users may set.
     pub fn parameters() -> impl Iterator<Item = &'static Field<System>> {
-        [System::PARAMETERS, PacketFormat::PARAMETERS, NetworkInterface::PARAMETERS, RouterModel::PARAMETERS]
-            .into_iter()
-            .flatten()
+        [
+            System::PARAMETERS,
+            PacketFormat::PARAMETERS,
+            NetworkInterface::PARAMETERS,
+            RouterModel::PARAMETERS,
+            EnergyModel::PARAMETERS,
+        ]
+        .into_iter()
+        .flatten()
     }
 
     /// What users may set under `key`.

@@ -11,7 +11,7 @@ pub struct Preset {
 }
 
 /// All presets; the first has the defaults.
-pub const PRESETS: [Preset; 4] = [
+pub const PRESETS: [Preset; 5] = [
     Preset {
         name: "generic",
         description: "25 GB/s links, 20 ns latency, 4096 B packets with a 64 B header; reductions are free; 100 TFLOP/s and 1 TB/s a rank",
@@ -41,6 +41,10 @@ pub const PRESETS: [Preset; 4] = [
             // As by default, 8 ns of the hand-off are spent in the routers at both ends.
             "router_hand_off_ns=12392",
             "processor=roofline:tflops=15.7,gb-per-s=900,element-bytes=4",
+            // MCM-GPU (ISCA 2017), Table 2: links on a board. Nothing is known of what forwards in a GPU.
+            "energy_link_pj_per_bit=10",
+            "energy_buffer_pj_per_bit=unknown",
+            "energy_crossbar_pj_per_bit=unknown",
         ],
     },
     // TTO (HPCA 2024), Table II, and what its artifact sets.
@@ -63,6 +67,19 @@ pub const PRESETS: [Preset; 4] = [
             // 16 PEs x 256 four-byte sums a cycle.
             "reduce_rate_gb_per_s=16384",
             "processor=systolic",
+        ],
+    },
+    // Of what ARIES does not say, packets are those of the default, and a flit is what a link carries in a nanosecond.
+    Preset {
+        name: "aries",
+        description: "ARIES (DATE 2024) Table II: 68 GB/s chiplet links, 10 ns a hop, 68 B flits at 1 GHz, two-stage routers with 4 virtual channels of 32 flits, 16 PEs of 32x32 MACs",
+        settings: &[
+            "link_rate_gb_per_s=68",
+            "link_latency_ns=10",
+            "flit_bytes=68",
+            "packet_payload_bytes=1088",
+            "router_depth_flits=32",
+            "processor=systolic:rows=32,cols=32",
         ],
     },
 ];

@@ -1,13 +1,14 @@
 //! Tests of the core from outside. One program: nineteen took minutes to link.
 
 mod common;
-mod endpoints;
 
 mod algorithms;
 mod booksim;
 mod bounds;
 mod builds;
 mod compute;
+mod endpoints;
+mod energy;
 mod fabric;
 mod flights;
 mod fuzz;

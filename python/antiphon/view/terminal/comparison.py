@@ -11,9 +11,10 @@ from rich.table import Column, Table
 import antiphon
 from antiphon.collective.result import ALL_RANKS
 from antiphon.view.terminal.console import open_console, right_aligned
-from antiphon.view.text import format_bandwidth, format_time
+from antiphon.view.terminal.energy import energy_rows, print_unknown
+from antiphon.view.text import format_bandwidth, format_energy, format_power, format_time
 
-DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth")
+DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth", "Power")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
 BUSIEST = 10
 """Rows of the table of links of one run."""
@@ -33,6 +34,9 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         "Steps": lambda runs: f"{runs[0].stats.steps:,}",
         "Proof": lambda runs: _proof_mark(runs[0]),
     }
+    if any(run.energy for run in comparison.runs):
+        proof = columns.pop("Proof")
+        columns |= {"Energy": _energy, "Of least": _share_of_least, "Power": _power, "Proof": proof}
     if len(comparison.fidelities) > 1:
         # Side by side: the time at each fidelity, and how far the cheaper ones are from the most detailed.
         del columns["Time"]
@@ -68,6 +72,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(note, soft_wrap=True)
     if comparison.runs:
         _print_rounding(console, comparison.runs[0])
+        print_unknown(console, comparison.runs[0].energy)
     _print_refusals(console, comparison.collective, comparison.refused)
 
 
@@ -88,6 +93,7 @@ def print_run(run: antiphon.Run) -> None:
         ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
         ("Steps", f"{run.stats.steps:,}"),
         ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
+        *(energy_rows(result.energy) if result.energy else ()),
     ):
         table.add_row(label, value)
     console.print(table)
@@ -111,20 +117,24 @@ def print_run(run: antiphon.Run) -> None:
         )
     console.print(table)
     _print_rounding(console, run)
+    print_unknown(console, run.energy)
 
 
 def print_tuning(tuning: antiphon.Tuning) -> None:
     """The best algorithm for each size, and the crossovers."""
     console = open_console()
     title = f"{tuning.collective} on {tuning.fabric} (system {tuning.system.name}, {tuning.fidelity})"
+    title += "" if tuning.objective == "time" else f", least {tuning.objective}"
+    with_energy = any(choice.best.energy for choice in tuning)
     table = Table(
         right_aligned("Size"),
         Column("Best", overflow="fold"),
         right_aligned("Time"),
         right_aligned("Of bound"),
         right_aligned("Bandwidth"),
+        *([right_aligned("Energy")] if with_energy else []),
         Column("Next", overflow="fold"),
-        right_aligned("slower by"),
+        right_aligned("slower by" if tuning.objective == "time" else f"more {tuning.objective} by"),
         title=title,
     )
     for choice in tuning.choices:
@@ -137,13 +147,35 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
             format_time(time_ns),
             _share(choice.efficiency),
             format_bandwidth(choice.bytes / time_ns),
+            *([format_energy(best.energy.total_j) if best.energy else "-"] if with_energy else []),
             second.algorithm if second else "",
-            f"{second.time_ns / time_ns - 1:.1%}" if second else "",
+            _more(best.cost(tuning.objective), second.cost(tuning.objective)) if second else "",
         )
     console.print(table)
+    print_unknown(console, tuning.choices[0].best.energy)
     for size, before, after in tuning.crossovers:
         console.print(f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}")
     _print_refusals(console, tuning.collective, tuning.refused)
+
+
+def _more(best: float, second: float) -> str:
+    return f"{second / best - 1:.1%}" if best else "-"
+
+
+def _energy(runs: list[antiphon.Run]) -> str:
+    return format_energy(runs[0].energy.total_j) if runs[0].energy else "-"
+
+
+def _share_of_least(runs: list[antiphon.Run]) -> str:
+    """The least possible energy over that of the run."""
+    energy = runs[0].energy
+    if energy is None or not energy.lower_bound_aj:
+        return "-"
+    return _share(energy.lower_bound_aj / energy.total_aj)
+
+
+def _power(runs: list[antiphon.Run]) -> str:
+    return format_power(runs[0].energy.average_power_w) if runs[0].energy else "-"
 
 
 def _time_at(fidelity: str, runs: list[antiphon.Run]) -> str:

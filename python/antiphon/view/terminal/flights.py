@@ -8,6 +8,7 @@ from rich.table import Table
 
 import antiphon
 from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.energy import energy_rows, print_unknown
 from antiphon.view.text import format_time
 
 MOST_FLIGHTS = 100
@@ -42,6 +43,12 @@ def print_flights(run: antiphon.FlightsRun) -> None:
     if len(run.flights) > MOST_FLIGHTS:
         console.print(f"and {len(run.flights) - MOST_FLIGHTS:,} more; --json has all", style="dim")
     busy = run.result.link_utilization_mean
+    if run.result.energy is not None:
+        energy = Table(show_header=False)
+        for label, value in energy_rows(run.result.energy):
+            energy.add_row(label, value)
+        console.print(energy)
+        print_unknown(console, run.result.energy)
     console.print(f"All done after {format_time(run.time_ns)}; links busy {busy:.1%}, order {run.order}")
 
 

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
-use crate::simulate::units::Units;
+use crate::simulate::units::{Family, Units};
 use crate::system::{AceEndpoint, Endpoint};
 use crate::units::{Bytes, format_bytes};
 use std::cmp::Reverse;
@@ -102,6 +102,16 @@ fn unit(units: &Units, family: u32, chunk: u64, rank: u64) -> Unit {
 pub fn largest_unit(plan: &Plan, units: &Units) -> Bytes {
     let driven = driven(plan, units);
     driven.iter().flat_map(|family| &family.parts).map(|part| part.sram).max().unwrap_or(0)
+}
+
+/// What all engines of a plan read from memory and write back, in bytes; 0 without engines.
+pub fn memory_bytes(plan: &Plan) -> u128 {
+    let (Endpoint::Ace(_), Some(units)) = (plan.system.endpoint, &plan.units) else { return 0 };
+    let of = |(family, driven): (&Family, &Driven)| -> u128 {
+        let bytes = driven.parts.iter().map(|part| u128::from(part.read) + u128::from(part.write)).sum::<u128>();
+        bytes * u128::from(family.chunks)
+    };
+    units.families.iter().zip(&driven(plan, units)).map(of).sum()
 }
 
 /// What units take of every rank.

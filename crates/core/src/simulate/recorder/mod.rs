@@ -2,6 +2,8 @@
 
 mod deliveries;
 mod traffic;
+mod windows;
 
 pub use deliveries::Deliveries;
 pub use traffic::Traffic;
+pub use windows::Windows;

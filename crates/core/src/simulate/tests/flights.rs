@@ -33,7 +33,8 @@ proptest! {
             if fidelity == Fidelity::Flit && packets > 12 {
                 continue;
             }
-            let plan = Plan::new(&fabric, &flights, &system).unwrap();
+            let mut plan = Plan::new(&fabric, &flights, &system).unwrap();
+            plan.power = Some(PowerRates::new(&plan));
             let result = |merge_runs, skip_periods| {
                 let shortcuts = Shortcuts { merge_runs, skip_periods };
                 let result = run(&plan, order, fidelity, shortcuts, &mut |_| true).unwrap();

@@ -1,0 +1,108 @@
+//! What a plan moves, and what that takes: counts do not depend on how it is timed.
+
+use super::clock::Ticks;
+use super::endpoints::memory_bytes;
+use super::plan::{Job, MessageKind, Plan};
+use super::recorder::Windows;
+use crate::energy::{Attojoules, Energy, Moved, Power};
+use crate::fabric::LinkId;
+use crate::system::Endpoint;
+
+/// Energies of what the recorder sees are in parts of an attojoule: those of a tick are small.
+const FRACTION_BITS: u32 = 20;
+
+/// What the recorder of power over time must know.
+pub struct PowerRates {
+    /// What a channel takes a tick while it transmits, with the router that its flits reach; by its first link.
+    pub of_links: Vec<u128>,
+    /// What a message takes besides, by its kind, and whether it is added.
+    pub of_kinds: Vec<[u128; 2]>,
+}
+
+impl PowerRates {
+    /// Of a plan. O(links + kinds).
+    pub fn new(plan: &Plan) -> PowerRates {
+        let (system, flit) = (plan.system, u128::from(plan.system.packet.flit_bytes));
+        let of_link = |first: LinkId| -> u128 {
+            let links = plan.channels.links(first).iter().map(|&id| plan.fabric.link(id));
+            let rates = links.clone().map(|link| u128::from(system.rate_of(link).0));
+            let weighted: u128 = links.map(|link| u128::from(system.rate_of(link).0) * system.link_energy(link)).sum();
+            let byte = weighted / rates.sum::<u128>().max(1);
+            let energy = byte * flit + system.router_energy();
+            (energy << FRACTION_BITS) / u128::from(plan.flit[first as usize]).max(1)
+        };
+        let of_kind = |kind: &MessageKind| {
+            [false, true].map(|reduces| {
+                let mut moved = Moved::default();
+                moved.message(&[], kind.packets.count * kind.packets.flits, 1, kind.bytes, reduces);
+                endpoint(plan, kind, reduces, &mut moved);
+                moved.energy(system, |_| 0, 0, 0).dynamic() << FRACTION_BITS
+            })
+        };
+        PowerRates {
+            of_links: (0..plan.fabric.links.len() as LinkId).map(of_link).collect(),
+            of_kinds: plan.kinds.iter().map(of_kind).collect(),
+        }
+    }
+}
+
+/// What a message reads and writes at both ends.
+fn endpoint(plan: &Plan, kind: &MessageKind, reduces: bool, moved: &mut Moved) {
+    let bytes = u128::from(kind.bytes);
+    match plan.system.endpoint {
+        Endpoint::System | Endpoint::Ideal(_) => {}
+        // What is sent on is read, and what it is added to; what comes is written.
+        Endpoint::Npu(_) => moved.memory_bytes += if reduces { 3 * bytes } else { 2 * bytes },
+        // As much in SRAM; a sum is read and written where it comes.
+        Endpoint::Ace(_) => moved.sram_bytes += if reduces { 3 * bytes } else { 2 * bytes },
+    }
+}
+
+/// All that a plan moves. O(hops).
+fn moved(plan: &Plan) -> Moved {
+    let mut moved = Moved { link_flits: vec![0; plan.fabric.links.len()], ..Moved::default() };
+    for job in &plan.jobs {
+        let kind = plan.kind(job);
+        let flits = kind.packets.count * kind.packets.flits;
+        moved.message(plan.route(job), flits, kind.chunks, kind.bytes, job.reduces);
+        let mut once = Moved::default();
+        endpoint(plan, kind, job.reduces, &mut once);
+        moved.memory_bytes += once.memory_bytes * u128::from(kind.chunks);
+        moved.sram_bytes += once.sram_bytes * u128::from(kind.chunks);
+    }
+    plan.channels.share(&mut moved.link_flits, |id| plan.system.rate_of(plan.fabric.link(id)).0);
+    // What engines read goes into their SRAM, what they write back comes from it.
+    let loaded = memory_bytes(plan);
+    moved.memory_bytes += loaded;
+    moved.sram_bytes += loaded;
+    moved
+}
+
+/// Energy of a run of a plan that took `time` ticks, and power as it was recorded. What engines load and write back is
+/// spread over the run.
+pub fn energy(plan: &Plan, time: Ticks, recorded: Option<Windows<u128>>) -> Energy {
+    let (system, fabric) = (plan.system, plan.fabric);
+    let idle = system.static_power_of(fabric);
+    let of_link = |link: usize| system.link_energy(&fabric.links[link]);
+    let mut energy = moved(plan).energy(system, of_link, idle, plan.clock.picos(time));
+    if let Some(mut windows) = recorded {
+        let bits = plan.clock.bits();
+        let loaded = Moved { memory_bytes: memory_bytes(plan), sram_bytes: memory_bytes(plan), ..Moved::default() };
+        let spread = loaded.energy(system, of_link, 0, 0).memory;
+        let (window, sums) = windows.until(time);
+        // Attojoules a picosecond are microwatts.
+        let power = |(length, sum): (Ticks, u128)| {
+            idle + (((sum >> FRACTION_BITS) + spread * u128::from(length) / u128::from(time.max(1))) << bits)
+                / u128::from(length.max(1))
+        };
+        energy.power = Power { window_ps: plan.clock.picos(window), microwatts: sums.map(power).collect() };
+    }
+    energy
+}
+
+impl Job {
+    /// Energy of its messages beside that on links, in the unit of the recorder.
+    pub fn energy(&self, rates: &PowerRates) -> Attojoules {
+        rates.of_kinds[self.kind()][usize::from(self.reduces)]
+    }
+}

@@ -1,0 +1,28 @@
+"""The command that says how large a network is."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import FABRIC, platform_option, read_fabric
+from antiphon.cli.output import output_option, tell
+from antiphon.view.terminal.energy import print_area
+
+
+@main.command()
+@FABRIC
+@platform_option("aries")
+@output_option
+def area(fabric: str, system: antiphon.System, output: str) -> None:
+    """Print the area of routers and collectives engines (docs/energy.md).
+
+    Examples:
+        antiphon area mesh:8x8
+        antiphon area torus:4x4x4 --system tto --endpoint ace:sram=8MiB,fsms=32 --json
+    """
+    network = read_fabric(fabric)
+    found = antiphon.area(network, system)
+    head = {"fabric": network.name, "system": system.name, "endpoint": system.endpoint}
+    tell("area", head | found.to_dict(), output, partial(print_area, network.name, found), "parts")

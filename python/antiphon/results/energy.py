@@ -1,0 +1,145 @@
+"""What a run takes, and how large what it runs on is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from antiphon import plot
+from antiphon.results.base import Result
+from antiphon.results.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PARTS = ("links", "routers", "interfaces", "reductions", "memory")
+"""The dynamic parts of an energy, in the order of tables."""
+
+
+@dataclass(frozen=True, eq=False)
+class Energy(Result):
+    """Energy and power of a run (docs/energy.md). Parts are whole attojoules (1e-18 J), so that they sum exactly.
+
+    >>> import antiphon
+    >>> schedule = antiphon.build("mesh:2x2", "ring", bytes="1MiB")
+    >>> energy = antiphon.simulate("mesh:2x2", schedule, "tto", energy=True).energy
+    >>> energy.links_aj + energy.routers_aj + energy.interfaces_aj + energy.reductions_aj == energy.dynamic_aj
+    True
+    >>> energy.lower_bound_j <= energy.total_j
+    True
+
+    Attributes:
+        links_aj: on links.
+        routers_aj: in routers.
+        interfaces_aj: in network interfaces.
+        reductions_aj: adding.
+        memory_aj: reading and writing memory and engines' SRAM; endpoints other than ``npu`` and ``ace`` have none.
+        static_aj: static power over the time of the run.
+        time_ns: how long it took.
+        peak_power_w: mean power of the window in which it is largest, one of at most 512; for runs that are not timed
+            message by message, as its command says.
+        lower_bound_aj: no schedule that does the same takes less; None where that is not known.
+        unknown: parameters of the system that nobody has published; they count as nothing.
+        links: row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.
+        power: over time in equal windows, ``start_ns`` and ``power_w``; empty where it is not known.
+    """
+
+    links_aj: int
+    routers_aj: int
+    interfaces_aj: int
+    reductions_aj: int
+    memory_aj: int
+    static_aj: int
+    time_ns: float
+    peak_power_w: float
+    lower_bound_aj: int | None
+    unknown: list[str]
+    links: Table
+    power: Table
+
+    def __repr__(self) -> str:
+        return f"<Energy: {self.total_j:.4g} J in {self.time_ns:,.1f} ns, {self.average_power_w:.4g} W>"
+
+    @property
+    def dynamic_aj(self) -> int:
+        """All parts that do not depend on time."""
+        return sum(getattr(self, f"{part}_aj") for part in PARTS)
+
+    @property
+    def total_aj(self) -> int:
+        """All parts."""
+        return self.dynamic_aj + self.static_aj
+
+    @property
+    def total_j(self) -> float:
+        """All parts, in joules."""
+        return self.total_aj * 1e-18
+
+    @property
+    def lower_bound_j(self) -> float | None:
+        """``lower_bound_aj`` in joules."""
+        return None if self.lower_bound_aj is None else self.lower_bound_aj * 1e-18
+
+    @property
+    def average_power_w(self) -> float:
+        """Energy over time; 0 for a run that takes none."""
+        return self.total_j / self.time_ns * 1e9 if self.time_ns else 0.0
+
+    @property
+    def energy_delay_js(self) -> float:
+        """Energy times time, in joule seconds."""
+        return self.total_j * self.time_ns * 1e-9
+
+    def to_dict(self) -> dict[str, Any]:
+        """As documented in docs/json.md."""
+        parts = {f"{part}_j": getattr(self, f"{part}_aj") * 1e-18 for part in PARTS}
+        return {
+            "total_j": self.total_j,
+            "dynamic_j": self.dynamic_aj * 1e-18,
+            "static_j": self.static_aj * 1e-18,
+            **parts,
+            "average_power_w": self.average_power_w,
+            "peak_power_w": self.peak_power_w,
+            "energy_delay_js": self.energy_delay_js,
+            "lower_bound_j": self.lower_bound_j,
+            "unknown": self.unknown,
+        }
+
+    def without_tables(self) -> Energy:
+        """The same figures without ``links`` and ``power``, which are most of it."""
+        return replace(self, links=Table({"energy_j": []}), power=Table({"start_ns": [], "power_w": []}))
+
+    def plot(self) -> Figure:
+        """Power over time (extra ``plots``)."""
+        points = (self.power["start_ns"].tolist(), self.power["power_w"].tolist())
+        return plot.lines("power", {"all": points}, "time", "W")
+
+
+@dataclass(frozen=True, eq=False)
+class Area(Result):
+    """Area of a fabric's routers and its ranks' engines, from published constants scaled with counts (docs/energy.md).
+
+    >>> import antiphon
+    >>> round(antiphon.area("mesh:8x8").total_mm2, 3)
+    8.333
+
+    Attributes:
+        ports: of a router, with that of its rank; all have as many as the largest.
+        total_mm2: all parts, in square millimetres.
+        parts: ``part``, ``count``, ``area_um2`` of one in square micrometres, ``power_mw`` of one (NaN where it is not
+            published), ``source``.
+    """
+
+    ports: int
+    total_mm2: float
+    parts: Table
+
+    def to_dict(self) -> dict[str, Any]:
+        """As documented in docs/json.md."""
+        rows = self.parts.rows()
+        rows = [row | {"power_mw": None if isnan(row["power_mw"]) else row["power_mw"]} for row in rows]
+        return {"ports": self.ports, "total_mm2": self.total_mm2, "parts": rows}
+
+    def __repr__(self) -> str:
+        return f"<Area: {self.total_mm2:.3f} mm2>"
