@@ -7,8 +7,10 @@ from typing import Any, Final, SupportsIndex, TypeAlias, final
 import numpy as np
 
 from antiphon.results import (
+    Area,
     Algorithm,
     Bound,
+    Energy,
     Column,
     Iteration,
     NocResult,
@@ -161,6 +163,8 @@ class System:
         """
     def to_json(self) -> str:
         """The system as JSON."""
+    def static_power_w(self, fabric: Fabric) -> float:
+        """Watts that everything on a fabric takes together when nothing is done; 0 for what is unknown."""
     def with_(
         self,
         *,
@@ -365,6 +369,8 @@ class Schedule:
     def lower_bound(self, fabric: Fabric, system: _System = "generic") -> Bound:
         """How fast its collective could be among the ranks that it does not exclude, on the nodes where it
         places them; excluded ranks may forward and add. All zero if these ranks share one node."""
+    def dynamic_energy(self, fabric: Fabric, system: _System = "generic") -> Energy:
+        """What its messages take on a fabric, whenever they are sent, without static power."""
     def program(self) -> _Columns:
         """What every rank sends to each peer and receives from it, in order: a row for every transfer at either end.
 
@@ -610,6 +616,8 @@ def noc(
     cycles: SupportsIndex | None = None,
     seed: SupportsIndex = 1,
     progress: Callable[[float], object] | None = None,
+    energy: bool = False,
+    platform: _System = "generic",
     # routers: make tables
     vcs: SupportsIndex = 4,
     vc_depth: SupportsIndex = 8,
@@ -781,8 +789,11 @@ class TrainingPlan:
         chunks: SupportsIndex | None = None,
         offload: bool = False,
         order: str = "priority",
-    ) -> Iteration:
+        platform: _System | None = None,
+    ) -> tuple[Iteration, list[Energy], float]:
         """The iteration on a multi-dimensional network, where exchanges in flight share dimensions.
+
+        With it what each exchange takes, and watts of static power, by the energies of ``platform``.
 
         Exchanges of gradients run among ranks with the same part of the model, others among those
         that a layer is divided over: the first dimensions.
@@ -828,6 +839,8 @@ def rails(
     enforced: bool = True,
     seed: SupportsIndex = 1,
     endpoint: str = "system",
+    energy: bool = False,
+    platform: _System = "ideal",
 ) -> RailsRun:
     """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
 

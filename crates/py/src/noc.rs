@@ -1,8 +1,10 @@
 //! The flit-level network under synthetic traffic.
 
 use crate::convert::{Int, fields, raise, record};
+use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
+use crate::operations::{SystemLike, generic};
 use crate::parameter::{extract, listed, to_python};
 use antiphon_core::error::{Code, Error, nearest};
 use antiphon_core::noc::route::Kind;
@@ -32,15 +34,17 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 /// `traffic` is one of `traffic_patterns()`; `routing` is `xy`, `yx` or `minimal`, or None for what suits the fabric.
 /// `rate` is in flits per rank and cycle, above 0 and at most 1; a packet has `packet_flits`; a link takes
 /// `link_cycles` for a flit, which arrives `latency_cycles` later; `warm_up_cycles` and `cycles` of None end by
-/// themselves. `progress` is called with the share done, 0 to 1. Other keywords are those of `router_parameters()`.
+/// themselves. `progress` is called with the share done, 0 to 1. `energy`: also what the run takes, with the energies, flits
+/// and clock of `platform`. Other keywords are those of `router_parameters()`.
 ///
 /// Raises AntiphonError: `bad-size`, `bad-spec` or `unknown-name` for parameters, `not-applicable` for traffic or
 /// routing that the fabric cannot have, `too-large`, `stalled` for a deadlock. Ctrl-C raises KeyboardInterrupt.
 #[pyfunction]
 #[pyo3(signature = (
     fabric, traffic = "uniform", rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
-    latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None, seed = Int::from(1), progress = None, **router,
-), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, **router)")]
+    latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None, seed = Int::from(1), progress = None,
+    energy = false, platform = generic(), **router,
+), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, energy=False, platform='generic', **router)")]
 #[allow(clippy::too_many_arguments)]
 pub fn noc<'py>(
     py: Python<'py>,
@@ -55,6 +59,8 @@ pub fn noc<'py>(
     cycles: Option<Int>,
     seed: Int,
     progress: Option<Py<PyAny>>,
+    energy: bool,
+    platform: SystemLike,
     router: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let fabric = &fabric.0;
@@ -80,6 +86,10 @@ pub fn noc<'py>(
         seed: seed.get("seed")?,
     };
     let measured = run_with_progress(py, progress, |heartbeat| experiment.run(fabric, heartbeat))?;
+    let platform = platform.get()?;
+    let spent =
+        energy.then(|| measured.energy(fabric, &platform, experiment.packet_flits)).transpose().map_err(raise)?;
+    let spent = spent.map(|spent| energy_record(py, &spent, &platform, None)).transpose()?;
     let latency = &measured.packet_latency_cycles;
     let latency = record(
         "Latency",
@@ -113,6 +123,7 @@ pub fn noc<'py>(
             cycles: measured.cycles,
             flit_hops: measured.flit_hops,
             events: measured.events,
+            energy: spent,
         }),
     )
 }

@@ -1,18 +1,21 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
 use crate::convert::{Int, Number, Size, Table, fields, nanos, picos, raise, record, run};
+use crate::energy::energy_record;
 use crate::fabric::Fabric;
+use crate::operations::SystemLike;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric::Dimension;
 use antiphon_core::parameter::Choice;
+use antiphon_core::rails as core_rails;
 use antiphon_core::rails::consistency::{self, Jitter};
 use antiphon_core::rails::engine::{MAX_SHARING, Queue, Span};
 use antiphon_core::rails::{
     Chunks, Expansion, Policy, Task, Topology, advise as core_advise, lower, prove_by_symmetry, run as time, topology,
 };
-use antiphon_core::system::Endpoint;
+use antiphon_core::system::{Endpoint, System};
 use pyo3::prelude::*;
 
 /// A number of chunks, `"best"`, or None.
@@ -30,6 +33,10 @@ impl<'py> FromPyObject<'_, 'py> for ChunksLike {
         }
         value.extract::<Int>()?.get("chunks").map(|count| ChunksLike(Chunks::Count(count)))
     }
+}
+
+fn ideal() -> SystemLike {
+    SystemLike::Name("ideal".into())
 }
 
 /// Windows of time in which activity is counted.
@@ -66,7 +73,8 @@ fn task(
 /// `rails_schedulers()`, `intra` one of `rails_queues()` or None for the scheduler's own. `sharing` chunks, 1 to 8,
 /// share a dimension at a time; `offload` lets switches reduce; `fixed_delay` counts latency as load from the start.
 /// `jitter_ns` also times every NPU by itself, noticing chunks up to that much late, and keeping to the planned order
-/// if `enforced`. At an `endpoint` other than `system` (see `endpoints()`) chunks are timed step by step.
+/// if `enforced`. At an `endpoint` other than `system` (see `endpoints()`) chunks are timed step by step. `energy`: also what
+/// the run takes, with the energies of `platform`.
 ///
 /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size`, `not-applicable`, `too-large`, or `stalled` with the
 /// NPUs that wait for each other.
@@ -74,8 +82,8 @@ fn task(
 #[pyo3(signature = (
     topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
     sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
-    endpoint = "system",
-), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1, endpoint='system')")]
+    endpoint = "system", energy = false, platform = ideal(),
+), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails<'py>(
     py: Python<'py>,
@@ -92,6 +100,8 @@ pub fn rails<'py>(
     enforced: bool,
     seed: Int,
     endpoint: &str,
+    energy: bool,
+    platform: SystemLike,
 ) -> PyResult<Bound<'py, PyAny>> {
     let seed: u64 = seed.get("seed")?;
     let sharing = match sharing.get("sharing")? {
@@ -126,6 +136,10 @@ pub fn rails<'py>(
         Ok((plan, queue, timed, proof, jittered))
     })?;
     let Task { ref topology, kind, policy, .. } = task;
+    let platform = System { endpoint: task.endpoint, ..platform.get()? };
+    let spent = energy.then(|| core_rails::energy(topology, &plan, &timed, &platform)).transpose().map_err(raise)?;
+    let least = energy.then(|| core_rails::least_energy(topology, &plan, &platform, 0));
+    let spent = spent.map(|spent| energy_record(py, &spent, &platform, least)).transpose()?;
     // The bound is that of an AllReduce by messages.
     let bounded = kind == Kind::AllReduce && !plan.offload;
     let bound = bounded.then(|| core_advise::advise(topology).utilization_bound);
@@ -174,6 +188,7 @@ pub fn rails<'py>(
             proof: proof,
             timeline: timeline.0,
             stages: stages.0,
+            energy: spent,
         }),
     )
 }

@@ -1,12 +1,14 @@
 //! `antiphon.Schedule`.
 
 use crate::convert::{Fit, Table, fields, hash_of, raise, record, run};
+use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::{execute, run_threads};
 use antiphon_core::schedule::{self, Event, Instruction, Op, Program};
+use antiphon_core::simulate;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -159,6 +161,22 @@ impl Schedule {
     /// Raises AntiphonError: `not-proven` with a counter-example, and as `stats`.
     fn verify<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
         operations::verify(py, fabric, self, None)
+    }
+
+    /// An `Energy`: what its messages take on a fabric, whenever they are sent, without static power. `system` is a preset's
+    /// name or a `System`.
+    ///
+    /// Raises AntiphonError: `unknown-name` for the system, and as `stats`.
+    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    fn dynamic_energy<'py>(
+        &self,
+        py: Python<'py>,
+        fabric: &Fabric,
+        system: operations::SystemLike,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let system = system.get()?;
+        let energy = run(py, || simulate::dynamic_energy(&fabric.0, &self.0, &system))?;
+        energy_record(py, &energy, &system, None)
     }
 
     /// A `Bound`, in ns, on every schedule for the same collective among the ranks that this one does not exclude,

@@ -1,9 +1,10 @@
 //! Workloads, compute models and iterations of training.
 
 use crate::convert::{Int, MAX_NANOS, Number, Table, fields, hash_of, nanos, picos, raise, record, run};
+use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
-use crate::operations::prove;
+use crate::operations::{SystemLike, prove};
 use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;
@@ -336,11 +337,12 @@ impl TrainingPlan {
 
     /// An `Iteration` on a multi-dimensional network, where exchanges under way share the dimensions; arguments as in
     /// `rails`. Gradients are exchanged among ranks with the same part of the model. At an endpoint other than `system`
-    /// `order` says which exchange goes first: `priority`, `fifo` or `lifo`.
+    /// `order` says which exchange goes first: `priority`, `fifo` or `lifo`. With it an `Energy` for each exchange, without
+    /// static power, and watts of that, both by the energies of `platform`, if there is one.
     ///
     /// Raises AntiphonError: as `rails`; `not-applicable` if the model cannot be divided over the first dimensions.
-    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority"),
-           text_signature = "($self, topology, scheduler='search', intra=None, chunks=None, offload=False, order='priority')")]
+    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority", platform = None),
+           text_signature = "($self, topology, scheduler='search', intra=None, chunks=None, offload=False, order='priority', platform=None)")]
     #[allow(clippy::too_many_arguments)]
     fn run_on_rails<'py>(
         &self,
@@ -351,7 +353,9 @@ impl TrainingPlan {
         chunks: Option<Int>,
         offload: bool,
         order: &str,
-    ) -> PyResult<Bound<'py, PyAny>> {
+        platform: Option<SystemLike>,
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>, f64)> {
+        let platform = platform.map(SystemLike::get).transpose()?;
         let topology = Topology::parse(topology).map_err(raise)?;
         let known = rails::Policy::parse(scheduler).map_err(raise)?;
         let given = intra.map(Queue::parse).transpose().map_err(raise)?;
@@ -363,16 +367,20 @@ impl TrainingPlan {
             endpoint: self.endpoint,
             order: Order::parse(order).map_err(raise)?,
         };
-        let (iteration, activity) = run(py, || {
+        let (iteration, activity, energies) = run(py, || {
             let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };
             let search = Search { queue: given.unwrap_or(known.queue()), stages: STAGES, ..Search::default() };
             let scheduler = known.scheduler(Themis::default(), search);
             let mut network = Rails::new(&topology, &groups, &self.plan, &*scheduler, how)?;
             let iteration = training::run(&self.plan, &mut network)?;
             let activity = network.activity(iteration.time_ps, WINDOWS);
-            Ok((iteration, activity))
+            let energies = platform.as_ref().map_or(Ok(vec![]), |platform| network.energies(platform))?;
+            Ok((iteration, activity, energies))
         })?;
-        self.table(py, &iteration, &activity)
+        let idle = platform.as_ref().map_or(0.0, |system| rails::static_power_uw(&topology, system) as f64 * 1e-6);
+        let record = |energy| energy_record(py, energy, platform.as_ref().expect("asked for"), None);
+        let energies = energies.iter().map(record).collect::<PyResult<_>>()?;
+        Ok((self.table(py, &iteration, &activity)?, energies, idle))
     }
 }
 

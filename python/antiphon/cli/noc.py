@@ -11,7 +11,7 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, JOBS, F, Sectioned, SectionedOption, completing
+from antiphon.cli.options import FABRIC, JOBS, F, Sectioned, SectionedOption, completing, energy_option, system_option
 from antiphon.cli.output import output_option
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
@@ -87,6 +87,8 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
     help="Find the largest stable rate instead, to 1 %.",
 )
 @network_options
+@energy_option
+@system_option
 @groups_option
 @JOBS
 @output_option
@@ -108,6 +110,7 @@ def noc(
     Examples:
         antiphon noc mesh:4x4 --rate 0.1,0.2,0.3
         antiphon noc ring:4 --traffic neighbor --saturation --vcs 2
+        antiphon noc mesh:4x4 --rate 0.1,0.3 --energy --set energy_link_pj_per_bit=0.5
     """
     if saturation and rates:
         raise click.UsageError("give either --rate or --saturation")

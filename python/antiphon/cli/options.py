@@ -118,18 +118,15 @@ def endpoint_specs() -> list[str]:
     return [*antiphon.endpoints(), *names]
 
 
-ENDPOINT: dict[str, Any] = {
-    "metavar": "NAME[:KEY=VALUE,...]|FILE",
-    "help": "What stands between memory and links: system, ideal, npu, ace, a preset (docs/endpoints.md), or a file of "
-    "antiphon calibrate.  [default: system]",
-    "shell_complete": completing(endpoint_specs, files=True),
-}
 ENDPOINT_OF_SYSTEM = click.option(
     "--endpoint",
     is_eager=True,
     expose_value=False,
     callback=lambda context, _parameter, given: context.meta.update(endpoint=given),
-    **ENDPOINT,
+    metavar="NAME[:KEY=VALUE,...]|FILE",
+    help="What stands between memory and links: system, ideal, npu, ace, a preset (docs/endpoints.md), or a file of "
+    "antiphon calibrate.  [default: system]",
+    shell_complete=completing(endpoint_specs, files=True),
 )
 """Replaces the system's."""
 

@@ -9,7 +9,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import ENDPOINT, completing
+from antiphon.cli.options import completing, energy_option, platform_option
 from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.view.terminal.networks import print_rails
@@ -50,10 +50,18 @@ TOPOLOGY = click.argument("topology", shell_complete=completing(antiphon.rails_t
 @click.option(
     "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="Of the search and jitter."
 )
-@click.option("--endpoint", default="system", **ENDPOINT)
+@energy_option
+@platform_option("ideal")
 @output_option
 def rails(
-    topology: str, size: str, schedulers: str, chunks: str | None, free_order: bool, output: str, **parameters: Any
+    topology: str,
+    size: str,
+    schedulers: str,
+    chunks: str | None,
+    free_order: bool,
+    system: antiphon.System,
+    output: str,
+    **parameters: Any,
 ) -> None:
     """Schedule a collective's chunks over the dimensions of a network (docs/rails.md).
 
@@ -64,9 +72,11 @@ def rails(
         antiphon rails 3D-SW_SW_SW_hetero --bytes 100MB
         antiphon rails ring4@1000/20ns,sw8@800/700ns --scheduler baseline,themis --chunks best
         antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased --endpoint ace:sram=8MiB,fsms=20
+        antiphon rails ace:4x4x4 --bytes 64MiB --scheduler phased,baseline --energy
     """
     if chunks not in (None, "best") and not chunks.isdecimal():
         raise AntiphonError(f"chunks '{chunks[:40]}' is neither a whole number nor 'best'", "bad-size")
+    parameters |= {"system": system, "endpoint": system.endpoint}
     parameters |= {"chunks": int(chunks) if chunks and chunks != "best" else chunks, "enforced": not free_order}
     runs = [antiphon.rails(topology, size, scheduler=name, **parameters) for name in schedulers.split(",")]
     documents = [run.to_dict() for run in runs]

@@ -17,6 +17,7 @@ from antiphon.cli.options import (
     algorithm_specs,
     completing,
     endpoint_specs,
+    energy_option,
     fidelity_option,
     read_fabric,
     system_option,
@@ -112,6 +113,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
 )
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
+@energy_option
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
 @output_option
 def train(
@@ -139,6 +141,7 @@ def train(
         antiphon train alexnet,resnet50 ring:4,ring:8 ring --format markdown
         antiphon train resnet152 rails:3D-SW_SW_SW_hetero themis --overlap layerwise
         antiphon train resnet50 rails:ace:4x8x4 phased --overlap both --endpoint ace --against-endpoints ideal,npu
+        antiphon train resnet50 mesh:4x4 ring --against tto --energy --set static_router_mw=100
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]

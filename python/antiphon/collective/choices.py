@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
 from antiphon._core import System, format_bytes, parse_bytes
-from antiphon.collective.result import ALL_RANKS, Refusal, energy_dict
+from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, Table
+from antiphon.results.energy import energy_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,13 +12,13 @@ from antiphon import plot
 from antiphon._core import Fabric, Schedule, System, build
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
-from antiphon.collective.result import energy_dict
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, SimulationResult, Table
+from antiphon.results.energy import energy_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

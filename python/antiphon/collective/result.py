@@ -10,6 +10,7 @@ from antiphon import plot
 from antiphon._core import System, bus_factor
 from antiphon.errors import AntiphonError
 from antiphon.results import Bound, Energy, Result, SimulationResult, Stats, Table
+from antiphon.results.energy import energy_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -301,11 +302,6 @@ class Comparison(Result):
             "runs": [run.to_dict() for run in self.runs],
             "refused": [asdict(refusal) for refusal in self.refused],
         }
-
-
-def energy_dict(energy: Energy | None) -> dict[str, Any]:
-    """The key ``energy`` of documents, where it was asked for."""
-    return {} if energy is None else {"energy": energy.to_dict()}
 
 
 def bound_dict(bound: Bound) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, SupportsIndex
 
-from antiphon._core import Fabric
+from antiphon._core import Fabric, System
 from antiphon._core import noc as core_noc
-from antiphon.given import as_fabric
+from antiphon.arguments import expect
+from antiphon.given import as_fabric, as_system
 from antiphon.names import Routing
 from antiphon.results import NocResult
 
@@ -25,6 +26,8 @@ def noc(
     cycles: SupportsIndex | None = None,
     seed: SupportsIndex = 1,
     progress: Callable[[float], object] | None = None,
+    energy: bool = False,
+    system: str | System = "generic",
     # routers: make tables
     vcs: SupportsIndex = 4,
     vc_depth: SupportsIndex = 8,
@@ -60,6 +63,8 @@ def noc(
         cycles: cycles measured, rounded up to 500; None: until the mean latency is known well.
         seed: seed of all random numbers.
         progress: called about ten times a second with the share done, 0 to 1; the run may end well before 1.
+        energy: also what the whole run takes, warm-up included (docs/energy.md).
+        system: preset, file or System with the energies, the size of a flit and the clock that count for it.
 
     The others are parameters of the routers (``router_parameters()``).
 
@@ -70,4 +75,6 @@ def noc(
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
     arguments: dict[str, Any] = locals()
+    expect("energy", energy, bool)
+    arguments["platform"] = as_system(arguments.pop("system"))
     return core_noc(as_fabric(arguments.pop("fabric")), **arguments)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import SupportsIndex
 
-from antiphon._core import Fabric, Schedule
+from antiphon._core import Fabric, Schedule, System
 from antiphon._core import advise_rails as core_advise_rails
 from antiphon._core import rails as core_rails
 from antiphon._core import rails_messages as core_rails_messages
+from antiphon.arguments import expect
+from antiphon.given import as_system
 from antiphon.names import Collective, Queue, Scheduler
 from antiphon.platforms import read_endpoint
 from antiphon.results import RailsAdvice, RailsRun
@@ -28,6 +30,8 @@ def rails(
     enforced: bool = True,
     seed: SupportsIndex = 1,
     endpoint: str = "system",
+    energy: bool = False,
+    system: str | System = "ideal",
 ) -> RailsRun:
     """A collective on a multi-dimensional network, chunks scheduled over its dimensions (docs/rails.md).
 
@@ -53,11 +57,14 @@ def rails(
         seed: of the search and the jitter.
         endpoint: what stands between an NPU's memory and its links (``endpoints()``, docs/endpoints.md), or a file of
             ``calibrate``; the chunk submitted first goes first, unless ``intra`` says otherwise.
+        energy: also what it takes (docs/energy.md).
+        system: preset, file or System with the energies that count for it; times do not depend on it.
 
     Raises:
         AntiphonError: ``bad-spec``, ``unknown-name``, ``bad-size``, ``not-applicable``, ``too-large``; ``stalled`` with
             the cycle of NPUs that wait for each other.
     """
+    expect("energy", energy, bool)
     return core_rails(
         topology,
         bytes,
@@ -72,6 +79,8 @@ def rails(
         enforced=enforced,
         seed=seed,
         endpoint=read_endpoint(endpoint),
+        energy=energy,
+        platform=as_system(system),
     )
 
 

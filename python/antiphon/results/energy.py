@@ -106,6 +106,12 @@ class Energy(Result):
             "unknown": self.unknown,
         }
 
+    def __add__(self, other: Energy) -> Energy:
+        """Both at the same time, each by itself; tables, peak and bound are lost."""
+        parts = {f"{part}_aj": getattr(self, f"{part}_aj") + getattr(other, f"{part}_aj") for part in (*PARTS, "static")}
+        both = replace(self, **parts, time_ns=max(self.time_ns, other.time_ns), lower_bound_aj=None)
+        return replace(both, peak_power_w=both.average_power_w).without_tables()
+
     def without_tables(self) -> Energy:
         """The same figures without ``links`` and ``power``, which are most of it."""
         return replace(self, links=Table({"energy_j": []}), power=Table({"start_ns": [], "power_w": []}))
@@ -114,6 +120,11 @@ class Energy(Result):
         """Power over time (extra ``plots``)."""
         points = (self.power["start_ns"].tolist(), self.power["power_w"].tolist())
         return plot.lines("power", {"all": points}, "time", "W")
+
+
+def energy_dict(energy: Energy | None) -> dict[str, Any]:
+    """The key ``energy`` of documents, where it was asked for."""
+    return {} if energy is None else {"energy": energy.to_dict()}
 
 
 @dataclass(frozen=True, eq=False)

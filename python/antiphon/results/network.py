@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from antiphon import plot
 from antiphon.results.base import Result
+from antiphon.results.energy import Energy, energy_dict
 from antiphon.results.table import Table
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class NocResult(Result):
         cycles: cycles measured.
         flit_hops: flits times links they crossed, in the whole run.
         events: events the engine processed.
+        energy: what the whole run took, if it was asked for.
     """
 
     fabric: str
@@ -114,6 +116,7 @@ class NocResult(Result):
     cycles: int
     flit_hops: int
     events: int
+    energy: Energy | None = None
 
     shown: ClassVar[tuple[str, ...]] = ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable")
 
@@ -131,9 +134,10 @@ class NocResult(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as documented in docs/json.md."""
-        document = asdict(self)
+        document = asdict(replace(self, energy=None))
         mean = document.pop("network_latency_mean_cycles")
-        return document | {"network_latency_cycles": {"mean": mean}}
+        del document["energy"]
+        return document | {"network_latency_cycles": {"mean": mean}} | energy_dict(self.energy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +170,7 @@ class RailsRun(Result):
             dimension had a chunk.
         stages: every stage of every chunk: ``dimension`` (from 1), ``chunk`` and ``stage`` (from 0),
             ``ready_ns`` when it began to wait, ``start_ns`` and ``finish_ns`` of its service.
+        energy: what it took, if it was asked for; its ``links`` are dimensions.
     """
 
     topology: str
@@ -185,6 +190,7 @@ class RailsRun(Result):
     proof: str | None
     timeline: Table
     stages: Table
+    energy: Energy | None = None
 
     def __repr__(self) -> str:
         return (
@@ -216,6 +222,7 @@ class RailsRun(Result):
             "proof": self.proof,
             "dimensions": self.dimensions.rows(),
             "orders": [{"first": list(first), "gather": list(gather)} for first, gather in self.orders],
+            **energy_dict(self.energy),
         }
 
 

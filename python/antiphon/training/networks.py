@@ -18,7 +18,7 @@ from antiphon._core import (
 )
 from antiphon.collective.timing import CollectiveTime, Progress, Timed, Timer
 from antiphon.errors import AntiphonError
-from antiphon.results import Iteration
+from antiphon.results import Energy, Iteration
 
 MOST_TIMED = 4096
 """Collectives of different sizes that are simulated for one iteration."""
@@ -43,6 +43,10 @@ class Network(Protocol):
         """The iteration."""
         ...
 
+    def energies(self) -> tuple[list[Energy], float]:
+        """After ``run``: what each exchange takes, whenever it is under way, and watts of static power."""
+        ...
+
 
 class OnFabric(ABC):
     """A fabric, on which every exchange runs in groups of ranks at once: those that a layer is divided over, or, for
@@ -58,6 +62,7 @@ class OnFabric(ABC):
         self.excluded_ranks: list[int] = []
         self._fabric, self._algorithm, self._exchange = fabric, algorithm, exchange
         self._system, self._divided = system, model_parallel
+        self._keys: list[Key] = []
 
     def replicas(self) -> int:
         # Whether the algorithm leaves out ranks is known once it is built.
@@ -74,7 +79,16 @@ class OnFabric(ABC):
         if distinct > MOST_TIMED:
             message = f"{model}: {distinct:,} collectives of different sizes; larger buckets need fewer"
             raise AntiphonError(f"{message} (at most {MOST_TIMED:,})", "too-large")
+        self._keys = keys
         return self._timed(plan, keys, model)
+
+    def energies(self) -> tuple[list[Energy], float]:
+        of = {key: self._energy(key) for key in dict.fromkeys(self._keys)}
+        return [of[key] for key in self._keys], self._system.static_power_w(self._fabric)
+
+    def _energy(self, key: Key) -> Energy:
+        parts = [schedule.dynamic_energy(self._fabric, self._system) for schedule in self._schedules(key)]
+        return sum(parts[1:], parts[0])
 
     @abstractmethod
     def _timed(self, plan: TrainingPlan, keys: list[Key], model: str) -> Iteration:
@@ -140,17 +154,27 @@ class OnRails:
 
     fidelity = "stage"
 
-    def __init__(self, name: str, algorithm: str, chunks: int | None, model_parallel: int, order: str) -> None:
+    def __init__(
+        self, name: str, algorithm: str, chunks: int | None, model_parallel: int, order: str, platform: System | None
+    ) -> None:
         self.name, self.excluded_ranks = name, list[int]()
         self.ranks = advise_rails(name).npus
         self._scheduler, _colon, intra = algorithm.partition(":")
         self._intra, self._chunks, self._model_parallel, self._order = intra or None, chunks, model_parallel, order
+        self._platform = platform
+        self._energies: tuple[list[Energy], float] = ([], 0.0)
 
     def replicas(self) -> int:
         return max(self.ranks // max(self._model_parallel, 1), 1)
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
-        return plan.run_on_rails(self.name, self._scheduler, self._intra, self._chunks, order=self._order)
+        how = (self.name, self._scheduler, self._intra, self._chunks)
+        iteration, energies, static_w = plan.run_on_rails(*how, order=self._order, platform=self._platform)
+        self._energies = energies, static_w
+        return iteration
+
+    def energies(self) -> tuple[list[Energy], float]:
+        return self._energies
 
 
 def _checked(timed: Timed) -> Timed:

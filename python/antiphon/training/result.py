@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from antiphon._core import (
     System,
 )
-from antiphon.results import Iteration, Result, Table
+from antiphon.results import Energy, Iteration, Result, Table
+from antiphon.results.energy import energy_dict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,6 +47,7 @@ class Training(Result):
         iteration: the times of one iteration.
         layers: per layer, its name (``layer``), ``forward_ns``, ``input_gradient_ns``,
             ``weight_gradient_ns`` and ``gradient_bytes``.
+        energy: what the exchanges of an iteration take, with static power, if it was asked for.
     """
 
     model: str
@@ -68,6 +70,7 @@ class Training(Result):
     iterations: int
     iteration: Iteration
     layers: Table
+    energy: Energy | None = None
 
     shown = ("model", "fabric", "algorithm", "iteration_ns", "compute_ns", "exposed_communication_ns", "epoch_ns")
 
@@ -204,7 +207,9 @@ class Training(Result):
                     "epoch_ns": baseline.epoch_ns,
                     "gain_ns": self.gain_ns(baseline),
                     "speedup": self.speedup(baseline),
+                    **energy_dict(baseline.energy),
                 }
                 for baseline in baselines
             ],
+            **energy_dict(self.energy),
         }

@@ -19,6 +19,7 @@ from antiphon.files import read_text
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Contention, Fidelity, InFlight, Order, Overlap
 from antiphon.results import Table
+from antiphon.training.energy import iteration_energy
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
 
@@ -65,6 +66,7 @@ def train(
     memory_bound: float | None = None,
     collectives: Timer | None = None,
     progress: Progress | None = None,
+    energy: bool = False,
 ) -> Training:
     """The time of training: forward pass, backward pass, AllReduce of the gradients.
 
@@ -116,12 +118,15 @@ def train(
             bytes, it gives what has ``time_ns`` and ``excluded_ranks``, as a ``Run`` has, and for overlap ``ccube`` and
             ``both`` the table ``chunks``.
         progress: called while collectives are simulated.
+        energy: also what the exchanges of an iteration take, and static power (docs/energy.md); computation is not
+            counted.
 
     Raises:
         AntiphonError: as ``build`` and ``simulate``, or ``rails``; ``not-applicable`` naming the layer
             that the compute model cannot time; ``bad-size`` for counts; ``too-large``.
     """
     work = workload(model)
+    expect("energy", energy, bool)
     expect("fabric", fabric, str, Fabric)
     expect("algorithm", algorithm, str)
     for name, text in (("compute", compute), ("in_flight", in_flight), ("exchange", exchange), ("order", order)):
@@ -154,7 +159,8 @@ def train(
         if exchange is not None:
             message = f"{fabric}: its scheduler does every collective; exchange '{exchange}' is for fabrics"
             raise AntiphonError(message, "not-applicable")
-        network = OnRails(fabric, algorithm, chunks, model_parallel, order or "priority")
+        platform = system if energy else None
+        network = OnRails(fabric, algorithm, chunks, model_parallel, order or "priority", platform)
     else:
         fabric = as_fabric(fabric)
         if chunks is not None:
@@ -208,6 +214,7 @@ def train(
     )
     iteration = network.run(plan, work.name)
     excluded = network.excluded_ranks
+    spent = iteration_energy(iteration, *network.energies()) if energy else None
     return Training(
         model=work.name,
         fabric=network.name,
@@ -229,6 +236,7 @@ def train(
         iterations=iterations(dataset, batch, (network.ranks - len(excluded)) // model_parallel),
         iteration=iteration,
         layers=Table(plan.layers),
+        energy=spent,
     )
 
 

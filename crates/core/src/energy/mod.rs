@@ -135,6 +135,21 @@ impl Energy {
         joules(self.total()) * self.time_ps as f64 * 1e-12
     }
 
+    /// So many of it at the same time; links and power over time are lost.
+    pub fn times(self, count: u128) -> Energy {
+        Energy {
+            links: self.links * count,
+            routers: self.routers * count,
+            interfaces: self.interfaces * count,
+            reductions: self.reductions * count,
+            memory: self.memory * count,
+            idle: self.idle * count,
+            time_ps: self.time_ps,
+            per_link: vec![],
+            power: Power::default(),
+        }
+    }
+
     /// The same dynamic energy in another time.
     pub fn within(mut self, static_uw: u128, time_ps: Picos) -> Energy {
         (self.idle, self.time_ps) = (static_uw * u128::from(time_ps), time_ps);
@@ -206,6 +221,7 @@ mod tests {
         let mut twice = energy.clone();
         twice += &energy;
         assert_eq!((twice.total(), twice.time_ps), (2 * energy.total(), 2_000_000));
+        assert_eq!(energy.clone().times(2).total(), twice.total());
         assert_eq!(energy.within(0, 7).total(), twice.dynamic() / 2);
     }
 }

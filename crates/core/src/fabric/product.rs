@@ -42,12 +42,14 @@ pub struct Dimension {
     /// From neighbour to neighbour, through the switch if there is one, for a message without length;
     /// `None` where links have the system's latency.
     pub latency: Option<Picos>,
+    /// Energy of a byte on a link in attojoules; `None` where links have the system's.
+    pub energy: Option<u64>,
 }
 
 impl Dimension {
     /// A dimension with the system's rate and latency.
     pub fn new(shape: DimensionShape, size: u64) -> Dimension {
-        Dimension { shape, size, rate: None, latency: None }
+        Dimension { shape, size, rate: None, latency: None, energy: None }
     }
 
     /// Most neighbours of a node; a switch counts as one.

@@ -46,7 +46,7 @@ pub fn rails(name: &str, dimensions: &[Dimension]) -> Result<Fabric> {
         let label = (number + 1).to_string();
         let mut join = |from: NodeId, to: NodeId, share: u64, latency: Option<Picos>| {
             let rate = dimension.rate.map(|rate| Rate((rate.0 / share).max(1)));
-            links.push(Link { rate, latency, ..Link::new(from, to, &*label) });
+            links.push(Link { rate, latency, energy: dimension.energy, ..Link::new(from, to, &*label) });
         };
         // The switch of every NPU's group; groups are numbered by their first NPU.
         let mut switch = vec![0; nodes.len()];

@@ -7,9 +7,10 @@ use super::network::{Network, Packet, Run};
 use super::route::{COIN_SHIFT, Kind, Routes};
 use super::traffic::{Pattern, Random, Waits};
 use super::trend::{SAMPLES, Trend};
+use crate::energy::{Energy, Moved};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
-use crate::system::RouterModel;
+use crate::system::{RouterModel, System};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -97,8 +98,36 @@ pub struct Measured {
     pub cycles: u64,
     /// Flits times links crossed in the whole run.
     pub flit_hops: u64,
+    /// Cycles of the whole run.
+    pub all_cycles: u64,
+    /// Packets that entered the network in the whole run, and that left it.
+    pub all_packets: [u64; 2],
     /// Events processed.
     pub events: u64,
+}
+
+impl Measured {
+    /// What the whole run took on `fabric`, with the energies, the flits and the clock of `system`.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] if links differ in energy or length: here all are alike.
+    pub fn energy(&self, fabric: &Fabric, system: &System, packet_flits: u32) -> Result<Energy> {
+        let of_link = fabric.links.first().map_or(0, |link| system.link_energy(link));
+        if fabric.links.iter().any(|link| system.link_energy(link) != of_link) {
+            let what = "links have energies or lengths of their own, but here all are alike; leave them out";
+            return Err(Error::new(Code::NotApplicable, format!("fabric {}: {what}", fabric.name)));
+        }
+        let [entered, left] = self.all_packets.map(|packets| u128::from(packets) * u128::from(packet_flits));
+        let moved = Moved {
+            link_flits: vec![self.flit_hops],
+            router_flits: u128::from(self.flit_hops) + entered,
+            interface_flits: entered + left,
+            ..Moved::default()
+        };
+        let time_ps = self.all_cycles.saturating_mul(system.router.clock_ps);
+        let energy = moved.energy(system, |_| of_link, system.static_power_of(fabric), time_ps);
+        Ok(Energy { per_link: vec![], ..energy })
+    }
 }
 
 impl Experiment {
@@ -188,6 +217,8 @@ impl Experiment {
             waiting: BinaryHeap::new(),
             network,
             capacity,
+            reached: 0,
+            created: 0,
             outstanding: 0,
             steps: 0,
             measure: Measure::new(u64::MAX),
@@ -223,7 +254,11 @@ struct Sources<'a> {
     network: Network<Routes>,
     /// See [`capacity`].
     capacity: f64,
-    /// Packets created and not delivered.
+    /// Cycle up to which it ran.
+    reached: u64,
+    /// Packets created.
+    created: u64,
+    /// Of these, not delivered.
     outstanding: u64,
     steps: u32,
     /// By the cycle of creation, and for networks beyond saturation by that of delivery.
@@ -301,6 +336,8 @@ impl Sources<'_> {
             warm_up_cycles,
             cycles,
             flit_hops: self.network.flit_hops,
+            all_cycles: self.reached,
+            all_packets: [self.created, self.created - self.outstanding],
             events: self.network.event_count,
         })
     }
@@ -442,6 +479,7 @@ impl Sources<'_> {
         let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
         self.schedule(rank, created + 1);
         self.outstanding += 1;
+        self.created += 1;
         let packet = Packet::new(destination, self.experiment.packet_flits, rank, coins, created);
         self.network.offer(rank, Run { packet, count: 1 }, cycle);
     }
@@ -449,6 +487,7 @@ impl Sources<'_> {
     /// Runs the cycles from `from` up to `until`; the measurement ends at `end` for now.
     fn advance(&mut self, from: u64, until: u64, end: u64) -> Result<()> {
         let mut cycle = from;
+        self.reached = until;
         loop {
             let source = self.waiting.peek().map(|Reverse((cycle, _))| *cycle);
             let network = self.network.next_cycle();

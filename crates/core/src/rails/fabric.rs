@@ -79,10 +79,10 @@ impl Expansion {
                 DimensionShape::Switch => (1, 2),
             };
             dimensions.push(Dimension {
-                shape,
-                size: dimension.size,
                 rate: Some(Rate(rate.saturating_mul(ways))),
                 latency: Some(latency.saturating_mul(hops).saturating_add(system.hand_off_ps)),
+                energy: dimension.energy,
+                ..Dimension::new(shape, dimension.size)
             });
             all.push(ports);
         }

@@ -9,6 +9,7 @@ pub mod advise;
 mod basic;
 pub mod consistency;
 pub mod endpoint;
+mod energy;
 pub mod engine;
 pub mod fabric;
 mod layout;
@@ -19,6 +20,7 @@ pub mod symmetry;
 pub mod task;
 pub mod topology;
 
+pub use energy::{dynamic_energy, energy, least_energy, static_power_uw};
 pub use engine::{Queue, Run, run};
 pub use fabric::Expansion;
 pub use lower::{lower, lower_watched};

@@ -213,7 +213,7 @@ impl Plan {
     /// ring the NPUs between pass data on: the mean distance counts. A switch that reduces and
     /// multicasts halves an AllReduce's traffic: each NPU sends a chunk once and receives it once, and
     /// either stage is counted as half of both directions.
-    fn share(&self, dimension: &Dimension, basic: Basic) -> (u64, u64) {
+    pub(super) fn share(&self, dimension: &Dimension, basic: Basic) -> (u64, u64) {
         let size = dimension.size;
         match basic {
             Basic::Exchange if dimension.shape == DimensionShape::Ring => (size * size / 4, size),

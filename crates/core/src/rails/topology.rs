@@ -174,7 +174,7 @@ fn dimension(text: &str) -> Result<Dimension> {
         _ => return bad(Code::BadSize, format!("rate '{}' is not a number from 0.001 to 1e9 Gb/s", clip(rate))),
     };
     let rate = Rate((gbit * 1e9 / 8.0).round() as u64);
-    Ok(Dimension { shape, size, rate: Some(rate), latency: Some(parse_time(latency)?) })
+    Ok(Dimension { rate: Some(rate), latency: Some(parse_time(latency)?), ..Dimension::new(shape, size) })
 }
 
 #[cfg(test)]

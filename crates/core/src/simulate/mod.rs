@@ -20,6 +20,7 @@ mod units;
 pub use flight::{Flight, FlightRow, Order};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
 
+use crate::energy::Energy;
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::Result;
@@ -90,6 +91,15 @@ pub fn simulate_flights(
         plan.power = Some(PowerRates::new(&plan));
     }
     run(&plan, order, fidelity, Shortcuts::default(), progress)
+}
+
+/// What the messages of a schedule take, whenever they are sent: without static power. O(hops).
+///
+/// # Errors
+/// As [`Schedule::check`].
+pub fn dynamic_energy(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<Energy> {
+    let flights = [Flight::new(schedule)];
+    Ok(energy::energy(&Plan::new(fabric, &flights, system)?, 0, None))
 }
 
 /// Runs the flights of a plan.

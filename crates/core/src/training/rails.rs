@@ -2,13 +2,14 @@
 
 use super::network::{Event, Network};
 use crate::collective::Kind;
+use crate::energy::Energy;
 use crate::error::{Code, Error, Result};
 use crate::rails::endpoint::{Group, Node};
 use crate::rails::engine::{Engine, Service, Step, spread};
 use crate::rails::plan::{Plan, Stage};
-use crate::rails::{Queue, Scheduler, Topology, chunks_of};
+use crate::rails::{Queue, Scheduler, Topology, chunks_of, dynamic_energy};
 use crate::simulate::Order;
-use crate::system::Endpoint;
+use crate::system::{Endpoint, System};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Exchange, Pass};
 use std::collections::hash_map::Entry;
@@ -95,6 +96,10 @@ pub struct Rails {
     happened: VecDeque<Event>,
     now: Picos,
     links: Vec<Link>,
+    /// Plans of exchanges, on their groups' dimensions; and which of them each exchange has.
+    plans: Vec<(Topology, Plan)>,
+    which: Vec<usize>,
+    npus: u64,
 }
 
 /// A server: the dimension of which it is a link, if it is one, and when it was busy.
@@ -190,7 +195,23 @@ impl Rails {
             happened: VecDeque::new(),
             now: 0,
             links,
+            npus: topology.npus(),
+            plans: plans.into_iter().map(|(group, plan)| (group.topology.clone(), plan)).collect(),
+            which,
         })
+    }
+
+    /// What each exchange takes, in all groups that have it at once, whenever it is under way.
+    ///
+    /// # Errors
+    /// As [`dynamic_energy`].
+    pub fn energies(&self, system: &System) -> Result<Vec<Energy>> {
+        let of = |(topology, plan): &(Topology, Plan)| {
+            let one = dynamic_energy(topology, plan, system)?;
+            Ok(one.times((self.npus / topology.npus()).into()))
+        };
+        let each = self.plans.iter().map(of).collect::<Result<Vec<_>>>()?;
+        Ok(self.which.iter().map(|&index| each[index].clone()).collect())
     }
 
     /// Share of each of `windows` equal windows of the time until `end` in which the links of each dimension were busy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -27,6 +28,22 @@ def energy_rows(energy: Energy) -> list[tuple[str, str]]:
         ("Power, mean / peak", f"{format_power(energy.average_power_w)} / {format_power(energy.peak_power_w)}"),
         ("Energy-delay product", f"{energy.energy_delay_js:.3g} Js"),
     ]
+
+
+def print_energies(console: Console, energies: Sequence[tuple[str, Energy | None]], title: str) -> None:
+    """A row for each run that knows its energy, under its name."""
+    known = [(name, energy) for name, energy in energies if energy is not None]
+    if not known:
+        return
+    names = ("Energy", "Of least", *(part.capitalize() for part in PARTS), "Static", "Mean power", "Peak power", "Energy x delay")
+    table = Table("", *map(right_aligned, names), title=title)
+    for name, energy in known:
+        parts = [format_energy(getattr(energy, f"{part}_aj") * 1e-18) for part in (*PARTS, "static")]
+        least = "-" if not energy.lower_bound_aj else f"{energy.lower_bound_aj / energy.total_aj:.1%}"
+        powers = (format_power(energy.average_power_w), format_power(energy.peak_power_w))
+        table.add_row(name, format_energy(energy.total_j), least, *parts, *powers, f"{energy.energy_delay_js:.3g} Js")
+    console.print(table)
+    print_unknown(console, known[0][1])
 
 
 def print_unknown(console: Console, energy: Energy | None) -> None:

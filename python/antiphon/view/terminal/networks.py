@@ -8,6 +8,7 @@ from rich.table import Table
 
 import antiphon
 from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.energy import print_energies
 from antiphon.view.text import digits, format_time
 
 
@@ -40,6 +41,7 @@ def print_noc(runs: Sequence[antiphon.NocResult]) -> None:
             style="" if run.stable else "red",
         )
     console.print(table)
+    print_energies(console, [(f"rate {run.rate:.4g}", run.energy) for run in runs], "Energy of the whole run")
     if not stable:
         console.print("saturated: beyond what the network carries; latencies are only those of packets delivered")
 
@@ -65,6 +67,7 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
             *(f"{share:.1%}" for share in run.dimensions["utilization"]),
         )
     console.print(table)
+    print_energies(console, [(run.scheduler, run.energy) for run in runs], "Energy")
     if first.utilization_bound is not None:
         console.print(f"No scheduler uses more than {first.utilization_bound:.1%} of the rates together.")
 

@@ -10,6 +10,7 @@ from rich.table import Column, Table
 import antiphon
 from antiphon.training.train import CHAINED
 from antiphon.view.terminal.console import open_console, right_aligned
+from antiphon.view.terminal.energy import energy_rows, print_energies, print_unknown
 from antiphon.view.text import digits, format_time
 
 
@@ -51,6 +52,10 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
     console.print(table)
     if compared:
         console.print(f"Speedup and gain per epoch: of {first.algorithm} over the algorithm of the row.")
+    everything = [each for training, baselines in results for each in [training, *baselines]]
+    labels = [f"{each.model}, {each.algorithm} on {each.fabric}" for each in everything]
+    energies = [(label, each.energy) for label, each in zip(labels, everything, strict=True)]
+    print_energies(console, energies, "Energy of the exchanges of an iteration, and static power")
 
 
 def print_left_out(refused: Sequence[dict[str, str]]) -> None:
@@ -102,9 +107,11 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
             f"{format_time(training.epoch_ns)}: {training.iterations:,} iterations for {training.dataset:,} samples",
         ),
         ("Throughput", f"{digits(training.samples_per_s or 0)} samples/s"),
+        *(energy_rows(training.energy) if training.energy else ()),
     ):
         table.add_row(label, value)
     console.print(table)
+    print_unknown(console, training.energy)
 
 
 def _signed_time(ns: float) -> str:
