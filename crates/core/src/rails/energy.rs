@@ -123,7 +123,7 @@ fn power(topology: &Topology, energy: &Energy, run: &Run, idle: u128) -> Power {
     Power { window_ps, microwatts: watts.collect() }
 }
 
-/// The least energy of the plan's collective: every byte that must move in a message over the cheapest dimension
+/// The least energy of the plan's collective: bytes that must move, the cheapest ways
 /// (`bound/energy.rs`), and static power over `time_ps`, a lower bound of the time.
 pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: Picos) -> Attojoules {
     let of = |energy: Option<u64>| u128::from(energy.unwrap_or(0));
@@ -134,16 +134,32 @@ pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: 
         Endpoint::Npu(_) => 2 * memory,
         Endpoint::Ace(_) => 2 * sram,
     };
-    let message = |dimension: &Dimension| {
-        let links = links(dimension);
-        links * of_link(dimension, system) + (links + 1) * router + 2 * of(system.energy.interface) + ends
+    // Of every byte of a message: on its way along a dimension, and beside that.
+    let along = |dimension: &Dimension| links(dimension) * (of_link(dimension, system) + router);
+    let message = router + 2 * of(system.energy.interface) + ends;
+    let (bytes, npus) = (u128::from(plan.bytes), u128::from(topology.npus()));
+    let others = npus - 1;
+    let mut costs: Vec<(Attojoules, u128)> =
+        topology.dimensions.iter().map(|dimension| (along(dimension), dimension.size.into())).collect();
+    costs.sort_unstable();
+    // The minimum spanning tree has as many links as it can of the cheapest dimension, then of the next.
+    let (mut parts, mut tree) = (npus, 0);
+    for &(cost, size) in &costs {
+        tree += (parts - parts / size) * (cost + message);
+        parts /= size;
+    }
+    let cheapest = costs.first().map_or(0, |first| first.0 + message);
+    let moved = match plan.kind {
+        Kind::AllReduce => bytes * (tree + others * cheapest),
+        Kind::AllToAll => {
+            let way = |&(cost, size): &(Attojoules, u128)| (npus - npus / size) * cost;
+            bytes * (costs.iter().map(way).sum::<Attojoules>() + others * message)
+        }
+        _ => bytes * tree,
     };
-    let cheapest = topology.dimensions.iter().map(message).min().unwrap_or(0);
-    let (bytes, others) = (u128::from(plan.bytes), u128::from(topology.npus()) - 1);
-    let messages = if plan.kind == Kind::AllReduce { 2 * others } else { others };
     let adds = matches!(plan.kind, Kind::AllReduce | Kind::ReduceScatter);
     let sums = if adds { bytes * others * of(system.energy.reduction) } else { 0 };
     let loads = adds && matches!(system.endpoint, Endpoint::Ace(_));
-    let loaded = if loads { bytes * (others + 1) * (memory + sram) } else { 0 };
-    bytes * messages * cheapest + sums + loaded + static_power_uw(topology, system) * u128::from(time_ps)
+    let loaded = if loads { bytes * npus * (memory + sram) } else { 0 };
+    moved + sums + loaded + static_power_uw(topology, system) * u128::from(time_ps)
 }
