@@ -117,7 +117,8 @@ impl Node {
     /// An idle engine.
     pub fn engine(&self, queue: Queue) -> Engine {
         let rooms: Vec<u64> = self.partition.fsms.iter().chain(&self.partition.sram).copied().collect();
-        Engine::new(self.servers(), queue, 1).with_rooms(&rooms)
+        // Adders take a word at a time, so that a chunk that goes first need not wait for another's message.
+        Engine::new(self.servers(), queue, 1).with_rooms(&rooms).with_interrupts(self.server(Part::Add))
     }
 
     /// The dimension of a server, if it is a link.
