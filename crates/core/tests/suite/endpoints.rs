@@ -43,6 +43,26 @@ fn every_algorithm_ends_at_every_endpoint() {
     }
 }
 
+/// Message by message an engine has no phases to be divided among.
+#[test]
+fn an_engine_is_divided_stage_by_stage_only() {
+    let fabric = Fabric::parse("ring:4").unwrap();
+    let outcome = |endpoint: &str| {
+        let mut system = System::preset("ideal").unwrap();
+        system.set("endpoint", endpoint).unwrap();
+        let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 16, "ring").unwrap();
+        simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true)
+    };
+    for option in ["fsm_split=equal", "sram_split=paper"] {
+        let error = outcome(&format!("ace:{option}")).unwrap_err();
+        let (name, _) = option.split_once('=').unwrap();
+        assert_eq!(error.code, Code::BadSpec);
+        let what = format!("endpoint ace: {name} divides an engine on rails only, stage by stage; leave it out here");
+        assert_eq!(error.message, what);
+    }
+    assert_eq!(outcome("ace").unwrap().time_ps, outcome("ace:fsm_split=need,sram_split=need").unwrap().time_ps);
+}
+
 /// An AllReduce in four phases (ACE, ISCA 2021, section V): one NPU that stands for all, and every message of all, with
 /// what a message forwards as a whole. A link's last flit is no longer than what is sent: whole ones of 256 bytes take up to
 /// 12 % longer where a chunk is divided by three or five.
