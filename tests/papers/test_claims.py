@@ -12,7 +12,7 @@ from antiphon.repro.table import Table
 PARTLY = {
     "tto": "tto-always train-odd-ring overlap-ring overlap-ring-2d overlap-multitree overlap-bi simba-dbtree",
     "themis": "scf-best room dlrm-hidden just-enough over",
-    "ace": "times-less monotone knee gap-grows",
+    "ace": "times-less knee gap-grows",
 }
 NOT = {
     "tto": (

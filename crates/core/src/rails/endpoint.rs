@@ -92,7 +92,7 @@ impl Node {
         let mut node = Node { dimensions, endpoint, partition: Partition { fsms: vec![], sram: vec![] } };
         if let Endpoint::Ace(ace) = endpoint {
             let size = |(group, plan): &&(&Group, &Plan)| {
-                let first = |stages: &Vec<Stage>| {
+                let first = |(stages, _): &(Vec<Stage>, u128)| {
                     let phases = phases(stages);
                     (phases.len(), phases.first().map_or(0, |phase| phase.bytes))
                 };
@@ -117,7 +117,8 @@ impl Node {
     /// An idle engine.
     pub fn engine(&self, queue: Queue) -> Engine {
         let rooms: Vec<u64> = self.partition.fsms.iter().chain(&self.partition.sram).copied().collect();
-        Engine::new(self.servers(), queue, 1).with_rooms(&rooms)
+        // Adders take a word at a time, so that a chunk that goes first need not wait for another's message.
+        Engine::new(self.servers(), queue, 1).with_rooms(&rooms).with_interrupts(self.server(Part::Add))
     }
 
     /// The dimension of a server, if it is a link.
@@ -265,16 +266,16 @@ impl Node {
         steps.map(time).sum()
     }
 
-    /// Divides an engine among the phases of a plan: of those with the same number by what the most demanding needs.
+    /// Divides an engine among the phases of a plan, by what all its chunks need.
     fn divided(&self, ace: &AceEndpoint, group: &Group, plan: &Plan) -> Result<Partition> {
         let (mut needs, mut after): (Vec<Need>, Bytes) = (vec![], 0);
-        for stages in stages(group, plan) {
+        for (stages, chunks) in stages(group, plan) {
             let phases = phases(&stages);
             needs.resize(needs.len().max(phases.len()), Need::default());
             for (need, phase) in needs.iter_mut().zip(&phases) {
                 let rate = group.topology.dimensions[usize::from(stages[phase.first].dimension)].npu_rate().0;
                 need.bytes = need.bytes.max(phase.bytes);
-                need.duration = need.duration.max(self.duration(group, &stages, phase)).max(1);
+                need.duration += (self.duration(group, &stages, phase) * chunks).max(1);
                 need.rate_bytes = need.rate_bytes.max(u128::from(rate) * u128::from(phase.bytes));
             }
             after = after.max(bytes_after(&stages));
@@ -284,41 +285,37 @@ impl Node {
             let what = format!("{fsms} state machines for {count} phases; give fsms={count} or more");
             return Err(Error::new(Code::BadSize, what).at("endpoint ace"));
         }
-        let durations: Vec<u128> = needs.iter().map(|need| need.duration).collect();
-        let fsms = match ace.fsm_split {
-            FsmSplit::Equal => shares(fsms, &vec![1; needs.len()], 1),
-            FsmSplit::Need => shares(fsms, &durations, 1),
+        let durations = needs.iter().map(|need| need.duration);
+        let stays: Vec<u128> = match ace.fsm_split {
+            FsmSplit::Equal => vec![1; needs.len()],
+            FsmSplit::Need => durations.clone().collect(),
         };
-        let memory = |bytes: Bytes| u128::from(time(parts(bytes), ace.memory_rate));
-        let weights: Vec<u128> = match ace.sram_split {
+        let fsms = places(fsms, &vec![1; needs.len()], &stays);
+        let sram = match ace.sram_split {
             SramSplit::Paper => {
                 let of = |need: &Need| need.rate_bytes;
-                needs.iter().map(of).chain(needs.last().map(of)).collect()
+                let weights: Vec<u128> = needs.iter().map(of).chain(needs.last().map(of)).collect();
+                let all = weights.iter().sum::<u128>().max(1);
+                weights.iter().map(|weight| (u128::from(ace.sram) * weight / all) as u64).collect()
             }
             SramSplit::Need => {
-                let of = |(index, need): (usize, &Need)| {
-                    let load = if index == 0 { memory(need.bytes) } else { 0 };
-                    u128::from(need.bytes) * (need.duration + load)
-                };
-                needs.iter().enumerate().map(of).chain([u128::from(after) * memory(after)]).collect()
+                // The first also holds what is still read, the last what is written.
+                let chunks = plan.orders.len() as u128;
+                let memory = |bytes: Bytes| (u128::from(time(parts(bytes), ace.memory_rate)) * chunks).max(1);
+                let mut stays: Vec<u128> = durations.chain([memory(after)]).collect();
+                stays[0] += memory(needs.first().map_or(0, |need| need.bytes));
+                let sizes: Vec<u64> = needs.iter().map(|need| need.bytes).chain([after]).map(|of| of.max(1)).collect();
+                let counts = places(ace.sram, &sizes, &stays);
+                counts.iter().zip(sizes).map(|(count, size)| count * size).collect()
             }
         };
-        // By need, each has room for two chunks, or one, if there is as much.
-        let sizes: Vec<u64> = needs.iter().map(|need| need.bytes).chain([after]).collect();
-        let all: u64 = sizes.iter().sum();
-        let least = match ace.sram_split {
-            SramSplit::Need => (ace.sram / all.max(1)).min(2),
-            SramSplit::Paper => 0,
-        };
-        let rest = shares(ace.sram - least * all, &weights, 0);
-        let sram = rest.into_iter().zip(sizes).map(|(share, size)| share + least * size).collect();
         Ok(Partition { fsms, sram })
     }
 
     /// Refuses partitions that have no room for a chunk.
     fn check(&self, group: &Group, plan: &Plan) -> Result<()> {
         let results = self.partition.sram.len() - 1;
-        for stages in stages(group, plan) {
+        for (stages, _) in stages(group, plan) {
             let needed = phases(&stages).into_iter().map(|phase| phase.bytes).enumerate();
             for (number, bytes) in needed.chain([(results, bytes_after(&stages))]) {
                 let room = self.partition.sram[number];
@@ -340,18 +337,20 @@ impl Node {
 /// What the chunks of a phase need.
 #[derive(Clone, Copy, Default)]
 struct Need {
+    /// Of the largest.
     bytes: Bytes,
+    /// Of all of them, one after the other.
     duration: u128,
     /// Rate of its links times bytes.
     rate_bytes: u128,
 }
 
-/// Stages of a chunk of each different order of a plan.
-fn stages(group: &Group, plan: &Plan) -> Vec<Vec<Stage>> {
+/// Stages of a chunk of each different order of a plan, and how many chunks have it.
+fn stages(group: &Group, plan: &Plan) -> Vec<(Vec<Stage>, u128)> {
     let mut orders = plan.orders.clone();
     orders.sort_unstable();
-    orders.dedup();
-    orders.iter().map(|order| plan.stages(&group.topology, order).collect()).collect()
+    let same = orders.chunk_by(|one, other| one == other);
+    same.map(|same| (plan.stages(&group.topology, &same[0]).collect(), same.len() as u128)).collect()
 }
 
 /// Phases of a chunk. An AllToAll has one.
@@ -396,27 +395,20 @@ fn time(amount: u128, rate: Rate) -> Picos {
     u64::try_from(picos).unwrap_or(Picos::MAX / 4)
 }
 
-/// Divides `total` by weights, each share at least `least` if there is as much, by the largest remainder.
-fn shares(total: u64, weights: &[u128], least: u64) -> Vec<u64> {
-    let least = least.min(total / (weights.len() as u64).max(1));
-    let mut fixed = vec![false; weights.len()];
+/// How many places each has of `total`, which are of these sizes: one after the other, to where chunks that stay so long
+/// get on most slowly with the places that there are. Of more nobody has less (Adams' method of apportionment).
+fn places(total: u64, sizes: &[u64], stays: &[u128]) -> Vec<u64> {
+    let spare = u128::from(total.saturating_sub(sizes.iter().sum()));
+    let all: u128 = sizes.iter().zip(stays).map(|(&size, stay)| u128::from(size) * stay).sum();
+    // All that come before a common rate that is certainly reached.
+    let mut counts: Vec<u64> = stays.iter().map(|stay| (stay * spare).div_ceil(all) as u64).collect();
+    let mut left = total - counts.iter().zip(sizes).map(|(count, size)| count * size).sum::<u64>();
     loop {
-        let open = |index: &usize| !fixed[*index];
-        let rest = total - least * fixed.iter().filter(|&&fixed| fixed).count() as u64;
-        let sum: u128 = (0..weights.len()).filter(open).map(|index| weights[index]).sum::<u128>().max(1);
-        let quota = |index: usize| u128::from(rest) * weights[index];
-        let small = (0..weights.len()).filter(open).find(|&index| quota(index) < u128::from(least) * sum);
-        if let Some(small) = small {
-            fixed[small] = true;
-            continue;
-        }
-        let mut shares: Vec<u64> =
-            (0..weights.len()).map(|index| if fixed[index] { least } else { (quota(index) / sum) as u64 }).collect();
-        let mut order: Vec<usize> = (0..weights.len()).filter(open).collect();
-        order.sort_by_key(|&index| std::cmp::Reverse(quota(index) % sum));
-        let left = total - shares.iter().sum::<u64>();
-        order.iter().cycle().take(left as usize % order.len().max(1)).for_each(|&index| shares[index] += 1);
-        return shares;
+        let time = |one: usize, other: usize| stays[one] * u128::from(counts[other]);
+        let slowest = (0..sizes.len()).min_by(|&one, &other| time(other, one).cmp(&time(one, other)));
+        let Some(slowest) = slowest.filter(|&slowest| sizes[slowest] <= left) else { return counts };
+        left -= sizes[slowest];
+        counts[slowest] += 1;
     }
 }
 
@@ -587,15 +579,66 @@ mod tests {
         assert_eq!(of("ace:fsm_split=equal,fsms=18").unwrap().fsms, [5, 5, 4, 4]);
         let paper = of("ace:sram_split=paper").unwrap().sram;
         let percent: Vec<u64> = paper.iter().map(|bytes| (bytes * 100 + (2 << 20)) / (4 << 20)).collect();
-        assert_eq!((percent, paper.iter().sum()), (vec![64, 2, 2, 16, 16], 4 << 20));
-        assert_eq!(of("ace").unwrap().sram.iter().sum::<u64>(), 4 << 20);
+        assert_eq!(percent, [64, 2, 2, 16, 16]);
+        // Whole chunks, and less than one is left.
+        let sram = of("ace").unwrap().sram;
+        assert_eq!(
+            sram.iter().zip([65_536, 16_384, 16_384, 16_384, 65_536]).map(|(of, chunk)| of % chunk).sum::<u64>(),
+            0
+        );
+        assert!((4 << 20) - sram.iter().sum::<u64>() < 65_536);
         assert!(of("ace:fsms=3").unwrap_err().message.contains("3 state machines for 4 phases"));
         let small = of("ace:sram=512KiB,sram_split=paper").unwrap_err().message;
         assert_eq!(
             small,
-            "endpoint ace: phase 2 has 10486 bytes of the SRAM, and a chunk there 16384; give a larger sram, a smaller \
+            "endpoint ace: phase 2 has 10485 bytes of the SRAM, and a chunk there 16384; give a larger sram, a smaller \
              chunk, or sram_split=need"
         );
+    }
+
+    /// Of a larger engine no phase has less, whatever it is like.
+    #[test]
+    fn more_is_divided_into_no_less() {
+        for spec in ["ace:4x4x4", "ace:4x2x2", "ace:2x16x8", "sw16@1600/700ns,sw8@800/700ns,sw8@400/1700ns"] {
+            let topology = Topology::parse(spec).unwrap();
+            let (group, plan) = (Group::whole(&topology), plan(&topology, Kind::AllReduce, 64 << 20, 1024));
+            let of =
+                |ace: AceEndpoint| Node::new(3, Endpoint::Ace(ace), &[(&group, &plan)]).ok().map(|of| of.partition);
+            for sram_split in [SramSplit::Need, SramSplit::Paper] {
+                let ace = AceEndpoint { sram_split, ..AceEndpoint::default() };
+                let fsms: Vec<_> = (4..200).filter_map(|fsms| of(AceEndpoint { fsms, ..ace })).collect();
+                let sram: Vec<_> = (1..200).filter_map(|parts| of(AceEndpoint { sram: parts << 15, ..ace })).collect();
+                assert!(fsms.len() == 196 && sram.len() > 90, "{spec}: {} {}", fsms.len(), sram.len());
+                for pair in fsms.windows(2).chain(sram.windows(2)) {
+                    let of = |partition: &Partition| [partition.fsms.clone(), partition.sram.clone()].concat();
+                    let grows = of(&pair[0]).iter().zip(of(&pair[1])).all(|(&less, more)| less <= more);
+                    assert!(grows, "{spec}: {:?}, then {:?}", pair[0], pair[1]);
+                }
+            }
+        }
+        // One each; then the first, three times as slow as the second, is next until it has three. Its fourth needs 2.
+        assert_eq!(places(5, &[2, 1, 3], &[10, 3, 1]), [1, 1, 0]);
+        assert_eq!(places(11, &[2, 1, 3], &[10, 3, 1]), [3, 1, 1]);
+        assert_eq!(places(12, &[2, 1, 3], &[10, 3, 1]), [4, 1, 1]);
+    }
+
+    /// Fig. 9a: more state machines or SRAM are never slower, since none of what an older chunk needs is held up by another.
+    #[test]
+    fn more_is_never_slower() {
+        for spec in ["ace:4x2x2", "ace:4x4x4"] {
+            for split in ["need,sram_split=need", "need,sram_split=paper", "equal,sram_split=need"] {
+                let time = |mib: u64, fsms: u64| {
+                    let of = |topology: &Topology| plan(topology, Kind::AllReduce, 16 << 20, 256);
+                    timed(spec, of, &format!("ace:fsms={fsms},sram={mib}MiB,fsm_split={split}")).unwrap().time_ps as f64
+                };
+                let times = [1, 2, 4, 8].map(|mib| [4, 8, 12, 16].map(|fsms| time(mib, fsms)));
+                for (row, column) in (0..4).flat_map(|row| (0..4).map(move |column| (row, column))) {
+                    let (more, less) = (times[row][column], times[row.saturating_sub(1)][column]);
+                    let fewer = times[row][column.saturating_sub(1)];
+                    assert!(more <= 1.001 * less.min(fewer), "{spec}, {split}: {times:?}");
+                }
+            }
+        }
     }
 
     #[test]

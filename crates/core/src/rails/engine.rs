@@ -138,7 +138,7 @@ pub struct Service {
     pub busy_ps: Picos,
     /// Latency after which the chunk moves on.
     pub latency_ps: Picos,
-    /// How much earlier it moves on: what is forwarded need not be complete. Only of servers that share nothing.
+    /// How much earlier it moves on: what is forwarded need not be complete.
     pub early_ps: Picos,
 }
 
@@ -157,12 +157,24 @@ type Waiting = Reverse<(u64, Picos, u32)>;
 /// An event: time, then arrivals before dimensions that have served a chunk, then its number.
 type Event = Reverse<(Picos, bool, u32)>;
 
+/// A chunk in service.
+struct Serving {
+    /// The service its server has given when it is done, or before that when it moves on.
+    end: u64,
+    /// Until it has moved on: how much of it is left then.
+    rest: Option<u64>,
+    span: Span,
+}
+
 /// A dimension, which serves one chunk, or several in equal shares.
 #[derive(Default)]
 struct Server {
     waiting: BinaryHeap<Waiting>,
-    /// In service: the service it has had when this one is done, and the span.
-    serving: Vec<(u64, Span)>,
+    serving: Vec<Serving>,
+    /// Whether an older chunk interrupts the one in service.
+    interrupts: bool,
+    /// Those that were interrupted, the oldest on top: `end` is the service they still need.
+    interrupted: Vec<Serving>,
     /// Service each chunk in service has had since time 0, in 1 / UNIT of a picosecond.
     served: u64,
     /// When that was.
@@ -183,9 +195,26 @@ impl Server {
         self.at = now;
     }
 
+    /// Puts aside what is served for an older chunk, or goes on with what was put aside; whether it did.
+    fn give_way(&mut self, chunks: &[Chunk]) -> bool {
+        let place = |of: &Serving| Reverse((chunks[of.span.chunk as usize].rank, 0, of.span.chunk));
+        let first = self.waiting.peek();
+        // Of reversed places the largest is the oldest.
+        if let Some(mut of) = self.serving.pop_if(|of| first > Some(&place(of))) {
+            of.end -= self.served;
+            self.interrupted.push(of);
+            return true;
+        }
+        let goes_on = self.serving.is_empty();
+        let Some(mut of) = self.interrupted.pop_if(|of| goes_on && first <= Some(&place(of))) else { return false };
+        of.end += self.served;
+        self.serving.push(of);
+        true
+    }
+
     /// When the first in service is done if nothing else comes.
     fn next_due(&mut self) -> Option<Picos> {
-        let left = self.serving.iter().map(|(end, _)| end.saturating_sub(self.served)).min()?;
+        let left = self.serving.iter().map(|of| of.end.saturating_sub(self.served)).min()?;
         self.due = self.at + left.div_ceil(UNIT / self.serving.len() as u64);
         Some(self.due)
     }
@@ -241,6 +270,12 @@ impl Engine {
         self
     }
 
+    /// The same with a server at which the oldest does not wait for the end of what is served, either.
+    pub fn with_interrupts(mut self, server: u8) -> Engine {
+        self.servers[usize::from(server)].interrupts = self.queue == Queue::Oldest && self.sharing == 1;
+        self
+    }
+
     /// Forgets all chunks; keeps the memory.
     pub fn clear(&mut self) {
         self.steps.clear();
@@ -249,6 +284,7 @@ impl Engine {
         for server in &mut self.servers {
             server.waiting.clear();
             server.serving.clear();
+            server.interrupted.clear();
             (server.served, server.at, server.due, server.needs) = (0, 0, 0, 0);
         }
     }
@@ -361,15 +397,23 @@ impl Engine {
             return;
         }
         server.advance(now);
-        while let Some(place) = server.serving.iter().position(|(end, _)| *end <= server.served) {
-            let (_, span) = server.serving.swap_remove(place);
-            // Where it moves on early, it already has.
-            if span.finish_ps == span.start_ps {
-                let chunk = &mut self.chunks[span.chunk as usize];
+        let mut place = 0;
+        while let Some(of) = server.serving.get_mut(place) {
+            if of.end > server.served {
+                place += 1;
+                continue;
+            }
+            if let Some(rest) = of.rest.take() {
+                let chunk = &mut self.chunks[of.span.chunk as usize];
                 let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it was served") };
                 chunk.next += 1;
-                self.events.push(Reverse((now + service.latency_ps, false, span.chunk)));
+                self.events.push(Reverse((now + service.latency_ps, false, of.span.chunk)));
+                if rest > 0 {
+                    of.end += rest;
+                    continue;
+                }
             }
+            let Serving { span, .. } = server.serving.swap_remove(place);
             self.served += 1;
             served(number, Span { finish_ps: now, ..span });
         }
@@ -378,30 +422,29 @@ impl Engine {
     /// A server takes chunks as long as it has room.
     fn enter(&mut self, number: usize, now: Picos) {
         let server = &mut self.servers[number];
-        let before = server.serving.len();
-        if server.due != now && (server.waiting.is_empty() || before == self.sharing) {
+        let is_full = server.serving.len() == self.sharing && !server.interrupts;
+        let mut changed = server.due == now;
+        if !changed && (server.waiting.is_empty() || is_full) {
             return;
         }
         server.advance(now);
+        if server.interrupts {
+            changed |= server.give_way(&self.chunks);
+        }
         while server.serving.len() < self.sharing
             && let Some(Reverse((_, ready, place))) = server.waiting.pop()
         {
             let (_, number) = turned(self.queue, ready, place);
-            let chunk = &mut self.chunks[number as usize];
+            let chunk = &self.chunks[number as usize];
             let Step::Serve(service) = self.steps[chunk.next as usize] else { unreachable!("it waits to be served") };
-            let Service { stage, busy_ps, latency_ps, early_ps, .. } = service;
-            let mut span =
+            let Service { stage, busy_ps, early_ps, .. } = service;
+            let span =
                 Span { chunk: number, stage: stage.into(), ready_ps: chunk.ready_ps, start_ps: now, finish_ps: now };
-            if early_ps > 0 {
-                span.finish_ps = now + busy_ps;
-                chunk.next += 1;
-                self.events.push(Reverse((now + busy_ps + latency_ps - early_ps, false, number)));
-            }
-            server.serving.push((server.served + busy_ps * UNIT, span));
+            let end = server.served + (busy_ps - early_ps) * UNIT;
+            server.serving.push(Serving { end, rest: Some(early_ps * UNIT), span });
+            changed = true;
         }
-        if (server.serving.len() != before || server.due == now)
-            && let Some(due) = server.next_due()
-        {
+        if changed && let Some(due) = server.next_due() {
             self.events.push(Reverse((due, true, number as u32)));
         }
     }

@@ -1,7 +1,7 @@
 //! The example, closed forms and figures of Themis (ISCA 2022), and properties on random topologies.
 
 use super::advise::advise;
-use super::engine::{Engine, MAX_SHARING, Queue, run};
+use super::engine::{Engine, MAX_SHARING, Queue, Service, Step, run};
 use super::plan::{MAX_CHUNKS, Order, Plan, StageTable};
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::topology::{PRESETS, Topology};
@@ -193,6 +193,32 @@ fn topologies() -> impl Strategy<Value = Topology> {
     let dimension =
         (kind, 1u32..4000, 0u32..3000).prop_map(|(kind, rate, latency)| format!("{kind}@{rate}/{latency}ns"));
     prop::collection::vec(dimension, 1..5).prop_map(|list| Topology::parse(&list.join(",")).unwrap())
+}
+
+/// An older chunk comes at 30: the one in service goes on at 50 where it was, and moves on when 40 of its 100 are over.
+#[test]
+fn the_oldest_interrupts() {
+    let service = |server, busy_ps, early_ps| {
+        Step::Serve(Service { server, stage: 0, size: 0, size_before: 0, busy_ps, latency_ps: 0, early_ps })
+    };
+    let ends = |mut engine: Engine| {
+        engine.submit_steps(0, 1, [service(0, 100, 60), service(2, 5, 0)].into_iter());
+        engine.submit_steps(0, 0, [service(1, 30, 0), service(0, 20, 0)].into_iter());
+        let (mut chunks, mut spans, mut now) = ([0; 2], vec![], 0);
+        while let Some(next) = engine.next() {
+            now = next;
+            engine.step(
+                |server, span| spans.push((server, span.start_ps, span.finish_ps)),
+                |chunk| chunks[chunk as usize] = now,
+            );
+        }
+        spans.sort_unstable();
+        (chunks, spans, now)
+    };
+    let engine = || Engine::new(3, Queue::Oldest, 1);
+    assert_eq!(ends(engine()), ([45, 120], vec![(0, 0, 100), (0, 100, 120), (1, 0, 30), (2, 40, 45)], 120));
+    let interrupted = ([65, 50], vec![(0, 0, 120), (0, 30, 50), (1, 0, 30), (2, 60, 65)], 120);
+    assert_eq!(ends(engine().with_interrupts(0)), interrupted);
 }
 
 proptest! {

@@ -74,9 +74,9 @@ pub fn simulate(
 /// are the same.
 ///
 /// # Errors
-/// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other; [`Code::Stalled`] with the chain of waits,
-/// or the cycle of buffers, if it stops making progress, [`Code::TooLarge`] if the run would need too many events,
-/// [`Code::Interrupted`].
+/// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other, or an engine is to be divided;
+/// [`Code::BadSize`] if a chunk does not fit in it; [`Code::Stalled`] with the chain of waits, or the cycle of buffers, if
+/// it stops making progress, [`Code::TooLarge`] if the run would need too many events, [`Code::Interrupted`].
 pub fn simulate_flights(
     fabric: &Fabric,
     flights: &[Flight],

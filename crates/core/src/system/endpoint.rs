@@ -123,10 +123,10 @@ parameters! {
         /// What is forwarded while the rest is still on its way.
         #[parameter("packet", size(1), "ACE (ISCA 2021), Tables III and V")]
         pub packet: Bytes = 256,
-        /// How state machines are divided among phases: as long as a chunk stays (need), or equally (equal).
+        /// How state machines are divided among phases, on rails: as long as a chunk stays (need), or equally (equal).
         #[parameter("fsm_split", Domain::Choice(FsmSplit::NAMES), "ACE (ISCA 2021), section IV-F")]
         pub fsm_split: FsmSplit = FsmSplit::Need,
-        /// How SRAM is divided among phases: as much and as long as a chunk stays (need), or by rate and size (paper).
+        /// How SRAM is divided among phases, on rails: as much and as long as a chunk stays (need), or by rate and size (paper).
         #[parameter("sram_split", Domain::Choice(SramSplit::NAMES), "ACE (ISCA 2021), section IV-I")]
         pub sram_split: SramSplit = SramSplit::Need,
         /// All memory bandwidth; computation has what is left.

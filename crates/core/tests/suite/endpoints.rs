@@ -43,20 +43,40 @@ fn every_algorithm_ends_at_every_endpoint() {
     }
 }
 
+/// Message by message an engine has no phases to be divided among.
+#[test]
+fn an_engine_is_divided_stage_by_stage_only() {
+    let fabric = Fabric::parse("ring:4").unwrap();
+    let outcome = |endpoint: &str| {
+        let mut system = System::preset("ideal").unwrap();
+        system.set("endpoint", endpoint).unwrap();
+        let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 16, "ring").unwrap();
+        simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true)
+    };
+    for option in ["fsm_split=equal", "sram_split=paper"] {
+        let error = outcome(&format!("ace:{option}")).unwrap_err();
+        let (name, _) = option.split_once('=').unwrap();
+        assert_eq!(error.code, Code::BadSpec);
+        let what = format!("endpoint ace: {name} divides an engine on rails only, stage by stage; leave it out here");
+        assert_eq!(error.message, what);
+    }
+    assert_eq!(outcome("ace").unwrap().time_ps, outcome("ace:fsm_split=need,sram_split=need").unwrap().time_ps);
+}
+
 /// An AllReduce in four phases (ACE, ISCA 2021, section V): one NPU that stands for all, and every message of all, with
-/// what a message forwards as a whole.
+/// what a message forwards as a whole. A link's last flit is no longer than what is sent: whole ones of 256 bytes take up to
+/// 12 % longer where a chunk is divided by three or five.
 #[test]
 fn stages_and_messages_agree() {
     let bytes = 16 << 20;
-    // A ring of three that others follow waits a little more, message by message.
-    for (spec, slack) in [("ace:4x2x2", 0.03), ("ace:2x2x2", 0.03), ("ace:3x2x2", 0.03), ("ace:4x3x1", 0.035)] {
+    for spec in ["ace:4x2x2", "ace:2x2x2", "ace:3x2x2", "ace:4x3x1", "ace:4x5x1", "ace:4x3x3"] {
         let fabric = Fabric::parse(spec).unwrap();
-        for (endpoint, slices) in [
-            ("ideal:message=1MB", 1),
-            ("npu:message=1MB", 1),
-            ("npu:memory_gb_per_s=128,sms=2,message=1MB", 1),
-            ("ace:packet=1MB", 1),
-            ("ace:packet=1MB,memory_gb_per_s=32", 1),
+        for endpoint in [
+            "ideal:message=1MB",
+            "npu:message=1MB",
+            "npu:memory_gb_per_s=128,sms=2,message=1MB",
+            "ace:packet=1MB",
+            "ace:packet=1MB,memory_gb_per_s=32",
         ] {
             let task = Task {
                 topology: Topology::parse(spec).unwrap(),
@@ -74,12 +94,13 @@ fn stages_and_messages_agree() {
             let stages = task.run().unwrap().2.time_ps as f64;
             let mut system = System::preset("ideal").unwrap();
             system.set("endpoint", endpoint).unwrap();
-            let hierarchical = format!("hierarchical:chunks={},slices={slices}", bytes >> 16);
+            system.set("flit_bytes", "1").unwrap();
+            let hierarchical = format!("hierarchical:chunks={},slices=1", bytes >> 16);
             let schedule = build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, &hierarchical).unwrap();
             let messages =
                 simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
             let apart = (messages / stages - 1.0).abs();
-            assert!(apart < slack, "{spec}, {endpoint}: {messages} and {stages}");
+            assert!(apart < 0.015, "{spec}, {endpoint}: {messages} and {stages}");
         }
     }
 }

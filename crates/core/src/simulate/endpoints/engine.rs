@@ -12,7 +12,7 @@ use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 use crate::simulate::units::{Family, Units};
-use crate::system::{AceEndpoint, Endpoint};
+use crate::system::{AceEndpoint, Endpoint, FsmSplit, SramSplit};
 use crate::units::{Bytes, format_bytes};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -62,9 +62,17 @@ impl Engines {
     /// Idle engines, if the ranks of a plan have them. O(lanes in messages).
     ///
     /// # Errors
-    /// [`Code::BadSize`] if a unit does not fit in the SRAM.
+    /// [`Code::BadSpec`] if they are to be divided; [`Code::BadSize`] if a unit does not fit in the SRAM.
     pub fn new(plan: &Plan) -> Result<Option<Engines>> {
         let (Endpoint::Ace(ace), Some(units)) = (plan.system.endpoint, &plan.units) else { return Ok(None) };
+        let divided = [
+            (ace.fsm_split != FsmSplit::default()).then_some("fsm_split"),
+            (ace.sram_split != SramSplit::default()).then_some("sram_split"),
+        ];
+        if let Some(option) = divided.into_iter().flatten().next() {
+            let what = format!("{option} divides an engine on rails only, stage by stage; leave it out here");
+            return Err(Error::new(Code::BadSpec, what).at("endpoint ace"));
+        }
         let families = driven(plan, units);
         for family in &families {
             if let Some(part) = family.parts.iter().find(|part| part.sram > ace.sram) {
