@@ -15,7 +15,7 @@ CORE = ROOT / "crates" / "core" / "src"
 FABRIC = {"error", "units", "watch"}
 COLLECTIVE = FABRIC | {"fabric", "options", "parameter", "system"}
 SCHEDULE = COLLECTIVE | {"collective"}
-ABOVE = SCHEDULE | {"schedule"}
+ABOVE = SCHEDULE | {"energy", "schedule"}
 ALLOWED: dict[str, set[str]] = {
     "error": set(),
     "units": {"error"},
@@ -24,7 +24,8 @@ ALLOWED: dict[str, set[str]] = {
     "options": FABRIC | {"parameter"},
     "fabric": FABRIC,
     "system": FABRIC | {"fabric", "options", "parameter"},
-    "noc": COLLECTIVE,
+    "energy": COLLECTIVE,
+    "noc": COLLECTIVE | {"energy"},
     "collective": COLLECTIVE,
     "schedule": SCHEDULE,
     "cost": FABRIC,
@@ -37,8 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},
     "compute": FABRIC | {"parameter", "system", "workload"},
-    "energy": ABOVE | {"simulate"},
-    "training": ABOVE | {"simulate", "rails", "workload", "compute", "energy"},
+    "training": ABOVE | {"simulate", "rails", "workload", "compute"},
 }
 
 # Comments (block comments do not nest here), and string, raw string and character literals.

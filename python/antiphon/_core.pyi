@@ -7,11 +7,11 @@ from typing import Any, Final, SupportsIndex, TypeAlias, final
 import numpy as np
 
 from antiphon.results import (
-    Area,
     Algorithm,
+    Area,
     Bound,
-    Energy,
     Column,
+    Energy,
     Iteration,
     NocResult,
     Parameter,
@@ -40,6 +40,7 @@ __all__ = [
     "advise_rails",
     "advise_trees",
     "algorithms",
+    "area",
     "build",
     "bus_factor",
     "check_fidelity",
@@ -202,6 +203,19 @@ class System:
         router_internal_speedup: SupportsIndex | None = None,
         router_output_queue_flits: SupportsIndex | float | None = None,
         router_hand_off_ns: float | None = None,
+        energy_link_pj_per_bit: float | None = None,
+        energy_wire_pj_per_bit_mm: float | None = None,
+        energy_buffer_pj_per_bit: float | None = None,
+        energy_crossbar_pj_per_bit: float | None = None,
+        energy_allocation_pj: float | None = None,
+        energy_interface_pj_per_bit: float | None = None,
+        energy_reduction_pj_per_bit: float | None = None,
+        energy_memory_pj_per_bit: float | None = None,
+        energy_sram_pj_per_bit: float | None = None,
+        static_link_mw: float | None = None,
+        static_router_mw: float | None = None,
+        static_interface_mw: float | None = None,
+        static_endpoint_mw: float | None = None,
         # end of arguments
     ) -> System:
         """A copy with the given parameters replaced (docs/parameters.md); text is read as on the command line.
@@ -315,6 +329,45 @@ class System:
     @property
     def router_hand_off_ns(self) -> float:
         """From the arrival of a message's last flit at its interface to the start of what waited for it."""
+    @property
+    def energy_link_pj_per_bit(self) -> float:
+        """A bit crosses a link that says no energy of its own."""
+    @property
+    def energy_wire_pj_per_bit_mm(self) -> float:
+        """A bit crosses a millimetre of a link that says its length, beside what it costs in any case."""
+    @property
+    def energy_buffer_pj_per_bit(self) -> float:
+        """A bit is written to a router's buffer and read from it."""
+    @property
+    def energy_crossbar_pj_per_bit(self) -> float:
+        """A bit crosses the rest of a router."""
+    @property
+    def energy_allocation_pj(self) -> float:
+        """A router allocates its crossbar for one flit."""
+    @property
+    def energy_interface_pj_per_bit(self) -> float:
+        """A bit enters the network, or leaves it."""
+    @property
+    def energy_reduction_pj_per_bit(self) -> float:
+        """A received bit is added to what is there."""
+    @property
+    def energy_memory_pj_per_bit(self) -> float:
+        """A bit is read from memory, or written."""
+    @property
+    def energy_sram_pj_per_bit(self) -> float:
+        """A bit is read from an engine's SRAM, or written."""
+    @property
+    def static_link_mw(self) -> float:
+        """Static power of a link, one way."""
+    @property
+    def static_router_mw(self) -> float:
+        """Static power of a router: of a rank or a switch."""
+    @property
+    def static_interface_mw(self) -> float:
+        """Static power of a rank's network interfaces."""
+    @property
+    def static_endpoint_mw(self) -> float:
+        """Static power of what a rank communicates with besides: memory, engine."""
     # end of properties
     def rounded_rates(self, fabric: Fabric) -> list[tuple[float, float]]:
         """Rates of a fabric's links that this system's clock rounds down, slowest first: as written, and at which they

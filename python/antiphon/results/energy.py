@@ -108,7 +108,9 @@ class Energy(Result):
 
     def __add__(self, other: Energy) -> Energy:
         """Both at the same time, each by itself; tables, peak and bound are lost."""
-        parts = {f"{part}_aj": getattr(self, f"{part}_aj") + getattr(other, f"{part}_aj") for part in (*PARTS, "static")}
+        parts = {
+            f"{part}_aj": getattr(self, f"{part}_aj") + getattr(other, f"{part}_aj") for part in (*PARTS, "static")
+        }
         both = replace(self, **parts, time_ns=max(self.time_ns, other.time_ns), lower_bound_aj=None)
         return replace(both, peak_power_w=both.average_power_w).without_tables()
 

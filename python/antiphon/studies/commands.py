@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NewType, get_args, get_type_hints
 
-from antiphon._core import Fabric, Schedule, System, build, noc, parse_bytes, rails, router_parameters
+from antiphon._core import Fabric, Schedule, System, build, parse_bytes, router_parameters
 from antiphon.arguments import shown
 from antiphon.collective.comparison import compare, run
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.tuning import tune
 from antiphon.errors import AntiphonError
+from antiphon.network.noc import noc
+from antiphon.network.rails import rails
 from antiphon.network.saturation import noc_saturation
 from antiphon.platforms import parameter_names, read_endpoint, read_system
 from antiphon.studies.jobs import Heartbeat, Job, Record
@@ -41,14 +43,11 @@ class CommandPoint(Job):
         """What the command prints with ``--json``, without tables."""
         given = dict(self.values)
         settings = {key.removeprefix(SETTING): given.pop(key) for key in list(given) if key.startswith(SETTING)}
-        if "system" in given or settings:
-            given["system"] = read_system(given.get("system", "generic"), settings)
+        command = COMMANDS[self.command]
+        system = read_system(given.pop("system", command.system), settings)
         if "endpoint" in given:
-            given["endpoint"] = read_endpoint(given["endpoint"])
-            if "system" in COMMANDS[self.command].keys:
-                system = given.get("system", System())
-                given["system"] = system.with_(endpoint=given.pop("endpoint"))
-        return COMMANDS[self.command].run(progress or (lambda _share: None), **given)
+            system = system.with_(endpoint=read_endpoint(given.pop("endpoint")))
+        return command.run(progress or (lambda _share: None), system=system, **given)
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,13 @@ class Command:
         run: makes the record.
         shown: columns of its results that are shown on a terminal.
         more: keys, with their kinds, that ``run`` takes as further arguments.
+        system: the platform where none is named.
     """
 
     run: Callable[..., Record]
     shown: tuple[str, ...]
     more: Callable[[], Mapping[str, Any]] = field(default=dict)
+    system: str = "generic"
 
     @property
     def keys(self) -> Mapping[str, Any]:
@@ -73,7 +74,8 @@ class Command:
     def required(self) -> list[str]:
         """Keys that must be given."""
         parameters = inspect.signature(self.run).parameters.values()
-        return [each.name for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
+        needed = [each.name for each in parameters if each.default is each.empty and each.kind is each.KEYWORD_ONLY]
+        return [name for name in needed if name != "system"]
 
     def checked(self, key: str, value: Any, where: str) -> tuple[str, Any]:
         """A key and its value, as they are in a point.
@@ -82,7 +84,7 @@ class Command:
             AntiphonError: ``unknown-name`` with the nearest key; ``bad-spec`` for a value of another kind.
         """
         if key.startswith(SETTING):
-            known = [SETTING + name for name in parameter_names()] if "system" in self.keys else []
+            known = [SETTING + name for name in parameter_names()]
             kind: Any = str | int | float | bool
         else:
             known = list(self.keys)
@@ -107,7 +109,7 @@ def _keys_of(run: Callable[..., Record]) -> dict[str, Any]:
     hints = get_type_hints(run)
     parameters = inspect.signature(run).parameters.values()
     keys = {each.name: hints[each.name] for each in parameters if each.kind is each.KEYWORD_ONLY}
-    return keys | ({"system": str, "endpoint": str} if "system" in keys else {})
+    return keys | {"system": str, "endpoint": str}
 
 
 def _keys(command: Command) -> dict[str, Any]:
@@ -140,18 +142,19 @@ def _simulate(
     algorithm: str | None = None,
     schedule: str | None = None,
     group: str | None = None,
-    system: System | None = None,
+    system: System,
     fidelity: str = "packet",
+    energy: bool = False,
     **problem: Any,
 ) -> Record:
-    network, platform = _fabric(fabric, group), system or System()
+    network = _fabric(fabric, group)
     if (algorithm is None) == (schedule is None):
         raise AntiphonError("give either algorithm or schedule", "bad-spec")
     if algorithm is not None:
-        built = build(network, algorithm, system=platform, progress=heartbeat, **problem)
+        built = build(network, algorithm, system=system, progress=heartbeat, **problem)
     else:
         built = _own(schedule or "", network, problem)
-    return run(network, built, platform, fidelity, progress=heartbeat).to_dict()
+    return run(network, built, system, fidelity, progress=heartbeat, energy=energy).to_dict()
 
 
 def _compare(
@@ -161,8 +164,9 @@ def _compare(
     algorithms: str | None = None,
     schedule: str | None = None,
     group: str | None = None,
-    system: System | None = None,
+    system: System,
     fidelity: str = "packet",
+    energy: bool = False,
     **problem: Any,
 ) -> Record:
     network = _fabric(fabric, group)
@@ -173,10 +177,11 @@ def _compare(
         network,
         algorithms=algorithms,
         schedules=own,
-        system=system or System(),
+        system=system,
         fidelity=fidelity,
         jobs=1,
         progress=lambda _name, share: heartbeat(share),
+        energy=energy,
         **problem,
     )
     if not comparison.runs:
@@ -194,8 +199,10 @@ def _tune(
     sizes: str | int | None = None,
     algorithms: str | None = None,
     all_ranks: bool = False,
+    objective: str = "time",
+    energy: bool = False,
     group: str | None = None,
-    system: System | None = None,
+    system: System,
     fidelity: str = "packet",
 ) -> Record:
     document = tune(
@@ -203,9 +210,11 @@ def _tune(
         collective,
         [sizes] if isinstance(sizes, int) else sizes,
         algorithms,
-        system or System(),
+        system,
         fidelity,
         all_ranks=all_ranks,
+        objective=objective,
+        energy=energy,
         jobs=1,
         progress=lambda _name, share: heartbeat(share),
     ).to_dict()
@@ -218,7 +227,7 @@ def _train(
     model: str,
     fabric: str,
     algorithm: str,
-    system: System | None = None,
+    system: System,
     overlap: str = "none",
     bucket: str = "table",
     batch: int | None = None,
@@ -238,6 +247,7 @@ def _train(
     memory_bound: float | None = None,
     exchange: str | None = None,
     fidelity: str = "packet",
+    energy: bool = False,
     group: str | None = None,
 ) -> Record:
     network: str | Fabric = fabric if fabric.startswith("rails:") else _fabric(fabric, group)
@@ -247,7 +257,7 @@ def _train(
         model,
         network,
         algorithm,
-        system or System(),
+        system,
         overlap=overlap,
         bucket=bucket,
         batch=batch,
@@ -267,6 +277,7 @@ def _train(
         memory_bound=memory_bound,
         exchange=exchange,
         fidelity=fidelity,
+        energy=energy,
         progress=lambda _name, share: heartbeat(share),
     ).to_dict()
 
@@ -280,7 +291,8 @@ def _rails(
     scheduler: str = "search",
     intra: str | None = None,
     chunks: int | str | None = None,
-    endpoint: str = "system",
+    system: System,
+    energy: bool = False,
     sharing: int = 1,
     offload: bool = False,
     fixed_delay: bool = False,
@@ -295,7 +307,9 @@ def _rails(
         scheduler,
         intra,
         chunks=chunks,
-        endpoint=endpoint,
+        endpoint=system.endpoint,
+        system=system,
+        energy=energy,
         sharing=sharing,
         offload=offload,
         fixed_delay=fixed_delay,
@@ -320,6 +334,8 @@ def _noc(
     latency_cycles: int = 0,
     warm_up_cycles: int | None = None,
     cycles: int | None = None,
+    system: System,
+    energy: bool = False,
     **routers: Any,
 ) -> Record:
     network = _fabric(fabric, group)
@@ -331,6 +347,8 @@ def _noc(
         "latency_cycles": latency_cycles,
         "warm_up_cycles": warm_up_cycles,
         "cycles": cycles,
+        "system": system,
+        "energy": energy,
     }
     if saturation and rate is not None:
         raise AntiphonError("give either rate or saturation", "bad-spec")
@@ -351,7 +369,7 @@ COMMANDS = {
     "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM),
     "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM),
     "train": Command(_train, ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
-    "rails": Command(_rails, ("time_ns", "utilization")),
+    "rails": Command(_rails, ("time_ns", "utilization"), system="ideal"),
     "noc": Command(
         _noc, ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"), _router_keys
     ),

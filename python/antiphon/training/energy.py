@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from antiphon.results import Energy, Iteration, Table
+from antiphon.results.energy import PARTS
 
 WINDOWS = 256
 """Of power over time."""
 
 
 def iteration_energy(iteration: Iteration, exchanges: Sequence[Energy], static_w: float) -> Energy | None:
-    """Energy of an iteration, the mean if several follow each other: dynamic energy of its exchanges, each spread over the
-    time in which it is under way, and static power. None without exchanges."""
+    """Energy of an iteration, the mean if several follow each other: dynamic energy of its exchanges, each spread over
+    the time in which it is under way, and static power. None without exchanges."""
     import numpy as np
 
     if not exchanges:
         return None
     total = sum(exchanges[1:], exchanges[0])
-    parts = ("links", "routers", "interfaces", "reductions", "memory")
-    means = {f"{part}_aj": getattr(total, f"{part}_aj") // iteration.count for part in parts}
+    means = {f"{part}_aj": getattr(total, f"{part}_aj") // iteration.count for part in PARTS}
     static_aj = round(static_w * 1e6) * round(iteration.time_ns * 1e3)
     # Of all iterations, in one timeline.
     all_ns = iteration.time_ns * iteration.count

@@ -16,8 +16,9 @@ from antiphon._core import Fabric, __version__, format_bytes
 from antiphon.collective.result import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
 from antiphon.plot import COLOURS
+from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_bandwidth, format_time
+from antiphon.view.text import digits, format_bandwidth, format_energy, format_time
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -67,6 +68,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         fabric=fabric,
         runs=[_entry(index, run, fabric) for index, run in enumerate(ranking)],
         bars=_bars(comparison),
+        energy=energy_section(_spent(ranking)),
         lines=_lines(comparison),
         picture=picture,
         drawable=f"{MAX_DRAWN_NODES:,} nodes and {MAX_DRAWN_LINKS:,} links",
@@ -117,9 +119,17 @@ def _data(runs: list[Run]) -> list[dict[str, Any]]:
             "levels": _levels(run).tolist(),
             "permille": np.rint(run.result.links["utilization"] * 1000).astype(int).tolist(),
             "bytes": run.result.links["bytes"].tolist(),
+            "energy": [format_energy(each) for each in run.energy.links["energy_j"]] if run.energy else None,
         }
         for run in runs
     ]
+
+
+def _spent(runs: list[Run]) -> list[Spent]:
+    """What the runs took, with the look of their lines."""
+    looks = [(COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]) for index in range(len(runs))]
+    each = zip(runs, looks, strict=True)
+    return [Spent(run.algorithm, *look, run.energy) for run, look in each if run.energy is not None]
 
 
 def _levels(run: Run) -> NDArray[np.int64]:

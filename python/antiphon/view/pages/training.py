@@ -12,6 +12,7 @@ from antiphon._core import __version__, format_bytes
 from antiphon.plot import COLOURS
 from antiphon.training.result import Training
 from antiphon.training.train import CHAINED
+from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
 from antiphon.view.text import digits, format_time
 
@@ -56,6 +57,13 @@ def _group(training: Training, baselines: Sequence[Training]) -> dict[str, Any]:
         "axis": axis,
         "rows": [_timeline(each, axis.pixels_per_unit) | {"training": each} for each in trainings],
         "speedups": [training.speedup(each) for each in trainings],
+        "energy": energy_section(
+            [
+                Spent(each.algorithm, COLOURS[number % len(COLOURS)], "", each.energy)
+                for number, each in enumerate(trainings)
+                if each.energy is not None
+            ]
+        ),
     }
 
 

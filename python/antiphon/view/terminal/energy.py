@@ -35,13 +35,14 @@ def print_energies(console: Console, energies: Sequence[tuple[str, Energy | None
     known = [(name, energy) for name, energy in energies if energy is not None]
     if not known:
         return
-    names = ("Energy", "Of least", *(part.capitalize() for part in PARTS), "Static", "Mean power", "Peak power", "Energy x delay")
+    parts = [part.capitalize() for part in PARTS]
+    names = ("Energy", "Of least", *parts, "Static", "Mean power", "Peak power", "Energy x delay")
     table = Table("", *map(right_aligned, names), title=title)
     for name, energy in known:
-        parts = [format_energy(getattr(energy, f"{part}_aj") * 1e-18) for part in (*PARTS, "static")]
+        spent = [format_energy(getattr(energy, f"{part}_aj") * 1e-18) for part in (*PARTS, "static")]
         least = "-" if not energy.lower_bound_aj else f"{energy.lower_bound_aj / energy.total_aj:.1%}"
         powers = (format_power(energy.average_power_w), format_power(energy.peak_power_w))
-        table.add_row(name, format_energy(energy.total_j), least, *parts, *powers, f"{energy.energy_delay_js:.3g} Js")
+        table.add_row(name, format_energy(energy.total_j), least, *spent, *powers, f"{energy.energy_delay_js:.3g} Js")
     console.print(table)
     print_unknown(console, known[0][1])
 
