@@ -78,8 +78,8 @@ def test_progress_within_a_size() -> None:
 def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     simulator = tuning_module.simulator
 
-    def picky(*arguments: Any) -> Any:
-        timer = simulator(*arguments)
+    def picky(*arguments: Any, **options: Any) -> Any:
+        timer = simulator(*arguments, **options)
 
         def time(fabric: Any, algorithm: str, collective: str, size: int) -> Any:
             if algorithm == "ring" and size < 2048:

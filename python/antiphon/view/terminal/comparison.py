@@ -58,7 +58,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
     table = table_of(names)
     unlimited = console.options.update(max_width=10_000)
     for name in DISPENSABLE:  # rather fewer columns than cut names and figures
-        if console.measure(table, options=unlimited).maximum > console.width:
+        if name in names and console.measure(table, options=unlimited).maximum > console.width:
             names.remove(name)
             table = table_of(names)
     if comparison.runs:
