@@ -47,7 +47,7 @@ pub fn area<'py>(py: Python<'py>, fabric: &Fabric, system: SystemLike) -> PyResu
     let area = energy::area(&fabric.0, &system.get()?);
     let parts = &area.parts;
     let table = Table::new(py)
-        .text("part", parts.iter().map(|part| part.name.into()))?
+        .text("part", parts.iter().map(|part| part.name.clone()))?
         .column("count", parts.iter().map(|part| part.count as u64))?
         .column("area_um2", parts.iter().map(|part| part.area_um2))?
         .column("power_mw", parts.iter().map(|part| part.power_mw.unwrap_or(f64::NAN)))?

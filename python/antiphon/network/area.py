@@ -18,7 +18,7 @@ def area(fabric: str | Fabric, system: str | System = "aries", endpoint: str | N
     with their SRAM, state machines and adders. Chips are alike: every router has the ports of the largest.
 
     >>> area("mesh:8x8", endpoint="ace").parts["part"].tolist()[-4:]
-    ['alus', 'control', 'sram', 'switch']
+    ['engine-alus', 'engine-control', 'engine-sram', 'engine-switch']
 
     Args:
         fabric: specification or Fabric.

@@ -6,8 +6,8 @@ use crate::system::{Endpoint, System};
 /// A part of which there are some.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AreaPart {
-    /// Its name.
-    pub name: &'static str,
+    /// Its name, after that of what it is part of.
+    pub name: String,
     /// How many there are.
     pub count: usize,
     /// Area of one in square micrometres.
@@ -62,17 +62,22 @@ pub fn area(fabric: &Fabric, system: &System) -> Area {
         f64::from(router.depth_flits) / DEPTH,
         system.packet.flit_bytes as f64 / FLIT_BYTES,
     ];
-    let of_router =
-        |name, area_um2| AreaPart { name, count: fabric.nodes.len(), area_um2, power_mw: None, source: ROUTER };
+    let of_router = |name: &str, area_um2| AreaPart {
+        name: format!("router-{name}"),
+        count: fabric.nodes.len(),
+        area_um2,
+        power_mw: None,
+        source: ROUTER,
+    };
     let mut parts = vec![
-        of_router("router-crossbar", 17_806.0 * by_ports * by_ports * by_flit),
-        of_router("router-switch-allocator", 4_589.0 * by_ports * by_ports),
-        of_router("router-vc-allocator", 9_066.0 * (by_ports * by_channels).powi(2)),
-        of_router("router-buffers", 98_740.0 * by_ports * by_channels * by_depth * by_flit),
+        of_router("crossbar", 17_806.0 * by_ports * by_ports * by_flit),
+        of_router("switch-allocator", 4_589.0 * by_ports * by_ports),
+        of_router("vc-allocator", 9_066.0 * (by_ports * by_channels).powi(2)),
+        of_router("buffers", 98_740.0 * by_ports * by_channels * by_depth * by_flit),
     ];
     if let Endpoint::Ace(ace) = &system.endpoint {
         let of_engine = |part: crate::system::EnginePart| AreaPart {
-            name: part.name,
+            name: format!("engine-{}", part.name),
             count: fabric.ranks(),
             area_um2: part.area_um2,
             power_mw: Some(part.power_mw),
