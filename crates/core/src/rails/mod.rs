@@ -27,7 +27,7 @@ pub use lower::{lower, lower_watched};
 pub use plan::{Order, Plan};
 pub use scheduler::Scheduler;
 pub use symmetry::{SymmetryProof, prove_by_symmetry};
-pub use task::{Chunks, Policy, Task, chunks_of};
+pub use task::{Chunks, Policy, Task, check_steps, chunks_of};
 pub use topology::Topology;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::rails::endpoint::{Group, Node};
 use crate::rails::engine::{Engine, Service, Step, spread};
 use crate::rails::plan::{Plan, Stage};
-use crate::rails::{Queue, Scheduler, Topology, chunks_of, dynamic_energy};
+use crate::rails::{Queue, Scheduler, Topology, check_steps, chunks_of, dynamic_energy};
 use crate::simulate::Order;
 use crate::system::{Endpoint, System};
 use crate::units::{Bytes, Picos};
@@ -127,7 +127,7 @@ impl Rails {
     /// size in the same group have the same orders. A part arrives with its last chunk in order.
     ///
     /// # Errors
-    /// As [`Plan::uniform`] and [`Node::new`].
+    /// As [`Plan::uniform`], [`check_steps`] and [`Node::new`].
     pub fn new(
         topology: &Topology,
         groups: &Groups,
@@ -170,6 +170,7 @@ impl Rails {
             (Engine::new(dimensions, how.queue, 1), links, plans.iter().map(whole).collect::<Vec<_>>())
         } else {
             let of: Vec<_> = plans.iter().map(|(group, plan)| (*group, plan)).collect();
+            check_steps(&how.endpoint, which.iter().map(|&index| (&of[index].0.topology, of[index].1)))?;
             let node = Node::new(dimensions, how.endpoint, &of)?;
             let engine = node.engine(how.queue);
             let links = (0..node.servers()).map(|server| (node.dimension_of(server), vec![])).collect();
