@@ -59,6 +59,8 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
     Raises:
         AntiphonError: ``bad-file`` if it cannot be written or does not end in ``suffix``.
     """
+    if not os.fspath(path):
+        raise AntiphonError(f"the file name is empty; it must end in {suffix}", "bad-file")
     path = Path(path)
     if path.suffix.lower() != suffix:
         raise AntiphonError(f"{path}: the file name must end in {suffix}", "bad-file")

@@ -23,6 +23,8 @@ LARGEST_FILE = 1 << 20
 """Files of systems are read whole; larger ones are refused."""
 SUFFIXES = (".json", ".toml")
 """Of files of systems."""
+CALIBRATION = "antiphon-calibrate/1"
+"""Schema of the files of ``calibrate``."""
 RATES = {
     f"{prefix}{unit}": Decimal(factor) * size / 10**9
     for prefix, factor in {"": 1, "k": 1000, "M": 10**6, "G": 10**9, "T": 10**12}.items()
@@ -48,7 +50,8 @@ def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
 
     A file is TOML or JSON: ``preset`` (default ``generic``), ``name``, and parameters as in ``changes``. JSON without
     ``preset`` is what ``System.to_json`` writes. Rates and times may have units, and then their keys go without:
-    ``link_rate = "50GB/s"`` is ``link_rate_gb_per_s = 50``.
+    ``link_rate = "50GB/s"`` is ``link_rate_gb_per_s = 50``. ``endpoint`` may be a file of ``calibrate``, which results
+    name as an endpoint and not in the name.
 
     >>> read_system("tto", {"link_latency": "1.5us"}).link_latency_ns
     1500.0
@@ -59,7 +62,7 @@ def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
     system = _from_file(spec) if spec.lower().endswith(SUFFIXES) else System(spec)
     if not changes:
         return system
-    name = ", ".join([system.name, *(f"{key}={value}" for key, value in changes.items())])
+    name = ", ".join([system.name, *(f"{key}={value}" for key, value in changes.items() if key != "endpoint")])
     return system.with_(**{"name": name, **_plain(changes)})
 
 
@@ -71,16 +74,21 @@ def read_endpoint(spec: str) -> str:
     """
     expect("endpoint", spec, str)
     if not spec.lower().endswith(".json"):
+        if re.search(r"[./\\]", spec.partition(":")[0]):  # which no name has
+            raise AntiphonError(f"{spec:.200}: the file of an endpoint must end in .json", "bad-file")
         return spec
-    text = read_text(spec, LARGEST_FILE)
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise AntiphonError(f"{spec}: {error}", "bad-file") from None
-    endpoint = document.get("endpoint") if isinstance(document, dict) else None
+    _text, document = _read(spec)
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != CALIBRATION:
+        what = f"has {schema:.40}" if isinstance(schema, str) else "says no schema"
+        raise AntiphonError(f"{spec}: {what}, not {CALIBRATION}, as antiphon calibrate --out writes it", "bad-file")
+    endpoint = document.get("endpoint")
     if not isinstance(endpoint, str):
         raise AntiphonError(f'{spec}: has no "endpoint" such as "npu:sms=2"; antiphon calibrate writes one', "bad-file")
-    return endpoint
+    try:
+        return System().with_(endpoint=endpoint).endpoint
+    except AntiphonError as error:
+        raise AntiphonError(f"{spec}: {error.message.removeprefix('system: endpoint: ')}", error.code) from None
 
 
 def parameter_names() -> list[str]:
@@ -92,12 +100,17 @@ def parameter_names() -> list[str]:
     return names
 
 
-def _from_file(path: str) -> System:
+def _read(path: str) -> tuple[str, Any]:
+    """The text of a file, and what it says."""
     text = read_text(path, LARGEST_FILE)
     try:
-        document = tomllib.loads(text) if path.lower().endswith(".toml") else json.loads(text)
+        return text, tomllib.loads(text) if path.lower().endswith(".toml") else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise AntiphonError(f"{path}: {error}", "bad-file") from None
+        raise AntiphonError(f"{path}: {error if text.strip() else 'is empty'}", "bad-file") from None
+
+
+def _from_file(path: str) -> System:
+    text, document = _read(path)
     if not isinstance(document, dict):
         raise AntiphonError(f"{path}: is no table of parameters", "bad-file")
     try:
@@ -136,5 +149,7 @@ def _converted(key: str, value: Any, known: set[str]) -> tuple[str, Any]:
                 message = f"{key}={text[:40]}: no unit '{quantity['unit'][:20]}'; known: {', '.join(units)}"
                 raise AntiphonError(message, "bad-spec")
             return name, float(Decimal(quantity["number"]) * factor)
+    if key == "endpoint" and text:
+        return key, read_endpoint(text)
     # Sizes have their units in the core.
     return (f"{key}_bytes" if f"{key}_bytes" in known and quantity else key), value

@@ -221,7 +221,8 @@ impl Endpoint {
         let Some(model) = models.into_iter().find(|model| model.name() == name) else {
             let names = models.iter().map(Endpoint::name).chain(ENDPOINT_PRESETS.iter().map(|(name, ..)| *name));
             let known = names.clone().collect::<Vec<_>>().join(", ");
-            let what = format!("no endpoint '{}'{}; known: {known}", clip(name), nearest(name, names));
+            let file = if name.ends_with(".json") { "; a file of calibrate has one as \"endpoint\"" } else { "" };
+            let what = format!("no endpoint '{}'{}; known: {known}{file}", clip(name), nearest(name, names));
             return Err(Error::new(Code::UnknownName, what));
         };
         let endpoint = match model {
@@ -380,6 +381,7 @@ mod tests {
         assert!(message("ace:memory_gb_per_s=901").contains("memory_gb_per_s=901 is more"));
         assert!(message("ace:sram=32KiB").contains("not even one chunk"));
         assert!(message("ace:fsm_split=half").contains("fsm_split=half"));
+        assert!(message("mine.json").ends_with("; a file of calibrate has one as \"endpoint\""));
         assert!(message("system:sms=3").contains("it has none"));
     }
 
