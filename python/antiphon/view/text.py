@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from antiphon._core import System
+
 TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 """Units of time, largest first, each with its length in nanoseconds."""
 
 PREFIXES = (("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
 """Of units of energy and power, largest first."""
+
+
+def platform(system: System, *more: str) -> str:
+    """What something ran on: the system, its endpoint if that is a model of its own, and more.
+
+    >>> platform(System("tto").with_(endpoint="npu"), "packet")
+    'tto, endpoint npu, packet'
+    """
+    endpoint = [] if system.endpoint == "system" else [f"endpoint {system.endpoint}"]
+    return ", ".join([system.name, *endpoint, *more])
 
 
 def time_unit(ns: float) -> tuple[str, float]:

@@ -18,7 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.plot import COLOURS
 from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_bandwidth, format_energy, format_time
+from antiphon.view.text import digits, format_bandwidth, format_energy, format_time, platform
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -73,6 +73,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         picture=picture,
         drawable=f"{MAX_DRAWN_NODES:,} nodes and {MAX_DRAWN_LINKS:,} links",
         levels=LEVELS,
+        platform=platform(comparison.system),
         system=json.loads(comparison.system.to_json()),
         data=_data(ranking) if picture else [],
         version=__version__,

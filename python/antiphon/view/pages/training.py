@@ -14,7 +14,7 @@ from antiphon.training.result import Training
 from antiphon.training.train import CHAINED
 from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_time
+from antiphon.view.text import digits, format_time, platform
 
 KINDS = ("forward pass", "backward pass", "local sums", "exchanges")
 FORWARD, BACKWARD, SUMS = range(3)
@@ -37,9 +37,13 @@ def render(results: Sequence[Group], refused: Sequence[dict[str, str]] = ()) -> 
     ``refused`` has what could not be done: ``model``, ``fabric``, ``algorithm`` and ``reason``.
     """
     template = page_template("training.html", time=format_time, size=format_bytes, digits=digits)
+    first = results[0][0]
+    endpoints = {each.system.endpoint for training, baselines in results for each in [training, *baselines]}
     return template.render(
-        first=results[0][0],
-        chained=results[0][0].overlap in CHAINED,
+        first=first,
+        platform=platform(first.system) if len(endpoints) == 1 else first.system.name,
+        several_endpoints=len(endpoints) > 1,
+        chained=first.overlap in CHAINED,
         groups=[_group(training, baselines) for training, baselines in results],
         legend=list(zip(KINDS, KIND_COLOURS, strict=True)),
         refused=refused,

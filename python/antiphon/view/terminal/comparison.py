@@ -12,7 +12,7 @@ import antiphon
 from antiphon.collective.result import ALL_RANKS
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
-from antiphon.view.text import format_bandwidth, format_energy, format_power, format_time
+from antiphon.view.text import format_bandwidth, format_energy, format_power, format_time, platform
 
 DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth", "Power")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
@@ -44,8 +44,8 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         for name in comparison.fidelities:
             columns[name] = partial(_time_at, name)
         columns |= rest
-    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {comparison.system.name}"
-    title += f", {comparison.fidelity})"
+    where = platform(comparison.system, comparison.fidelity)
+    title = f"{comparison.collective} of {size} on {comparison.fabric} (system {where})"
 
     def table_of(names: Sequence[str]) -> Table:
         left = ("Algorithm", "Proof")
@@ -83,7 +83,7 @@ def print_run(run: antiphon.Run) -> None:
     size = antiphon.format_bytes(run.bytes)
     table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
     for label, value in (
-        ("Collective", f"{run.collective} of {size} (system {run.system.name}, {result.fidelity})"),
+        ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),
         ("Proof", _proof_mark(run)),
         ("Time", format_time(run.time_ns)),
         ("Lower bound", _bound_of(run)),
@@ -123,7 +123,7 @@ def print_run(run: antiphon.Run) -> None:
 def print_tuning(tuning: antiphon.Tuning) -> None:
     """The best algorithm for each size, and the crossovers."""
     console = open_console()
-    title = f"{tuning.collective} on {tuning.fabric} (system {tuning.system.name}, {tuning.fidelity})"
+    title = f"{tuning.collective} on {tuning.fabric} (system {platform(tuning.system, tuning.fidelity)})"
     title += "" if tuning.objective == "time" else f", least {tuning.objective}"
     with_energy = any(choice.best.energy for choice in tuning)
     table = Table(

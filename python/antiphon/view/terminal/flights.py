@@ -9,7 +9,7 @@ from rich.table import Table
 import antiphon
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
-from antiphon.view.text import format_time
+from antiphon.view.text import format_time, platform
 
 MOST_FLIGHTS = 100
 """Rows of a table of flights."""
@@ -26,7 +26,7 @@ def print_flights(run: antiphon.FlightsRun) -> None:
         right_aligned("Finish"),
         right_aligned("Time"),
         right_aligned("Bound"),
-        title=f"{len(run.flights):,} flights on {run.fabric} (system {run.system.name}, {run.result.fidelity})",
+        title=f"{len(run.flights):,} flights on {run.fabric} (system {platform(run.system, run.result.fidelity)})",
     )
     for number, row in enumerate(run.to_dict()["flights"][:MOST_FLIGHTS]):
         ranks = row["group"]

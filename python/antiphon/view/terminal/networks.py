@@ -50,7 +50,7 @@ def print_rails(runs: Sequence[antiphon.RailsRun]) -> None:
     """A row for each scheduler: time, utilization, and that of every dimension."""
     console = open_console()
     first = runs[0]
-    title = f"{first.collective} of {first.bytes / 1e6:,.6g} MB on {first.topology}"
+    title = f"{first.collective} of {antiphon.format_bytes(first.bytes)} on {first.topology}"
     endpoint = "" if first.endpoint == "system" else f", endpoint {first.endpoint}"
     title += f" ({first.npus:,} NPUs, {first.chunks} chunks{endpoint})"
     jitter = any(run.jittered_time_ns is not None for run in runs)

@@ -11,7 +11,7 @@ import antiphon
 from antiphon.training.train import CHAINED
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_energies, print_unknown
-from antiphon.view.text import digits, format_time
+from antiphon.view.text import digits, format_time, platform
 
 
 def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.Training]]]) -> None:
@@ -25,7 +25,8 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
     compared = any(baselines for _, baselines in results)
     endpoints = {each.system.endpoint for training, baselines in results for each in [training, *baselines]}
     title = "Training" if several_fabrics else f"Training on {first.fabric}"
-    title += f", system {first.system.name}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
+    where = platform(first.system) if len(endpoints) == 1 else first.system.name
+    title += f", system {where}, overlap {first.overlap}, {first.dataset:,} samples an epoch"
     names = ["Iteration", "Compute", "Exchanges", "Exposed", "Iterations", "Epoch"]
     names += ["Speedup", "Gain"] if compared else []
     left = [
@@ -51,7 +52,10 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
             )
     console.print(table)
     if compared:
-        console.print(f"Speedup and gain per epoch: of {first.algorithm} over the algorithm of the row.")
+        own, row = first.algorithm, "algorithm"
+        if len(endpoints) > 1:
+            own, row = f"{own} with endpoint {first.system.endpoint}", "algorithm and endpoint"
+        console.print(f"Speedup and gain per epoch: of {own} over the {row} of the row.")
     everything = [each for training, baselines in results for each in [training, *baselines]]
     labels = [f"{each.model}, {each.algorithm} on {each.fabric}" for each in everything]
     energies = [(label, each.energy) for label, each in zip(labels, everything, strict=True)]
@@ -90,7 +94,7 @@ def _print_one_training(console: Console, training: antiphon.Training) -> None:
     waits = (iteration.turnaround_ns, iteration.bubbles_ns)
     chained = [("      turnaround, bubbles", ", ".join(map(format_time, waits)))] if training.overlap in CHAINED else []
     for label, value in (
-        ("System", f"{training.system.name} ({training.fidelity})"),
+        ("System", f"{platform(training.system)} ({training.fidelity})"),
         ("Compute model", training.compute),
         ("Batch", f"{training.global_batch:,}: {training.batch:,} on {where}{left_out}"),
         ("Gradients", f"{training.gradient_bytes / 1e6:,.3f} MB"),
