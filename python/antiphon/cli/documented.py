@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import click
+
+from antiphon.errors import AntiphonError
+
+
+def with_options(message: str, command: click.Command) -> str:
+    """A message, in which arguments of more than one word are options: ``in_flight`` is ``--in-flight``."""
+    options = {each.name: each.opts[0] for each in command.params if isinstance(each, click.Option) and each.name}
+    known = [name for name, option in options.items() if "_" in name and option == "--" + name.replace("_", "-")]
+    return re.sub(rf"(?<![\w-])({'|'.join(known)})(?!\w)", lambda each: options[each[1]], message) if known else message
 
 
 class Documented(click.Command):
@@ -15,6 +25,16 @@ class Documented(click.Command):
         text, _, examples = inspect.cleandoc(settings.pop("help", None) or "").partition("\nExamples:\n")
         self.examples = [line.strip() for line in examples.splitlines() if line.strip()]
         super().__init__(name, help=text, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # Messages name arguments as in Python; here they are options.
+        try:
+            return super().invoke(ctx)
+        except AntiphonError as error:
+            message = with_options(error.message, self)
+            if message == error.message:
+                raise
+            raise AntiphonError(message, error.code) from error
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.examples:

@@ -92,6 +92,8 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
         for text in ((whole or spec).removeprefix("rails:"), spec.removeprefix("rails:")):
             if _is_rails(text):
                 message = f"'{text}' is no fabric but a rails topology"
+                if error.code == "too-large":
+                    message = f"{error.message}, but a rails topology may have them"
                 raise AntiphonError(f"{message}; write train MODEL rails:{text}, or rails {text}", error.code) from None
         raise
 
@@ -102,6 +104,16 @@ def _is_rails(text: str) -> bool:
     except AntiphonError:
         return False
     return True
+
+
+class Share(click.types.FloatParamType):
+    """A share of something, as a number; what takes it knows its range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"'{value:.40}' is no number; give a share such as 0.95", param, ctx)
 
 
 JOBS = click.option("--jobs", type=click.IntRange(1, 256), help="Runs at a time.  [default: as many as cores]")
@@ -124,8 +136,8 @@ ENDPOINT_OF_SYSTEM = click.option(
     expose_value=False,
     callback=lambda context, _parameter, given: context.meta.update(endpoint=given),
     metavar="NAME[:KEY=VALUE,...]|FILE",
-    help="What stands between memory and links: system, ideal, npu, ace, a preset (docs/endpoints.md), or a file of "
-    "antiphon calibrate.  [default: system]",
+    help="What stands between memory and links where a run is timed: system, ideal, npu, ace, a preset "
+    "(docs/endpoints.md), or a file of antiphon calibrate.  [default: system]",
     shell_complete=completing(endpoint_specs, files=True),
 )
 """Replaces the system's."""

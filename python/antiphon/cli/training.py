@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, get_args
@@ -9,11 +10,13 @@ from typing import Any, get_args
 import click
 
 import antiphon
+from antiphon.cli.documented import with_options
 from antiphon.cli.group import main
 from antiphon.cli.groups import chosen, groups_option
 from antiphon.cli.options import (
     ALGORITHM,
     FABRIC,
+    Share,
     algorithm_specs,
     completing,
     endpoint_specs,
@@ -37,6 +40,8 @@ from antiphon.view.terminal.lists import print_compute_models, print_list
 from antiphon.view.terminal.training import print_left_out, print_training
 
 COUNT = click.IntRange(1, 2**32 - 1)
+TAKE_NOTHING = {"system", "ideal"}
+"""Endpoints that leave all to computation."""
 
 
 @main.command()
@@ -89,9 +94,7 @@ COUNT = click.IntRange(1, 2**32 - 1)
     help="Computation lacks what the endpoint takes: dynamic, during exchanges, or static, always.",
     shell_complete=completing(lambda: list(get_args(Contention))),
 )
-@click.option(
-    "--memory-bound", type=click.FloatRange(0, 1), help="Share of measured times that memory bandwidth decides."
-)
+@click.option("--memory-bound", type=Share(), help="Share of measured times that memory bandwidth decides.")
 @click.option(
     "--exchange",
     help="Algorithm of collectives that ALGORITHM does not do, on fabrics.  [default: direct]",
@@ -154,6 +157,7 @@ def train(
             rivals = [(each, system) for each in split_specs(against)] if against else []
             endpoints = split_specs(against_endpoints) if against_endpoints else []
             rivals += [(algorithm, system.with_(endpoint=read_endpoint(each))) for each in endpoints]
+            _check_taken([system, *(platform for _, platform in rivals)], parameters)
             for name in models:
                 work = antiphon.workload(name)
                 for network in networks:
@@ -172,7 +176,8 @@ def train(
                             # One training must succeed, a row of a table need not.
                             if error.code not in REFUSALS or (single and not number):
                                 raise
-                            why = {"reason": error.message, "code": error.code}
+                            reason = with_options(error.message, click.get_current_context().command)
+                            why = {"reason": reason, "code": error.code}
                             name = network if isinstance(network, str) else network.name
                             refused.append({"model": work.name, "fabric": name, "algorithm": each, **why})
                             if not number:
@@ -199,6 +204,16 @@ def train(
     tell("train", document, output, show, "runs")
     if report is not None:
         note(output, f"Report: {report}")
+
+
+def _check_taken(systems: Sequence[antiphon.System], parameters: dict[str, Any]) -> None:
+    """Refuses what is about an endpoint that takes something from computation, if there is none."""
+    endpoints = {system.endpoint.partition(":")[0] for system in systems}
+    given = {"contention static": parameters["contention"] == "static"}
+    given |= {"memory_bound": parameters["memory_bound"] is not None}
+    for name in (name for name, is_given in given.items() if is_given and endpoints <= TAKE_NOTHING):
+        message = f"{name}: endpoint {', '.join(sorted(endpoints))} takes nothing from computation"
+        raise AntiphonError(f"{message}; use it with an endpoint npu or ace", "not-applicable")
 
 
 def _networks(spec: str, whole: str, group: str | None, groups: str | None) -> list[str | antiphon.Fabric]:

@@ -37,6 +37,9 @@ class Training(Result):
         bucket: whose gradients are reduced together: ``table``, ``layer`` or a size.
         blocking: whether weight gradients wait for the exchange of the layer's input gradient.
         in_flight: ``serial``: exchanges run one after the other; ``shared``: they share the links.
+        order: which exchange goes first where several are under way.
+        contention: when computation lacks what the endpoint takes: ``dynamic`` or ``static``.
+        memory_bound: share of measured times that memory bandwidth decides; None if not given.
         batch: samples on each rank that trains, in one iteration.
         dataset: samples of an epoch.
         ranks: ranks of the fabric.
@@ -61,6 +64,9 @@ class Training(Result):
     bucket: str
     blocking: bool
     in_flight: str
+    order: str
+    contention: str
+    memory_bound: float | None
     batch: int
     dataset: int
     ranks: int
@@ -174,6 +180,10 @@ class Training(Result):
             "bucket": self.bucket,
             "blocking": self.blocking,
             "in_flight": self.in_flight,
+            "order": self.order,
+            "unroll": self.iteration.count,
+            "contention": self.contention,
+            "memory_bound": self.memory_bound,
             "batch": self.batch,
             "global_batch": self.global_batch,
             "dataset": self.dataset,

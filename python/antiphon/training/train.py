@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from antiphon._core import (
     Fabric,
     System,
@@ -29,6 +31,8 @@ LARGEST_TABLE = 1 << 28
 """Workload tables are read whole; larger files are refused."""
 RAILS = "rails:"
 """Before the topology of a multi-dimensional network where a fabric could be."""
+DEFAULT_ORDER = "priority"
+"""Which exchange goes first where several are under way."""
 BUCKETS = ("layerwise", "both")
 """Overlap policies that reduce gradients in buckets."""
 CHAINED = ("ccube", "both")
@@ -111,7 +115,7 @@ def train(
             of the earliest layers, then the one that was ready first), ``fifo`` or ``lifo``.
         unroll: iterations that follow each other, 1 to 64; times are their means.
         contention: when computation lacks what the system's endpoint takes: ``dynamic``, while something is exchanged,
-            or ``static``, always.
+            or ``static``, always; the same with endpoints that take nothing, ``system`` and ``ideal``.
         memory_bound: share of measured times that memory bandwidth decides, 0 to 1, which must be known where an
             endpoint takes some of it.
         collectives: times the collectives instead of ``simulator``: called with fabric, algorithm, collective and
@@ -134,6 +138,7 @@ def train(
     expect("bucket", bucket, str)
     expect("global_batch", global_batch, int, type(None))
     expect("model_parallel", model_parallel, int)
+    expect("memory_bound", memory_bound, int, float, type(None))
     system = as_system(system)
     compute = compute or ("measured" if work.measured else system.processor)
     if bucket != "table" and overlap not in BUCKETS:
@@ -146,6 +151,10 @@ def train(
             raise AntiphonError(f"{name} is {shown(count)}; expected 1 to {MOST_SAMPLES:,}", "bad-size")
     if in_flight not in (None, *IN_FLIGHT):
         raise AntiphonError(f"no in_flight '{in_flight[:40]}'; known: {', '.join(IN_FLIGHT)}", "unknown-name")
+    order = DEFAULT_ORDER if order is None else order
+    if order not in get_args(Order):
+        raise AntiphonError(f"no order '{order[:40]}'; known: {', '.join(get_args(Order))}", "unknown-name")
+    _check_contention(compute, overlap, contention, memory_bound)
     network: Network
     if isinstance(fabric, str) and fabric.startswith(RAILS):
         if in_flight == "serial":
@@ -160,7 +169,7 @@ def train(
             message = f"{fabric}: its scheduler does every collective; exchange '{exchange}' is for fabrics"
             raise AntiphonError(message, "not-applicable")
         platform = system if energy else None
-        network = OnRails(fabric, algorithm, chunks, model_parallel, order or "priority", platform)
+        network = OnRails(fabric, algorithm, chunks, model_parallel, order, platform)
     else:
         fabric = as_fabric(fabric)
         if chunks is not None:
@@ -175,9 +184,9 @@ def train(
         how = (fabric, algorithm, exchange or "direct", fidelity, system, model_parallel)
         if in_flight == "shared":
             network = shared = OnFabricShared(*how)
-            shared.progress, shared.order = progress, order or "priority"
+            shared.progress, shared.order = progress, order
         else:
-            if order is not None:
+            if order != DEFAULT_ORDER:
                 message = f"order {order}: exchanges are under way one by one; use in_flight shared"
                 raise AntiphonError(message, "not-applicable")
             network = serial = OnFabricSerially(*how)
@@ -227,6 +236,9 @@ def train(
         bucket=bucket,
         blocking=blocking,
         in_flight=in_flight,
+        order=order,
+        contention=contention,
+        memory_bound=memory_bound,
         batch=batch,
         dataset=dataset,
         ranks=network.ranks,
@@ -238,6 +250,23 @@ def train(
         layers=Table(plan.layers),
         energy=spent,
     )
+
+
+def _check_contention(compute: str, overlap: str, contention: str, memory_bound: float | None) -> None:
+    """Refuses what changes nothing.
+
+    Raises:
+        AntiphonError: ``not-applicable``.
+    """
+    given = [f"contention {contention}"] if contention == "static" else []
+    given += [] if memory_bound is None else [f"memory_bound {shown(memory_bound)}"]
+    if given and overlap == "none":
+        message = f"{given[0]}: with overlap none nothing is computed beside exchanges; use another overlap"
+        raise AntiphonError(message, "not-applicable")
+    model = compute.partition(":")[0]
+    if memory_bound is not None and model != "measured":
+        message = f"{given[-1]}: it is for measured times; what memory decides follows from compute {model}"
+        raise AntiphonError(message, "not-applicable")
 
 
 def workload(model: str | Workload) -> Workload:

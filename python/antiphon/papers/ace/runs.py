@@ -111,8 +111,8 @@ class Iteration(Job):
             blocking=True,
             unroll=2,
             order="lifo",
-            contention="static",
-            memory_bound=self.share,
+            contention="static" if overlap else "dynamic",
+            memory_bound=self.share if overlap else None,
         )
         network, computed = done.iteration.network, done.iteration.computations
         links = zip(*(network[f"dim{number}"] for number in (1, 2, 3)), strict=True)
