@@ -104,7 +104,8 @@ class Calibration(Result):
             size = f"buffers of {format_bytes(self.bytes)} fit into the caches of {format_bytes(cache)}"
             notes.append(f"{size}: rates are not those of memory")
         if self.others is not None and self.others > BUSY:
-            notes.append(f"other work took {self.others:.0%} of the time of the {self.machine.cores} cores meanwhile")
+            cores = "core" if self.machine.cores == 1 else f"{self.machine.cores} cores"
+            notes.append(f"other work took {self.others:.0%} of the time of the {cores} meanwhile")
         if self.machine.cores == 1:
             notes.append("on one core the endpoint leaves no core to computation")
         noisy = [(row["work"], row["beside"]) for row in self.measured.rows() if row["noisy"]]

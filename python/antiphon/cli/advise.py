@@ -9,6 +9,7 @@ import click
 import antiphon
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
+from antiphon.cli.options import Share
 from antiphon.cli.output import output_option, tell
 from antiphon.cli.rails import TOPOLOGY
 from antiphon.view.terminal.networks import print_engine_advice, print_rails_advice, print_trees_advice
@@ -20,6 +21,7 @@ def advise() -> None:
 
     Examples:
         antiphon advise rails 3D-SW_SW_SW_hetero
+        antiphon advise ace ace:4x4x4
         antiphon advise trees --ranks 64 --bytes 1MiB
     """
 
@@ -43,7 +45,7 @@ def advise_rails(topology: str, output: str) -> None:
 @click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size.")
 @click.option("--collective", default="all-reduce", show_default=True, help="What to compute.")
 @click.option("--scheduler", default="phased", show_default=True, help="Who orders the dimensions for each chunk.")
-@click.option("--share", default=0.95, show_default=True, help="Of the speed with an ideal endpoint.")
+@click.option("--share", type=Share(), default=0.95, show_default=True, help="Of the speed with an ideal endpoint.")
 @click.option("--chunk", default="64KiB", show_default=True, help="Size of the engine's chunks.")
 @output_option
 def advise_ace(

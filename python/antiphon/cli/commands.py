@@ -44,7 +44,9 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "fabrics": Command("lists", "List the kinds of fabrics, each with an example of a specification."),
         "algorithms": Command("lists", "List the algorithms and their options."),
         "systems": Command("lists", "List the system presets, or the parameters of one, which --set replaces."),
-        "endpoints": Command("lists", "List what can stand between a rank's memory and its links."),
+        "endpoints": Command(
+            "lists", "List what can stand between a rank's memory and its links, or the options of one."
+        ),
         "workloads": Command("training", "List the models that are known by name, and the compute models."),
         "completion": Command("lists", "Print the completion script of a shell."),
     },

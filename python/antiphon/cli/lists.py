@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -16,7 +17,7 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import completing
 from antiphon.cli.output import output_option, tell
-from antiphon.platforms import read_system
+from antiphon.platforms import read_endpoint, read_system
 from antiphon.view.terminal.console import open_console
 from antiphon.view.terminal.lists import option_text, print_list
 
@@ -99,15 +100,20 @@ def systems(name: str | None, output: str) -> None:
 
 
 @main.command()
+@click.argument("name", required=False, shell_complete=completing(antiphon.endpoints, files=True))
 @output_option
-def endpoints(output: str) -> None:
-    """List what can stand between a rank's memory and its links.
+def endpoints(name: str | None, output: str) -> None:
+    """List what can stand between a rank's memory and its links, or the options of one.
+
+    NAME may have options, or be a FILE of antiphon calibrate.
 
     Examples:
         antiphon endpoints
+        antiphon endpoints npu
+        antiphon endpoints ace:sram=8MiB
     """
-    known = antiphon.endpoints()
-    rows = [
+    known = [_endpoint(name)] if name else antiphon.endpoints()
+    rows: list[dict[str, Any]] = [
         {
             "name": each.name,
             "summary": each.summary,
@@ -117,14 +123,33 @@ def endpoints(output: str) -> None:
         for each in known
     ]
 
-    def show() -> None:
-        table = Table("Endpoint", "What it is", "Options", show_lines=True)
-        for each in known:
-            options = "\n".join(map(option_text, each.options)) or each.example
-            table.add_row(Text(each.name, style="bold"), each.summary, options)
-        open_console().print(table)
+    show = partial(_print_options, known[0]) if name and known[0].options else partial(_print_endpoints, known)
+    tell("endpoints", {"endpoints": rows}, output, show, rows[0]["options"] if name else rows)
 
-    tell("endpoints", {"endpoints": rows}, output, show, "endpoints")
+
+def _endpoint(spec: str) -> antiphon.Entry:
+    """An endpoint, whose options have its values."""
+    whole = antiphon.System().with_(endpoint=read_endpoint(spec)).endpoint
+    model, _, given = whole.partition(":")
+    entry = next(each for each in antiphon.endpoints() if each == model)
+    values = dict(part.split("=", 1) for part in given.split(",") if part)
+    options = [replace(option, default=values.get(option.key, option.default)) for option in entry.options]
+    return antiphon.Entry(spec, entry.summary, options=options, example=whole)
+
+
+def _print_endpoints(known: Sequence[antiphon.Entry]) -> None:
+    table = Table("Endpoint", "What it is", "Options", show_lines=True)
+    for each in known:
+        options = "\n".join(map(option_text, each.options)) or each.example
+        table.add_row(Text(each.name, style="bold"), each.summary, options)
+    open_console().print(table)
+
+
+def _print_options(endpoint: antiphon.Entry) -> None:
+    table = Table("Option", Column(endpoint.name, overflow="fold"), "Values", "Meaning", title=endpoint.summary)
+    for each in endpoint.options:
+        table.add_row(Text(each.key, style="bold"), each.default, each.values, each.meaning)
+    open_console().print(table)
 
 
 @main.command()

@@ -16,7 +16,7 @@ def print_calibration(calibration: antiphon.Calibration) -> None:
     """The rates and slowdowns, what the ACE paper measured, and the endpoint."""
     console = open_console()
     machine = calibration.machine
-    parts = "SMs" if machine.device == "cuda" else "cores"
+    parts = ("SM" if machine.device == "cuda" else "core") + ("" if machine.cores == 1 else "s")
     title = f"{machine.name}, {machine.cores:,} {parts} ({calibration.rounds} rounds): two buffers of"
     title += f" {antiphon.format_bytes(calibration.bytes)}, GEMM of dimension {calibration.gemm:,}"
     names = ("Rate", "quartiles", "Slowdown", "quartiles")
