@@ -616,6 +616,8 @@ def test_rails_topologies_are_no_fabrics(commands: Any) -> None:
         )
     assert f"rails:{dimensions}" in commands.refused("train", "resnet50", dimensions, "themis")
     assert "no fabric 'rong'" in commands.refused("simulate", "rong:4", "ring")
+    large = commands.refused("simulate", "ace:64x64x64", "ring")
+    assert "more than 4096 ranks, but a rails topology may have them" in large
 
 
 def test_parameters_of_the_system_are_replaced(commands: Any) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def test_csv_and_markdown(commands: Any) -> None:
         (("--gemm", "0"), "gemm is 0"),
         (("--device", "tpu"), "'tpu' is not one of"),
         (("--out", "machine.txt"), "must end in .json"),
+        (("--out", ""), "the file name is empty; it must end in .json"),
     ],
 )
 def test_mistakes_are_one_line(commands: Any, arguments: tuple[str, ...], message: str) -> None:
@@ -71,5 +73,9 @@ def test_ctrl_c_ends_it_and_leaves_no_file(commands: Any, tmp_path: Path) -> Non
 
 def test_a_busy_machine_is_said(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.calibration.result.BUSY", -1.0)
+    calibration = replace(antiphon.calibrate(seconds=0.01, size="64KiB", gemm=16), others=0.5)
+    for cores, words in ((1, "the core"), (3, "the 3 cores")):
+        machine = replace(calibration.machine, cores=cores)
+        assert f"other work took 50% of the time of {words} meanwhile" in replace(calibration, machine=machine).notes
     if antiphon.calibrate(seconds=0.01, size="64KiB", gemm=16).others is not None:
         assert "Note: other work took " in commands.invoke(*LEAST).stdout

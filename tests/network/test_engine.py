@@ -38,6 +38,8 @@ def test_the_least_engine_reaches_its_share() -> None:
 def test_shares_are_checked(share: float) -> None:
     with pytest.raises(antiphon.AntiphonError, match="above 0 and below 1"):
         antiphon.advise_ace("ace:4x4x4", share=share)
+    outcome = CliRunner().invoke(main, ["advise", "ace", "ace:4x4x4", "--share", "95%"])
+    assert "'95%' is no number; give a share such as 0.95" in outcome.output
 
 
 def test_an_engine_that_must_load_one_chunk_first_is_slower() -> None:
@@ -68,18 +70,97 @@ def test_compare_and_train_say_the_endpoint() -> None:
     assert against[1]["exposed_communication_ns"] > trained["exposed_communication_ns"]
 
 
+SCHEMA = {"schema": "antiphon-calibrate/1"}
+
+
 def test_an_endpoint_may_be_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "mine.json"
-    path.write_text(json.dumps({"endpoint": "npu:memory_gb_per_s=5,sms=1", "measured": []}))
-    assert command("simulate", "ring:4", "ring", "--bytes", "4KiB", "--endpoint", str(path))["endpoint"] == (
-        "npu:memory_gb_per_s=5,sms=1"
-    )
-    outcome = CliRunner().invoke(main, ["simulate", "ring:4", "ring", "--endpoint", "no.json"])
-    assert outcome.output.startswith("error: no.json: cannot be read")
-    path.write_text("[1]")
-    outcome = CliRunner().invoke(main, ["simulate", "ring:4", "ring", "--endpoint", str(path)])
-    assert outcome.exit_code == 2
-    assert 'no "endpoint" such as' in outcome.output
+    path, system = tmp_path / "mine.json", tmp_path / "system.toml"
+    path.write_text(json.dumps(SCHEMA | {"endpoint": "npu:memory_gb_per_s=5,sms=1", "measured": []}))
+    system.write_text(f'name = "mine"\nendpoint = "{path}"')
+    for options in (["--endpoint", str(path)], ["--set", f"endpoint={path}"], ["--system", str(system)]):
+        run = command("simulate", "ring:4", "ring", "--bytes", "4KiB", *options)
+        assert run["endpoint"] == "npu:memory_gb_per_s=5,sms=1"
+        assert run["system"] == ("mine" if "--system" in options else "generic")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("no.json", None, "no.json: cannot be read"),
+        ("x.json", "[1]", "x.json: says no schema, not antiphon-calibrate/1"),
+        ("x.json", '{"schema": "antiphon-simulate/1", "endpoint": "npu"}', "x.json: has antiphon-simulate/1, not"),
+        ("x.json", json.dumps(SCHEMA), 'x.json: has no "endpoint" such as'),
+        ("x.json", json.dumps(SCHEMA | {"endpoint": "npu:sms=81"}), "x.json: endpoint npu: sms=81 is more"),
+        ("x.json", " ", "x.json: is empty"),
+        ("x.json", "{", "x.json: Expecting"),
+        ("x.txt", "{}", "x.txt: the file of an endpoint must end in .json"),
+        (".", None, ": the file of an endpoint must end in .json"),
+    ],
+)
+def test_files_without_an_endpoint(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    for options in (["--endpoint", str(path)], ["--set", f"endpoint={path}"]):
+        outcome = CliRunner().invoke(main, ["simulate", "ring:4", "ring", *options])
+        assert outcome.exit_code == 2
+        assert message in outcome.output
+
+
+def test_a_file_is_not_read_by_a_system_itself() -> None:
+    with pytest.raises(antiphon.AntiphonError, match='a file of calibrate has one as "endpoint"'):
+        antiphon.System().with_(endpoint="machine.json")
+
+
+FLIGHTS = [{"algorithm": "ring", "bytes": "4KiB"}]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "ring:4", "--bytes", "4KiB", "--algorithms", "ring", "--report", "page.html"],
+        ["simulate", "ring:4", "ring", "--bytes", "4KiB"],
+        ["tune", "ring:4", "--sizes", "4KiB", "--algorithms", "ring"],
+        ["flights", "ring:4", "flights.json"],
+        ["train", "alexnet", "ring:4", "ring", "--against", "direct", "--report", "page.html"],
+        ["train", "alexnet", "ring:4", "ring"],
+    ],
+)
+def test_titles_say_the_endpoint(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("flights.json").write_text(json.dumps(FLIGHTS))
+    for options, text in ((["--endpoint", "npu:sms=2"], "generic, endpoint npu:sms=2"), ([], "generic")):
+        outcome = CliRunner().invoke(main, [*arguments, *options])
+        assert outcome.exit_code == 0, outcome.output
+        pages = [Path("page.html").read_text()] if "--report" in arguments else []
+        for shown in (outcome.output, *pages):
+            assert text in shown
+            assert ("endpoint npu" in shown) == bool(options)
+
+
+def test_trainings_against_endpoints_say_whose_speedup_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    arguments = ["train", "alexnet", "ring:4", "ring", "--endpoint", "ace", "--against-endpoints", "npu"]
+    shown = CliRunner().invoke(main, [*arguments, "--report", str(page)]).output
+    assert "of ring with endpoint ace over the algorithm and endpoint of the row." in shown
+    assert "<td>ring</td><td>npu</td>" in page.read_text()
+    assert "<th>ring with ace is faster</th>" in page.read_text()
+
+
+def test_one_endpoint_is_listed() -> None:
+    (listed,) = command("endpoints", "ace-baseline-compopt:sms=3")["endpoints"]
+    assert listed["stands_for"] == "npu:memory_gb_per_s=128,sms=3"
+    values = {option["key"]: option["default"] for option in listed["options"]}
+    assert (values["memory_gb_per_s"], values["sms"], values["message"]) == ("128", "3", "8KiB")
+    shown = CliRunner().invoke(main, ["endpoints", "npu"]).output
+    assert "What is stored before it is forwarded." in shown
+    assert "What it is" in CliRunner().invoke(main, ["endpoints", "system"]).output
+    assert CliRunner().invoke(main, ["endpoints", "npx"]).exit_code == 2
+
+
+def test_sizes_of_rails_are_shown_as_given() -> None:
+    shown = CliRunner().invoke(main, ["rails", "ace:2x2x2", "--bytes", "64MiB", "--scheduler", "phased"]).output
+    assert "all-reduce of 64MiB on ace:2x2x2" in shown
 
 
 @pytest.mark.parametrize(
@@ -90,6 +171,7 @@ def test_an_endpoint_may_be_in_a_file(tmp_path: Path) -> None:
         ("npu:memory_gb_per_s=1000", "more than all there is"),
         ("ace:sram=1KiB", "not even one chunk"),
         ("ace:fsm_split=half", "fsm_split=half"),
+        ("npu:chunk=1", "100000000 chunks of 1 bytes; at most 65536"),
     ],
 )
 def test_mistakes_are_one_line(endpoint: str, message: str) -> None:
@@ -118,3 +200,54 @@ def test_what_computation_lacks() -> None:
     assert two.iteration.count == 2
     assert two.iteration.network.height == 400
     assert two.iteration.exchanges.height == 2 * train("ace", memory_bound=0.5).iteration.exchanges.height
+
+
+def test_too_many_steps_are_refused() -> None:
+    with pytest.raises(antiphon.AntiphonError, match="1526 chunks take 915609156 steps; at most 33554432"):
+        antiphon.rails("ace:100000x2x2", scheduler="phased", endpoint="npu")
+    with pytest.raises(antiphon.AntiphonError, match="steps; at most 33554432"):
+        antiphon.train("vgg16", "rails:ace:1000x2x2", "phased", antiphon.System().with_(endpoint="ace"))
+
+
+MEASURED = "astrasim1-resnet50-dataparallel"
+
+
+def test_trainings_say_what_was_asked() -> None:
+    given = ["--overlap", "both", "--endpoint", "npu"]
+    more = ["--order", "lifo", "--unroll", "2", "--contention", "static", "--memory-bound", "0.5"]
+    run = command("train", MEASURED, "rails:ace:2x2x2", "phased", *given, *more)
+    assert [run[key] for key in ("order", "unroll", "contention", "memory_bound")] == ["lifo", 2, "static", 0.5]
+    # The default may be given, and is what is said.
+    run = command("train", "alexnet", "ring:4", "ring", "--order", "priority", "--contention", "dynamic")
+    assert [run[key] for key in ("order", "unroll", "contention", "memory_bound")] == ["priority", 1, "dynamic", None]
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (MEASURED, ["--endpoint", "npu", "--contention", "static"], "with overlap none nothing is computed beside"),
+        (MEASURED, ["--endpoint", "npu", "--memory-bound", "0.5"], "--memory-bound 0.5: with overlap none nothing"),
+        ("alexnet", ["--overlap", "both", "--memory-bound", "1", "--endpoint", "npu"], "it is for measured times"),
+        (MEASURED, ["--overlap", "both", "--memory-bound", "1"], "--memory-bound: endpoint system takes nothing"),
+        (MEASURED, ["--overlap", "both", "--contention", "static"], "contention static: endpoint system takes nothing"),
+        (MEASURED, ["--overlap", "both", "--endpoint", "npu"], "give --memory-bound, 0 to 1"),
+        (MEASURED, ["--memory-bound", "95%"], "'95%' is no number; give a share such as 0.95"),
+        (MEASURED, ["--order", "foo"], "no order 'foo'; known: fifo, lifo, priority"),
+        (MEASURED, ["--order", "lifo"], "use --in-flight shared"),
+    ],
+)  # fmt: skip
+def test_what_has_no_effect_is_refused(model: str, options: list[str], message: str) -> None:
+    outcome = CliRunner().invoke(main, ["train", model, "ring:4", "ring", *options])
+    assert outcome.exit_code in (1, 2)
+    assert message in outcome.output
+
+
+def test_what_is_left_out_names_options() -> None:
+    arguments = ["train", MEASURED, "ring:4", "ring", "--overlap", "both", "--against-endpoints", "npu"]
+    assert "give --memory-bound, 0 to 1" in command(*arguments)["refused"][0]["reason"]
+
+
+def test_what_one_endpoint_takes_is_enough() -> None:
+    options = ["--overlap", "both", "--contention", "static", "--memory-bound", "0.5", "--against-endpoints", "npu"]
+    run = command("train", MEASURED, "rails:ace:2x2x2", "phased", "--endpoint", "ideal", *options)
+    assert run["against"][0]["iteration_ns"] > run["iteration_ns"]
