@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,13 @@ KNOWN = {
 def known(name: str, **parameters: Any) -> antiphon.System:
     """A preset with everything known."""
     return antiphon.System(name).with_(**KNOWN, **parameters)
+
+
+def line(*links: dict[str, float]) -> antiphon.Fabric:
+    """Ranks in a line, with these links."""
+    joined = [{"from": number, "to": number + 1, **link} for number, link in enumerate(links)]
+    file = {"schema": "antiphon-fabric/1", "nodes": [{} for _ in range(len(links) + 1)], "links": joined}
+    return antiphon.Fabric.from_json(json.dumps(file))
 
 
 def dynamic(energy: Energy | None) -> int:
@@ -169,16 +177,14 @@ def test_synthetic_traffic_by_hand() -> None:
     # Those on their way at the end have passed one router, and entered but not left.
     assert energy.routers_aj / (bits * 750_000 + 3_000_000) == pytest.approx(2 * result.flit_hops, rel=0.01)
     assert energy.interfaces_aj / (bits * 100_000) == pytest.approx(2 * result.flit_hops, rel=0.01)
-    file = '{"schema": "antiphon-fabric/1", "nodes": [{}, {}, {}], "links": [{"from": 0, "to": 1}, {"from": 1, "to": 2%s}]}'
-    unequal = antiphon.Fabric.from_json(file % ', "energy_pj_per_bit": 3')
+    unequal = line({}, {"energy_pj_per_bit": 3})
     with pytest.raises(antiphon.NotApplicable, match="energies or lengths of their own"):
         antiphon.noc(unequal, energy=True, **given)
 
 
 def test_links_in_files_have_an_energy_and_a_length(tmp_path: Path) -> None:
     file = tmp_path / "pair.json"
-    link = '{"from": 0, "to": 1, "energy_pj_per_bit": 3, "length_mm": 2.5}'
-    file.write_text('{"schema": "antiphon-fabric/1", "nodes": [{}, {}], "links": [%s]}' % link)
+    file.write_text(line({"energy_pj_per_bit": 3, "length_mm": 2.5}).to_json())
     fabric = antiphon.Fabric(f"file:{file}")
     assert antiphon.Fabric.from_json(fabric.to_json()) == antiphon.Fabric.from_json(file.read_text())
     schedule = antiphon.build(fabric, "direct", "broadcast", 4096)
@@ -186,12 +192,11 @@ def test_links_in_files_have_an_energy_and_a_length(tmp_path: Path) -> None:
     # 64 flits and one of header.
     assert energy.links_aj == 65 * 64 * 8 * (3_000_000 + 1_250_000)
     for wrong, message in (
-        ('"energy_pj_per_bit": -1', "link energy -1 pJ/bit is not between 0 and"),
-        ('"length_mm": 1e7', "link length 10000000 mm is not between 0 and"),
+        ({"energy_pj_per_bit": -1}, "link energy -1 pJ/bit is not between 0 and"),
+        ({"length_mm": 1e7}, "link length 10000000 mm is not between 0 and"),
     ):
-        text = '{"schema": "antiphon-fabric/1", "nodes": [{}, {}], "links": [{"from": 0, "to": 1, %s}]}' % wrong
         with pytest.raises(antiphon.AntiphonError, match=message):
-            antiphon.Fabric.from_json(text)
+            line(wrong)
 
 
 def test_area_of_routers_and_engines(commands: Any) -> None:

@@ -58,6 +58,8 @@ def print_training(results: Sequence[tuple[antiphon.Training, Sequence[antiphon.
         console.print(f"Speedup and gain per epoch: of {own} over the {row} of the row.")
     everything = [each for training, baselines in results for each in [training, *baselines]]
     labels = [f"{each.model}, {each.algorithm} on {each.fabric}" for each in everything]
+    if len(endpoints) > 1:
+        labels = [f"{label}, {each.system.endpoint}" for label, each in zip(labels, everything, strict=True)]
     energies = [(label, each.energy) for label, each in zip(labels, everything, strict=True)]
     print_energies(console, energies, "Energy of the exchanges of an iteration, and static power")
 
