@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def known(name: str, **parameters: Any) -> antiphon.System:
     return antiphon.System(name).with_(**KNOWN, **parameters)
 
 
-def line(*links: dict[str, float]) -> antiphon.Fabric:
+def line(*links: Mapping[str, float]) -> antiphon.Fabric:
     """Ranks in a line, with these links."""
     joined = [{"from": number, "to": number + 1, **link} for number, link in enumerate(links)]
     file = {"schema": "antiphon-fabric/1", "nodes": [{} for _ in range(len(links) + 1)], "links": joined}
