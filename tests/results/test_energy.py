@@ -76,6 +76,14 @@ def test_a_run_is_the_same_with_energy() -> None:
     assert repr(energy).startswith("<Energy: ")
 
 
+def test_energy_does_not_depend_on_cores() -> None:
+    one, two = (
+        antiphon.compare("mesh:3x3", bytes="1MiB", algorithms="ring,combs,direct", energy=True, jobs=jobs)
+        for jobs in (1, 2)
+    )
+    assert [run.energy for run in one] == [run.energy for run in two]
+
+
 def test_documents_have_energy_where_it_is_asked_for(commands: Any) -> None:
     for command in (
         ("simulate", "ring:4", "ring", "--bytes", "1MiB"),

@@ -83,11 +83,29 @@ fn flights(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// The same run without energy and with it.
+fn energy(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("energy");
+    group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(4));
+    for algorithm in ["tto", "ring-bi", "direct:chunk=1MiB", "combs", "dbtree"] {
+        let Case { fabric, system, schedule } = Case::new("mesh:8x8", "tto", algorithm, 16 * MIB).unwrap();
+        let flights = [Flight::new(&schedule)];
+        for (name, asked) in [("off", false), ("on", true)] {
+            let order = Order::Fifo;
+            let run =
+                || simulate_flights(&fabric, &flights, order, &system, Fidelity::Packet, asked, &mut |_| true).unwrap();
+            group.bench_function(BenchmarkId::new(algorithm, name), |bencher| bencher.iter(run));
+        }
+    }
+    group.finish();
+}
+
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     throughput(&mut criterion);
     tto_9x9(&mut criterion);
     gigabyte(&mut criterion);
     flights(&mut criterion);
+    energy(&mut criterion);
     criterion.final_summary();
 }
