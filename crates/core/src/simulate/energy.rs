@@ -4,7 +4,7 @@ use super::clock::Ticks;
 use super::endpoints::memory_bytes;
 use super::plan::{Job, MessageKind, Plan};
 use super::recorder::Windows;
-use crate::energy::{Attojoules, Energy, Moved, Power};
+use crate::energy::{Energy, Moved, Power};
 use crate::fabric::LinkId;
 use crate::system::Endpoint;
 
@@ -15,8 +15,8 @@ const FRACTION_BITS: u32 = 20;
 pub struct PowerRates {
     /// What a channel takes a tick while it transmits, with the router that its flits reach; by its first link.
     pub of_links: Vec<u128>,
-    /// What a message takes besides, by its kind, and whether it is added.
-    pub of_kinds: Vec<[u128; 2]>,
+    /// What a message takes besides, by its kind, and whether it is added: for how long before it is there, and a tick.
+    of_kinds: Vec<[(Ticks, u128); 2]>,
 }
 
 impl PowerRates {
@@ -31,18 +31,32 @@ impl PowerRates {
             let energy = byte * flit + system.router_energy();
             (energy << FRACTION_BITS) / u128::from(plan.flit[first as usize]).max(1)
         };
+        // About as long as it is transmitted: by the slowest link, since which one is last is not said by its kind.
+        let slowest = plan.flit.iter().copied().max().unwrap_or(1);
         let of_kind = |kind: &MessageKind| {
             [false, true].map(|reduces| {
                 let mut moved = Moved::default();
                 moved.message(&[], kind.packets.count * kind.packets.flits, 1, kind.bytes, reduces);
                 endpoint(plan, kind, reduces, &mut moved);
-                moved.energy(system, |_| 0, 0, 0).dynamic() << FRACTION_BITS
+                let length = (kind.packets.count * kind.packets.flits).saturating_mul(slowest).max(1);
+                (length, (moved.energy(system, |_| 0, 0, 0).dynamic() << FRACTION_BITS) / u128::from(length))
             })
         };
         PowerRates {
             of_links: (0..plan.fabric.links.len() as LinkId).map(of_link).collect(),
             of_kinds: plan.kinds.iter().map(of_kind).collect(),
         }
+    }
+
+    /// Of a message of a job that is there at `now`, since the start at most.
+    #[inline]
+    pub fn of(&self, job: &Job, now: Ticks) -> (Ticks, u128) {
+        let (length, tick) = self.of_kinds[job.kind()][usize::from(job.reduces)];
+        if length <= now {
+            return (length, tick);
+        }
+        let since = now.max(1);
+        (since, tick * u128::from(length) / u128::from(since))
     }
 }
 
@@ -98,11 +112,4 @@ pub fn energy(plan: &Plan, time: Ticks, recorded: Option<Windows<u128>>) -> Ener
         energy.power = Power { window_ps: plan.clock.picos(window), microwatts: sums.map(power).collect() };
     }
     energy
-}
-
-impl Job {
-    /// Energy of its messages beside that on links, in the unit of the recorder.
-    pub fn energy(&self, rates: &PowerRates) -> Attojoules {
-        rates.of_kinds[self.kind()][usize::from(self.reduces)]
-    }
 }

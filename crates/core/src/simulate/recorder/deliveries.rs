@@ -126,10 +126,8 @@ impl Deliveries {
         }
         let job = &plan.jobs[id as usize];
         if let (Some(windows), Some(power)) = (&mut self.power, &plan.power) {
-            // It came while its last link, about as fast as its first, transmitted it.
-            let length = plan.route(job).first().map_or(1, |&link| plan.packet_time(job, link));
-            let length = (length * plan.kind(job).packets.count).clamp(1, now.max(1));
-            windows.add(now.saturating_sub(length), 1, length, length, job.energy(power) / u128::from(length));
+            let (length, tick) = power.of(job, now);
+            windows.add(now.saturating_sub(length), 1, length, length, tick);
         }
         let finish = &mut self.finish[job.to as usize];
         *finish = now.max(*finish);

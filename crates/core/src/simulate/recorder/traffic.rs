@@ -13,10 +13,41 @@ pub struct Traffic {
     links: Vec<u64>,
     /// Time of all links together.
     windows: Windows<u64>,
-    /// Energy of all links, where somebody asks, and of each a tick.
-    power: Option<(Windows<u128>, Vec<u128>)>,
+    /// Energy of all links, where somebody asks.
+    power: Option<LinkPower>,
     /// [`Traffic::busy`] at the start of a period that is being recorded.
     record: Option<Vec<Ticks>>,
+}
+
+/// Energy of links over time.
+enum LinkPower {
+    /// All take so much a tick: it follows from the time in use.
+    Alike(u128),
+    /// What each channel takes a tick, by its first link.
+    Each(Windows<u128>, Vec<u128>),
+}
+
+impl LinkPower {
+    /// Of links that are as many at each first link of a channel.
+    fn new(of_channels: &[u128], links: &[u64], shift: u32) -> LinkPower {
+        let one = of_channels
+            .iter()
+            .zip(links)
+            .find(|(_, links)| **links > 0)
+            .map_or(0, |(of, &links)| of / u128::from(links));
+        match of_channels.iter().zip(links).all(|(&of, &links)| links == 0 || of == one * u128::from(links)) {
+            true => LinkPower::Alike(one),
+            false => LinkPower::Each(Windows::new(shift), of_channels.to_vec()),
+        }
+    }
+
+    /// The windows that are recorded.
+    fn windows(&mut self) -> Option<&mut Windows<u128>> {
+        match self {
+            LinkPower::Alike(_) => None,
+            LinkPower::Each(windows, _) => Some(windows),
+        }
+    }
 }
 
 impl Traffic {
@@ -27,9 +58,9 @@ impl Traffic {
         let shift = 10 + plan.clock.bits();
         Traffic {
             busy: vec![0; links.len()],
+            power: plan.power.as_ref().map(|power| LinkPower::new(&power.of_links, &links, shift)),
             links,
             windows: Windows::new(shift),
-            power: plan.power.as_ref().map(|power| (Windows::new(shift), power.of_links.clone())),
             record: None,
         }
     }
@@ -44,7 +75,7 @@ impl Traffic {
     pub fn transmitted_run(&mut self, link: LinkId, start: Ticks, packets: u64, packet_time: Ticks, spacing: Ticks) {
         self.busy[link as usize] += packets * packet_time;
         self.windows.add(start, packets, packet_time, spacing, self.links[link as usize]);
-        if let Some((windows, of_links)) = &mut self.power {
+        if let Some(LinkPower::Each(windows, of_links)) = &mut self.power {
             windows.add(start, packets, packet_time, spacing, of_links[link as usize]);
         }
     }
@@ -53,14 +84,14 @@ impl Traffic {
     pub fn record_period(&mut self) {
         self.record = Some(self.busy.clone());
         self.windows.record_period();
-        self.power.iter_mut().for_each(|(windows, _)| windows.record_period());
+        self.power.iter_mut().filter_map(LinkPower::windows).for_each(Windows::record_period);
     }
 
     /// The record is of no use.
     pub fn discard_period(&mut self) {
         self.record = None;
         self.windows.discard_period();
-        self.power.iter_mut().for_each(|(windows, _)| windows.discard_period());
+        self.power.iter_mut().filter_map(LinkPower::windows).for_each(Windows::discard_period);
     }
 
     /// Adds what was recorded `periods` times, each `period` later.
@@ -69,7 +100,7 @@ impl Traffic {
             *busy += periods * (*busy - before);
         }
         self.windows.repeat(periods, period);
-        self.power.iter_mut().for_each(|(windows, _)| windows.repeat(periods, period));
+        self.power.iter_mut().filter_map(LinkPower::windows).for_each(|windows| windows.repeat(periods, period));
     }
 
     /// Length of a window, and the share of link time in use in each until `time`.
@@ -83,6 +114,9 @@ impl Traffic {
 
     /// What the links took over time, if it was recorded.
     pub fn take_power(&mut self) -> Option<Windows<u128>> {
-        self.power.take().map(|(windows, _)| windows)
+        Some(match self.power.take()? {
+            LinkPower::Alike(tick) => self.windows.times(tick),
+            LinkPower::Each(windows, _) => windows,
+        })
     }
 }

@@ -119,6 +119,12 @@ impl<A: Amount> Windows<A> {
         }
     }
 
+    /// The same windows, each times `factor`.
+    pub fn times(&self, factor: u128) -> Windows<u128> {
+        let sums = self.sums.iter().map(|&sum| factor * sum.into()).collect();
+        Windows { shift: self.shift, sums, record: None }
+    }
+
     /// Both, in windows of the longer of their lengths.
     pub fn join(mut self, mut other: Self) -> Self {
         let most = self.shift.max(other.shift);
