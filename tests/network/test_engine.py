@@ -31,7 +31,7 @@ def test_the_least_engine_reaches_its_share() -> None:
     slower = antiphon.rails("ace:4x4x4", "8MiB", scheduler="phased", endpoint=less)
     assert advice.ideal_ns / slower.time_ns < 0.9
     assert advice.to_dict()["area_um2"] == advice.area_um2 > 0 < advice.power_mw
-    assert "Use it: --endpoint" in CliRunner().invoke(main, ["advise", "ace", "ace:4x2x2", "--bytes", "1MiB"]).output
+    assert "Use it: --endpoint" in CliRunner().invoke(main, ["advise", "ace", "ace:4x2x2", "--bytes", "4MiB"]).output
 
 
 @pytest.mark.parametrize("share", [0, 1, -1.5])

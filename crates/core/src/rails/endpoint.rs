@@ -2,8 +2,8 @@
 //! stands for all (ACE, ISCA 2021, sections III to V).
 //!
 //! A stage is a list of steps, one message each on the way around a ring. Chunks take turns at its two directions. A step
-//! goes on while the rest of its message is on the way: what is forwarded as a whole is a message, or a packet of an
-//! engine.
+//! goes on while the rest of its message is on the way: what is forwarded as a whole is a message of an NPU, else a
+//! packet.
 
 use super::engine::{Engine, Queue, Run, Service, Span, Step};
 use super::plan::{Basic, Order, Plan, Stage};
@@ -196,7 +196,7 @@ impl Node {
         let unit = match self.endpoint {
             Endpoint::Ace(ace) => ace.packet,
             Endpoint::Npu(npu) => npu.message,
-            Endpoint::Ideal(ideal) => ideal.message,
+            Endpoint::Ideal(ideal) => ideal.packet,
             Endpoint::System => 1,
         };
         for (index, stage) in range.clone().zip(&stages[range]) {
@@ -515,9 +515,9 @@ mod tests {
     fn exact_times_of_one_chunk() {
         let one = |topology: &Topology| plan(topology, Kind::AllReduce, 40_000, 1);
         let time = |endpoint: &str| timed("ring4@160/100ns", one, endpoint).unwrap().time_ps;
-        assert_eq!(time("ideal:message=1MB,delay_ns=1"), 6 * 1_101_000);
+        assert_eq!(time("ideal:packet=1MB,delay_ns=1"), 6 * 1_101_000);
         // Messages of half a step are forwarded while the link still sends the other half.
-        assert_eq!(time("ideal:message=5kB,delay_ns=1"), 6 * 1_000_000 + 101_000);
+        assert_eq!(time("ideal:packet=5kB,delay_ns=1"), 6 * 1_000_000 + 101_000);
         // Two reads of 1 us where it adds, one where it does not; 20 ns on the bus.
         let steps = 3 * (2_000_000 + 20_000 + 1_100_000) + 3 * (1_000_000 + 20_000 + 1_100_000);
         assert_eq!(time("npu:memory_gb_per_s=10,message=1MB"), steps);

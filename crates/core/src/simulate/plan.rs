@@ -1,14 +1,14 @@
 //! What every fidelity needs to know about schedules on a fabric, computed once.
 
 use super::clock::{Clock, MAX_BITS, Ticks};
-use super::endpoints::largest_unit;
+use super::endpoints::largest_units;
 use super::energy::PowerRates;
 use super::flight::Flight;
 use super::units::Units;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::schedule::{Channels, Dependency, Event, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
-use crate::system::{AceEndpoint, Endpoint, Packets, System};
+use crate::system::{Endpoint, Packets, System};
 use crate::units::{Bytes, Picos};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -49,10 +49,14 @@ pub struct MessageKind {
     pub chunks: u64,
     /// Slots between chunks.
     pub stride: u64,
-    /// Packets of one message.
-    pub packets: Packets,
     /// Wire bytes of one message, without headers.
     pub bytes: Bytes,
+    /// Whether the receiver adds.
+    adds: bool,
+    /// How often a sender that reads what it sends reads a byte of it.
+    reads: u64,
+    /// Packets of one message.
+    pub packets: Packets,
     /// Time the receiver takes to add one message; 0 for copies.
     pub reduce: Ticks,
     /// What the sender's node does first.
@@ -71,10 +75,10 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Of a message of `bytes`: what has come is read to be added to what is there.
-    fn of(endpoint: &Endpoint, system: &System, bytes: Bytes, reduces: bool) -> Fetch {
+    /// Of a message of `bytes`, each read so often.
+    fn of(endpoint: &Endpoint, system: &System, bytes: Bytes, reads: u64) -> Fetch {
         let Endpoint::Npu(npu) = endpoint else { return Fetch::default() };
-        let (reads, first) = (if reduces { 2 } else { 1 }, bytes.min(npu.message));
+        let first = bytes.min(npu.message);
         Fetch {
             read: npu.read_rate().time_for(reads * bytes),
             read_first: npu.read_rate().time_for(reads * first),
@@ -89,16 +93,37 @@ impl MessageKind {
     fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> MessageKind {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let bytes = schedule.message_bytes(transfer);
-        let reduces = transfer.op == Op::Reduce;
+        let adds = transfer.op == Op::Reduce;
+        let plain = MessageKind {
+            chunks: lane.chunks,
+            stride: lane.stride.into(),
+            bytes,
+            adds,
+            // What has come is read to be added to what is there.
+            reads: if adds { 2 } else { 1 },
+            packets: system.packets(bytes),
+            reduce: 0,
+            fetch: Fetch::default(),
+        };
+        plain.resolved(system)
+    }
+
+    /// With packets and times for its size.
+    fn resolved(self, system: &System) -> MessageKind {
         let reduce = match system.endpoint {
-            _ if !reduces => 0,
-            Endpoint::System => system.reduce_time(bytes),
-            Endpoint::Ace(ace) => ace.add_rate().time_for(bytes),
+            _ if !self.adds => 0,
+            Endpoint::System => system.reduce_time(self.bytes),
+            Endpoint::Ace(ace) => ace.add_rate().time_for(self.bytes),
             Endpoint::Ideal(_) | Endpoint::Npu(_) => 0,
         };
-        let packets = system.packets(bytes);
-        let fetch = Fetch::of(&system.endpoint, system, bytes, reduces);
-        MessageKind { chunks: lane.chunks, stride: lane.stride.into(), packets, bytes, reduce, fetch }
+        let fetch = Fetch::of(&system.endpoint, system, self.bytes, self.reads);
+        MessageKind { packets: system.packets(self.bytes), reduce, fetch, ..self }
+    }
+
+    /// Each message cut into so many, which follow each other.
+    fn cut(self, parts: u64, system: &System) -> MessageKind {
+        let (chunks, stride) = (self.chunks * parts, self.stride.max(1));
+        MessageKind { chunks, stride, bytes: self.bytes.div_ceil(parts), ..self }.resolved(system)
     }
 }
 
@@ -122,6 +147,11 @@ pub struct FlightPlan<'a> {
     pub phases: Range<u32>,
     /// Its lanes.
     pub lanes: Range<LaneId>,
+    /// Kinds of its messages, and all dependencies.
+    kinds: Range<usize>,
+    after: Range<usize>,
+    /// Into how many every chunk of the schedule is cut.
+    parts: u64,
     /// Whether its ranks are those of a group, by whose numbers they are called in the schedule.
     grouped: bool,
 }
@@ -130,6 +160,11 @@ impl FlightPlan<'_> {
     /// The rank of the fabric that a rank of the schedule is.
     fn rank(&self, rank: u32) -> u32 {
         if self.grouped { self.flight.schedule.group[rank as usize] } else { rank }
+    }
+
+    /// Places of its jobs.
+    fn range(&self) -> Range<usize> {
+        self.jobs.start as usize..self.jobs.end as usize
     }
 
     /// One of its phases.
@@ -176,8 +211,6 @@ pub struct Plan<'a> {
     pub units: Option<Units>,
     /// What power over time is recorded by, where somebody asks.
     pub power: Option<PowerRates>,
-    /// Into how many an engine cuts every chunk.
-    cut: u64,
 }
 
 impl Job {
@@ -235,12 +268,14 @@ impl<'a> Plan<'a> {
             phase_messages: vec![],
             units: None,
             power: None,
-            cut: 1,
         };
-        let mut longest = 0u128;
         for (flight, relays) in flights.iter().zip(&relays) {
-            longest = longest.saturating_add(plan.add(flight, relays.as_ref())).saturating_add(flight.start_ps.into());
+            plan.add(flight, relays.as_ref());
         }
+        if system.endpoint != Endpoint::System {
+            plan.order_by_age();
+        }
+        let longest = plan.longest_ps();
         if longest > u64::MAX as u128 / 2 {
             return Err(Error::new(
                 Code::TooLarge,
@@ -249,72 +284,85 @@ impl<'a> Plan<'a> {
         }
         let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
         plan.set_clock(Clock::new(&finest, longest));
-        if system.endpoint != Endpoint::System {
-            plan.order_by_age();
-        }
         Ok(plan)
     }
 
-    /// Adds the jobs of a flight. Returns the picoseconds that they take one after the other, at most.
-    fn add(&mut self, flight: &'a Flight<'a>, relays: Option<&Relays>) -> u128 {
+    /// What all messages take one after the other, at most, in picoseconds, before times are ticks.
+    fn longest_ps(&self) -> u128 {
+        let of_job = |job: &Job| self.store_and_forward_ps(job).saturating_mul(self.kind(job).chunks.into());
+        let starts = self.flights.iter().map(|of| u128::from(of.flight.start_ps));
+        self.jobs.iter().map(of_job).chain(starts).fold(0, u128::saturating_add)
+    }
+
+    /// Adds the jobs of a flight.
+    fn add(&mut self, flight: &'a Flight<'a>, relays: Option<&Relays>) {
         let schedule = flight.schedule;
         let first_phase = self.phase_messages.len() as u32;
         self.phase_messages.resize(self.phase_messages.len() + schedule.phases.len(), 0);
         let (first_job, first_lane) = (self.jobs.len() as TransferId, self.lane_chunks.len() as LaneId);
         self.lane_chunks.extend(schedule.lanes.iter().map(|lane| lane.chunks));
+        let number = self.flights.len();
         self.flights.push(FlightPlan {
             flight,
             jobs: first_job..first_job + relays.map_or(schedule.transfers.len(), Relays::legs) as TransferId,
             phases: first_phase..self.phase_messages.len() as u32,
             lanes: first_lane..self.lane_chunks.len() as LaneId,
             grouped: schedule.group != self.fabric.members().unwrap_or_default(),
+            kinds: self.kinds.len()..self.kinds.len(),
+            after: self.after.len()..self.after.len(),
+            parts: 1,
         });
-        let (mut longest, mut known, mut last) = (0u128, HashMap::new(), u32::MAX);
+        let mut known = HashMap::new();
         for (index, transfer) in schedule.transfers.iter().enumerate() {
             let kind = MessageKind::of(self.system, schedule, transfer);
-            if let Some(relays) = relays.filter(|relays| relays.is_stored(index)) {
-                longest = longest.saturating_add(self.add_legs(index, transfer, relays, kind));
-                continue;
+            match relays.filter(|relays| relays.is_stored(index)) {
+                Some(relays) => self.add_legs(index, transfer, relays, kind, &mut known),
+                None => {
+                    let number = self.number(kind, &mut known);
+                    let job = self.job(index, transfer, number, relays);
+                    self.push_job(job);
+                }
             }
-            // Most transfers have the same as the one before.
-            if self.kinds.get(last as usize) != Some(&kind) {
-                last = *known.entry(kind).or_insert(self.kinds.len() as u32);
-            }
-            if last as usize == self.kinds.len() {
-                self.kinds.push(kind);
-            }
-            let job = self.job(index, transfer, last, relays);
-            longest = longest.saturating_add(self.push_job(job));
         }
-        longest
+        let of = &mut self.flights[number];
+        (of.kinds.end, of.after.end) = (self.kinds.len(), self.after.len());
     }
 
-    /// Adds a job. Returns the picoseconds that its messages take one after the other, at most.
-    fn push_job(&mut self, job: Job) -> u128 {
-        let chunks = self.kind(&job).chunks;
-        let longest = self.store_and_forward_ps(&job).saturating_mul(chunks.into());
-        self.phase_messages[job.phase as usize] += chunks;
+    /// The number of a kind, of those known of a flight or a new one.
+    fn number(&mut self, kind: MessageKind, known: &mut HashMap<MessageKind, u32>) -> u32 {
+        // Most transfers have the same as the one before.
+        let last = self.jobs.last().map(|job| job.kind).filter(|_| !known.is_empty());
+        if let Some(last) = last.filter(|&last| self.kinds[last as usize] == kind) {
+            return last;
+        }
+        *known.entry(kind).or_insert_with(|| {
+            self.kinds.push(kind);
+            self.kinds.len() as u32 - 1
+        })
+    }
+
+    fn push_job(&mut self, job: Job) {
+        self.phase_messages[job.phase as usize] += self.kind(&job).chunks;
         self.jobs.push(job);
-        longest
     }
 
     /// Adds the legs of a transfer that is stored at ranks on its way: what they pass on they read once.
-    fn add_legs(&mut self, index: usize, transfer: &Transfer, relays: &Relays, kind: MessageKind) -> u128 {
-        let copied = Fetch::of(&self.system.endpoint, self.system, kind.bytes, false);
+    fn add_legs(
+        &mut self,
+        index: usize,
+        transfer: &Transfer,
+        relays: &Relays,
+        kind: MessageKind,
+        known: &mut HashMap<MessageKind, u32>,
+    ) {
         let stops = relays.stops(self.fabric, transfer);
         let whole = self.job(index, transfer, 0, Some(relays));
-        let (first, mut longest) = (whole.hops.start, 0u128);
+        let first = whole.hops.start;
         for (leg, &(from, to)) in stops.iter().enumerate() {
             let is_last = leg + 1 == stops.len();
-            let kind = MessageKind {
-                reduce: if is_last { kind.reduce } else { 0 },
-                fetch: if leg == 0 { kind.fetch } else { copied },
-                ..kind
-            };
-            let number = self.kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
-                self.kinds.push(kind);
-                self.kinds.len() - 1
-            });
+            let reads = if leg == 0 { kind.reads } else { 1 };
+            let of_leg = MessageKind { adds: is_last && kind.adds, reads, ..kind }.resolved(self.system);
+            let number = self.number(of_leg, known);
             let before = self.after.len();
             if leg > 0 {
                 self.after.push(Dependency::from(self.jobs.len() as TransferId - 1));
@@ -326,7 +374,7 @@ impl<'a> Plan<'a> {
             let job = Job {
                 from: ends(leg),
                 to: if is_last { whole.to } else { ends(leg + 1) },
-                kind: number as u32,
+                kind: number,
                 payload: if is_last { whole.payload.clone() } else { 0..0 },
                 hops: first + from.0..first + to,
                 start_after: own,
@@ -334,9 +382,8 @@ impl<'a> Plan<'a> {
                 reduces: is_last && whole.reduces,
                 ..whole
             };
-            longest = longest.saturating_add(self.push_job(job));
+            self.push_job(job);
         }
-        longest
     }
 
     /// The job of a transfer of the flight added last.
@@ -388,49 +435,85 @@ impl<'a> Plan<'a> {
             .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
     }
 
-    /// Lets slots begin with the age of the unit: the oldest goes first, and what is in it in its own order.
+    /// Cuts units into chunks, and lets slots begin with the age of the unit: the oldest goes first, and what is in it in
+    /// its own order.
     fn order_by_age(&mut self) {
         let mut units = Units::new(self);
-        if let Endpoint::Ace(ace) = self.system.endpoint {
-            // So that every state machine can have a chunk.
-            let most = (ace.sram / u64::from(ace.fsms)).max(ace.chunk);
-            self.cut_chunks(largest_unit(self, &units).div_ceil(most), &ace);
-            units.families.iter_mut().for_each(|family| family.chunks *= self.cut);
+        for (flight, largest) in largest_units(self, &units).into_iter().enumerate() {
+            let parts = self.parts(flight, largest);
+            self.cut(flight, parts);
+            for family in units.families.iter_mut().filter(|family| family.flight as usize == flight && parts > 1) {
+                family.chunks *= parts;
+                family.stride = family.stride.max(1);
+            }
         }
-        let factor = self.jobs.iter().map(|job| u64::from(job.step)).max().unwrap_or(0) + 1;
+        // In a unit phases follow each other.
+        let mut slots = vec![0; self.phase_messages.len()];
+        for job in &self.jobs {
+            slots[job.phase as usize] = u64::from(job.step + 1).max(slots[job.phase as usize]);
+        }
+        let (mut factor, mut starts) = (1, vec![]);
+        for of in &self.flights {
+            let mut start = 0;
+            for phase in of.phases.clone() {
+                starts.push(start);
+                start += slots[phase as usize];
+            }
+            factor = start.max(factor);
+        }
+        let latest = units.families.iter().map(|family| u64::from(family.slot)).max().unwrap_or(0);
         // Where slots are too many they stay as they are.
-        if factor.saturating_mul(factor) <= u32::MAX.into() {
+        if (latest + 1).saturating_mul(factor) <= u32::MAX.into() {
             for (job, &family) in self.jobs.iter_mut().zip(&units.family_of) {
-                job.step += units.families[family as usize].slot * factor as u32;
+                let slot = u64::from(units.families[family as usize].slot);
+                job.step += (slot * factor + starts[job.phase as usize]) as u32;
             }
             self.kinds.iter_mut().for_each(|kind| kind.stride *= factor);
             for family in &mut units.families {
                 (family.slot, family.stride) = (family.slot * factor as u32, family.stride * factor);
             }
+            units.by_age = true;
         }
         self.units = Some(units);
     }
 
-    /// Cuts every chunk into `parts`, which follow each other like chunks: as an engine does with what it is given.
-    fn cut_chunks(&mut self, parts: u64, ace: &AceEndpoint) {
-        let lags = self.after.iter().map(|after| u64::from(after.lag()));
-        if parts <= 1 || lags.max().unwrap_or(0) * parts > Dependency::MAX_LAG.into() {
+    /// Into how many the chunks of a flight are cut, of which a rank has `largest` bytes at most: until a rank has a chunk of
+    /// its endpoint, unless messages are short then. They are whole flits where all are alike.
+    fn parts(&self, flight: usize, largest: Bytes) -> u64 {
+        let (of, format) = (&self.flights[flight], &self.system.packet);
+        let chunk = self.system.endpoint.chunk().unwrap_or(largest);
+        let (mut bytes, mut messages) = (0u128, 0u128);
+        for kind in self.jobs[of.range()].iter().map(|job| self.kind(job)) {
+            bytes += u128::from(kind.bytes) * u128::from(kind.chunks);
+            messages += u128::from(kind.chunks);
+        }
+        // Sizes of lanes are rounded up, so that a chunk may be a little larger.
+        if largest <= chunk + chunk / 16 || messages == 0 {
+            return 1;
+        }
+        let mean = (bytes / messages) as Bytes;
+        let cut = (u128::from(mean) * u128::from(chunk) / u128::from(largest)) as Bytes;
+        let flits = (cut.max(format.least_message()) / format.flit_bytes).max(1);
+        let lag = self.after[of.after.clone()].iter().map(|after| after.lag()).max().unwrap_or(0);
+        let most = Dependency::MAX_LAG.checked_div(lag).unwrap_or(u32::MAX);
+        mean.div_ceil(flits * format.flit_bytes).clamp(1, most.into())
+    }
+
+    /// Cuts every chunk of a flight into `parts`, which follow each other like chunks.
+    fn cut(&mut self, flight: usize, parts: u64) {
+        let of = &mut self.flights[flight];
+        of.parts = parts;
+        if parts == 1 {
             return;
         }
-        self.cut = parts;
-        for after in &mut self.after {
+        for after in &mut self.after[of.after.clone()] {
             *after = Dependency::new(after.transfer(), after.event()).lagging(after.lag() * parts as u32);
         }
-        for kind in &mut self.kinds {
-            kind.chunks *= parts;
-            kind.bytes = kind.bytes.div_ceil(parts);
-            kind.packets = self.system.packets(kind.bytes);
-            kind.stride = kind.stride.max(1);
-            if kind.reduce > 0 {
-                kind.reduce = self.clock.ticks(ace.add_rate().time_for(kind.bytes));
-            }
-        }
-        self.lane_chunks.iter_mut().chain(&mut self.phase_messages).for_each(|count| *count *= parts);
+        self.kinds[of.kinds.clone()].iter_mut().for_each(|kind| *kind = kind.cut(parts, self.system));
+        self.lane_chunks[of.lanes.start as usize..of.lanes.end as usize].iter_mut().for_each(|count| *count *= parts);
+        self.phase_messages[of.phases.start as usize..of.phases.end as usize]
+            .iter_mut()
+            .for_each(|count| *count *= parts);
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -467,6 +550,14 @@ impl<'a> Plan<'a> {
         u64::from(job.step) + chunk * self.kind(job).stride
     }
 
+    /// The phase by which the messages of a job are served: that of their unit.
+    pub fn turn_phase(&self, id: TransferId) -> u32 {
+        match &self.units {
+            Some(units) if units.by_age => units.age(id, 0).0,
+            _ => self.jobs[id as usize].phase,
+        }
+    }
+
     /// The chunk of a job that has a slot.
     #[inline]
     pub fn chunk(&self, job: &Job, slot: u64) -> u64 {
@@ -496,7 +587,7 @@ impl<'a> Plan<'a> {
     /// Bytes of a chunk of a lane.
     pub fn lane_bytes(&self, flight: u32, lane: LaneId) -> Bytes {
         let of = &self.flights[flight as usize];
-        of.flight.schedule.lanes[(lane - of.lanes.start) as usize].chunk_bytes.div_ceil(self.cut)
+        of.flight.schedule.lanes[(lane - of.lanes.start) as usize].chunk_bytes.div_ceil(of.parts)
     }
 
     /// Messages in the whole run.

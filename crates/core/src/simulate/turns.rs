@@ -27,7 +27,7 @@ impl Turns {
     /// Adds a transfer; [`Turns::sort`] is to be called after the last.
     pub fn add(&mut self, id: TransferId, plan: &Plan) {
         let job = &plan.jobs[id as usize];
-        self.first.push((job.phase, job.step.into(), id));
+        self.first.push((plan.turn_phase(id), job.step.into(), id));
     }
 
     /// Brings the transfers into order.
@@ -64,7 +64,7 @@ impl Turns {
     /// Puts a transfer back, which is at `chunk`.
     pub fn unpark(&mut self, id: TransferId, plan: &Plan, chunk: u64) {
         let job = &plan.jobs[id as usize];
-        self.back.push(Reverse((job.phase, plan.slot(job, chunk), id)));
+        self.back.push(Reverse((plan.turn_phase(id), plan.slot(job, chunk), id)));
     }
 
     /// Takes the next message out.

@@ -28,6 +28,8 @@ pub struct Units {
     pub family_of: Vec<u32>,
     /// How many barriers are before each phase.
     pub epochs: Vec<u32>,
+    /// Whether messages are served by the age of their unit.
+    pub by_age: bool,
 }
 
 impl Units {
@@ -71,7 +73,7 @@ impl Units {
                 families.len() as u32 - 1
             });
         }
-        Units { families, family_of, epochs }
+        Units { families, family_of, epochs, by_age: false }
     }
 }
 

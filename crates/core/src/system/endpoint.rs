@@ -54,9 +54,9 @@ parameters! {
         /// Parts of a buffer that go through the phases of a collective one by one.
         #[parameter("chunk", size(1), "ACE (ISCA 2021), Table III")]
         pub chunk: Bytes = 64 << 10,
-        /// What is forwarded as a whole.
-        #[parameter("message", size(1), "ACE (ISCA 2021), Table V; Table III has 4 KiB")]
-        pub message: Bytes = 8 << 10,
+        /// What is forwarded while the rest is still on its way, on rails.
+        #[parameter("packet", size(1), "ACE (ISCA 2021), Tables III and V")]
+        pub packet: Bytes = 256,
     }
 }
 
@@ -117,10 +117,7 @@ parameters! {
         /// Parts of a buffer that go through the phases of a collective one by one.
         #[parameter("chunk", size(1), "ACE (ISCA 2021), Table III")]
         pub chunk: Bytes = 64 << 10,
-        /// Parts of a chunk that are sent as a whole.
-        #[parameter("message", size(1), "ACE (ISCA 2021), Table V; Table III has 4 KiB")]
-        pub message: Bytes = 8 << 10,
-        /// What is forwarded while the rest is still on its way.
+        /// What is forwarded while the rest is still on its way, on rails; and what of a chunk is on the bus before it is sent.
         #[parameter("packet", size(1), "ACE (ISCA 2021), Tables III and V")]
         pub packet: Bytes = 256,
         /// How state machines are divided among phases, on rails: as long as a chunk stays (need), or equally (equal).

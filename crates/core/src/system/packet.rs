@@ -22,3 +22,14 @@ parameters! {
         pub fixed_size: bool = false,
     }
 }
+
+impl PacketFormat {
+    /// No message is to be cut into shorter ones: of these headers would take more than 3 % of the links, or rounding up to
+    /// flits, and simulating them longer than they are worth.
+    pub fn least_message(&self) -> Bytes {
+        if self.fixed_size {
+            return self.payload_bytes;
+        }
+        (32 * self.header_flits * self.flit_bytes).min(self.payload_bytes).max(2 << 10)
+    }
+}

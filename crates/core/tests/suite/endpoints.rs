@@ -2,11 +2,12 @@
 
 use antiphon_core::algorithm::{ALL, build};
 use antiphon_core::collective::{Collective, Kind};
-use antiphon_core::error::Code;
+use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::{Chunks, Policy, Task, Topology};
-use antiphon_core::simulate::{Fidelity, simulate};
+use antiphon_core::schedule::Schedule;
+use antiphon_core::simulate::{Fidelity, Flight, Order, simulate, simulate_flights};
 use antiphon_core::system::{Endpoint, System};
 
 /// What is proven finishes at every endpoint and fidelity, and none is much faster than the ideal one: an engine serves every
@@ -35,8 +36,47 @@ fn every_algorithm_ends_at_every_endpoint() {
                             format!("{} {} {} {endpoint} {fidelity:?}", fabric.name, algorithm.info().name, kind.name())
                         };
                         let time = time(endpoint, fidelity).unwrap_or_else(|error| panic!("{}: {error}", what()));
-                        assert!(time * 100 >= ideal * 60, "{}: {time} ps, ideal {ideal}", what());
+                        assert!(time * 100 >= ideal * 75, "{}: {time} ps, ideal {ideal}", what());
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Whatever the endpoint, chunks are the same, and the oldest goes first: so the ideal one is not beaten, and more of an
+/// engine is not slower. Where messages go over several links these serve what comes first, and that there is less of it,
+/// or that ranks on the way choose, can be faster.
+#[test]
+fn an_ideal_endpoint_is_not_beaten() {
+    for fabric in ["mesh:4x4", "mesh:4x4,slow=0-1:0.3", "fc:8", "torus:4x4", "switch:8", "ring:6"] {
+        let fabric = Fabric::parse(fabric).unwrap();
+        for algorithm in ALL {
+            for &kind in algorithm.info().collectives {
+                let outcome = |endpoint: &str, fidelity| {
+                    let mut system = System::preset("ideal").unwrap();
+                    system.set("endpoint", endpoint).unwrap();
+                    let schedule = build(&fabric, &system, Collective::new(kind), 2 << 20, algorithm.info().name)?;
+                    let is_near = schedule.transfers.iter().all(|transfer| transfer.route.len() <= 1);
+                    let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true)?;
+                    Ok::<_, Error>((result.time_ps as f64, is_near))
+                };
+                for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
+                    let (ideal, is_near) = match outcome("ideal", fidelity) {
+                        Err(error) if error.code == Code::NotApplicable => continue,
+                        ideal => ideal.unwrap(),
+                    };
+                    let least = if is_near { 0.97 } else { 0.75 };
+                    let check = |faster: &str, slower: &str, time: f64, than: f64| {
+                        let name = algorithm.info().name;
+                        let what = format!("{} {name} {} {fidelity:?}: {slower}", fabric.name, kind.name());
+                        assert!(time >= least * than, "{what} {than} ps, {faster} {time}");
+                    };
+                    let [npu, ace, more] =
+                        ["npu", "ace", "ace:fsms=64,sram=64MiB"].map(|of| outcome(of, fidelity).unwrap().0);
+                    check("npu", "ideal", npu, ideal);
+                    check("ace", "ideal", ace, ideal);
+                    check("a small engine", "a large one", ace, more);
                 }
             }
         }
@@ -72,7 +112,7 @@ fn stages_and_messages_agree() {
     for spec in ["ace:4x2x2", "ace:2x2x2", "ace:3x2x2", "ace:4x3x1", "ace:4x5x1", "ace:4x3x3"] {
         let fabric = Fabric::parse(spec).unwrap();
         for endpoint in [
-            "ideal:message=1MB",
+            "ideal:packet=1MB",
             "npu:message=1MB",
             "npu:memory_gb_per_s=128,sms=2,message=1MB",
             "ace:packet=1MB",
@@ -101,6 +141,43 @@ fn stages_and_messages_agree() {
                 simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64;
             let apart = (messages / stages - 1.0).abs();
             assert!(apart < 0.015, "{spec}, {endpoint}: {messages} and {stages}");
+        }
+    }
+}
+
+/// Flights on disjoint ranks end as if alone, whatever order they are launched in: a unit waits for none with which it
+/// shares no rank.
+#[test]
+fn engines_of_other_ranks_do_not_wait() {
+    let fabric = Fabric::parse("mesh:4x4").unwrap();
+    let groups: [Vec<u32>; 3] = [(0..4).collect(), (4..8).collect(), (12..16).collect()];
+    for endpoint in ["ideal", "npu", "ace", "ace:fsms=1", "ace:sram=256KiB"] {
+        let mut system = System::preset("ideal").unwrap();
+        system.set("endpoint", endpoint).unwrap();
+        let schedules: Vec<Schedule> = (0..6)
+            .map(|number| {
+                let view = fabric.group(&groups[number % 3]).unwrap().fabric;
+                build(&view, &system, Collective::new(Kind::AllReduce), 1 << (18 + number), "combs").unwrap()
+            })
+            .collect();
+        let spans = |numbers: &[usize]| -> Vec<u64> {
+            let flights: Vec<Flight> = numbers.iter().map(|&number| Flight::new(&schedules[number])).collect();
+            let run = |fidelity| {
+                simulate_flights(&fabric, &flights, Order::Fifo, &system, fidelity, false, &mut |_| true).unwrap()
+            };
+            [Fidelity::AlphaBeta, Fidelity::Packet]
+                .into_iter()
+                .flat_map(|fidelity| run(fidelity).flights.iter().map(|row| row.finish_ps).collect::<Vec<_>>())
+                .collect()
+        };
+        let all = spans(&[0, 1, 2, 3, 4, 5]);
+        for group in 0..3 {
+            let alone = spans(&[group, group + 3]);
+            assert_eq!(
+                alone,
+                [all[group], all[group + 3], all[group + 6], all[group + 9]],
+                "{endpoint}, group {group}"
+            );
         }
     }
 }

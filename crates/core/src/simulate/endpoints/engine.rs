@@ -1,9 +1,9 @@
 //! Collectives engines (ACE, ISCA 2021, section IV): chunks are read from memory once, live in SRAM while a state machine
 //! drives them, and are written back once.
 //!
-//! What is larger than an engine's share of SRAM is cut into chunks that follow each other. All ranks take units
-//! (`simulate/units.rs`) in the order of their slots, and one when every rank that takes part has room for it; so none
-//! waits for a rank that waits for another. A message goes when its unit has a state machine on every rank.
+//! Every rank takes units (`simulate/units.rs`) in the order of their slots, and one when it is the next at all ranks that
+//! take part and all have room for it; so none waits for a rank that waits for another, and units that share no rank do not
+//! wait for each other. A message goes when its unit has a state machine on every rank.
 
 use super::{Carrier, Endpoints, Event};
 use crate::collective::Kind;
@@ -16,6 +16,7 @@ use crate::system::{AceEndpoint, Endpoint, FsmSplit, SramSplit};
 use crate::units::{Bytes, format_bytes};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::ops::Range;
 
 /// What a unit takes at a rank.
 #[derive(Clone, Copy, Default)]
@@ -44,6 +45,38 @@ struct Driven {
 /// A unit: the rank of its flight, phase, slot, family and chunk. The lowest goes first.
 type Unit = (u64, u32, u64, u32, u64);
 
+/// Units that wait, at every rank of theirs: one goes when it is the first at all of them and all have room.
+struct Lines(Vec<BinaryHeap<Reverse<Unit>>>);
+
+impl Lines {
+    fn push(&mut self, unit: Unit, parts: &[Part]) {
+        parts.iter().for_each(|part| self.0[part.rank as usize].push(Reverse(unit)));
+    }
+
+    /// Takes out a unit that goes, of those that are first at some ranks. What keeps a unit is kept in mind.
+    fn next(&mut self, ranks: &mut Vec<u32>, families: &[Driven], has_room: impl Fn(&Part) -> bool) -> Option<Unit> {
+        let mut stays = None;
+        while let Some(&rank) = ranks.last() {
+            let first = self.0[rank as usize].peek().map(|&Reverse(unit)| unit).filter(|&unit| stays != Some(unit));
+            let Some(unit) = first else {
+                ranks.pop();
+                continue;
+            };
+            let parts = &families[unit.3 as usize].parts;
+            let is_first = |part: &Part| self.0[part.rank as usize].peek() == Some(&Reverse(unit));
+            if parts.iter().all(|part| has_room(part) && is_first(part)) {
+                for part in parts {
+                    self.0[part.rank as usize].pop();
+                }
+                ranks.extend(parts.iter().map(|part| part.rank));
+                return Some(unit);
+            }
+            stays = Some(unit);
+        }
+        None
+    }
+}
+
 /// See the module.
 pub struct Engines {
     ace: AceEndpoint,
@@ -53,9 +86,9 @@ pub struct Engines {
     fsms: Vec<u32>,
     read_free: Vec<Ticks>,
     write_free: Vec<Ticks>,
-    /// Units not yet read, of every family that was launched the next; and those that have been read.
-    pending: BinaryHeap<Reverse<Unit>>,
-    loaded: BinaryHeap<Reverse<Unit>>,
+    /// Units not yet read, the next of every family that may go; and those that have been read.
+    pending: Lines,
+    loaded: Lines,
 }
 
 impl Engines {
@@ -94,10 +127,14 @@ impl Engines {
             fsms: vec![ace.fsms; ranks],
             read_free: vec![0; ranks],
             write_free: vec![0; ranks],
-            pending: BinaryHeap::new(),
-            loaded: BinaryHeap::new(),
+            pending: Lines(vec![BinaryHeap::new(); ranks]),
+            loaded: Lines(vec![BinaryHeap::new(); ranks]),
         }))
     }
+}
+
+fn ranks_of(family: &Driven) -> Vec<u32> {
+    family.parts.iter().map(|part| part.rank).collect()
 }
 
 /// The place of a unit of a flight with a rank.
@@ -106,10 +143,14 @@ fn unit(units: &Units, family: u32, chunk: u64, rank: u64) -> Unit {
     (rank, of.phase, u64::from(of.slot) + chunk * of.stride, family, chunk)
 }
 
-/// The most that a unit takes of the SRAM of a rank.
-pub fn largest_unit(plan: &Plan, units: &Units) -> Bytes {
-    let driven = driven(plan, units);
-    driven.iter().flat_map(|family| &family.parts).map(|part| part.sram).max().unwrap_or(0)
+/// The most bytes that a unit of every flight has at a rank.
+pub fn largest_units(plan: &Plan, units: &Units) -> Vec<Bytes> {
+    let mut largest = vec![0; plan.flights.len()];
+    for (family, driven) in units.families.iter().zip(&driven(plan, units)) {
+        let of = &mut largest[family.flight as usize];
+        *of = driven.parts.iter().map(|part| part.sram).fold(*of, Bytes::max);
+    }
+    largest
 }
 
 /// What all engines of a plan read from memory and write back, in bytes; 0 without engines.
@@ -167,37 +208,38 @@ fn driven(plan: &Plan, units: &Units) -> Vec<Driven> {
 }
 
 impl Endpoints<'_> {
-    /// A flight was launched: its units are to be read.
-    pub fn admit_flight(&mut self, flight: u32, rank: u64, now: Ticks) {
+    /// Phases of a flight have begun: their units are to be read.
+    pub fn admit_phases(&mut self, flight: u32, phases: Range<u32>, now: Ticks) {
         let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return };
-        for family in 0..units.families.len() as u32 {
-            if units.families[family as usize].flight == flight {
-                engines.pending.push(Reverse(unit(units, family, 0, rank)));
+        let (rank, mut ranks) = (self.ranking.of(flight), vec![]);
+        for (number, family) in (0..).zip(&units.families) {
+            if family.flight == flight && phases.contains(&family.phase) {
+                let parts = &engines.families[number as usize].parts;
+                engines.pending.push(unit(units, number, 0, rank), parts);
+                ranks.extend(parts.iter().map(|part| part.rank));
             }
         }
-        self.admit(now);
+        self.admit(ranks, now);
     }
 
-    /// Reads units as long as there is room for them.
-    fn admit(&mut self, now: Ticks) {
+    /// Reads units as long as there is room for them: something has changed at some ranks.
+    fn admit(&mut self, mut ranks: Vec<u32>, now: Ticks) {
         let (plan, Some(engines), Some(units)) = (self.plan, &mut self.engines, &self.plan.units) else { return };
+        let Engines { ace, families, sram, read_free, pending, .. } = engines;
         let mut loads = vec![];
-        while let Some(&Reverse((rank, .., family, chunk))) = engines.pending.peek() {
-            let of = &engines.families[family as usize];
-            if of.parts.iter().any(|part| engines.sram[part.rank as usize] < part.sram) {
-                break;
-            }
-            let mut ready = now;
+        while let Some((rank, .., family, chunk)) =
+            pending.next(&mut ranks, families, |part| sram[part.rank as usize] >= part.sram)
+        {
+            let (of, mut ready) = (&families[family as usize], now);
             for part in &of.parts {
-                engines.sram[part.rank as usize] -= part.sram;
-                let free = &mut engines.read_free[part.rank as usize];
-                *free = now.max(*free) + plan.clock.ticks(engines.ace.memory_rate.time_for(part.read));
-                let bus = plan.clock.ticks(engines.ace.bus_rate.time_for(part.read.min(engines.ace.packet)));
+                sram[part.rank as usize] -= part.sram;
+                let free = &mut read_free[part.rank as usize];
+                *free = now.max(*free) + plan.clock.ticks(ace.memory_rate.time_for(part.read));
+                let bus = plan.clock.ticks(ace.bus_rate.time_for(part.read.min(ace.packet)));
                 ready = ready.max(*free + if part.read > 0 { bus } else { 0 });
             }
-            engines.pending.pop();
             if chunk + 1 < units.families[family as usize].chunks {
-                engines.pending.push(Reverse(unit(units, family, chunk + 1, rank)));
+                pending.push(unit(units, family, chunk + 1, rank), &of.parts);
             }
             loads.push((ready, family, chunk));
         }
@@ -210,21 +252,19 @@ impl Endpoints<'_> {
     pub fn loaded(&mut self, family: u32, chunk: u64, now: Ticks, carrier: &mut impl Carrier) {
         let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return };
         let rank = self.ranking.of(units.families[family as usize].flight);
-        engines.loaded.push(Reverse(unit(units, family, chunk, rank)));
-        self.activate(now, carrier);
+        engines.loaded.push(unit(units, family, chunk, rank), &engines.families[family as usize].parts);
+        self.activate(family, now, carrier);
     }
 
-    /// Gives state machines to units that have been read, and lets their messages go.
-    fn activate(&mut self, now: Ticks, carrier: &mut impl Carrier) {
-        let Some(engines) = &mut self.engines else { return };
+    /// Gives state machines to units that have been read, and lets their messages go: something has changed at the ranks of
+    /// a family.
+    fn activate(&mut self, family: u32, now: Ticks, carrier: &mut impl Carrier) {
+        let Some(Engines { families, fsms, loaded, .. }) = &mut self.engines else { return };
         let mut going: Vec<TransferId> = vec![];
-        while let Some(&Reverse((.., family, chunk))) = engines.loaded.peek() {
-            let of = &mut engines.families[family as usize];
-            if of.parts.iter().any(|part| engines.fsms[part.rank as usize] == 0) {
-                break;
-            }
-            of.parts.iter().for_each(|part| engines.fsms[part.rank as usize] -= 1);
-            engines.loaded.pop();
+        let mut ranks = ranks_of(&families[family as usize]);
+        while let Some((.., family, chunk)) = loaded.next(&mut ranks, families, |part| fsms[part.rank as usize] > 0) {
+            let of = &mut families[family as usize];
+            of.parts.iter().for_each(|part| fsms[part.rank as usize] -= 1);
             of.under_way.insert(chunk, of.messages);
             of.active = of.active.max(chunk + 1);
             of.parked.retain(|&(parked, id)| {
@@ -281,7 +321,7 @@ impl Endpoints<'_> {
         }
         self.flights[flight as usize].left += 1;
         self.push(last, Event::Written { family });
-        self.activate(now, carrier);
+        self.activate(family, now, carrier);
     }
 
     /// A unit was written back: others have its room.
@@ -290,12 +330,13 @@ impl Endpoints<'_> {
         for part in &engines.families[family as usize].parts {
             engines.sram[part.rank as usize] += part.sram;
         }
+        let ranks = ranks_of(&engines.families[family as usize]);
         let flight = units.families[family as usize].flight;
         let left = &mut self.flights[flight as usize].left;
         *left -= 1;
         if *left == 0 {
             self.finished(flight, now);
         }
-        self.admit(now);
+        self.admit(ranks, now);
     }
 }

@@ -111,7 +111,6 @@ impl Endpoints<'_> {
         if state.left == 0 {
             self.finished(flight, now);
         } else {
-            self.admit_flight(flight, rank, now);
             self.open_gate(flight, now, carrier);
         }
     }

@@ -35,7 +35,7 @@ use crate::system::Assignment;
 use adders::Adders;
 use aside::Aside;
 use engine::Engines;
-pub use engine::{largest_unit, memory_bytes};
+pub use engine::{largest_units, memory_bytes};
 use holds::Holds;
 use launches::{FlightState, Launches};
 use node::Nodes;

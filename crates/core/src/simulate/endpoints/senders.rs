@@ -82,9 +82,11 @@ impl Endpoints<'_> {
             gate += 1;
         }
         if gate != state.gate {
+            let (opened, queues) = (state.gate..gate, state.queues.clone());
             state.gate = gate;
             self.epoch += 1;
-            for queue in state.queues.clone() {
+            self.admit_phases(flight, opened, now);
+            for queue in queues {
                 self.advance(queue, now, carrier);
             }
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::algorithm;
 use crate::collective::{Collective, Kind};
+use crate::error::Code;
 
 fn system(endpoint: &str) -> System {
     let mut system = System::preset("ideal").unwrap();
@@ -22,26 +23,26 @@ fn reduce_scatter(endpoint: &str, bytes: u64) -> Vec<u64> {
 
 #[test]
 fn ideal_is_a_cycle_late() {
-    assert_eq!(reduce_scatter("ideal", 81_920), [4_096_000 + 100_000 + 803; 2]);
+    assert_eq!(reduce_scatter("ideal:chunk=128KiB", 81_920), [4_096_000 + 100_000 + 803; 2]);
 }
 
 #[test]
 fn an_npu_reads_twice_what_is_added() {
     // 8,192 ns to read, 81.92 on the bus, then the link.
-    let whole = reduce_scatter("npu:memory_gb_per_s=10,message=1MB", 81_920);
+    let whole = reduce_scatter("npu:memory_gb_per_s=10,message=1MB,chunk=128KiB", 81_920);
     assert_eq!(whole, [8_192_000 + 81_920 + 4_096_000 + 100_000; 2]);
     // By messages of 8 KiB the last goes when it is there: read, 16.384 ns on the bus, 819.2 on the link.
-    let parts = reduce_scatter("npu:memory_gb_per_s=10", 81_920);
+    let parts = reduce_scatter("npu:memory_gb_per_s=10,chunk=128KiB", 81_920);
     assert_eq!(parts, [8_192_000 + 16_384 + 819_200 + 100_000; 2]);
     // Where the link is slower it waits for the first only: 163.84 ns to read.
-    let fast = reduce_scatter("npu:memory_gb_per_s=100,sms=80", 81_920);
+    let fast = reduce_scatter("npu:memory_gb_per_s=100,sms=80,chunk=128KiB", 81_920);
     assert_eq!(fast, [163_840 + 16_384 + 4_096_000 + 100_000; 2]);
 }
 
 #[test]
 fn an_engine_reads_and_writes_once() {
     // Both halves are read, in 8,192 ns, a packet is 0.512 on the bus; the sum takes 409.6 and is written in 4,096.
-    let times = reduce_scatter("ace:memory_gb_per_s=10,alus=1,alu_gb_per_s=100", 81_920);
+    let times = reduce_scatter("ace:memory_gb_per_s=10,alus=1,alu_gb_per_s=100,chunk=128KiB", 81_920);
     assert_eq!(times, [8_192_000 + 512 + 4_096_000 + 100_000 + 409_600 + 4_096_000; 2]);
 }
 
@@ -49,29 +50,36 @@ fn an_engine_reads_and_writes_once() {
 #[test]
 fn state_machines_and_sram_bound_what_is_under_way() {
     let fabric = Fabric::parse("ring:4@10/100ns").unwrap();
-    let time = |endpoint: &str, fidelity| {
+    let outcome = |chunk: u64, endpoint: &str, fidelity| {
         let system = system(endpoint);
         let collective = Collective::new(Kind::AllReduce);
         let schedule = algorithm::build(
             &fabric,
             &system,
             collective,
-            6 * 8_192,
+            6 * chunk,
             "hierarchical:chunks=6,slices=1,scheduler=baseline",
         )
         .unwrap();
         simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).map(|result| result.time_ps)
     };
+    let time = |endpoint: &str, fidelity| outcome(8_192, endpoint, fidelity).unwrap();
     for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
-        let free = time("ace:memory_gb_per_s=900", fidelity).unwrap();
-        let one = time("ace:memory_gb_per_s=900,fsms=1", fidelity).unwrap();
-        let small = time("ace:memory_gb_per_s=900,sram=8KiB,chunk=8KiB", fidelity).unwrap();
+        let free = time("ace:memory_gb_per_s=900", fidelity);
+        let one = time("ace:memory_gb_per_s=900,fsms=1", fidelity);
+        let small = time("ace:memory_gb_per_s=900,sram=8KiB,chunk=8KiB", fidelity);
         // A chunk alone takes six steps of 102.4 ns and the latency.
         assert!(one > 6 * 6 * 202_400 && one < 6 * 6 * 240_000, "{fidelity:?}: {one}");
         assert!(free < one * 6 / 10 && small >= one, "{fidelity:?}: {free}, {one}, {small}");
-        // Chunks of 8 KiB are cut where they do not fit.
-        let cut = time("ace:memory_gb_per_s=900,sram=4KiB,chunk=4KiB,fsms=1", fidelity).unwrap();
-        assert!(cut > small, "{fidelity:?}: {cut}, {small}");
+        // Those of 64 KiB are cut into four, each with its latencies.
+        let [whole, cut] = ["64KiB", "16KiB"].map(|size| {
+            outcome(65_536, &format!("ace:memory_gb_per_s=900,sram={size},chunk={size},fsms=1"), fidelity).unwrap()
+        });
+        assert!(cut > whole + 6 * 3 * 6 * 100_000, "{fidelity:?}: {cut}, {whole}");
+        // Messages of 2 KiB are not: headers would be most of them.
+        let error = outcome(8_192, "ace:sram=4KiB,chunk=4KiB", fidelity).unwrap_err();
+        assert_eq!(error.code, Code::BadSize);
+        assert!(error.message.contains("8KiB of rank 0 are one chunk, and its SRAM has 4KiB"), "{error}");
     }
 }
 
