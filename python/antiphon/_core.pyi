@@ -93,7 +93,8 @@ class Fabric:
         """A fabric from a networkx graph.
 
         Every edge is a link; in an undirected graph, one link each way. Edge attributes
-        ``rate_gb_per_s``, ``latency_ns``, ``speed`` and ``dimension`` and node attributes ``rank``
+        ``rate_gb_per_s``, ``latency_ns``, ``speed``, ``dimension``, ``energy_pj_per_bit`` and
+        ``length_mm`` and node attributes ``rank``
         (false or -1: a switch; default: a rank, in node order) and ``coords`` are used.
         """
     @classmethod
@@ -135,7 +136,8 @@ class Fabric:
     @property
     def links(self) -> _Columns:
         """Per directed link: ``from``, ``to`` (nodes), ``dimension``, ``rate_gb_per_s`` and
-        ``latency_ns`` (NaN: the system's), ``speed`` (1 = full)."""
+        ``latency_ns`` (NaN: the system's), ``speed`` (1 = full), ``energy_pj_per_bit`` (NaN: the
+        system's), ``length_mm`` (NaN: not known)."""
     @property
     def dimensions(self) -> _Columns:
         """Per dimension of a product, in the order of the sizes: ``shape`` (``line``, ``ring``, ``clique``,

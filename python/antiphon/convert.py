@@ -22,6 +22,8 @@ def from_networkx(
     latency: str | None = "latency_ns",
     speed: str | None = "speed",
     dimension: str | None = "dimension",
+    energy: str | None = "energy_pj_per_bit",
+    length: str | None = "length_mm",
     rank: str | None = "rank",
     coords: str | None = "coords",
 ) -> Fabric:
@@ -41,6 +43,8 @@ def from_networkx(
         latency: edge attribute with the latency in ns; links without have the system's.
         speed: edge attribute with the share of its rate at which a link runs; default 1.
         dimension: edge attribute with the name of the dimension it is of.
+        energy: edge attribute with the energy of a link in pJ a bit; links without have the system's.
+        length: edge attribute with the length in mm.
         rank: node attribute: false or -1 for a switch, else true, or the number of the rank; nodes without are ranks in
             the order of nodes.
         coords: node attribute with coordinates, numbers or text with commas.
@@ -53,6 +57,8 @@ def from_networkx(
         "latency_ns": latency,
         "speed": speed,
         "dimension": dimension,
+        "energy_pj_per_bit": energy,
+        "length_mm": length,
         "rank": rank,
         "coords": coords,
     }
@@ -67,6 +73,8 @@ def to_networkx(
     latency: str | None = "latency_ns",
     speed: str | None = "speed",
     dimension: str | None = "dimension",
+    energy: str | None = "energy_pj_per_bit",
+    length: str | None = "length_mm",
     rank: str | None = "rank",
     coords: str | None = "coords",
 ) -> networkx.MultiDiGraph[Any]:
@@ -83,6 +91,8 @@ def to_networkx(
         latency: edge attribute with the latency in ns; links with the system's have none.
         speed: edge attribute with the share of its rate at which a link runs.
         dimension: edge attribute with the name of the dimension, where there is one.
+        energy: edge attribute with the energy in pJ a bit; links with the system's have none.
+        length: edge attribute with the length in mm, where it is known.
         rank: node attribute with the number of the rank, -1 for switches.
         coords: node attribute with a tuple of coordinates, where there are some.
 
@@ -102,9 +112,17 @@ def to_networkx(
         place = tuple(value for axis in axes if math.isfinite(value := float(axis[index])))
         graph.add_node(name, **_named({rank: int(nodes["rank"][index]), coords: place or None}))
     names = list(graph)
-    columns = (links[key].tolist() for key in ("from", "to", "rate_gb_per_s", "latency_ns", "speed", "dimension"))
-    for start, end, link_rate, link_latency, share, where in zip(*columns, strict=True):
-        found = {rate: link_rate, latency: link_latency, speed: share, dimension: where or None}
+    called = {
+        rate: "rate_gb_per_s",
+        latency: "latency_ns",
+        speed: "speed",
+        dimension: "dimension",
+        energy: "energy_pj_per_bit",
+        length: "length_mm",
+    }
+    columns = {attribute: links[key].tolist() for attribute, key in called.items()}
+    for index, (start, end) in enumerate(zip(links["from"].tolist(), links["to"].tolist(), strict=True)):
+        found = {attribute: column[index] for attribute, column in columns.items() if column[index] != ""}
         graph.add_edge(names[start], names[end], **_named(found))
     return graph
 

@@ -90,7 +90,7 @@ def _node(node: Hashable, attributes: Mapping[str, Any], names: Mapping[str, str
 def _link(place: str, attributes: Mapping[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         key: _number(place, names.get(key, key), attributes[key])
-        for key in ("rate_gb_per_s", "latency_ns", "speed")
+        for key in ("rate_gb_per_s", "latency_ns", "speed", "energy_pj_per_bit", "length_mm")
         if key in attributes
     }
     if "dimension" in attributes:

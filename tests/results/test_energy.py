@@ -25,6 +25,7 @@ KEYS = [
     "energy_delay_js",
     "lower_bound_j",
     "unknown",
+    "system",
 ]
 KNOWN = {
     "energy_allocation_pj": 3,
@@ -153,7 +154,9 @@ def test_models_divided_over_ranks_exchange_in_all_groups() -> None:
 
 
 @pytest.mark.parametrize("collective", ["all-reduce", "reduce-scatter", "all-gather", "all-to-all"])
-@pytest.mark.parametrize("topology", ["ring4@1000/20ns,sw4@800/700ns", "fc4@1000/20ns,ring3@400/20ns"])
+@pytest.mark.parametrize(
+    "topology", ["ring3@100/20ns", "ring4@1000/20ns,sw4@800/700ns", "fc4@1000/20ns,ring3@400/20ns"]
+)
 def test_stages_and_messages_take_the_same(topology: str, collective: str) -> None:
     system = antiphon.System("ideal").with_(flit_bytes=1, packet_payload_bytes="1GiB", energy_interface_pj_per_bit=0.1)
     run = antiphon.rails(topology, "12MiB", collective, "themis", chunks=8, energy=True, system=system)
@@ -166,7 +169,7 @@ def test_stages_and_messages_take_the_same(topology: str, collective: str) -> No
         assert getattr(run.energy, of) == pytest.approx(getattr(messages, of), rel=2e-3), part
     assert run.energy.lower_bound_aj is not None
     assert run.energy.lower_bound_aj <= run.energy.total_aj
-    assert run.energy.links.height == 2
+    assert run.energy.links.height == run.dimensions.height
 
 
 def test_switches_that_reduce_have_no_known_energy() -> None:
@@ -201,11 +204,30 @@ def test_links_in_files_have_an_energy_and_a_length(tmp_path: Path) -> None:
     # 64 flits and one of header.
     assert energy.links_aj == 65 * 64 * 8 * (3_000_000 + 1_250_000)
     for wrong, message in (
-        ({"energy_pj_per_bit": -1}, "link energy -1 pJ/bit is not between 0 and"),
-        ({"length_mm": 1e7}, "link length 10000000 mm is not between 0 and"),
+        ({"energy_pj_per_bit": -1}, "link energy -1 pJ/bit is not 0 nor between"),
+        ({"length_mm": 1e7}, "link length 10000000 mm is not 0 nor between"),
     ):
         with pytest.raises(antiphon.AntiphonError, match=message):
             line(wrong)
+
+
+def test_graphs_keep_energies_and_lengths() -> None:
+    fabric = line({"energy_pj_per_bit": 3, "length_mm": 2.5}, {})
+    assert fabric.links["energy_pj_per_bit"][:2].tolist() == [3, 3]
+    assert math.isnan(fabric.links["length_mm"][2])
+    graph = antiphon.to_networkx(fabric, energy="pj")
+    assert antiphon.from_networkx(graph, energy="pj", name="json") == fabric
+    assert antiphon.from_networkx(graph, name="json") != fabric
+
+
+def test_equal_energy_is_decided_by_time() -> None:
+    choice = antiphon.tune("torus:4x4", sizes="1MiB", objective="energy", algorithms="ring,hierarchical,ring-bi")[
+        "1MiB"
+    ]
+    energies = [each.cost("energy") for each in choice.ranking]
+    times = [each.time_ns for each in choice.ranking]
+    assert len(set(energies)) == 1
+    assert times == sorted(times)
 
 
 def test_area_of_routers_and_engines(commands: Any) -> None:
@@ -220,6 +242,8 @@ def test_area_of_routers_and_engines(commands: Any) -> None:
     assert antiphon.area("mesh:8x8").to_dict()["parts"][0]["power_mw"] is None
     assert "All together: 8.333 mm²" in commands.invoke("area", "mesh:8x8").stdout
     assert math.isnan(antiphon.area("mesh:8x8").parts["power_mw"][0])
+    with pytest.raises(antiphon.NotApplicable, match="area is of a whole fabric"):
+        antiphon.area(antiphon.Fabric("mesh:4x4").group([0, 1]))
 
 
 def test_pages_draw_energy(tmp_path: Path, commands: Any) -> None:

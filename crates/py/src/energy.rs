@@ -1,6 +1,6 @@
 //! Energy of runs, and area of fabrics, as Python sees them.
 
-use crate::convert::{Table, fields, nanos, record};
+use crate::convert::{Table, fields, nanos, raise, record};
 use crate::fabric::Fabric;
 use crate::operations::{SystemLike, generic};
 use antiphon_core::energy::{self, Attojoules, Energy, joules};
@@ -32,6 +32,7 @@ pub fn energy_record<'py>(
             peak_power_w: energy.peak_power_w(),
             lower_bound_aj: least,
             unknown: system.energy.unknown(),
+            system: &system.name,
             links: links.0,
             power: power.0,
         }),
@@ -40,11 +41,11 @@ pub fn energy_record<'py>(
 
 /// An `Area` of a fabric's routers and its ranks' engines.
 ///
-/// Raises AntiphonError: `unknown-name` for a system.
+/// Raises AntiphonError: `unknown-name` for a system; `not-applicable` for a group of ranks.
 #[pyfunction]
 #[pyo3(signature = (fabric, system = generic()), text_signature = "(fabric, system='generic')")]
 pub fn area<'py>(py: Python<'py>, fabric: &Fabric, system: SystemLike) -> PyResult<Bound<'py, PyAny>> {
-    let area = energy::area(&fabric.0, &system.get()?);
+    let area = energy::area(&fabric.0, &system.get()?).map_err(raise)?;
     let parts = &area.parts;
     let table = Table::new(py)
         .text("part", parts.iter().map(|part| part.name.clone()))?

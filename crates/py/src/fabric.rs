@@ -159,7 +159,7 @@ impl Fabric {
 
     /// A dictionary of numpy arrays, one entry a directed link: the nodes `from` and `to`, `dimension`, `rate_gb_per_s`
     /// (1e9 bytes per second) and `latency_ns`, both NaN where the system decides, and `speed` as a share of the rate,
-    /// 1 if not slowed.
+    /// 1 if not slowed; `energy_pj_per_bit`, NaN where the system decides, and `length_mm`, NaN where it is not known.
     #[getter]
     fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let links = &self.0.links;
@@ -169,7 +169,9 @@ impl Fabric {
             .text("dimension", links.iter().map(|link| link.dimension.clone()))?
             .column("rate_gb_per_s", links.iter().map(|link| link.rate.map_or(f64::NAN, |rate| rate.as_gb_per_s())))?
             .column("latency_ns", links.iter().map(|link| link.latency.map_or(f64::NAN, nanos)))?
-            .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?;
+            .column("speed", links.iter().map(|link| f64::from(link.speed_permille) / 1000.0))?
+            .column("energy_pj_per_bit", links.iter().map(|link| link.pj_per_bit().unwrap_or(f64::NAN)))?
+            .column("length_mm", links.iter().map(|link| link.length_mm().unwrap_or(f64::NAN)))?;
         Ok(table.0)
     }
 

@@ -68,7 +68,7 @@ impl System {
 
     /// Watts that everything on a fabric takes together when nothing is done; 0 for what is unknown.
     fn static_power_w(&self, fabric: &Fabric) -> f64 {
-        self.0.static_power_of(&fabric.0) as f64 * 1e-6
+        self.0.static_power_of(&fabric.0) as f64 * 1e-9
     }
 
     /// Name of the preset, or as set by `with_`.

@@ -377,7 +377,7 @@ impl TrainingPlan {
             let energies = platform.as_ref().map_or(Ok(vec![]), |platform| network.energies(platform))?;
             Ok((iteration, activity, energies))
         })?;
-        let idle = platform.as_ref().map_or(0.0, |system| rails::static_power_uw(&topology, system) as f64 * 1e-6);
+        let idle = platform.as_ref().map_or(0.0, |system| rails::static_power_nw(&topology, system) as f64 * 1e-9);
         let record = |energy| energy_record(py, energy, platform.as_ref().expect("asked for"), None);
         let energies = energies.iter().map(record).collect::<PyResult<_>>()?;
         Ok((self.table(py, &iteration, &activity)?, energies, idle))

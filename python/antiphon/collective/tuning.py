@@ -196,7 +196,7 @@ class _Search:
             return self._tuned(candidate, bytes) if worthwhile else candidate
 
         ranking = in_parallel(tuned, ranking, self.jobs)
-        ranking.sort(key=lambda candidate: candidate.cost(self.objective))
+        ranking.sort(key=lambda candidate: candidate.place(self.objective))
         return Choice(bytes, ranking, self._bound(ranking[0], bytes))
 
     def _bound(self, best: Candidate, bytes: int) -> Bound:
@@ -218,7 +218,7 @@ class _Search:
             if middle in (small, large):
                 break
             times = in_parallel(partial(self._time, bytes=middle), (before, after), self.jobs)
-            costs = [math.inf if each is None else each.cost(self.objective) for each in times]
+            costs = [(math.inf, math.inf) if each is None else each.place(self.objective) for each in times]
             if times[0] is not None and costs[0] <= costs[1]:
                 small = middle
             else:
@@ -231,11 +231,11 @@ class _Search:
         key = self.tuned[spec]
         times: dict[int, Candidate] = {}
 
-        def cost(size: int) -> float:
+        def cost(size: int) -> tuple[float, float]:
             if size not in times:
                 candidate = self._time(f"{spec}:{key}={format_bytes(size)}", bytes)
                 times[size] = candidate or Candidate(spec, math.inf, [])
-            return times[size].cost(self.objective)
+            return times[size].place(self.objective)
 
         smallest = 1 << (self.system.packet_payload_bytes - 1).bit_length()
         # The best size grows slowly with the buffer: climb from that of the buffer before.
@@ -247,7 +247,7 @@ class _Search:
         self.start[spec] = best
         for size in (best * 3 // 4, best * 3 // 2):
             cost(size)
-        return min([default, *times.values()], key=lambda candidate: candidate.cost(self.objective))
+        return min([default, *times.values()], key=lambda candidate: candidate.place(self.objective))
 
     def _time(self, spec: str, bytes: int) -> Candidate | None:
         self.report()

@@ -7,6 +7,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
+from antiphon.errors import AntiphonError
 from antiphon.results.base import Result
 from antiphon.results.table import Table
 
@@ -38,11 +39,13 @@ class Energy(Result):
         static_aj: static power over the time of the run.
         time_ns: how long it took.
         peak_power_w: mean power of the window in which it is largest, one of at most 512; for runs that are not timed
-            message by message, as its command says.
+            message by message, as docs/energy.md says.
         lower_bound_aj: no schedule that does the same takes less; None where that is not known.
-        unknown: parameters of the system that nobody has published; they count as nothing.
+        unknown: parameters of the system that are not known; they count as nothing.
+        system: whose energies counted.
         links: row ``i`` is link ``i`` of the fabric: ``energy_j``; empty where links are not told apart.
-        power: over time in equal windows, ``start_ns`` and ``power_w``; empty where it is not known.
+        power: over time in equal windows, ``start_ns`` and ``power_w``, in training over all iterations; empty where it
+            is not known.
     """
 
     links_aj: int
@@ -55,11 +58,13 @@ class Energy(Result):
     peak_power_w: float
     lower_bound_aj: int | None
     unknown: list[str]
+    system: str
     links: Table
     power: Table
 
     def __repr__(self) -> str:
-        return f"<Energy: {self.total_j:.4g} J in {self.time_ns:,.1f} ns, {self.average_power_w:.4g} W>"
+        during = f" in {self.time_ns:,.1f} ns, {self.average_power_w:.4g} W" if self.time_ns else ", dynamic"
+        return f"<Energy: {self.total_j:.4g} J{during}>"
 
     @property
     def dynamic_aj(self) -> int:
@@ -75,6 +80,21 @@ class Energy(Result):
     def total_j(self) -> float:
         """All parts, in joules."""
         return self.total_aj * 1e-18
+
+    @property
+    def dynamic_j(self) -> float:
+        """All parts that do not depend on time, in joules."""
+        return self.dynamic_aj * 1e-18
+
+    @property
+    def static_j(self) -> float:
+        """``static_aj`` in joules."""
+        return self.static_aj * 1e-18
+
+    @property
+    def parts_j(self) -> dict[str, float]:
+        """The dynamic parts, in joules."""
+        return {part: getattr(self, f"{part}_aj") * 1e-18 for part in PARTS}
 
     @property
     def lower_bound_j(self) -> float | None:
@@ -93,17 +113,17 @@ class Energy(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """As documented in docs/json.md."""
-        parts = {f"{part}_j": getattr(self, f"{part}_aj") * 1e-18 for part in PARTS}
         return {
             "total_j": self.total_j,
-            "dynamic_j": self.dynamic_aj * 1e-18,
-            "static_j": self.static_aj * 1e-18,
-            **parts,
+            "dynamic_j": self.dynamic_j,
+            "static_j": self.static_j,
+            **{f"{part}_j": joules for part, joules in self.parts_j.items()},
             "average_power_w": self.average_power_w,
             "peak_power_w": self.peak_power_w,
             "energy_delay_js": self.energy_delay_js,
             "lower_bound_j": self.lower_bound_j,
             "unknown": self.unknown,
+            "system": self.system,
         }
 
     def __add__(self, other: Energy) -> Energy:
@@ -119,7 +139,13 @@ class Energy(Result):
         return replace(self, links=Table({"energy_j": []}), power=Table({"start_ns": [], "power_w": []}))
 
     def plot(self) -> Figure:
-        """Power over time (extra ``plots``)."""
+        """Power over time (extra ``plots``).
+
+        Raises:
+            AntiphonError: ``not-applicable`` where it is not known.
+        """
+        if not self.power.height:
+            raise AntiphonError("power over time is not known of this run", "not-applicable")
         points = (self.power["start_ns"].tolist(), self.power["power_w"].tolist())
         return plot.lines("power", {"all": points}, "time", "W")
 

@@ -64,14 +64,14 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
     let router = system.router_energy() / u128::from(system.packet.flit_bytes);
     let byte = |link: &Link| u64::try_from(system.link_energy(link) + router).unwrap_or(u64::MAX - 1);
     let of = |energy: Option<u64>| u128::from(energy.unwrap_or(0));
-    let (memory, sram) = (of(system.energy.memory), of(system.energy.sram));
+    let (memory, sram) = (of(system.energy.memory_aj_per_byte), of(system.energy.sram_aj_per_byte));
     let ends = match system.endpoint {
         Endpoint::System | Endpoint::Ideal(_) => 0,
         Endpoint::Npu(_) => 2 * memory,
         Endpoint::Ace(_) => 2 * sram,
     };
     // Of every byte of a message beside its path: a first router, two interfaces, what both ends read and write.
-    let message = router + 2 * of(system.energy.interface) + ends;
+    let message = router + 2 * of(system.energy.interface_aj_per_byte) + ends;
     let bytes = u128::from(task.bytes);
     let own: Vec<NodeId> = task.sites.iter().map(|site| site.node).collect();
     let ways = Ways::new(fabric, byte, message, &own, &task.helpers);
@@ -105,9 +105,17 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
         }
     };
     let adds = matches!(task.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce);
-    let sums = if adds { bytes * (task.ranks() - 1) * of(system.energy.reduction) } else { 0 };
-    // An engine reads all that is added.
-    let loads = matches!(system.endpoint, Endpoint::Ace(_)) && adds && own.len() > 1;
-    let loaded = if loads { bytes * own.len() as u128 * (memory + sram) } else { 0 };
+    let sums = if adds { bytes * (task.ranks() - 1) * of(system.energy.reduction_aj_per_byte) } else { 0 };
+    // An engine reads what is added or sent, and writes back what it has received.
+    let (count, shards) = (own.len() as u128, || task.sites.iter().map(|site| bytes - site.shards).sum::<u128>());
+    let loaded = match task.kind {
+        _ if !matches!(system.endpoint, Endpoint::Ace(_)) || own.len() < 2 => 0,
+        Kind::AllReduce => 2 * count * bytes,
+        Kind::ReduceScatter | Kind::Reduce => (count + 1) * bytes,
+        Kind::AllGather => bytes + shards(),
+        Kind::Broadcast => count * bytes,
+        Kind::AllToAll => 2 * shards(),
+    };
+    let loaded = loaded * (memory + sram);
     moved + sums + loaded
 }

@@ -18,7 +18,7 @@ mod volume;
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
 
 use crate::collective::{Collective, Kind};
-use crate::energy::Attojoules;
+use crate::energy::{Attojoules, static_energy};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
@@ -82,7 +82,7 @@ pub fn of_schedule(fabric: &Fabric, system: &System, schedule: &Schedule) -> Res
 /// As [`of_schedule`].
 pub fn least_energy(fabric: &Fabric, system: &System, schedule: &Schedule, time_ps: Picos) -> Result<Attojoules> {
     let task = Task::of_schedule(fabric, schedule)?;
-    Ok(energy::energy(fabric, system, &task) + system.static_power_of(fabric) * u128::from(time_ps))
+    Ok(energy::energy(fabric, system, &task) + static_energy(system.static_power_of(fabric), time_ps))
 }
 
 /// What [`of_schedule`] bounds: `all-ranks` on the fabric's own nodes, as [`lower_bound`] does; `placement`, all ranks on

@@ -1,5 +1,6 @@
 //! Area of routers and engines: published constants, scaled with counts.
 
+use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::system::{Endpoint, System};
 
@@ -46,7 +47,14 @@ const ENGINE: &str = "ACE (ISCA 2021), Table IV: 28 nm";
 /// Area of a fabric's routers, one at every rank and switch, and of its ranks' engines, if they have some. Chips are alike:
 /// all routers have the ports of the largest. Buffers grow with ports, virtual channels, depth and flit; the crossbar with
 /// the square of the ports and the flit; allocators with the square of what they choose among.
-pub fn area(fabric: &Fabric, system: &System) -> Area {
+///
+/// # Errors
+/// [`Code::NotApplicable`] for a group of ranks: chips are as large whoever takes part.
+pub fn area(fabric: &Fabric, system: &System) -> Result<Area> {
+    if fabric.group.is_some() {
+        let what = format!("{}: area is of a whole fabric; leave the group out", fabric.name);
+        return Err(Error::new(Code::NotApplicable, what));
+    }
     let mut degree = vec![[0usize; 2]; fabric.nodes.len()];
     for link in &fabric.links {
         degree[link.from as usize][0] += 1;
@@ -85,7 +93,7 @@ pub fn area(fabric: &Fabric, system: &System) -> Area {
         };
         parts.extend(ace.parts().map(of_engine));
     }
-    Area { ports, parts }
+    Ok(Area { ports, parts })
 }
 
 #[cfg(test)]
@@ -97,12 +105,12 @@ mod tests {
     fn published_totals() {
         let fabric = Fabric::parse("mesh:8x8").unwrap();
         let mut system = System::preset("aries").unwrap();
-        let chiplets = area(&fabric, &system);
+        let chiplets = area(&fabric, &system).unwrap();
         assert_eq!(chiplets.ports, 5);
         assert_eq!(chiplets.parts.iter().map(|part| part.area_um2).sum::<f64>(), 130_201.0);
         assert!((chiplets.total_mm2() - 8.332_864).abs() < 1e-12);
         system.set("endpoint", "ace").unwrap();
-        let engines = &area(&fabric, &system).parts[4..];
+        let engines = &area(&fabric, &system).unwrap().parts[4..];
         assert!(engines.iter().all(|part| part.count == 64));
         assert_eq!(engines.iter().map(|part| part.area_um2).sum::<f64>(), 5_339_031.0);
         let power: f64 = engines.iter().filter_map(|part| part.power_mw).sum();
@@ -116,7 +124,7 @@ mod tests {
         system.set("router_virtual_channels", "8").unwrap();
         system.set("router_depth_flits", "16").unwrap();
         system.set("flit_bytes", "136").unwrap();
-        let Area { ports, parts } = area(&fabric, &system);
+        let Area { ports, parts } = area(&fabric, &system).unwrap();
         assert_eq!(ports, 7);
         let close = |part: usize, area: f64| assert!((parts[part].area_um2 - area).abs() < 1e-6, "{part}");
         close(0, 17_806.0 * 1.4 * 1.4 * 2.0);

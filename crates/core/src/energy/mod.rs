@@ -39,12 +39,12 @@ impl Moved {
         self.reduced_bytes += if reduces { u128::from(bytes) * u128::from(times) } else { 0 };
     }
 
-    /// What that took, where a byte on link `i` takes `of_link(i)` and everything idle together `static_uw` microwatts.
+    /// What that took, where a byte on link `i` takes `of_link(i)` and everything idle together `static_nw` nanowatts.
     pub fn energy(
         &self,
         system: &System,
         of_link: impl Fn(usize) -> Attojoules,
-        static_uw: u128,
+        static_nw: u128,
         time_ps: Picos,
     ) -> Energy {
         let (of, flit) = (&system.energy, u128::from(system.packet.flit_bytes));
@@ -54,10 +54,10 @@ impl Moved {
         Energy {
             links: per_link.iter().sum(),
             routers: self.router_flits * system.router_energy(),
-            interfaces: bytes(self.interface_flits * flit, of.interface),
-            reductions: bytes(self.reduced_bytes, of.reduction),
-            memory: bytes(self.memory_bytes, of.memory) + bytes(self.sram_bytes, of.sram),
-            idle: static_uw * u128::from(time_ps),
+            interfaces: bytes(self.interface_flits * flit, of.interface_aj_per_byte),
+            reductions: bytes(self.reduced_bytes, of.reduction_aj_per_byte),
+            memory: bytes(self.memory_bytes, of.memory_aj_per_byte) + bytes(self.sram_bytes, of.sram_aj_per_byte),
+            idle: static_energy(static_nw, time_ps),
             time_ps,
             per_link,
             power: Power::default(),
@@ -151,8 +151,8 @@ impl Energy {
     }
 
     /// The same dynamic energy in another time.
-    pub fn within(mut self, static_uw: u128, time_ps: Picos) -> Energy {
-        (self.idle, self.time_ps) = (static_uw * u128::from(time_ps), time_ps);
+    pub fn within(mut self, static_nw: u128, time_ps: Picos) -> Energy {
+        (self.idle, self.time_ps) = (static_energy(static_nw, time_ps), time_ps);
         self
     }
 }
@@ -171,6 +171,11 @@ impl AddAssign<&Energy> for Energy {
         self.per_link.iter_mut().zip(&other.per_link).for_each(|(sum, more)| *sum += more);
         self.power = Power::default();
     }
+}
+
+/// Energy of so many nanowatts in a time.
+pub fn static_energy(static_nw: u128, time_ps: Picos) -> Attojoules {
+    static_nw * u128::from(time_ps) / 1000
 }
 
 /// Attojoules in joules.
@@ -204,7 +209,7 @@ mod tests {
         moved.memory_bytes = 1000;
         moved.sram_bytes = 10;
         let pico = 1_000_000;
-        let energy = moved.energy(&system, |link| 8 * pico * (1 + link as u128 / 2), 5_000_000, 1_000_000);
+        let energy = moved.energy(&system, |link| 8 * pico * (1 + link as u128 / 2), 5_000_000_000, 1_000_000);
         let bits = 2 * 3 * 64 * 8;
         assert_eq!(energy.per_link, [bits * pico, 0, 2 * bits * pico]);
         assert_eq!(energy.links, 3 * bits * pico);

@@ -13,7 +13,7 @@ pub const MAX_LATENCY_NS: f64 = 1e12;
 /// Largest link energy in picojoules a bit.
 pub const MAX_PJ_PER_BIT: f64 = 1e6;
 /// Attojoules a byte in a picojoule a bit.
-pub(super) const ATTOJOULES_PER_BYTE: f64 = 8e6;
+const ATTOJOULES_PER_BYTE: f64 = 8e6;
 /// Longest link in millimetres: 1 km.
 pub const MAX_LENGTH_MM: f64 = 1e6;
 
@@ -55,6 +55,16 @@ impl Link {
         }
     }
 
+    /// Own energy in picojoules a bit.
+    pub fn pj_per_bit(&self) -> Option<f64> {
+        self.energy.map(|energy| energy as f64 / ATTOJOULES_PER_BYTE)
+    }
+
+    /// Length in millimetres.
+    pub fn length_mm(&self) -> Option<f64> {
+        self.length_um.map(|length| f64::from(length) / 1e3)
+    }
+
     /// The same link in the other direction.
     pub fn reversed(&self) -> Link {
         Link { from: self.to, to: self.from, ..self.clone() }
@@ -86,21 +96,26 @@ pub(super) fn latency(ns: f64) -> Result<Picos> {
 
 /// A link's energy in attojoules a byte, from picojoules a bit.
 pub(super) fn energy(pj_per_bit: f64) -> Result<u64> {
-    if !(0.0..=MAX_PJ_PER_BIT).contains(&pj_per_bit) {
+    let energy = (pj_per_bit * ATTOJOULES_PER_BYTE).round();
+    if !(0.0..=MAX_PJ_PER_BIT).contains(&pj_per_bit) || (energy == 0.0 && pj_per_bit > 0.0) {
         let given = clip(&pj_per_bit.to_string());
-        let what = format!("link energy {given} pJ/bit is not between 0 and {MAX_PJ_PER_BIT}");
+        let what = format!("link energy {given} pJ/bit is not 0 nor between 1e-7 and {MAX_PJ_PER_BIT}");
         return Err(Error::new(Code::BadSize, what));
     }
-    Ok((pj_per_bit * ATTOJOULES_PER_BYTE).round() as u64)
+    Ok(energy as u64)
 }
 
 /// A link's length in micrometres, from millimetres.
 pub(super) fn length(mm: f64) -> Result<u32> {
-    if !(0.0..=MAX_LENGTH_MM).contains(&mm) {
+    let length = (mm * 1e3).round();
+    if !(0.0..=MAX_LENGTH_MM).contains(&mm) || (length == 0.0 && mm > 0.0) {
         let given = clip(&mm.to_string());
-        return Err(Error::new(Code::BadSize, format!("link length {given} mm is not between 0 and {MAX_LENGTH_MM}")));
+        return Err(Error::new(
+            Code::BadSize,
+            format!("link length {given} mm is not 0 nor between 0.001 and {MAX_LENGTH_MM}"),
+        ));
     }
-    Ok((mm * 1e3).round() as u32)
+    Ok(length as u32)
 }
 
 /// A link speed in thousandths from a factor.
@@ -130,6 +145,7 @@ mod tests {
         }
         assert!(latency(-1.0).is_err() && latency(f64::NAN).is_err() && latency(1e13).is_err());
         assert_eq!((energy(1.17), length(2.5)), (Ok(9_360_000), Ok(2_500)));
+        assert!(energy(1e-9).is_err() && length(1e-9).is_err());
         assert!(energy(-1.0).is_err() && energy(f64::NAN).is_err() && length(-0.1).is_err() && length(2e6).is_err());
         assert!(permille(0.1234).is_err() && permille(1.001).is_err());
     }

@@ -245,7 +245,10 @@ impl Domain {
             (Domain::Bytes { least, most } | Domain::Count { least, most, .. }, Value::Whole(count)) => {
                 (least..=most).contains(&count)
             }
-            (Domain::Number { least, most, .. }, Value::Number(number)) => (least..=most).contains(&number),
+            (Domain::Number { least, most, scale, .. }, Value::Number(number)) => {
+                // What is less than is kept is not nothing.
+                (least..=most).contains(&number) && (*number == 0.0 || scale.stored(*number) > 0)
+            }
             (Domain::Choice(names), Value::Text(name)) => names.contains(&name.as_str()),
             (Domain::Flag, Value::Flag(_)) => true,
             (Domain::Rank, Value::Whole(rank)) => u32::try_from(*rank).is_ok(),

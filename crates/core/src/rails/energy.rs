@@ -5,7 +5,7 @@ use super::engine::spread;
 use super::plan::{Basic, Plan};
 use super::{Run, Topology};
 use crate::collective::Kind;
-use crate::energy::{Attojoules, Energy, Moved, Power};
+use crate::energy::{Attojoules, Energy, Moved, Power, static_energy};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Dimension, DimensionShape, Link};
 use crate::system::{Endpoint, System};
@@ -21,8 +21,8 @@ fn of_link(dimension: &Dimension, system: &System) -> Attojoules {
     system.link_energy(&Link { energy: dimension.energy, ..Link::new(0, 1, "") })
 }
 
-/// Static power of all links, routers and NPUs.
-pub fn static_power_uw(topology: &Topology, system: &System) -> u128 {
+/// Static power of all links, routers and NPUs, in nanowatts.
+pub fn static_power_nw(topology: &Topology, system: &System) -> u128 {
     let npus = topology.npus();
     let (mut links, mut switches) = (0, 0);
     for dimension in &topology.dimensions {
@@ -30,8 +30,11 @@ pub fn static_power_uw(topology: &Topology, system: &System) -> u128 {
         links += npus * if switch { 2 } else { dimension.neighbours() };
         switches += if switch { npus / dimension.size } else { 0 };
     }
-    system.static_power_uw(links as usize, (npus + switches) as usize, npus as usize)
+    system.static_power_nw(links as usize, (npus + switches) as usize, npus as usize)
 }
+
+/// Binary digits of the fraction of a byte.
+const FRACTION_BITS: u32 = 20;
 
 /// Bytes that all NPUs together send on each dimension to be added, and to be kept.
 fn sent(topology: &Topology, plan: &Plan) -> Vec<[u128; 2]> {
@@ -40,11 +43,26 @@ fn sent(topology: &Topology, plan: &Plan) -> Vec<[u128; 2]> {
         for stage in plan.stages(topology, order) {
             let number = usize::from(stage.dimension);
             let (numerator, denominator) = plan.share(&topology.dimensions[number], stage.basic);
-            let share = u128::from(stage.size) * u128::from(numerator) / u128::from(denominator);
-            sent[number][usize::from(stage.basic != Basic::Reduce)] += share;
+            // In parts of a byte, rounded up: sizes of stages are rounded down.
+            let bytes = (u128::from(plan.bytes) * u128::from(numerator)) << FRACTION_BITS;
+            let parts = plan.orders.len() as u128 * u128::from(stage.parts) * u128::from(denominator);
+            sent[number][usize::from(stage.basic != Basic::Reduce)] += bytes.div_ceil(parts);
         }
     }
-    sent.iter().map(|both| both.map(|sent| sent * u128::from(topology.npus()) / 4096)).collect()
+    let all = |sent: u128| (sent * u128::from(topology.npus())).div_ceil(1 << FRACTION_BITS);
+    sent.iter().map(|both| both.map(all)).collect()
+}
+
+/// What all engines read and write back: all data, one's own shard, or all but that.
+fn loaded(topology: &Topology, plan: &Plan) -> u128 {
+    let own = u128::from(plan.bytes);
+    let all = u128::from(topology.npus()) * own;
+    match plan.kind {
+        Kind::AllReduce => 2 * all,
+        Kind::ReduceScatter => all + own,
+        Kind::AllGather => all,
+        _ => 2 * (all - own),
+    }
 }
 
 /// What a plan takes, whenever its stages are served; links are told apart by dimension. At an endpoint other than the
@@ -59,7 +77,6 @@ pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Resu
     }
     let mut moved = Moved::default();
     let flit = u128::from(system.packet.flit_bytes);
-    let npus = u128::from(topology.npus());
     for (dimension, [added, kept]) in topology.dimensions.iter().zip(sent(topology, plan)) {
         let (bytes, links) = (added + kept, links(dimension));
         let flits = bytes.div_ceil(flit);
@@ -74,14 +91,7 @@ pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Resu
         }
     }
     if let Endpoint::Ace(_) = system.endpoint {
-        let (all, own) = (npus * u128::from(plan.bytes), u128::from(plan.bytes));
-        // Read and written back: all data, one's own shard, or all but that.
-        let loaded = match plan.kind {
-            Kind::AllReduce => 2 * all,
-            Kind::ReduceScatter => all + own,
-            Kind::AllGather => all,
-            _ => 2 * (all - own),
-        };
+        let loaded = loaded(topology, plan);
         moved.memory_bytes += loaded;
         moved.sram_bytes += loaded;
     }
@@ -93,7 +103,7 @@ pub fn dynamic_energy(topology: &Topology, plan: &Plan, system: &System) -> Resu
 /// # Errors
 /// As [`dynamic_energy`].
 pub fn energy(topology: &Topology, plan: &Plan, run: &Run, system: &System) -> Result<Energy> {
-    let idle = static_power_uw(topology, system);
+    let idle = static_power_nw(topology, system);
     let energy = dynamic_energy(topology, plan, system)?.within(idle, run.time_ps);
     let power = power(topology, &energy, run, idle);
     Ok(Energy { power, ..energy })
@@ -119,7 +129,8 @@ fn power(topology: &Topology, energy: &Energy, run: &Run, idle: u128) -> Power {
         spent.iter_mut().zip(shares).for_each(|(spent, share)| *spent += rate * share);
     }
     let length = |window: u64| (run.time_ps - window * window_ps).min(window_ps) as f64;
-    let watts = (0..).zip(spent).map(|(window, share)| idle + (share * window_ps as f64 / length(window)) as u128);
+    let watts =
+        (0..).zip(spent).map(|(window, share)| idle / 1000 + (share * window_ps as f64 / length(window)) as u128);
     Power { window_ps, microwatts: watts.collect() }
 }
 
@@ -128,7 +139,7 @@ fn power(topology: &Topology, energy: &Energy, run: &Run, idle: u128) -> Power {
 pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: Picos) -> Attojoules {
     let of = |energy: Option<u64>| u128::from(energy.unwrap_or(0));
     let router = system.router_energy() / u128::from(system.packet.flit_bytes);
-    let (memory, sram) = (of(system.energy.memory), of(system.energy.sram));
+    let (memory, sram) = (of(system.energy.memory_aj_per_byte), of(system.energy.sram_aj_per_byte));
     let ends = match system.endpoint {
         Endpoint::System | Endpoint::Ideal(_) => 0,
         Endpoint::Npu(_) => 2 * memory,
@@ -136,7 +147,7 @@ pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: 
     };
     // Of every byte of a message: on its way along a dimension, and beside that.
     let along = |dimension: &Dimension| links(dimension) * (of_link(dimension, system) + router);
-    let message = router + 2 * of(system.energy.interface) + ends;
+    let message = router + 2 * of(system.energy.interface_aj_per_byte) + ends;
     let (bytes, npus) = (u128::from(plan.bytes), u128::from(topology.npus()));
     let others = npus - 1;
     let mut costs: Vec<(Attojoules, u128)> =
@@ -158,8 +169,8 @@ pub fn least_energy(topology: &Topology, plan: &Plan, system: &System, time_ps: 
         _ => bytes * tree,
     };
     let adds = matches!(plan.kind, Kind::AllReduce | Kind::ReduceScatter);
-    let sums = if adds { bytes * others * of(system.energy.reduction) } else { 0 };
-    let loads = adds && matches!(system.endpoint, Endpoint::Ace(_));
-    let loaded = if loads { bytes * npus * (memory + sram) } else { 0 };
-    moved + sums + loaded + static_power_uw(topology, system) * u128::from(time_ps)
+    let sums = if adds { bytes * others * of(system.energy.reduction_aj_per_byte) } else { 0 };
+    let loads = matches!(system.endpoint, Endpoint::Ace(_));
+    let loaded = if loads { loaded(topology, plan) * (memory + sram) } else { 0 };
+    moved + sums + loaded + static_energy(static_power_nw(topology, system), time_ps)
 }

@@ -20,7 +20,7 @@ pub mod symmetry;
 pub mod task;
 pub mod topology;
 
-pub use energy::{dynamic_energy, energy, least_energy, static_power_uw};
+pub use energy::{dynamic_energy, energy, least_energy, static_power_nw};
 pub use engine::{Queue, Run, run};
 pub use fabric::Expansion;
 pub use lower::{lower, lower_watched};

@@ -20,14 +20,17 @@ pub struct PowerRates {
 }
 
 impl PowerRates {
-    /// Of a plan. O(links + kinds).
+    /// Of a plan. O(hops).
     pub fn new(plan: &Plan) -> PowerRates {
+        // Links that act together may differ.
+        let moved = moved(plan);
         let (system, flit) = (plan.system, u128::from(plan.system.packet.flit_bytes));
         let of_link = |first: LinkId| -> u128 {
-            let links = plan.channels.links(first).iter().map(|&id| plan.fabric.link(id));
-            let rates = links.clone().map(|link| u128::from(system.rate_of(link).0));
-            let weighted: u128 = links.map(|link| u128::from(system.rate_of(link).0) * system.link_energy(link)).sum();
-            let byte = weighted / rates.sum::<u128>().max(1);
+            let links = || plan.channels.links(first).iter();
+            let flits: u128 = links().map(|&id| u128::from(moved.link_flits[id as usize])).sum();
+            let of =
+                |&id: &LinkId| u128::from(moved.link_flits[id as usize]) * system.link_energy(plan.fabric.link(id));
+            let byte = links().map(of).sum::<u128>() / flits.max(1);
             let energy = byte * flit + system.router_energy();
             (energy << FRACTION_BITS) / u128::from(plan.flit[first as usize]).max(1)
         };
@@ -106,8 +109,9 @@ pub fn energy(plan: &Plan, time: Ticks, recorded: Option<Windows<u128>>) -> Ener
         let (window, sums) = windows.until(time);
         // Attojoules a picosecond are microwatts.
         let power = |(length, sum): (Ticks, u128)| {
-            idle + (((sum >> FRACTION_BITS) + spread * u128::from(length) / u128::from(time.max(1))) << bits)
-                / u128::from(length.max(1))
+            idle / 1000
+                + (((sum >> FRACTION_BITS) + spread * u128::from(length) / u128::from(time.max(1))) << bits)
+                    / u128::from(length.max(1))
         };
         energy.power = Power { window_ps: plan.clock.picos(window), microwatts: sums.map(power).collect() };
     }

@@ -15,8 +15,8 @@ const PJ_PER_BIT_MM: Domain =
     Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e3, unit: "pJ/bit/mm", scale: Scale::Times(8e6) });
 /// Energy of an event, stored as attojoules.
 const PJ: Domain = Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e6, unit: "pJ", scale: Scale::Times(1e6) });
-/// Power, stored as microwatts.
-const MW: Domain = Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e9, unit: "mW", scale: Scale::Times(1e3) });
+/// Power, stored as nanowatts.
+const MW: Domain = Domain::OrUnknown(&Domain::Number { least: 0.0, most: 1e9, unit: "mW", scale: Scale::Times(1e6) });
 
 parameters! {
     /// Energy of what is done, and static power of what is there. What no source says is `None`: it counts as nothing,
@@ -25,43 +25,43 @@ parameters! {
     pub struct EnergyModel of System[energy] {
         /// A bit crosses a link that says no energy of its own.
         #[parameter("energy_link_pj_per_bit", PJ_PER_BIT, "ground-referenced on-package link, 16 nm (Wilson et al., ISSCC 2018)")]
-        pub link: Option<u64> = Some(9_360_000),
+        pub link_aj_per_byte: Option<u64> = Some(9_360_000),
         /// A bit crosses a millimetre of a link that says its length, beside what it costs in any case.
         #[parameter("energy_wire_pj_per_bit_mm", PJ_PER_BIT_MM, "Keckler et al., IEEE Micro 2011: 310 pJ for 256 bits over 10 mm, 40 nm")]
-        pub wire: Option<u64> = Some(968_750),
+        pub wire_aj_per_byte_mm: Option<u64> = Some(968_750),
         /// A bit is written to a router's buffer and read from it.
         #[parameter("energy_buffer_pj_per_bit", PJ_PER_BIT, "Horowitz, ISSCC 2014: twice 10 pJ for 64 bits of 8 KB, 45 nm")]
-        pub buffer: Option<u64> = Some(2_500_000),
+        pub buffer_aj_per_byte: Option<u64> = Some(2_500_000),
         /// A bit crosses the rest of a router.
         #[parameter("energy_crossbar_pj_per_bit", PJ_PER_BIT, "FlooNoC (IEEE TVLSI 2025): 0.15 pJ a byte and hop, 12 nm")]
-        pub crossbar: Option<u64> = Some(150_000),
+        pub crossbar_aj_per_byte: Option<u64> = Some(150_000),
         /// A router allocates its crossbar for one flit.
         #[parameter("energy_allocation_pj", PJ, "no published number of its own is known to us")]
-        pub allocation: Option<u64> = None,
+        pub allocation_aj: Option<u64> = None,
         /// A bit enters the network, or leaves it.
         #[parameter("energy_interface_pj_per_bit", PJ_PER_BIT, "no published number of its own is known to us")]
-        pub interface: Option<u64> = None,
+        pub interface_aj_per_byte: Option<u64> = None,
         /// A received bit is added to what is there.
         #[parameter("energy_reduction_pj_per_bit", PJ_PER_BIT, "Horowitz, ISSCC 2014: 0.9 pJ for a sum in FP32, 45 nm")]
-        pub reduction: Option<u64> = Some(225_000),
+        pub reduction_aj_per_byte: Option<u64> = Some(225_000),
         /// A bit is read from memory, or written.
         #[parameter("energy_memory_pj_per_bit", PJ_PER_BIT, "HBM2 (O'Connor et al., MICRO 2017)")]
-        pub memory: Option<u64> = Some(31_200_000),
+        pub memory_aj_per_byte: Option<u64> = Some(31_200_000),
         /// A bit is read from an engine's SRAM, or written.
         #[parameter("energy_sram_pj_per_bit", PJ_PER_BIT, "Horowitz, ISSCC 2014: 100 pJ for 64 bits of 1 MB, 45 nm")]
-        pub sram: Option<u64> = Some(12_500_000),
+        pub sram_aj_per_byte: Option<u64> = Some(12_500_000),
         /// Static power of a link, one way.
         #[parameter("static_link_mw", MW, "no published number of its own is known to us")]
-        pub static_link: Option<u64> = None,
+        pub static_link_nw: Option<u64> = None,
         /// Static power of a router: of a rank or a switch.
         #[parameter("static_router_mw", MW, "no published number of its own is known to us")]
-        pub static_router: Option<u64> = None,
+        pub static_router_nw: Option<u64> = None,
         /// Static power of a rank's network interfaces.
         #[parameter("static_interface_mw", MW, "no published number of its own is known to us")]
-        pub static_interface: Option<u64> = None,
+        pub static_interface_nw: Option<u64> = None,
         /// Static power of what a rank communicates with besides: memory, engine.
         #[parameter("static_endpoint_mw", MW, "no published number of its own is known to us")]
-        pub static_endpoint: Option<u64> = None,
+        pub static_endpoint_nw: Option<u64> = None,
     }
 }
 
@@ -77,29 +77,31 @@ impl EnergyModel {
 impl System {
     /// Energy of a byte on a link.
     pub fn link_energy(&self, link: &Link) -> Attojoules {
-        let wire = u128::from(self.energy.wire.unwrap_or(0)) * u128::from(link.length_um.unwrap_or(0)) / 1000;
-        u128::from(link.energy.or(self.energy.link).unwrap_or(0)) + wire
+        let wire =
+            u128::from(self.energy.wire_aj_per_byte_mm.unwrap_or(0)) * u128::from(link.length_um.unwrap_or(0)) / 1000;
+        u128::from(link.energy.or(self.energy.link_aj_per_byte).unwrap_or(0)) + wire
     }
 
     /// Energy of a flit in a router.
     pub fn router_energy(&self) -> Attojoules {
-        let byte = u128::from(self.energy.buffer.unwrap_or(0)) + u128::from(self.energy.crossbar.unwrap_or(0));
-        byte * u128::from(self.packet.flit_bytes) + u128::from(self.energy.allocation.unwrap_or(0))
+        let byte = u128::from(self.energy.buffer_aj_per_byte.unwrap_or(0))
+            + u128::from(self.energy.crossbar_aj_per_byte.unwrap_or(0));
+        byte * u128::from(self.packet.flit_bytes) + u128::from(self.energy.allocation_aj.unwrap_or(0))
     }
 
-    /// Power of so many links, routers and ranks that do nothing, in microwatts.
-    pub fn static_power_uw(&self, links: usize, routers: usize, ranks: usize) -> u128 {
+    /// Power of so many links, routers and ranks that do nothing, in nanowatts.
+    pub fn static_power_nw(&self, links: usize, routers: usize, ranks: usize) -> u128 {
         let of = |power: Option<u64>, count: usize| u128::from(power.unwrap_or(0)) * count as u128;
         let energy = &self.energy;
-        of(energy.static_link, links)
-            + of(energy.static_router, routers)
-            + of(energy.static_interface, ranks)
-            + of(energy.static_endpoint, ranks)
+        of(energy.static_link_nw, links)
+            + of(energy.static_router_nw, routers)
+            + of(energy.static_interface_nw, ranks)
+            + of(energy.static_endpoint_nw, ranks)
     }
 
-    /// As [`System::static_power_uw`], of a whole fabric.
+    /// As [`System::static_power_nw`], of a whole fabric.
     pub fn static_power_of(&self, fabric: &Fabric) -> u128 {
-        self.static_power_uw(fabric.links.len(), fabric.nodes.len(), fabric.ranks())
+        self.static_power_nw(fabric.links.len(), fabric.nodes.len(), fabric.ranks())
     }
 }
 
@@ -129,6 +131,9 @@ mod tests {
         assert_eq!(system.energy.unknown()[..3], unknown[1..]);
         let error = system.set("static_link_mw", "-1").unwrap_err().message;
         assert!(error.contains("from 0 to 1e9 mW, or unknown"), "{error}");
+        // Less than is kept is not nothing.
+        assert!(system.set("static_link_mw", "1e-7").is_err() && system.set("energy_link_pj_per_bit", "1e-8").is_err());
+        assert!(system.set("static_link_mw", "1e-6").is_ok() && system.set("energy_link_pj_per_bit", "0").is_ok());
     }
 
     #[test]
@@ -139,6 +144,6 @@ mod tests {
         }
         // Two ranks on a switch: 4 links, 3 nodes.
         let fabric = Fabric::parse("switch:2").unwrap();
-        assert_eq!(system.static_power_of(&fabric), 4_000 + 30_000 + 200_000 + 1_000);
+        assert_eq!(system.static_power_of(&fabric), 1_000_000 * (4 + 30 + 200 + 1));
     }
 }

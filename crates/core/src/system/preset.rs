@@ -33,7 +33,7 @@ pub const PRESETS: [Preset; 5] = [
     // the machine's.
     Preset {
         name: "dgx1",
-        description: "DGX-1 of C-Cube (HPCA 2023): 25 GB/s NVLinks; 12.4 us a step, a fit to its Figure 12 at 64 MB; V100 GPUs: 60 % of 15.7 TFLOP/s, 75 % of 900 GB/s",
+        description: "DGX-1 of C-Cube (HPCA 2023): 25 GB/s NVLinks; 12.4 us a step, a fit to its Figure 12 at 64 MB; V100 GPUs: 60 % of 15.7 TFLOP/s, 75 % of 900 GB/s; 10 pJ a bit on links of a board (MCM-GPU, ISCA 2017)",
         settings: &[
             "link_latency_ns=0",
             "header_flits=0",

@@ -18,7 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.plot import COLOURS
 from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_bandwidth, format_energy, format_time, platform
+from antiphon.view.text import digits, format_bandwidth, format_energy, format_power, format_time, platform
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -53,7 +53,14 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     if not comparison.runs:
         raise AntiphonError("a report needs at least one run", "not-applicable")
     template = page_template(
-        "comparison.html", time=format_time, bandwidth=format_bandwidth, size=format_bytes, digits=digits, share=_share
+        "comparison.html",
+        time=format_time,
+        bandwidth=format_bandwidth,
+        size=format_bytes,
+        digits=digits,
+        share=_share,
+        energy=format_energy,
+        power=format_power,
     )
     picture = _picture(fabric)
     ranking = comparison.ranking

@@ -74,7 +74,7 @@ def _power(runs: Sequence[Spent]) -> dict[str, Any] | None:
         ys = HEIGHT * (1 - power / highest)
         middle = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
         last = run.energy.time_ns * axis.pixels_per_unit
-        path = f"M0,{HEIGHT:g} L{middle} {last:.1f},{HEIGHT:g}"
+        path = f"M{middle} {last:.1f},{HEIGHT:g}"
         paths.append({"name": run.name, "d": path, "colour": run.colour, "dash": run.dash})
     levels = [(HEIGHT * (1 - share), format_power(share * highest)) for share in (0, 0.25, 0.5, 0.75, 1)]
     return {

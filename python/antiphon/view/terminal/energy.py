@@ -37,7 +37,7 @@ def print_energies(console: Console, energies: Sequence[tuple[str, Energy | None
         return
     parts = [part.capitalize() for part in PARTS]
     names = ("Energy", "Of least", *parts, "Static", "Mean power", "Peak power", "Energy x delay")
-    table = Table("", *map(right_aligned, names), title=title)
+    table = Table("", *map(right_aligned, names), title=f"{title} (system {known[0][1].system})")
     for name, energy in known:
         spent = [format_energy(getattr(energy, f"{part}_aj") * 1e-18) for part in (*PARTS, "static")]
         least = "-" if not energy.lower_bound_aj else f"{energy.lower_bound_aj / energy.total_aj:.1%}"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from antiphon.studies.grid import Grid
     from antiphon.studies.study import Study
 
+ENERGIES = ("energy.total_j", "best.energy.total_j")
+"""Columns that are shown where energy was asked for."""
 MOST_ROWS = 40
 """Of the table of points."""
 
@@ -25,6 +27,7 @@ def print_study(file: Path, grid: Grid, found: Study) -> None:
     """What varies and the main results of the first points; what has none, and why."""
     rows = found.rows
     main = [name for name in COMMANDS[grid.command].shown if name not in grid.columns]
+    main += [name for name in ENERGIES if any(row.get(name) is not None for row in rows)]
     _print_rows(f"{grid.command}: {len(rows):,} points of {file}", rows, grid.columns, main)
     console = open_console()
     stored = len(rows) - found.made
