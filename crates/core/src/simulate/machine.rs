@@ -168,7 +168,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
     }
 
     /// The result tables.
-    pub fn into_result(mut self) -> SimulationResult {
+    pub fn into_result(self) -> SimulationResult {
         let span = |flight| {
             let span = self.endpoints.span_of(flight);
             FlightRow { start_ps: self.plan.clock.picos(span.start), finish_ps: self.plan.clock.picos(span.finish) }
@@ -176,6 +176,6 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         let flights = (0..self.plan.flights.len() as u32).map(span).collect();
         let events = self.network.events(self.events);
         let mut traffic = self.network.into_traffic();
-        collect(self.plan, N::FIDELITY, &mut self.endpoints.deliveries, &mut traffic, flights, events)
+        collect(self.plan, N::FIDELITY, &self.endpoints.deliveries, &mut traffic, flights, events)
     }
 }

@@ -99,7 +99,7 @@ pub fn simulate_flights(
 /// As [`Schedule::check`].
 pub fn dynamic_energy(fabric: &Fabric, schedule: &Schedule, system: &System) -> Result<Energy> {
     let flights = [Flight::new(schedule)];
-    Ok(energy::energy(&Plan::new(fabric, &flights, system)?, 0, None))
+    Ok(energy::dynamic_energy(&Plan::new(fabric, &flights, system)?))
 }
 
 /// Runs the flights of a plan.

@@ -213,13 +213,6 @@ pub struct Plan<'a> {
     pub power: Option<PowerRates>,
 }
 
-impl Job {
-    /// Index of [`Plan::kinds`].
-    pub fn kind(&self) -> usize {
-        self.kind as usize
-    }
-}
-
 impl<'a> Plan<'a> {
     /// Resolves the schedules of `flights`. O(transfers + hops + dependencies).
     ///

@@ -4,7 +4,7 @@ use super::Fidelity;
 use super::energy::energy;
 use super::flight::FlightRow;
 use super::plan::Plan;
-use super::recorder::{Deliveries, Traffic, Windows};
+use super::recorder::{Deliveries, Traffic};
 use crate::energy::Energy;
 use crate::units::{Bytes, Picos};
 use serde::Serialize;
@@ -99,14 +99,14 @@ impl SimulationResult {
 pub fn collect(
     plan: &Plan,
     fidelity: Fidelity,
-    deliveries: &mut Deliveries,
+    deliveries: &Deliveries,
     traffic: &mut Traffic,
     flights: Vec<FlightRow>,
     events: u64,
 ) -> SimulationResult {
     let time = deliveries.finish.iter().copied().max().unwrap_or(0);
-    let recorded = traffic.take_power().zip(deliveries.take_power()).map(|(links, ranks)| Windows::join(links, ranks));
-    let energy = plan.power.is_some().then(|| energy(plan, time, recorded));
+    let recorded = plan.power.as_ref().zip(traffic.take_power());
+    let energy = recorded.map(|(rates, windows)| energy(plan, rates, time, windows));
     let (window, utilization) = traffic.utilization(time);
     let picos = |&ticks| plan.clock.picos(ticks);
     let (mut bytes, mut packets) = (vec![0; plan.fabric.links.len()], vec![0; plan.fabric.links.len()]);

@@ -1,6 +1,5 @@
 //! When messages were received and added: the finish of ranks and the completion of chunks.
 
-use super::windows::Windows;
 use crate::error::{Code, Error, Result};
 use crate::schedule::{LaneId, TransferId};
 use crate::simulate::clock::Ticks;
@@ -22,8 +21,6 @@ pub struct Deliveries {
     all_chunks: bool,
     /// How far lanes are, where somebody waits for parts of a collective.
     semaphores: Option<Semaphores>,
-    /// Energy of what was received, where somebody asks.
-    power: Option<Windows<u128>>,
     /// Transfer, chunk and time of everything applied in a period that is being recorded.
     record: Option<Vec<(TransferId, u64, Ticks)>>,
 }
@@ -73,7 +70,6 @@ impl Deliveries {
             complete: vec![0; rows],
             all_chunks,
             semaphores: None,
-            power: plan.power.as_ref().map(|_| Windows::new(10 + plan.clock.bits())),
             record: None,
         }
     }
@@ -125,10 +121,6 @@ impl Deliveries {
             record.push((id, chunk, now));
         }
         let job = &plan.jobs[id as usize];
-        if let (Some(windows), Some(power)) = (&mut self.power, &plan.power) {
-            let (length, tick) = power.of(job, now);
-            windows.add(now.saturating_sub(length), 1, length, length, tick);
-        }
         let finish = &mut self.finish[job.to as usize];
         *finish = now.max(*finish);
         for lane in plan.lanes(job) {
@@ -149,20 +141,17 @@ impl Deliveries {
     /// Records what is applied from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
         self.record = Some(vec![]);
-        self.power.iter_mut().for_each(Windows::record_period);
     }
 
     /// The record is of no use.
     pub fn discard_period(&mut self) {
         self.record = None;
-        self.power.iter_mut().for_each(Windows::discard_period);
     }
 
     /// Adds what was recorded `periods` times, each `period` later and as many chunks further as
     /// were recorded of the transfer. First and last chunks are never among what is repeated.
     pub fn repeat(&mut self, plan: &Plan, periods: u64, period: Ticks) {
         let Some(record) = self.record.take() else { return };
-        self.power.iter_mut().for_each(|windows| windows.repeat(periods, period));
         let mut chunks = vec![0; plan.jobs.len()];
         record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
         // Latest time in every row, by how many rows further it is repeated.
@@ -181,11 +170,6 @@ impl Deliveries {
                 *entry = (at + i * period).max(*entry);
             }
         }
-    }
-
-    /// What was received took over time, if it was recorded.
-    pub fn take_power(&mut self) -> Option<Windows<u128>> {
-        self.power.take()
     }
 
     /// The chunk table: lanes that were moved at all.

@@ -125,15 +125,6 @@ impl<A: Amount> Windows<A> {
         Windows { shift: self.shift, sums, record: None }
     }
 
-    /// Both, in windows of the longer of their lengths.
-    pub fn join(mut self, mut other: Self) -> Self {
-        let most = self.shift.max(other.shift);
-        self.reach((WINDOWS as u64) << most);
-        other.reach((WINDOWS as u64) << most);
-        self.sums.iter_mut().zip(other.sums).for_each(|(sum, more)| *sum += more);
-        self
-    }
-
     /// Length of a window, and the length and sum of each until `time`: the last may be cut short by the end of the run.
     pub fn until(&mut self, time: Ticks) -> (Ticks, impl Iterator<Item = (Ticks, A)> + '_) {
         self.reach(time);
