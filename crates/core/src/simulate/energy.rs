@@ -32,7 +32,8 @@ impl PowerRates {
             let links = || plan.channels.links(first).iter().map(|&id| id as usize);
             let flits: u128 = links().map(|link| u128::from(moved.link_flits[link])).sum();
             let energy: u128 = links().map(|link| dynamic.per_link[link]).sum();
-            let flit = energy / flits.max(1) + rest;
+            let idle = || system.link_energy(plan.fabric.link(first)) * u128::from(system.packet.flit_bytes);
+            let flit = energy.checked_div(flits).unwrap_or_else(idle) + rest;
             (flit << FRACTION_BITS) / u128::from(plan.flit[first as usize]).max(1)
         };
         PowerRates { of_links: (0..plan.fabric.links.len() as LinkId).map(of_channel).collect(), dynamic }
