@@ -106,6 +106,10 @@ def test_documents_have_energy_where_it_is_asked_for(commands: Any) -> None:
         assert all("energy" not in each for each in plain.get("runs") or plain.get("choices") or [plain])
         printed = commands.invoke(*command, "--energy").stdout
         assert "Unknown, counted as nothing: energy_allocation_pj" in printed
+        if command[0] in ("simulate", "noc", "rails", "train"):
+            assert "unknown" in printed  # static energy
+            known = commands.invoke(*command, "--energy", "--set", "static_link_mw=0").stdout
+            assert "unknown" not in known or command[0] != "simulate"
 
 
 def test_the_least_energy_is_found() -> None:

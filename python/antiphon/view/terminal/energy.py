@@ -13,6 +13,9 @@ from antiphon.results.energy import PARTS
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.text import digits, format_energy, format_power
 
+STATIC = 4
+"""Static powers of a system."""
+
 
 def energy_rows(energy: Energy) -> list[tuple[str, str]]:
     """Labels and values for a table of one run."""
@@ -24,10 +27,18 @@ def energy_rows(energy: Energy) -> list[tuple[str, str]]:
     return [
         ("Energy", f"{format_energy(energy.total_j)}{bound}"),
         ("Dynamic", f"{format_energy(energy.dynamic_aj * 1e-18)}: {shares or 'nothing'}"),
-        ("Static", format_energy(energy.static_aj * 1e-18)),
+        ("Static", _shown(energy, "static")),
         ("Power, mean / peak", f"{format_power(energy.average_power_w)} / {format_power(energy.peak_power_w)}"),
         ("Energy-delay product", f"{energy.energy_delay_js:.3g} Js"),
     ]
+
+
+def _shown(energy: Energy, part: str) -> str:
+    """A part; ``unknown`` where nothing of it is known."""
+    attojoules: int = getattr(energy, f"{part}_aj")
+    of = "static_" if part == "static" else f"energy_{part.rstrip('s')}_"
+    unknown = len([key for key in energy.unknown if key.startswith(of)]) == (STATIC if part == "static" else 1)
+    return "unknown" if unknown and not attojoules else format_energy(attojoules * 1e-18)
 
 
 def print_energies(console: Console, energies: Sequence[tuple[str, Energy | None]], title: str) -> None:
@@ -39,7 +50,7 @@ def print_energies(console: Console, energies: Sequence[tuple[str, Energy | None
     names = ("Energy", "Of least", *parts, "Static", "Mean power", "Peak power", "Energy x delay")
     table = Table("", *map(right_aligned, names), title=f"{title} (system {known[0][1].system})")
     for name, energy in known:
-        spent = [format_energy(getattr(energy, f"{part}_aj") * 1e-18) for part in (*PARTS, "static")]
+        spent = [_shown(energy, part) for part in (*PARTS, "static")]
         least = "-" if not energy.lower_bound_aj else f"{energy.lower_bound_aj / energy.total_aj:.1%}"
         powers = (format_power(energy.average_power_w), format_power(energy.peak_power_w))
         table.add_row(name, format_energy(energy.total_j), least, *spent, *powers, f"{energy.energy_delay_js:.3g} Js")
