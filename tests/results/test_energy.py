@@ -123,6 +123,7 @@ def test_the_least_energy_is_found() -> None:
             costs = [each.cost(objective) for each in choice.ranking]
             assert costs == sorted(costs)
             assert choice.best.cost(objective) <= other.best.cost(objective)
+    assert list(by_time.table("ranking")) == ["bytes", "place", "algorithm", "time_ns", "energy_j", "bound_of"]
     with pytest.raises(antiphon.AntiphonError, match="no objective 'speed'; known: time, energy, edp"):
         antiphon.tune("ring:4", sizes="1KiB", objective="speed")
 

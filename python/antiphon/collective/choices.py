@@ -147,7 +147,7 @@ class Tuning(Result):
     def tables(self) -> dict[str, Table]:
         """``choices``, a row for each size; ``ranking``, a row for each size and algorithm; ``refused``."""
         ranking = [
-            {"bytes": choice.bytes, "place": place} | each.to_dict()
+            {"bytes": choice.bytes, "place": place} | each.to_dict() | {"bound_of": each.bound_of}
             for choice in self
             for place, each in enumerate(choice.ranking)
         ]

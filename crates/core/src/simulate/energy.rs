@@ -41,14 +41,14 @@ impl PowerRates {
 }
 
 /// What a message reads and writes at both ends.
-fn endpoint(plan: &Plan, kind: &MessageKind, reduces: bool, moved: &mut Moved) {
+fn endpoint(plan: &Plan, kind: &MessageKind, moved: &mut Moved) {
     let bytes = u128::from(kind.bytes);
     match plan.system.endpoint {
         Endpoint::System | Endpoint::Ideal(_) => {}
         // What is sent on is read, and what it is added to; what comes is written.
-        Endpoint::Npu(_) => moved.memory_bytes += if reduces { 3 * bytes } else { 2 * bytes },
+        Endpoint::Npu(_) => moved.memory_bytes += if kind.adds { 3 * bytes } else { 2 * bytes },
         // As much in SRAM; a sum is read and written where it comes.
-        Endpoint::Ace(_) => moved.sram_bytes += if reduces { 3 * bytes } else { 2 * bytes },
+        Endpoint::Ace(_) => moved.sram_bytes += if kind.adds { 3 * bytes } else { 2 * bytes },
     }
 }
 
@@ -58,9 +58,9 @@ fn moved(plan: &Plan) -> Moved {
     for job in &plan.jobs {
         let kind = plan.kind(job);
         let flits = kind.packets.count * kind.packets.flits;
-        moved.message(plan.route(job), flits, kind.chunks, kind.bytes, job.reduces);
+        moved.message(plan.route(job), flits, kind.chunks, kind.bytes, kind.adds);
         let mut once = Moved::default();
-        endpoint(plan, kind, job.reduces, &mut once);
+        endpoint(plan, kind, &mut once);
         moved.memory_bytes += once.memory_bytes * u128::from(kind.chunks);
         moved.sram_bytes += once.sram_bytes * u128::from(kind.chunks);
     }

@@ -183,7 +183,7 @@ fn driven(plan: &Plan, units: &Units) -> Vec<Driven> {
                     let part = parts.entry((family, rank)).or_default();
                     part.sram += bytes;
                     // What is its own is read: it is sent, or something is added to it.
-                    part.read += if !receives || job.reduces { bytes } else { 0 };
+                    part.read += if !receives || plan.kind(job).adds { bytes } else { 0 };
                 }
                 let received = before.is_some_and(|(_, received, _)| received) || receives;
                 seen.insert((rank, lane as u32, epoch), (family, received, receives));

@@ -1,15 +1,21 @@
 //! What every fidelity needs to know about schedules on a fabric, computed once.
 
+mod age;
+mod kinds;
+mod relays;
+
+pub use kinds::{Fetch, MessageKind};
+
 use super::clock::{Clock, MAX_BITS, Ticks};
-use super::endpoints::largest_units;
 use super::energy::PowerRates;
 use super::flight::Flight;
 use super::units::Units;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
-use crate::schedule::{Channels, Dependency, Event, LaneId, MAX_TRANSFERS, Op, Phase, Schedule, Transfer, TransferId};
-use crate::system::{Endpoint, Packets, System};
+use crate::schedule::{Channels, Dependency, LaneId, MAX_TRANSFERS, Phase, Transfer, TransferId};
+use crate::system::{Endpoint, System};
 use crate::units::{Bytes, Picos};
+use relays::Relays;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -38,93 +44,6 @@ pub struct Job {
     pub apply_after: Range<u32>,
     /// The transfer of its schedule.
     origin: TransferId,
-    /// Whether the receiver adds.
-    pub reduces: bool,
-}
-
-/// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MessageKind {
-    /// Number of chunks.
-    pub chunks: u64,
-    /// Slots between chunks.
-    pub stride: u64,
-    /// Wire bytes of one message, without headers.
-    pub bytes: Bytes,
-    /// Whether the receiver adds.
-    adds: bool,
-    /// How often a sender that reads what it sends reads a byte of it.
-    reads: u64,
-    /// Packets of one message.
-    pub packets: Packets,
-    /// Time the receiver takes to add one message; 0 for copies.
-    pub reduce: Ticks,
-    /// What the sender's node does first.
-    pub fetch: Fetch,
-}
-
-/// Reading a message from memory and bringing it over a bus, and the same of its first part.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Fetch {
-    pub read: Ticks,
-    pub read_first: Ticks,
-    pub bus: Ticks,
-    pub bus_first: Ticks,
-    /// Packets of the first part.
-    pub packets_first: u64,
-}
-
-impl Fetch {
-    /// Of a message of `bytes`, each read so often.
-    fn of(endpoint: &Endpoint, system: &System, bytes: Bytes, reads: u64) -> Fetch {
-        let Endpoint::Npu(npu) = endpoint else { return Fetch::default() };
-        let first = bytes.min(npu.message);
-        Fetch {
-            read: npu.read_rate().time_for(reads * bytes),
-            read_first: npu.read_rate().time_for(reads * first),
-            bus: npu.bus_rate.time_for(bytes),
-            bus_first: npu.bus_rate.time_for(first),
-            packets_first: system.packets(first).count,
-        }
-    }
-}
-
-impl MessageKind {
-    fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> MessageKind {
-        let lane = &schedule.lanes[transfer.payload.first() as usize];
-        let bytes = schedule.message_bytes(transfer);
-        let adds = transfer.op == Op::Reduce;
-        let plain = MessageKind {
-            chunks: lane.chunks,
-            stride: lane.stride.into(),
-            bytes,
-            adds,
-            // What has come is read to be added to what is there.
-            reads: if adds { 2 } else { 1 },
-            packets: system.packets(bytes),
-            reduce: 0,
-            fetch: Fetch::default(),
-        };
-        plain.resolved(system)
-    }
-
-    /// With packets and times for its size.
-    fn resolved(self, system: &System) -> MessageKind {
-        let reduce = match system.endpoint {
-            _ if !self.adds => 0,
-            Endpoint::System => system.reduce_time(self.bytes),
-            Endpoint::Ace(ace) => ace.add_rate().time_for(self.bytes),
-            Endpoint::Ideal(_) | Endpoint::Npu(_) => 0,
-        };
-        let fetch = Fetch::of(&system.endpoint, system, self.bytes, self.reads);
-        MessageKind { packets: system.packets(self.bytes), reduce, fetch, ..self }
-    }
-
-    /// Each message cut into so many, which follow each other.
-    fn cut(self, parts: u64, system: &System) -> MessageKind {
-        let (chunks, stride) = (self.chunks * parts, self.stride.max(1));
-        MessageKind { chunks, stride, bytes: self.bytes.div_ceil(parts), ..self }.resolved(system)
-    }
 }
 
 /// A range of one of the tables of a plan, from `start` to its end.
@@ -339,46 +258,6 @@ impl<'a> Plan<'a> {
         self.jobs.push(job);
     }
 
-    /// Adds the legs of a transfer that is stored at ranks on its way: what they pass on they read once.
-    fn add_legs(
-        &mut self,
-        index: usize,
-        transfer: &Transfer,
-        relays: &Relays,
-        kind: MessageKind,
-        known: &mut HashMap<MessageKind, u32>,
-    ) {
-        let stops = relays.stops(self.fabric, transfer);
-        let whole = self.job(index, transfer, 0, Some(relays));
-        let first = whole.hops.start;
-        for (leg, &(from, to)) in stops.iter().enumerate() {
-            let is_last = leg + 1 == stops.len();
-            let reads = if leg == 0 { kind.reads } else { 1 };
-            let of_leg = MessageKind { adds: is_last && kind.adds, reads, ..kind }.resolved(self.system);
-            let number = self.number(of_leg, known);
-            let before = self.after.len();
-            if leg > 0 {
-                self.after.push(Dependency::from(self.jobs.len() as TransferId - 1));
-            }
-            let own = if leg > 0 { before as u32..self.after.len() as u32 } else { whole.start_after.clone() };
-            let ends = |at: usize| {
-                if at == 0 { whole.from } else { self.fabric.nodes[stops[at].0.1 as usize].rank.expect("a rank") }
-            };
-            let job = Job {
-                from: ends(leg),
-                to: if is_last { whole.to } else { ends(leg + 1) },
-                kind: number,
-                payload: if is_last { whole.payload.clone() } else { 0..0 },
-                hops: first + from.0..first + to,
-                start_after: own,
-                apply_after: if is_last { whole.apply_after.clone() } else { 0..0 },
-                reduces: is_last && whole.reduces,
-                ..whole
-            };
-            self.push_job(job);
-        }
-    }
-
     /// The job of a transfer of the flight added last.
     fn job(&mut self, index: usize, transfer: &Transfer, kind: u32, relays: Option<&Relays>) -> Job {
         let flight = self.flights.len() as u32 - 1;
@@ -409,7 +288,6 @@ impl<'a> Plan<'a> {
             start_after: starts as u32..applies as u32,
             apply_after: range_from(applies, &self.after),
             origin: index as TransferId,
-            reduces: transfer.op == Op::Reduce,
         }
     }
 
@@ -426,87 +304,6 @@ impl<'a> Plan<'a> {
             .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
             .saturating_add(kind.reduce as u128)
             .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
-    }
-
-    /// Cuts units into chunks, and lets slots begin with the age of the unit: the oldest goes first, and what is in it in
-    /// its own order.
-    fn order_by_age(&mut self) {
-        let mut units = Units::new(self);
-        for (flight, largest) in largest_units(self, &units).into_iter().enumerate() {
-            let parts = self.parts(flight, largest);
-            self.cut(flight, parts);
-            for family in units.families.iter_mut().filter(|family| family.flight as usize == flight && parts > 1) {
-                family.chunks *= parts;
-                family.stride = family.stride.max(1);
-            }
-        }
-        // In a unit phases follow each other.
-        let mut slots = vec![0; self.phase_messages.len()];
-        for job in &self.jobs {
-            slots[job.phase as usize] = u64::from(job.step + 1).max(slots[job.phase as usize]);
-        }
-        let (mut factor, mut starts) = (1, vec![]);
-        for of in &self.flights {
-            let mut start = 0;
-            for phase in of.phases.clone() {
-                starts.push(start);
-                start += slots[phase as usize];
-            }
-            factor = start.max(factor);
-        }
-        let latest = units.families.iter().map(|family| u64::from(family.slot)).max().unwrap_or(0);
-        // Where slots are too many they stay as they are.
-        if (latest + 1).saturating_mul(factor) <= u32::MAX.into() {
-            for (job, &family) in self.jobs.iter_mut().zip(&units.family_of) {
-                let slot = u64::from(units.families[family as usize].slot);
-                job.step += (slot * factor + starts[job.phase as usize]) as u32;
-            }
-            self.kinds.iter_mut().for_each(|kind| kind.stride *= factor);
-            for family in &mut units.families {
-                (family.slot, family.stride) = (family.slot * factor as u32, family.stride * factor);
-            }
-            units.by_age = true;
-        }
-        self.units = Some(units);
-    }
-
-    /// Into how many the chunks of a flight are cut, of which a rank has `largest` bytes at most: until a rank has a chunk of
-    /// its endpoint, unless messages are short then. They are whole flits where all are alike.
-    fn parts(&self, flight: usize, largest: Bytes) -> u64 {
-        let (of, format) = (&self.flights[flight], &self.system.packet);
-        let chunk = self.system.endpoint.chunk().unwrap_or(largest);
-        let (mut bytes, mut messages) = (0u128, 0u128);
-        for kind in self.jobs[of.range()].iter().map(|job| self.kind(job)) {
-            bytes += u128::from(kind.bytes) * u128::from(kind.chunks);
-            messages += u128::from(kind.chunks);
-        }
-        // Sizes of lanes are rounded up, so that a chunk may be a little larger.
-        if largest <= chunk + chunk / 16 || messages == 0 {
-            return 1;
-        }
-        let mean = (bytes / messages) as Bytes;
-        let cut = (u128::from(mean) * u128::from(chunk) / u128::from(largest)) as Bytes;
-        let flits = (cut.max(format.least_message()) / format.flit_bytes).max(1);
-        let lag = self.after[of.after.clone()].iter().map(|after| after.lag()).max().unwrap_or(0);
-        let most = Dependency::MAX_LAG.checked_div(lag).unwrap_or(u32::MAX);
-        mean.div_ceil(flits * format.flit_bytes).clamp(1, most.into())
-    }
-
-    /// Cuts every chunk of a flight into `parts`, which follow each other like chunks.
-    fn cut(&mut self, flight: usize, parts: u64) {
-        let of = &mut self.flights[flight];
-        of.parts = parts;
-        if parts == 1 {
-            return;
-        }
-        for after in &mut self.after[of.after.clone()] {
-            *after = Dependency::new(after.transfer(), after.event()).lagging(after.lag() * parts as u32);
-        }
-        self.kinds[of.kinds.clone()].iter_mut().for_each(|kind| *kind = kind.cut(parts, self.system));
-        self.lane_chunks[of.lanes.start as usize..of.lanes.end as usize].iter_mut().for_each(|count| *count *= parts);
-        self.phase_messages[of.phases.start as usize..of.phases.end as usize]
-            .iter_mut()
-            .for_each(|count| *count *= parts);
     }
 
     /// Turns all times, until now in picoseconds, into ticks.
@@ -611,57 +408,6 @@ impl<'a> Plan<'a> {
             return self.fabric.node_of_rank(rank);
         }
         flight.schedule.node_of(self.fabric, rank)
-    }
-}
-
-/// Where messages are stored on the way: at ranks that a route passes.
-struct Relays {
-    /// First leg of every transfer, and after the last.
-    first: Vec<TransferId>,
-}
-
-impl Relays {
-    /// Of the transfers of a schedule.
-    fn new(fabric: &Fabric, schedule: &Schedule) -> Relays {
-        let mut first = vec![0];
-        for transfer in &schedule.transfers {
-            let stops = transfer
-                .route
-                .iter()
-                .skip(1)
-                .filter(|&&link| fabric.nodes[fabric.link(link).from as usize].rank.is_some());
-            first.push(first[first.len() - 1] + 1 + stops.count() as TransferId);
-        }
-        Relays { first }
-    }
-
-    /// Legs of all transfers.
-    fn legs(&self) -> usize {
-        self.first[self.first.len() - 1] as usize
-    }
-
-    /// Whether a transfer is stored on its way.
-    fn is_stored(&self, transfer: usize) -> bool {
-        self.first[transfer + 1] - self.first[transfer] > 1
-    }
-
-    /// The leg that a dependency is about.
-    fn leg(&self, dependency: Dependency) -> TransferId {
-        let transfer = dependency.transfer() as usize;
-        match dependency.event() {
-            Event::Sent => self.first[transfer],
-            Event::Applied => self.first[transfer + 1] - 1,
-        }
-    }
-
-    /// The legs of a transfer: first hop with the node it starts from, and the hop after its last.
-    fn stops(&self, fabric: &Fabric, transfer: &Transfer) -> Vec<((u32, NodeId), u32)> {
-        let from = |hop: usize| fabric.link(transfer.route[hop]).from;
-        let starts: Vec<usize> = (0..transfer.route.len())
-            .filter(|&hop| hop == 0 || fabric.nodes[from(hop) as usize].rank.is_some())
-            .collect();
-        let ends = starts.iter().skip(1).copied().chain([transfer.route.len()]);
-        starts.iter().zip(ends).map(|(&start, end)| ((start as u32, from(start)), end as u32)).collect()
     }
 }
 
