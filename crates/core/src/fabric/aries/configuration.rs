@@ -35,7 +35,7 @@ impl Segment {
 }
 
 /// Which segments there are, and which mesh links are not attached.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Configuration {
     /// In order, each once.
     pub segments: Vec<Segment>,
