@@ -69,7 +69,7 @@ pub(super) fn read(name: &str, path: impl AsRef<Path>) -> Result<Fabric> {
 }
 
 /// The text of a regular file of at most `most` bytes.
-pub(super) fn read_text(path: &Path, most: u64) -> Result<String> {
+pub(in crate::fabric) fn read_text(path: &Path, most: u64) -> Result<String> {
     let failed = |error: std::io::Error| bad(format!("cannot read the file: {error}"));
     // Asked before opening: a pipe without a writer would block.
     let facts = std::fs::metadata(path).map_err(failed)?;

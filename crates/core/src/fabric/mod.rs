@@ -1,6 +1,7 @@
 //! Fabrics: directed multigraphs of ranks and switches.
 
 pub mod ace;
+pub mod aries;
 pub mod bigraph;
 mod degrade;
 pub mod dgx1v;
@@ -98,6 +99,8 @@ pub struct Fabric {
     pub links: Vec<Link>,
     /// What it is a group of, if it is one.
     pub group: Option<Arc<Group>>,
+    /// How it is configured, if it can be.
+    pub configured: Option<Arc<aries::Configured>>,
     out: Vec<Vec<LinkId>>,
     rank_nodes: Vec<NodeId>,
 }
@@ -160,7 +163,7 @@ impl Fabric {
                 return wrong(Code::BadFile, "the product's positions are not the nodes that have ranks".into());
             }
         }
-        let fabric = Fabric { name, shape, nodes, links, group: None, out, rank_nodes };
+        let fabric = Fabric { name, shape, nodes, links, group: None, configured: None, out, rank_nodes };
         fabric.check_connected()?;
         Ok(fabric)
     }

@@ -10,6 +10,7 @@ use std::iter;
 /// Minimal routes of one fabric, computed per destination on first use.
 pub struct Router<'a> {
     fabric: &'a Fabric,
+    configuration: u32,
     reverse: Vec<Vec<NodeId>>,
     /// The first link from one node to another; only looked up.
     neighbours: HashMap<(NodeId, NodeId), LinkId>,
@@ -22,13 +23,18 @@ const NO_LINK: LinkId = LinkId::MAX;
 impl<'a> Router<'a> {
     /// A router for `fabric`.
     pub fn new(fabric: &'a Fabric) -> Self {
+        Router::within(fabric, 0)
+    }
+
+    /// A router for `fabric` in one of its configurations.
+    pub fn within(fabric: &'a Fabric, configuration: u32) -> Self {
         let mut reverse = vec![Vec::new(); fabric.nodes.len()];
         let mut neighbours = HashMap::with_capacity(fabric.links.len());
-        for (id, link) in (0..).zip(&fabric.links) {
+        for (id, link) in (0..).zip(&fabric.links).filter(|(id, _)| fabric.has(*id, configuration)) {
             reverse[link.to as usize].push(link.from);
             neighbours.entry((link.from, link.to)).or_insert(id);
         }
-        Router { fabric, reverse, neighbours, towards: vec![None; fabric.nodes.len()] }
+        Router { fabric, configuration, reverse, neighbours, towards: vec![None; fabric.nodes.len()] }
     }
 
     /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links).
@@ -52,7 +58,8 @@ impl<'a> Router<'a> {
         if self.towards[to as usize].is_none() {
             let (links, distances) = (&self.fabric.links, self.distances(to));
             let mut first = vec![NO_LINK; distances.len()];
-            for (id, link) in (0..).zip(links) {
+            let there = |id| self.fabric.has(id, self.configuration);
+            for (id, link) in (0..).zip(links).filter(|(id, _)| there(*id)) {
                 let (before, after) = (distances[link.from as usize], distances[link.to as usize]);
                 let best = &mut first[link.from as usize];
                 // Of links to the same node the first one stays.

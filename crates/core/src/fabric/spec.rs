@@ -1,6 +1,7 @@
 //! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`.
 
 use super::ace::ace;
+use super::aries::{Aries, Items};
 use super::bigraph::bigraph;
 use super::degrade::degrade;
 use super::dgx1v::dgx1v;
@@ -27,7 +28,7 @@ pub struct Preset {
 }
 
 /// Every kind of fabric, in documentation order.
-pub const PRESETS: [Preset; 11] = [
+pub const PRESETS: [Preset; 12] = [
     preset("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)"),
     preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
     preset("ring", "ring:16", "one-dimensional torus"),
@@ -38,6 +39,7 @@ pub const PRESETS: [Preset; 11] = [
     preset("bigraph", "bigraph:4x4", "EFLOPS: switches a layer x hosts a switch, two fully joined layers"),
     preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
     preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
+    preset("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)"),
     preset("file", "file:fabric.json", "any graph, schema antiphon-fabric/1"),
 ];
 
@@ -75,13 +77,20 @@ impl Fabric {
             let what = format!("fabric '{}': a group of ranks comes last, as in mesh:8x8@100[0,1,8,9]", clip(spec));
             return Err(Error::new(Code::BadSpec, what));
         }
-        let mut items = spec.split(',').peekable();
-        let head = items.next().unwrap_or_default();
+        let mut items: Vec<&str> = spec.split(',').collect();
+        let head = items.remove(0);
         let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
         let (base, parameters) = split_parameters(head).map_err(place)?;
-        let mut fabric = intact(spec, base)?;
+        let mut fabric = match base.strip_prefix("aries:").map_or(Ok(None), Aries::parse).map_err(place)? {
+            Some(aries) => {
+                let read = Items::parse(&aries, items.into_iter()).map_err(place)?;
+                items = read.others;
+                aries.fabric(spec, read.configurations, read.switching_ps)?
+            }
+            None => intact(spec, base)?,
+        };
         set_parameters(&mut fabric, &parameters).map_err(place)?;
-        if items.peek().is_none() { Ok(fabric) } else { Ok(degrade(fabric, items)?.fabric) }
+        if items.is_empty() { Ok(fabric) } else { Ok(degrade(fabric, items.into_iter())?.fabric) }
     }
 }
 
@@ -194,7 +203,7 @@ fn intact(spec: &str, base: &str) -> Result<Fabric> {
 
 /// The numbers of `8x8`; `None` if it is anything else. Numbers past `u32` saturate, for the presets
 /// to refuse.
-fn dimensions(size: &str) -> Option<Vec<u32>> {
+pub(super) fn dimensions(size: &str) -> Option<Vec<u32>> {
     size.split('x')
         .map(|text| {
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

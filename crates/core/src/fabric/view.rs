@@ -32,12 +32,17 @@ impl View {
         for (number, &rank) in (0..).zip(&ranks) {
             numbers[rank as usize] = Some(number);
         }
-        let Fabric { name, mut nodes, links, .. } = whole;
+        let Fabric { name, mut nodes, links, mut configured, .. } = whole;
         for node in &mut nodes {
             node.rank = node.rank.and_then(|rank| numbers[rank as usize]);
         }
+        let all_links = links.len();
         let (ids, links): (Vec<LinkId>, Vec<Link>) = (0..).zip(links).filter(|(id, _)| keep(*id)).unzip();
-        Ok(View { fabric: Fabric::new(name, shape, nodes, links)?, ranks, links: ids })
+        if let Some(configured) = configured.as_mut().filter(|_| ids.len() < all_links) {
+            let configured = Arc::make_mut(configured);
+            configured.members = ids.iter().map(|&id| configured.members[id as usize]).collect();
+        }
+        Ok(View { fabric: Fabric { configured, ..Fabric::new(name, shape, nodes, links)? }, ranks, links: ids })
     }
 }
 

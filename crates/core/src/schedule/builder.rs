@@ -48,6 +48,7 @@ impl<'a> Builder<'a> {
             parallel: fabric
                 .parallel_links()
                 .into_iter()
+                .filter(|(_, links)| fabric.are_always_together(links))
                 .map(|(ends, links)| (ends, Parallel { first: links[0], found: false, given: false }))
                 .collect(),
             router: Router::new(fabric),
@@ -110,9 +111,17 @@ impl<'a> Builder<'a> {
         lane
     }
 
-    /// Starts a phase; transfers added from now on belong to it.
+    /// Starts a phase; transfers added from now on belong to it. Phases go through the configurations of a fabric in
+    /// turn, the last one for all that are left; where it changes there is a barrier.
     pub fn phase(&mut self, name: &str, barrier: bool) {
-        self.schedule.phases.push(Phase { name: name.into(), barrier });
+        let phases = &mut self.schedule.phases;
+        let configurations = self.fabric.configured.as_ref().map_or(1, |configured| configured.configurations.len());
+        let configuration = phases.len().min(configurations - 1) as u32;
+        let changes = phases.last().is_some_and(|last| self.fabric.changes(last.configuration, configuration));
+        phases.push(Phase { name: name.into(), barrier: barrier || changes, configuration });
+        if configurations > 1 {
+            self.router = Router::within(self.fabric, configuration);
+        }
     }
 
     /// Adds a transfer along a minimal route, and returns its number until [`Builder::finish`] sorts them. Parallel links on it act as

@@ -75,6 +75,13 @@ pub struct Phase {
     /// Whether no transfer of this phase starts before all earlier phases are complete everywhere.
     #[serde(default)]
     pub barrier: bool,
+    /// Which of the fabric's configurations it needs, where there are several.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub configuration: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Who decides when a transfer may be sent.

@@ -1,5 +1,6 @@
 //! Exact timestamps on tiny cases, and properties that hold on all.
 
+mod configurations;
 mod endpoints;
 mod fast_links;
 mod flights;

@@ -4,6 +4,7 @@
 //! same, right bytes: `order` makes schedule order an order in which it can run, `contributions`
 //! shows that this order gives the right result, and `races` that every other order gives the same.
 
+mod configuration;
 mod conflicts;
 mod contributions;
 mod coverage;
@@ -74,6 +75,7 @@ pub fn verify(fabric: &Fabric, schedule: &Schedule) -> Result<Proof> {
 pub fn verify_watched(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Result<Proof> {
     schedule.check(fabric)?;
     routes::check(fabric, schedule)?;
+    configuration::check(fabric, schedule)?;
     order::check(schedule, watch)?;
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();

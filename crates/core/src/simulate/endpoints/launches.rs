@@ -15,6 +15,8 @@ pub struct FlightState {
     pub queues: Range<u32>,
     /// First phase still behind a barrier; the first of all before it is launched.
     pub gate: u32,
+    /// When the fabric has changed for that phase, if it does.
+    pub changed_at: Option<Ticks>,
     /// Messages not yet applied.
     pub left: u64,
     /// Whether it has a queue for every first link, or for every rank.
@@ -79,6 +81,7 @@ impl Endpoints<'_> {
         let state = FlightState {
             queues: self.add_queues(flight, by_link),
             gate,
+            changed_at: None,
             left: self.plan.phase_messages[phases].iter().sum(),
             by_link,
             strict: used == Issue::StrictSteps,
@@ -93,10 +96,20 @@ impl Endpoints<'_> {
         self.launches.agenda.peek().map_or(Ticks::MAX, |&Reverse((at, ..))| at)
     }
 
-    /// Launches the next flight.
+    /// Launches the next flight, or lets one go on for which the fabric has changed.
     pub fn launch_next(&mut self, carrier: &mut impl Carrier) {
         let Some(Reverse((now, _, flight))) = self.launches.agenda.pop() else { return };
-        self.launch(flight, now, carrier);
+        match self.flights[flight as usize].changed_at {
+            None => self.launch(flight, now, carrier),
+            Some(_) => self.open_gate(flight, now, carrier),
+        }
+    }
+
+    /// Lets a flight go on when the fabric has changed.
+    pub fn change_fabric(&mut self, flight: u32, now: Ticks) {
+        let at = now + self.plan.switching;
+        self.flights[flight as usize].changed_at = Some(at);
+        self.launches.agenda.push(Reverse((at, 0, flight)));
     }
 
     /// Launches a flight.

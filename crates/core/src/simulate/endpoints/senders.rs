@@ -78,9 +78,12 @@ impl Endpoints<'_> {
         let before = |phase: u32| plan.phases.start as usize..phase as usize;
         let complete = |phase: u32| self.phase_left[before(phase)].iter().all(|&left| left == 0);
         let mut gate = state.gate;
-        while gate < plan.phases.end && (!plan.phase(gate).barrier || complete(gate)) {
+        let may_open = |gate: u32| gate < plan.phases.end && (!plan.phase(gate).barrier || complete(gate));
+        let changes = |gate: u32| plan.changes(self.plan.fabric, gate);
+        while may_open(gate) && (!changes(gate) || state.changed_at.take_if(|at| *at <= now).is_some()) {
             gate += 1;
         }
+        let change = may_open(gate) && state.changed_at.is_none();
         if gate != state.gate {
             let (opened, queues) = (state.gate..gate, state.queues.clone());
             state.gate = gate;
@@ -89,6 +92,9 @@ impl Endpoints<'_> {
             for queue in queues {
                 self.advance(queue, now, carrier);
             }
+        }
+        if change {
+            self.change_fabric(flight, now);
         }
     }
 

@@ -90,6 +90,12 @@ impl FlightPlan<'_> {
     pub fn phase(&self, phase: u32) -> &Phase {
         &self.flight.schedule.phases[(phase - self.phases.start) as usize]
     }
+
+    /// Whether the fabric changes before a phase.
+    pub fn changes(&self, fabric: &Fabric, phase: u32) -> bool {
+        let configuration = |phase| self.phase(phase).configuration;
+        phase > self.phases.start && fabric.changes(configuration(phase - 1), configuration(phase))
+    }
 }
 
 /// Schedules resolved on a fabric and a system.
@@ -126,6 +132,8 @@ pub struct Plan<'a> {
     pub issue: Ticks,
     /// Messages of every phase.
     pub phase_messages: Vec<u64>,
+    /// How long the fabric takes to change its configuration.
+    pub switching: Ticks,
     /// Where endpoints have an order of their own.
     pub units: Option<Units>,
     /// What power over time is recorded by, where somebody asks.
@@ -139,6 +147,14 @@ impl<'a> Plan<'a> {
     /// As [`Schedule::check`]; [`Code::BadSpec`] for a flight after one that does not exist; [`Code::TooLarge`] if the
     /// simulated time would not fit, or with too many transfers.
     pub fn new(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<Self> {
+        let changes = |of: &Flight| {
+            let phases = of.schedule.phases.windows(2);
+            phases.into_iter().any(|pair| fabric.changes(pair[0].configuration, pair[1].configuration))
+        };
+        if flights.len() > 1 && flights.iter().any(changes) {
+            let what = "a schedule that changes the fabric's configuration runs alone, not with others in flight";
+            return Err(Error::new(Code::NotApplicable, what));
+        }
         for (index, flight) in flights.iter().enumerate() {
             check(fabric, flight, flights.len()).map_err(|error| match flights.len() {
                 1 => error,
@@ -178,6 +194,7 @@ impl<'a> Plan<'a> {
             hand_off: hand_off(system),
             issue: system.interface.issue_ps,
             phase_messages: vec![],
+            switching: fabric.switching_ps(),
             units: None,
             power: None,
         };
@@ -203,7 +220,8 @@ impl<'a> Plan<'a> {
     fn longest_ps(&self) -> u128 {
         let of_job = |job: &Job| self.store_and_forward_ps(job).saturating_mul(self.kind(job).chunks.into());
         let starts = self.flights.iter().map(|of| u128::from(of.flight.start_ps));
-        self.jobs.iter().map(of_job).chain(starts).fold(0, u128::saturating_add)
+        let changes = self.phase_messages.iter().map(|_| u128::from(self.switching));
+        self.jobs.iter().map(of_job).chain(starts).chain(changes).fold(0, u128::saturating_add)
     }
 
     /// Adds the jobs of a flight.
@@ -310,7 +328,7 @@ impl<'a> Plan<'a> {
     fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
         self.flit = flit_ticks(self.fabric, self.system, &self.channels, clock.bits());
-        let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue]);
+        let times = self.latency.iter_mut().chain([&mut self.hand_off, &mut self.issue, &mut self.switching]);
         let of_kinds = self.kinds.iter_mut().flat_map(|MessageKind { reduce, fetch, .. }| {
             [reduce, &mut fetch.read, &mut fetch.read_first, &mut fetch.bus, &mut fetch.bus_first]
         });
