@@ -10,6 +10,7 @@ mod forest;
 mod halving_doubling;
 mod hierarchical;
 mod multitree;
+mod nested_ring;
 mod overlapped_tree;
 mod packing;
 mod path;
@@ -57,11 +58,12 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 14] = [
+pub const ALL: [&dyn Algorithm; 15] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
     &ring_2d::Ring2d,
+    &nested_ring::NestedRing,
     &dbtree::DbTree,
     &multitree::MultiTree,
     &tto::Tto,
@@ -117,6 +119,11 @@ impl<'a> Request<'a> {
     fn product(&self) -> Option<Placed<'a>> {
         let product = self.fabric.product()?;
         Some(Placed { product, ranks: product.ranks(self.fabric) })
+    }
+
+    /// The grid in which the ranks lie, whatever joins them.
+    fn layout(&self) -> Option<Placed<'a>> {
+        self.product()
     }
 
     /// The mesh of two dimensions of at least 2 that the fabric is, its rows and columns.

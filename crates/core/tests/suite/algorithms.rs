@@ -109,24 +109,42 @@ fn which_algorithms_apply_where() {
     for (spec, expected) in [
         (
             "mesh:4x4",
-            "ring ring-bi ring-2d dbtree multitree tto combs forest overlapped-tree halving-doubling hierarchical direct",
+            "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree halving-doubling hierarchical direct",
         ),
-        ("mesh:3x3", "ring ring-bi-odd ring-2d dbtree multitree tto combs forest overlapped-tree hierarchical direct"),
-        ("mesh:3x5", "ring ring-bi-odd ring-2d dbtree multitree tto combs forest overlapped-tree hierarchical direct"),
-        ("mesh:2x3", "ring ring-bi ring-2d dbtree multitree tto combs forest overlapped-tree hierarchical direct"),
-        ("mesh:5", "dbtree multitree combs forest overlapped-tree hierarchical direct"),
-        ("mesh:2x2x3", "ring ring-bi dbtree multitree combs forest overlapped-tree hierarchical direct"),
-        ("torus:3x3", "ring ring-bi ring-2d dbtree multitree combs forest overlapped-tree hierarchical direct"),
-        ("torus:2x3x2", "ring ring-bi dbtree multitree combs forest overlapped-tree hierarchical direct"),
-        ("ring:6", "ring ring-bi dbtree multitree combs forest overlapped-tree hierarchical direct"),
-        ("ring:2", "ring dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct"),
-        ("fc:5", "ring ring-bi dbtree multitree combs forest overlapped-tree hierarchical direct"),
-        ("fbfly:3x3", "ring ring-bi ring-2d dbtree multitree combs forest overlapped-tree hierarchical direct"),
+        (
+            "mesh:3x3",
+            "ring ring-bi-odd ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree hierarchical direct",
+        ),
+        (
+            "mesh:3x5",
+            "ring ring-bi-odd ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree hierarchical direct",
+        ),
+        (
+            "mesh:2x3",
+            "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree hierarchical direct",
+        ),
+        ("mesh:5", "nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct"),
+        ("mesh:2x2x3", "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct"),
+        (
+            "torus:3x3",
+            "ring ring-bi ring-2d nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct",
+        ),
+        ("torus:2x3x2", "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct"),
+        ("ring:6", "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct"),
+        (
+            "ring:2",
+            "ring nested-ring dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct",
+        ),
+        ("fc:5", "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct"),
+        (
+            "fbfly:3x3",
+            "ring ring-bi ring-2d nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct",
+        ),
         (
             "hypercube:3",
-            "ring ring-bi dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct",
+            "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct",
         ),
-        ("switch:8", "ring ring-bi dbtree multitree overlapped-tree halving-doubling hierarchical direct"),
+        ("switch:8", "ring ring-bi nested-ring dbtree multitree overlapped-tree halving-doubling hierarchical direct"),
         ("bigraph:2x2", "ring ring-bi dbtree multitree overlapped-tree halving-doubling direct"),
         ("bigraph:3x2", "ring ring-bi dbtree multitree overlapped-tree direct"),
         ("dgx1v", "ring ring-bi dbtree multitree forest overlapped-tree halving-doubling direct"),
@@ -135,7 +153,7 @@ fn which_algorithms_apply_where() {
         ("mesh:4x4,dead=15", "dbtree multitree forest overlapped-tree direct"),
         (
             "mesh:4x4,slow=0-1:0.5",
-            "ring ring-bi ring-2d dbtree multitree tto combs forest overlapped-tree halving-doubling hierarchical direct",
+            "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree halving-doubling hierarchical direct",
         ),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
@@ -242,7 +260,17 @@ fn bad_requests() {
 fn the_schedule_does_not_grow_with_the_data() {
     let system = System::preset("tto").unwrap();
     let fabric = Fabric::parse("mesh:9x9").unwrap();
-    for name in ["ring", "ring-bi-odd", "ring-2d", "dbtree", "multitree", "tto", "overlapped-tree", "direct"] {
+    for name in [
+        "ring",
+        "ring-bi-odd",
+        "ring-2d",
+        "nested-ring:levels=2",
+        "dbtree",
+        "multitree",
+        "tto",
+        "overlapped-tree",
+        "direct",
+    ] {
         let size = |bytes| {
             let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), bytes, name).unwrap();
             (schedule.lanes.len(), schedule.transfers.len())

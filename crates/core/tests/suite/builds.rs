@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// Every algorithm, and options that change what is sent.
-const SPECS: [&str; 30] = [
+const SPECS: [&str; 33] = [
     "ring",
     "ring-bi",
     "ring-bi-odd",
@@ -19,6 +19,9 @@ const SPECS: [&str; 30] = [
     "ring-bi-odd:interfaces=shared",
     "ring-2d",
     "ring-2d:dependencies=published",
+    "nested-ring",
+    "nested-ring:levels=1",
+    "nested-ring:levels=2",
     "dbtree",
     "dbtree:mapping=four-per-router",
     "multitree",

@@ -2,7 +2,7 @@
 
 mod search;
 
-use crate::fabric::{Fabric, Product};
+use crate::fabric::{Dimension, DimensionShape, Fabric, Product};
 use crate::system::System;
 
 /// A cycle through ranks over links, or through switches.
@@ -107,6 +107,17 @@ fn product_cycle(product: &Product) -> Option<Vec<u32>> {
     Some(cycle)
 }
 
+/// An order around a block of a grid, as coordinates: neighbour after neighbour, and the last one a neighbour of the first if
+/// that can be.
+pub fn around(sides: &[u32]) -> Vec<Vec<u32>> {
+    let lines = sides.iter().map(|&side| Dimension::new(DimensionShape::Line, side.into()));
+    let block = Product::last_fastest(lines.collect());
+    match product_cycle(&block) {
+        Some(cycle) => cycle.into_iter().map(|position| block.coordinates.all(position)).collect(),
+        None => snake(sides),
+    }
+}
+
 /// On an odd `rows` x `columns` mesh, both at least 3: a cycle through all nodes but the
 /// bottom-right corner (TTO paper, section IV-A, Fig. 2), as (row, column).
 pub fn without_corner(rows: usize, columns: usize) -> Vec<(usize, usize)> {
@@ -194,7 +205,6 @@ fn odd_walk(fabric: &Fabric) -> Option<Cycle> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::DimensionShape;
     use crate::fabric::grid::grid;
 
     fn system() -> System {
