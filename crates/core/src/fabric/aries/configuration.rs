@@ -58,7 +58,8 @@ impl Side {
         format!("{}{}", if self.plus { '+' } else { '-' }, LABELS[self.dimension])
     }
 
-    const ALL: [Side; 4] = [
+    /// All four, in the order of [`RouterPorts`].
+    pub const ALL: [Side; 4] = [
         Side { dimension: 1, plus: true },
         Side { dimension: 1, plus: false },
         Side { dimension: 0, plus: true },

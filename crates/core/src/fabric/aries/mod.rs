@@ -19,7 +19,7 @@ use crate::units::Picos;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use configuration::{Configuration, Segment, Side};
+pub use configuration::{Attached, Configuration, Segment, Side};
 pub use text::Items;
 
 /// Most bypass wires along a row or column.
