@@ -254,8 +254,8 @@ mod tests {
             let error = Reconfigurable::parse(spec).unwrap_err();
             assert!(error.code == Code::NotApplicable && error.message.contains(why), "{error}");
         }
-        let error = search("aries:3x3", &["tto:chunk=1"], 4096, 9).unwrap_err();
-        assert!(error.message.contains("tto"), "{error}");
+        let error = search("aries:2x3", &["ring-bi-odd"], 4096, 9).unwrap_err();
+        assert!(error.message.contains("ring-bi-odd does not apply"), "{error}");
         // Ended before anything was simulated, and after something was.
         let algorithms = ["ring".to_string()];
         let collective = Collective::new(Kind::AllReduce);
