@@ -5,11 +5,12 @@
 //! The artifact put four ranks on each of the first routers by mistake
 //! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
-use super::tree::{Table, Tree};
+use super::tree::{Demand, Table, Tree, spread};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::options::Opt;
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::Value;
 use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
@@ -18,11 +19,35 @@ pub struct DbTree;
 const INFO: Info = Info {
     name: "dbtree",
     summary: "double binary tree, pipelined; ignores the topology",
-    options: &[Opt::choice(
-        "mapping",
-        &["linear", "four-per-router"],
-        "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
-    )],
+    options: &[
+        Opt::choice(
+            "mapping",
+            &["linear", "four-per-router"],
+            "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
+        ),
+        Opt::choice(
+            "pair",
+            &["mirror", "shift", "xor"],
+            "Rank v of the first tree in the second: n - 1 - v (v + 1 where n is odd), v + 1, or v xor 1 (n even).",
+        ),
+        Opt::choice(
+            "routes",
+            &["minimal", "spread"],
+            "minimal: the fabric's; spread: those that share its links most evenly, detours too.",
+        ),
+        Opt::choice(
+            "issue",
+            &["strict-steps", "links"],
+            "strict-steps: a rank sends one message after the other; links: on all its links at once.",
+        ),
+        Opt::count(
+            "chunks",
+            1,
+            1 << 20,
+            Derived("half as many as ranks"),
+            "Parts of a tree's half of the data that follow each other through it.",
+        ),
+    ],
     source: "Sanders et al., Parallel Computing 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce],
 };
@@ -37,15 +62,11 @@ pub(super) fn parent(v: u32, n: u32) -> Option<u32> {
     Some(if up < n { up } else { v ^ low })
 }
 
-/// Parents in the first tree and in the second, its mirror (even n) or shift (odd n).
-fn parents(n: u32) -> [Vec<Option<u32>>; 2] {
+/// Parents in the first tree and in the second, where vertex `v` of the first is `image(v)`.
+fn parents(n: u32, image: impl Fn(u32) -> u32) -> [Vec<Option<u32>>; 2] {
     let first: Vec<_> = (0..n).map(|v| parent(v, n)).collect();
-    let second = (0..n)
-        .map(|v| match n % 2 {
-            0 => first[(n - 1 - v) as usize].map(|p| n - 1 - p),
-            _ => first[((v + n - 1) % n) as usize].map(|p| (p + 1) % n),
-        })
-        .collect();
+    let mut second = vec![None; first.len()];
+    (0..).zip(&first).for_each(|(v, p)| second[image(v) as usize] = p.map(&image));
     [first, second]
 }
 
@@ -61,16 +82,37 @@ impl Algorithm for DbTree {
             return request.refuse("mapping=four-per-router is defined for intact grids");
         }
         let n = if crowded { request.ranks() & !1 } else { request.ranks() };
+        let pair = request.options.choice("pair");
+        if pair == "xor" && n % 2 == 1 {
+            return request.refuse(format!("pair=xor needs an even number of ranks, not {n}"));
+        }
+        let image = |v: u32| match pair {
+            "mirror" if n.is_multiple_of(2) => n - 1 - v,
+            "xor" => v ^ 1,
+            _ => (v + 1) % n,
+        };
+        let spreads = request.options.choice("routes") == "spread";
+        if spreads && crowded {
+            return request.refuse("routes=spread is for one rank a chiplet, not mapping=four-per-router");
+        }
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
-        schedule.endpoint.issue = Issue::StrictSteps;
-        schedule.endpoint.interfaces = Some(1);
+        if request.options.choice("issue") == "strict-steps" {
+            schedule.endpoint.issue = Issue::StrictSteps;
+            schedule.endpoint.interfaces = Some(1);
+        }
         if let Some(grid) = grid.filter(|_| crowded) {
             schedule.excluded = (n..request.ranks()).collect();
             schedule.placement = (0..request.ranks()).map(|v| grid.nodes[v as usize / 4]).collect();
         }
-        let chunks = (n as u64 / 2).max(1);
-        let trees = parents(n).map(|parents| Tree::logical(&parents));
+        let (chunks, parts) = match request.options.given("chunks").map(Value::whole) {
+            Some(chunks) => (chunks, 2 * chunks as u32),
+            None => (u64::from(n / 2).max(1), n),
+        };
+        let mut trees = parents(n, image).map(|parents| Tree::logical(&parents));
+        if spreads {
+            trees = on_links(request, trees);
+        }
         // Two-wide slots: siblings differ in parity so that a pipeline of stride 2 never collides.
         let parity = |tree: usize, edge: u32, _| {
             let siblings = trees[tree].children(trees[tree].edges()[edge as usize].1);
@@ -81,11 +123,30 @@ impl Algorithm for DbTree {
         let last = slots.iter().flatten().map(|slots| slots[0]).max().unwrap_or(0);
         slots.iter_mut().flatten().for_each(|slots| slots[1] = last - slots[0]);
         let table = Table::new(request.fabric, &trees, slots, 2, false);
-        table.lanes(&mut builder, request.block_bytes(n), chunks);
+        table.lanes(&mut builder, request.block_bytes(parts), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", false);
         table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
     }
+}
+
+/// The trees on routes that share the links evenly.
+fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
+    let node = |rank| request.fabric.node_of_rank(rank);
+    let last = request.fabric.configured.as_ref().map_or(0, |configured| configured.configurations.len() as u32 - 1);
+    let demands = trees.iter().flat_map(Tree::edges).flat_map(|&(child, parent)| {
+        // Phases go through the configurations.
+        let [up, down] = [(child, parent, 0), (parent, child, last.min(1))];
+        [up, down].map(|(from, to, configuration)| Demand { from: node(from), to: node(to), configuration })
+    });
+    let mut routes = spread(request.fabric, request.system, &demands.collect::<Vec<_>>()).into_iter();
+    trees.map(|tree| {
+        let edges = tree.edges().iter().map(|&(child, parent)| {
+            let [up, down] = [(); 2].map(|()| routes.next().expect("a route for every message"));
+            (child, parent, [up, down])
+        });
+        Tree::new(request.fabric.ranks(), edges)
+    })
 }
