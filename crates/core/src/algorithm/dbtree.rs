@@ -138,8 +138,10 @@ fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
     let last = request.fabric.configured.as_ref().map_or(0, |configured| configured.configurations.len() as u32 - 1);
     let demands = trees.iter().flat_map(Tree::edges).flat_map(|&(child, parent)| {
         // Phases go through the configurations.
-        let [up, down] = [(child, parent, 0), (parent, child, last.min(1))];
-        [up, down].map(|(from, to, configuration)| Demand { from: node(from), to: node(to), configuration })
+        [(child, parent), (parent, child)].into_iter().zip(0..).map(move |((from, to), phase)| {
+            let configuration = last.min(phase as u32);
+            Demand { from: node(from), to: node(to), phase, configuration }
+        })
     });
     let mut routes = spread(request.fabric, request.system, &demands.collect::<Vec<_>>()).into_iter();
     trees.map(|tree| {
@@ -149,4 +151,70 @@ fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
         });
         Tree::new(request.fabric.ranks(), edges)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::build;
+    use crate::collective::Collective;
+    use crate::fabric::Fabric;
+    use crate::system::System;
+
+    fn schedule(fabric: &Fabric, spec: &str) -> Schedule {
+        build(fabric, &System::preset("aries").unwrap(), Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap()
+    }
+
+    /// Most messages of a phase over a link.
+    fn load(fabric: &str, spec: &str) -> u32 {
+        let fabric = Fabric::parse(fabric).unwrap();
+        let mut loads = vec![[0; 2]; fabric.links.len()];
+        for transfer in &schedule(&fabric, spec).transfers {
+            transfer.route.iter().for_each(|&link| loads[link as usize][transfer.phase as usize] += 1);
+        }
+        loads.into_iter().flatten().max().unwrap()
+    }
+
+    #[test]
+    fn every_rank_is_an_inner_node_at_most_once() {
+        for (ranks, pair) in [(16, "mirror"), (10, "mirror"), (16, "shift"), (16, "xor"), (10, "xor")] {
+            let schedule = schedule(&Fabric::parse(&format!("ring:{ranks}")).unwrap(), &format!("dbtree:pair={pair}"));
+            for rank in 0..ranks {
+                let below = |tree: u32| {
+                    let to = schedule.transfers.iter().filter(|transfer| (transfer.to, transfer.phase) == (rank, 0));
+                    to.filter(|transfer| transfer.payload.first() == tree).count()
+                };
+                assert!(below(0).min(below(1)) == 0, "rank {rank} of {ranks}, {pair}");
+            }
+        }
+    }
+
+    /// Shorter edges on the mesh, longer ones on bypasses and what the mesh has left: no link has two edges of a phase.
+    #[test]
+    fn all_edges_fit_the_links_of_a_configured_mesh() {
+        let apart = |side: u32| -> Vec<String> {
+            let column = |c| (0..side - 1).map(move |r| format!("{}-{}", r * side + c, (r + 1) * side + c));
+            (1..side - 1).flat_map(column).collect()
+        };
+        let rows =
+            |side: u32, segments: &str| -> Vec<String> { (0..side).map(|r| format!("x{r}={segments}")).collect() };
+        let small = format!("aries:4x4,{},off={}", rows(4, "1-2").join(","), apart(4).join("+"));
+        let segments = "1>2+2>4+4>6+6>5+5>3+3>1";
+        let large = format!("aries:8x8,{},y0=2-4,y7=3-5,off={}", rows(8, segments).join(","), apart(8).join("+"));
+        assert_eq!([load(&small, "dbtree:routes=spread"), load(&large, "dbtree:routes=spread")], [1, 1]);
+        assert_eq!([load("mesh:4x4", "dbtree"), load("mesh:8x8", "dbtree")], [3, 3]);
+        assert_eq!([load("mesh:4x4", "dbtree:routes=spread"), load("mesh:8x8", "dbtree:routes=spread")], [2, 2]);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for (fabric, spec, why) in [
+            ("mesh:3x3", "dbtree:pair=xor", "needs an even number of ranks, not 9"),
+            ("mesh:4x4", "dbtree:routes=spread,mapping=four-per-router", "is for one rank a chiplet"),
+        ] {
+            let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("aries").unwrap());
+            let error = build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, spec).unwrap_err();
+            assert!(error.message.contains(why), "{error}");
+        }
+    }
 }

@@ -249,3 +249,56 @@ fn exchange(builder: &mut Builder, blocks: &Blocks, inside: &mut Inside, op: Op)
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm;
+    use crate::collective::Collective;
+    use crate::error::Code;
+    use crate::system::System;
+
+    fn schedule(fabric: &str, kind: Kind, spec: &str) -> Result<Schedule> {
+        let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("aries").unwrap());
+        algorithm::build(&fabric, &system, Collective::new(kind), 1 << 16, spec)
+    }
+
+    /// Links longer than a step are those between blocks, which bypasses of two columns or rows make short.
+    #[test]
+    fn bypasses_join_blocks() {
+        let longest = |fabric: &str| {
+            let schedule = schedule(fabric, Kind::AllReduce, "multitree:concentration=2x2").unwrap();
+            assert!(schedule.conflict_free);
+            schedule.transfers.iter().map(|transfer| transfer.route.len()).max()
+        };
+        assert_eq!(longest("mesh:4x4"), Some(2));
+        let bypasses = "x0=0-2,x1=1-3,x2=0-2,x3=1-3,y0=0-2,y1=1-3,y2=0-2,y3=1-3";
+        assert_eq!(longest(&format!("aries:4x4,{bypasses},off=1-2+4-8+5-6+5-9+6-10+7-11+9-10+13-14")), Some(1));
+    }
+
+    /// A quarter as many nodes.
+    #[test]
+    fn trees_are_lower() {
+        for kind in [Kind::ReduceScatter, Kind::AllGather] {
+            let name = if kind == Kind::ReduceScatter { "reduce-scatter" } else { "all-gather" };
+            let height = |spec| {
+                let schedule = schedule("mesh:8x8", kind, spec).unwrap();
+                let phase = schedule.phases.iter().position(|phase| phase.name == name).unwrap() as u32;
+                schedule.transfers.iter().filter(|transfer| transfer.phase == phase).map(|transfer| transfer.step).max()
+            };
+            assert!(height("multitree:concentration=2x2") < height("multitree"));
+        }
+    }
+
+    #[test]
+    fn what_has_no_blocks_is_refused() {
+        for (fabric, kind, why) in [
+            ("mesh:3x4", Kind::AllReduce, "even numbers of rows and columns"),
+            ("switch:4", Kind::AllReduce, "even numbers of rows and columns"),
+            ("mesh:4x4", Kind::Broadcast, "not for broadcast"),
+        ] {
+            let error = schedule(fabric, kind, "multitree:concentration=2x2").unwrap_err();
+            assert!(error.code == Code::NotApplicable && error.message.contains(why), "{error}");
+        }
+    }
+}

@@ -5,11 +5,12 @@ use crate::system::System;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A message to be routed in one of the configurations of a fabric.
+/// A message to be routed in one of the configurations of a fabric, beside others of its phase.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::algorithm) struct Demand {
     pub from: NodeId,
     pub to: NodeId,
+    pub phase: usize,
     pub configuration: u32,
 }
 
@@ -24,12 +25,14 @@ pub(in crate::algorithm) fn spread(fabric: &Fabric, system: &System, demands: &[
     let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
     let fastest = flit_times.iter().copied().min().unwrap_or(1).max(1);
     let widths: Vec<u64> = flit_times.iter().map(|time| time.div_ceil(fastest).min(1 << 8)).collect();
-    let mut busy = vec![0u64; widths.len()];
+    let phases = demands.iter().map(|demand| demand.phase + 1).max().unwrap_or(0);
+    let mut busy = vec![vec![0u64; widths.len()]; phases];
     let mut routes: Vec<Vec<LinkId>> = vec![vec![]; demands.len()];
     let rounds = (MOST_LOOKS / (demands.len() * widths.len()).max(1)).clamp(1, MOST_ROUNDS);
     for _ in 0..rounds {
         let mut moved = false;
         for (demand, route) in demands.iter().zip(&mut routes) {
+            let busy = &mut busy[demand.phase];
             route.iter().for_each(|&link| busy[link as usize] -= widths[link as usize]);
             let adds = |link: LinkId| {
                 let (busy, width) = (busy[link as usize], widths[link as usize]);
