@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "watch": {"error"},
     "parameter": FABRIC,
     "options": FABRIC | {"parameter"},
-    "fabric": FABRIC,
+    "fabric": FABRIC | {"options", "parameter"},
     "system": FABRIC | {"fabric", "options", "parameter"},
     "energy": COLLECTIVE,
     "noc": COLLECTIVE | {"energy"},
@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},
     "compute": FABRIC | {"parameter", "system", "workload"},
+    "configure": ABOVE | {"algorithm", "bound", "simulate", "verify"},
     "training": ABOVE | {"simulate", "rails", "workload", "compute"},
 }
 

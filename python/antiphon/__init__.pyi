@@ -35,6 +35,7 @@ from .catalogue import (
 )
 from .collective.choices import Tuning
 from .collective.comparison import compare, run
+from .collective.configuring import configure
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
 from .collective.result import Comparison, Refusal, Run
 from .collective.schedules import build, lower_bound, simulate, verify
@@ -50,6 +51,7 @@ from .network.saturation import Saturation, noc_saturation
 from .results import (
     Area,
     Bound,
+    Configured,
     Energy,
     EngineAdvice,
     Iteration,
@@ -77,6 +79,7 @@ __all__ = [
     "Bound",
     "Calibration",
     "Comparison",
+    "Configured",
     "Energy",
     "EngineAdvice",
     "Entry",
@@ -126,6 +129,7 @@ __all__ = [
     "collectives",
     "compare",
     "compute_models",
+    "configure",
     "endpoints",
     "fabrics",
     "fidelities",

@@ -11,6 +11,7 @@ from antiphon.results import (
     Area,
     Bound,
     Column,
+    Configured,
     Energy,
     Iteration,
     NocResult,
@@ -46,6 +47,7 @@ __all__ = [
     "check_fidelity",
     "collectives",
     "compute_models",
+    "configure",
     "default_batch",
     "endpoints",
     "engine_parts",
@@ -143,6 +145,15 @@ class Fabric:
         """Per dimension of a product, in the order of the sizes: ``shape`` (``line``, ``ring``, ``clique``,
         ``switch``), ``size``, ``rate_gb_per_s`` from a node to a neighbour and ``latency_ns`` between
         neighbours, through the switch if there is one (NaN: the system's). Empty for other fabrics."""
+    @property
+    def configuration(self) -> str | None:
+        """The configurations of a fabric that can be configured, as JSON with schema
+        ``antiphon-configuration/1``; None for others."""
+    @property
+    def ports(self) -> _Columns:
+        """Per port of every router of a fabric that can be configured: ``configuration``, ``router``,
+        ``port`` (``+x``, ``-x``, ``+y``, ``-y``), and what its ``output`` and ``input`` attach: ``mesh``, a
+        segment such as ``x0 0>3``, or nothing. Empty for other fabrics."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -615,6 +626,20 @@ def lower_bound(
     root: int = 0,
 ) -> Bound:
     """How fast any schedule for all ranks could be."""
+
+def configure(
+    fabric: str,
+    algorithms: Sequence[str],
+    collective: str = "all-reduce",
+    bytes: _Size = "64MiB",
+    system: _System = "generic",
+    root: int = 0,
+    schedule: Schedule | None = None,
+    fidelity: str = "packet",
+    steps: SupportsIndex = 400,
+    progress: Callable[[float], object] | None = None,
+) -> Configured:
+    """The configuration in which one of some algorithms is fastest; ``antiphon.configure`` says more."""
 
 def area(fabric: Fabric, system: _System = "generic") -> Area:
     """Area of a fabric's routers and its ranks' engines; ``antiphon.area`` takes specifications."""

@@ -7,6 +7,7 @@ pub mod algorithm;
 pub mod bound;
 pub mod collective;
 pub mod compute;
+pub mod configure;
 pub mod cost;
 pub mod energy;
 pub mod error;

@@ -192,6 +192,21 @@ impl Fabric {
         Ok(table.0)
     }
 
+    /// The configurations of a fabric that can be configured, as JSON with schema `antiphon-configuration/1`; None for
+    /// others.
+    #[getter]
+    fn configuration(&self) -> Option<String> {
+        self.0.configured.as_ref().map(|configured| configured.to_json())
+    }
+
+    /// A dictionary of numpy arrays, one entry a port of every router of a fabric that can be configured: `configuration`,
+    /// `router`, `port` (`+x`, `-x`, `+y` or `-y`), and what its `output` and `input` attach: `mesh`, a segment such as
+    /// `x0 0>3`, or nothing. Empty arrays for other fabrics.
+    #[getter]
+    fn ports<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        crate::configure::ports(py, &self.0)
+    }
+
     fn __repr__(&self) -> String {
         format!("<Fabric {}: {}>", self.0.name, self.0.describe())
     }
@@ -207,7 +222,7 @@ impl Fabric {
             return Ok((whole.getattr("group")?, PyTuple::new(slf.py(), [group.ranks.clone()])?));
         }
         match fabric.shape {
-            fabric::Shape::Graph => {
+            fabric::Shape::Graph if fabric.configured.is_none() => {
                 let arguments = PyTuple::new(slf.py(), [fabric.to_json(), fabric.name.clone()])?;
                 Ok((class.getattr("from_json")?, arguments))
             }

@@ -2,6 +2,7 @@
 //! arguments are in `python/antiphon/_core.pyi`.
 
 mod builder;
+mod configure;
 mod convert;
 mod cost;
 mod energy;
@@ -24,6 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod _core {
     #[pymodule_export]
     use super::builder::ScheduleBuilder;
+    #[pymodule_export]
+    use super::configure::configure;
     #[pymodule_export]
     use super::cost::advise_trees;
     #[pymodule_export]

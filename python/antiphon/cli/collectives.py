@@ -36,6 +36,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_comparison, print_run
+from antiphon.view.terminal.configured import fabric_map
 from antiphon.view.terminal.console import open_console, progress_bar, right_aligned
 from antiphon.view.text import format_time
 
@@ -358,6 +359,8 @@ def show(
             document = _figures(network, system, schedule, proof, stats)
             links = {"from": network.links["from"], "to": network.links["to"], "bytes": stats.links["bytes"]}
             tables = {"lane_heights": rows_of(stats.lanes), "links": rows_of(links)}
+            if network.configuration is not None:
+                tables["ports"] = rows_of(network.ports)
             return Outcome(document | tables, partial(_print_figures, network, schedule, document))
 
         each_group("show", fabric, group, groups, output, work)
@@ -401,7 +404,10 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
         ("Bytes per link, mean / max", f"{document['link_bytes_mean']:,.0f} / {document['link_bytes_max']:,}"),
     ):
         table.add_row(label, value)
-    open_console().print(table)
+    console = open_console()
+    console.print(table)
+    if drawing := fabric_map(network):
+        console.print(drawing, soft_wrap=True, highlight=False)
 
 
 def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[str, Any]]:

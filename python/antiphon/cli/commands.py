@@ -23,6 +23,9 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "tune": Command(
             "tuning", "Find the best algorithm and chunk size for every buffer size, and where they change."
         ),
+        "configure": Command(
+            "configure", "Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md)."
+        ),
         "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
     },
     "Networks and training": {

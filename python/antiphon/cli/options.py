@@ -197,22 +197,30 @@ def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> an
     return system if endpoint is None else system.with_(endpoint=read_endpoint(endpoint))
 
 
-def problem(function: F) -> F:
-    """The options that say what is to be done, and on what."""
-    for option in (
-        system_option,
-        click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size."),
-        click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
-        click.option(
-            "--collective",
-            default="all-reduce",
-            show_default=True,
-            help="What to compute.",
-            shell_complete=completing(antiphon.collectives),
-        ),
-    ):
-        function = option(function)
-    return function
+def problem_on(system: str) -> Callable[[F], F]:
+    """The options that say what is to be done, and on what, with a default platform."""
+
+    def given(function: F) -> F:
+        for option in (
+            platform_option(system),
+            click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size."),
+            click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
+            click.option(
+                "--collective",
+                default="all-reduce",
+                show_default=True,
+                help="What to compute.",
+                shell_complete=completing(antiphon.collectives),
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return given
+
+
+problem = problem_on("generic")
+"""The options of most commands for one collective."""
 
 
 class Sectioned(Documented):

@@ -2,6 +2,7 @@
 
 from antiphon.results.base import ByValue, Result
 from antiphon.results.collective import Bound, Proof, SimulationResult, Stats
+from antiphon.results.configured import Configured
 from antiphon.results.energy import Area, Energy
 from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
 from antiphon.results.records import Algorithm, Parameter
@@ -14,6 +15,7 @@ __all__ = [
     "Bound",
     "ByValue",
     "Column",
+    "Configured",
     "Energy",
     "EngineAdvice",
     "Iteration",

@@ -161,7 +161,7 @@ impl Groups {
     pub fn parse(fabric: &Fabric, text: &str) -> Result<Groups> {
         let groups = match text.strip_prefix("dimension=") {
             Some(number) => dimension(fabric, number),
-            None if text == "rows" || text == "columns" => match fabric.product() {
+            None if text == "rows" || text == "columns" => match fabric.layout() {
                 Some(product) if product.dimensions.len() == 2 => {
                     Ok(along(fabric, product, usize::from(text == "rows")))
                 }
@@ -192,7 +192,7 @@ impl Groups {
 
 /// Groups of ranks along dimension `text` of a product.
 fn dimension(fabric: &Fabric, text: &str) -> Result<Vec<Vec<u32>>> {
-    let Some(product) = fabric.product() else {
+    let Some(product) = fabric.layout() else {
         return Err(not_applicable(fabric, "is no product of dimensions"));
     };
     let count = product.dimensions.len();

@@ -213,10 +213,19 @@ def _picture(fabric: Fabric) -> dict[str, Any] | None:
             for (x, y), name, rank in zip(points, nodes["name"], nodes["rank"], strict=True)
         ],
         "links": [
-            {"path": path, "name": f"{nodes['name'][a]} → {nodes['name'][b]}"}
-            for path, a, b in zip(paths, links["from"], links["to"], strict=True)
+            {
+                "path": path,
+                "name": f"{nodes['name'][a]} → {nodes['name'][b]}" + (", bypass" if bypass else ""),
+                "bypass": bypass,
+            }
+            for path, a, b, bypass in zip(paths, links["from"], links["to"], _bypasses(fabric), strict=True)
         ],
     }
+
+
+def _bypasses(fabric: Fabric) -> list[bool]:
+    """Which links are bypass wires of a fabric that can be configured."""
+    return [str(dimension).endswith("-bypass") for dimension in fabric.links["dimension"]]
 
 
 def _positions(fabric: Fabric) -> tuple[Points, bool]:

@@ -24,10 +24,18 @@ pub fn hamiltonian(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
         let direct = fabric.product().map_or(!fabric.has_switches(), Product::is_direct);
         return Ok(Cycle { ranks: vec![0, 1], both_ways: true, direct });
     }
-    match fabric.product().and_then(|product| Some((product, product_cycle(product)?))) {
-        Some((product, positions)) => Ok(on_ranks(fabric, product, positions)),
+    let known = fabric.layout().and_then(|layout| Some(on_ranks(fabric, layout, product_cycle(layout)?)));
+    match known.filter(|cycle| fabric.product().is_some() || is_there(fabric, &cycle.ranks)) {
+        Some(cycle) => Ok(cycle),
         None => search::search(fabric, system),
     }
+}
+
+/// Whether links join the neighbours of a cycle, both ways.
+fn is_there(fabric: &Fabric, cycle: &[u32]) -> bool {
+    let node = |rank: u32| fabric.node_of_rank(rank);
+    let joined = |a: u32, b: u32| fabric.link_between(node(a), node(b)).is_some();
+    cycle.iter().zip(cycle.iter().cycle().skip(1)).all(|(&a, &b)| joined(a, b) && joined(b, a))
 }
 
 /// A walk through positions of a product, both ways over its neighbours.

@@ -35,7 +35,7 @@ impl Segment {
 }
 
 /// Which segments there are, and which mesh links are not attached.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Configuration {
     /// In order, each once.
     pub segments: Vec<Segment>,
@@ -58,7 +58,8 @@ impl Side {
         format!("{}{}", if self.plus { '+' } else { '-' }, LABELS[self.dimension])
     }
 
-    const ALL: [Side; 4] = [
+    /// All four, in the order of [`RouterPorts`].
+    pub const ALL: [Side; 4] = [
         Side { dimension: 1, plus: true },
         Side { dimension: 1, plus: false },
         Side { dimension: 0, plus: true },

@@ -9,7 +9,7 @@ mod file;
 mod text;
 
 use super::grid::grid;
-use super::{DimensionShape, Fabric, Link, LinkId, NodeId, Product, Shape};
+use super::{Dimension, DimensionShape, Fabric, Link, LinkId, NodeId, Product, Shape};
 use crate::error::{Code, Error, Result};
 use crate::options::{
     Default::{Derived, Fixed},
@@ -19,7 +19,7 @@ use crate::units::Picos;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use configuration::{Configuration, Segment, Side};
+pub use configuration::{Attached, Configuration, Segment, Side};
 pub use text::Items;
 
 /// Most bypass wires along a row or column.
@@ -132,14 +132,30 @@ impl Aries {
                 bypasses[at].1 |= 1 << number;
             }
         }
-        let plain = configurations.len() == 1 && configurations[0] == Configuration::default();
-        let shape = if plain { Shape::Product(layout.clone()) } else { Shape::Graph };
+        let shape = match &configurations[..] {
+            [one] => self.product(one).map_or(Shape::Graph, Shape::Product),
+            _ => Shape::Graph,
+        };
         let attached = mesh.into_iter().zip(members).filter(|(_, members)| *members != 0);
         let (links, members) = attached.chain(bypasses).unzip();
         let mut fabric = Fabric::new(name, shape, nodes, links)?;
         fabric.configured =
             Some(Arc::new(Configured { aries: self.clone(), layout, configurations, switching_ps, members }));
         Ok(fabric)
+    }
+
+    /// The mesh or torus that a configuration is: all mesh links, and the ends of all rows or columns joined.
+    fn product(&self, configuration: &Configuration) -> Option<Product> {
+        let mut joined = configuration.detached.is_empty().then_some(0)?;
+        let dimensions = [0, 1].map(|dimension| {
+            let (along, lines) = (self.sizes[dimension], self.sizes[1 - dimension]);
+            let ends = |line, from, to| Segment { dimension, line, from, to };
+            let both = (0..lines).flat_map(|line| [ends(line, 0, along - 1), ends(line, along - 1, 0)]);
+            let wraps = along > 2 && both.clone().all(|ends| configuration.segments.binary_search(&ends).is_ok());
+            joined += if wraps { both.count() } else { 0 };
+            Dimension::new(if wraps { DimensionShape::Ring } else { DimensionShape::Line }, along.into())
+        });
+        (joined == configuration.segments.len()).then(|| Product::last_fastest(dimensions.to_vec()))
     }
 
     /// The link of a segment.
@@ -170,6 +186,20 @@ impl Aries {
         let count = self.sizes[0] * self.sizes[1];
         let [a, b] = [from, to].map(|node| self.place(node));
         from < count && to < count && a[0].abs_diff(b[0]) + a[1].abs_diff(b[1]) == 1
+    }
+
+    /// Mesh links out of a node or into it, by their ends.
+    pub fn mesh_links_of(&self, node: NodeId, outgoing: bool) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let [row, column] = self.place(node);
+        let near = [(row > 0, node.wrapping_sub(self.sizes[1])), (column > 0, node.wrapping_sub(1))];
+        let far = [(column + 1 < self.sizes[1], node + 1), (row + 1 < self.sizes[0], node + self.sizes[1])];
+        let others = near.into_iter().chain(far).filter(|(there, _)| *there).map(|(_, other)| other);
+        others.map(move |other| if outgoing { (node, other) } else { (other, node) })
+    }
+
+    /// All mesh links, by their ends.
+    pub fn mesh_links(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        (0..self.sizes[0] * self.sizes[1]).flat_map(|node| self.mesh_links_of(node, true))
     }
 
     /// The segment from one node to another in its row or column.
@@ -226,6 +256,13 @@ mod tests {
         Fabric::parse(spec).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    impl Fabric {
+        fn dimensions_of(&self) -> String {
+            let names: Vec<_> = self.product().unwrap().dimensions.iter().map(|along| along.shape.name()).collect();
+            names.join(" ")
+        }
+    }
+
     #[test]
     fn unconfigured_it_is_the_mesh() {
         let (aries, mesh) = (parse("aries:4x5"), parse("mesh:4x5"));
@@ -261,7 +298,10 @@ mod tests {
             ends.sort_unstable();
             ends
         });
-        assert_eq!(a, b);
+        assert_eq!((a, &torus.shape), (b, &parse("torus:4x4").shape));
+        assert_eq!(torus.layout().unwrap().dimensions, torus.product().unwrap().dimensions);
+        assert_eq!(parse("aries:4x4,x0=0-3,x1=0-3,x2=0-3,x3=0-3").dimensions_of(), "line ring");
+        assert_eq!(parse("aries:4x4,x0=0-3,x1=0-3,x2=0-3").product(), None);
         // Once around 2x2, twice over.
         assert_eq!(parse("aries:2x2,x0=0-1,x1=0-1,y0=0-1,y1=0-1").links.len(), 16);
     }

@@ -1,0 +1,55 @@
+//! What no configuration can beat.
+
+use super::Reconfigurable;
+use crate::bound::lower_bound;
+use crate::collective::Collective;
+use crate::error::Result;
+use crate::fabric::grid::grid;
+use crate::fabric::{DimensionShape, Fabric, Link, Node, Shape};
+use crate::system::System;
+use crate::units::{Bytes, Picos};
+
+/// Ports of a router, each way.
+const PORTS: usize = 4;
+
+/// A lower bound of a collective's time on every configuration, and what it is by: `ports`, four links into and out of every
+/// router; `wires`, which cross a cut between rows or columns; or `latency`.
+///
+/// Each is the bound on a fabric that can do what any configuration can: ranks with four links to a switch; a mesh with
+/// bypass wires beside every link, along which a bypass goes from router to router; links between all in a row or column.
+///
+/// # Errors
+/// As [`lower_bound`]; [`crate::error::Code::TooLarge`] for fabrics too large for the last of these.
+pub fn bound(
+    fabric: &Reconfigurable,
+    system: &System,
+    collective: Collective,
+    bytes: Bytes,
+) -> Result<(Picos, &'static str)> {
+    let aries = &fabric.aries;
+    // The fastest link and the least latency of both dimensions.
+    let rate = fabric.mesh.links.iter().map(|link| system.rate_of(link)).max();
+    let latency = fabric.mesh.links.iter().map(|link| system.latency_of(link)).min();
+    let like = |link: Link| Link { rate, latency, ..link };
+    let ranks = fabric.mesh.ranks() as u32;
+    let mut nodes = fabric.mesh.nodes.clone();
+    nodes.push(Node::switch("ports", nodes[0].coords.clone()));
+    let spokes = (0..ranks).flat_map(|rank| {
+        let spoke = like(Link::new(rank, ranks, "port"));
+        [spoke.clone(), spoke.reversed()].into_iter().flat_map(|link| std::iter::repeat_n(link, PORTS))
+    });
+    let ports = Fabric::new("ports", Shape::Graph, nodes, spokes.collect())?;
+    let wires = 1 + aries.wires as usize;
+    let repeated = |fabric: Fabric| {
+        let links = fabric.links.into_iter().flat_map(|link| std::iter::repeat_n(link, wires)).map(like);
+        Fabric::new("wires", Shape::Graph, fabric.nodes, links.collect())
+    };
+    let wide = repeated(fabric.mesh.clone())?;
+    let near = repeated(grid("rows and columns", DimensionShape::Clique, &aries.sizes)?)?;
+    let of = |fabric: &Fabric| lower_bound(fabric, system, collective, bytes);
+    let (ports, wide, near) = (of(&ports)?, of(&wide)?, of(&near)?);
+    let by_rate = |bound: crate::bound::Bound| bound.strength_ps.unwrap_or(0).max(bound.cut_ps).max(bound.volume_ps);
+    let candidates = [(by_rate(ports), "ports"), (by_rate(wide), "wires"), (near.latency_ps, "latency")];
+    let largest = candidates.into_iter().fold((0, "ports"), |most, next| if next.0 > most.0 { next } else { most });
+    Ok(largest)
+}

@@ -1,0 +1,74 @@
+"""The best configuration of a fabric that can be configured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from antiphon._core import Fabric, Schedule, System
+from antiphon._core import algorithms as core_algorithms
+from antiphon._core import configure as core_configure
+from antiphon.arguments import expect
+from antiphon.collective.specs import specs_of
+from antiphon.errors import AntiphonError
+from antiphon.given import as_system
+from antiphon.results import Configured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from antiphon.names import Collective, Fidelity
+
+STEPS = 400
+"""Most simulations of a search, unless it is said."""
+
+
+def configure(
+    fabric: str | Fabric,
+    algorithms: str | Iterable[str] | None = None,
+    bytes: int | str = "64MiB",
+    *,
+    collective: Collective | str = "all-reduce",
+    root: int = 0,
+    schedule: Schedule | None = None,
+    system: str | System = "aries",
+    fidelity: Fidelity | str = "packet",
+    steps: int = STEPS,
+    progress: Callable[[float], None] | None = None,
+) -> Configured:
+    """Finds the configuration of a fabric in which a collective, or a schedule, takes the least time.
+
+    Segments that messages would relieve are added while an estimate of the load of links falls; the most promising
+    configurations are simulated, and the best is improved a segment at a time. It ends where nothing near is better, at
+    a bound that no configuration and no algorithm can beat, or after ``steps`` simulations, and gives the same
+    whenever it is called. What it finds is legal and proven; that nothing better exists is only known at the bound.
+
+    >>> found = configure("aries:4x4", "ring", "1MiB")
+    >>> found.given_ns / found.time_ns > 1.9
+    True
+
+    Args:
+        fabric: specification or Fabric, such as ``aries:8x8``; a configuration that it has is one to start from.
+        algorithms: names or specifications, a sequence or text with commas; default: all. The best of them is taken.
+        bytes: full buffer size.
+        collective: what to compute.
+        root: root rank of broadcast and reduce.
+        schedule: instead of algorithms; its messages are kept and go the shortest ways.
+        system: preset, file or System.
+        fidelity: ``alpha-beta``, ``packet`` or ``flit``.
+        steps: most simulations.
+        progress: called about ten times a second with the share of them done, 0 to 1; what it raises ends the search.
+
+    Raises:
+        AntiphonError: ``not-applicable`` for a fabric that cannot be configured, or if no algorithm applies; and for
+            mistakes in the arguments.
+    """
+    expect("fabric", fabric, str, Fabric)
+    name = fabric if isinstance(fabric, str) else fabric.name
+    if algorithms is None:
+        specs = [each.name for each in core_algorithms() if collective in each.collectives]
+    else:
+        specs = list(dict.fromkeys(specs_of(algorithms)))
+    if not specs and schedule is None:
+        raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
+    return core_configure(name, specs, collective, bytes, as_system(system), root, schedule, fidelity, steps, progress)
