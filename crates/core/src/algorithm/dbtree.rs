@@ -5,11 +5,12 @@
 //! The artifact put four ranks on each of the first routers by mistake
 //! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
-use super::tree::{Table, Tree};
+use super::tree::{Demand, Table, Tree, spread};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::options::Opt;
+use crate::options::{Default::Derived, Opt};
+use crate::parameter::Value;
 use crate::schedule::{Issue, Op, Schedule};
 
 /// See the module.
@@ -18,11 +19,35 @@ pub struct DbTree;
 const INFO: Info = Info {
     name: "dbtree",
     summary: "double binary tree, pipelined; ignores the topology",
-    options: &[Opt::choice(
-        "mapping",
-        &["linear", "four-per-router"],
-        "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
-    )],
+    options: &[
+        Opt::choice(
+            "mapping",
+            &["linear", "four-per-router"],
+            "Where ranks are; four-per-router: the artifact's, for reproduction, drops an odd last rank.",
+        ),
+        Opt::choice(
+            "pair",
+            &["mirror", "shift", "xor"],
+            "Rank v of the first tree in the second: n - 1 - v (v + 1 where n is odd), v + 1, or v xor 1 (n even).",
+        ),
+        Opt::choice(
+            "routes",
+            &["minimal", "spread"],
+            "minimal: the fabric's; spread: those that share its links most evenly, detours too.",
+        ),
+        Opt::choice(
+            "issue",
+            &["strict-steps", "links"],
+            "strict-steps: a rank sends one message after the other; links: on all its links at once.",
+        ),
+        Opt::count(
+            "chunks",
+            1,
+            1 << 20,
+            Derived("half as many as ranks"),
+            "Parts of a tree's half of the data that follow each other through it.",
+        ),
+    ],
     source: "Sanders et al., Parallel Computing 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce],
 };
@@ -37,15 +62,11 @@ pub(super) fn parent(v: u32, n: u32) -> Option<u32> {
     Some(if up < n { up } else { v ^ low })
 }
 
-/// Parents in the first tree and in the second, its mirror (even n) or shift (odd n).
-fn parents(n: u32) -> [Vec<Option<u32>>; 2] {
+/// Parents in the first tree and in the second, where vertex `v` of the first is `image(v)`.
+fn parents(n: u32, image: impl Fn(u32) -> u32) -> [Vec<Option<u32>>; 2] {
     let first: Vec<_> = (0..n).map(|v| parent(v, n)).collect();
-    let second = (0..n)
-        .map(|v| match n % 2 {
-            0 => first[(n - 1 - v) as usize].map(|p| n - 1 - p),
-            _ => first[((v + n - 1) % n) as usize].map(|p| (p + 1) % n),
-        })
-        .collect();
+    let mut second = vec![None; first.len()];
+    (0..).zip(&first).for_each(|(v, p)| second[image(v) as usize] = p.map(&image));
     [first, second]
 }
 
@@ -61,16 +82,37 @@ impl Algorithm for DbTree {
             return request.refuse("mapping=four-per-router is defined for intact grids");
         }
         let n = if crowded { request.ranks() & !1 } else { request.ranks() };
+        let pair = request.options.choice("pair");
+        if pair == "xor" && n % 2 == 1 {
+            return request.refuse(format!("pair=xor needs an even number of ranks, not {n}"));
+        }
+        let image = |v: u32| match pair {
+            "mirror" if n.is_multiple_of(2) => n - 1 - v,
+            "xor" => v ^ 1,
+            _ => (v + 1) % n,
+        };
+        let spreads = request.options.choice("routes") == "spread";
+        if spreads && crowded {
+            return request.refuse("routes=spread is for one rank a chiplet, not mapping=four-per-router");
+        }
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
-        schedule.endpoint.issue = Issue::StrictSteps;
-        schedule.endpoint.interfaces = Some(1);
+        if request.options.choice("issue") == "strict-steps" {
+            schedule.endpoint.issue = Issue::StrictSteps;
+            schedule.endpoint.interfaces = Some(1);
+        }
         if let Some(grid) = grid.filter(|_| crowded) {
             schedule.excluded = (n..request.ranks()).collect();
             schedule.placement = (0..request.ranks()).map(|v| grid.nodes[v as usize / 4]).collect();
         }
-        let chunks = (n as u64 / 2).max(1);
-        let trees = parents(n).map(|parents| Tree::logical(&parents));
+        let (chunks, parts) = match request.options.given("chunks").map(Value::whole) {
+            Some(chunks) => (chunks, 2 * chunks as u32),
+            None => (u64::from(n / 2).max(1), n),
+        };
+        let mut trees = parents(n, image).map(|parents| Tree::logical(&parents));
+        if spreads {
+            trees = on_links(request, trees);
+        }
         // Two-wide slots: siblings differ in parity so that a pipeline of stride 2 never collides.
         let parity = |tree: usize, edge: u32, _| {
             let siblings = trees[tree].children(trees[tree].edges()[edge as usize].1);
@@ -81,11 +123,98 @@ impl Algorithm for DbTree {
         let last = slots.iter().flatten().map(|slots| slots[0]).max().unwrap_or(0);
         slots.iter_mut().flatten().for_each(|slots| slots[1] = last - slots[0]);
         let table = Table::new(request.fabric, &trees, slots, 2, false);
-        table.lanes(&mut builder, request.block_bytes(n), chunks);
+        table.lanes(&mut builder, request.block_bytes(parts), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", false);
         table.send(&mut builder, &[Op::Copy])?;
         builder.finish()
+    }
+}
+
+/// The trees on routes that share the links evenly.
+fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
+    let node = |rank| request.fabric.node_of_rank(rank);
+    let last = request.fabric.configured.as_ref().map_or(0, |configured| configured.configurations.len() as u32 - 1);
+    let demands = trees.iter().flat_map(Tree::edges).flat_map(|&(child, parent)| {
+        // Phases go through the configurations.
+        [(child, parent), (parent, child)].into_iter().zip(0..).map(move |((from, to), phase)| {
+            let configuration = last.min(phase as u32);
+            Demand { from: node(from), to: node(to), phase, configuration }
+        })
+    });
+    let mut routes = spread(request.fabric, request.system, &demands.collect::<Vec<_>>()).into_iter();
+    trees.map(|tree| {
+        let edges = tree.edges().iter().map(|&(child, parent)| {
+            let [up, down] = [(); 2].map(|()| routes.next().expect("a route for every message"));
+            (child, parent, [up, down])
+        });
+        Tree::new(request.fabric.ranks(), edges)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::build;
+    use crate::collective::Collective;
+    use crate::fabric::Fabric;
+    use crate::system::System;
+
+    fn schedule(fabric: &Fabric, spec: &str) -> Schedule {
+        build(fabric, &System::preset("aries").unwrap(), Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap()
+    }
+
+    /// Most messages of a phase over a link.
+    fn load(fabric: &str, spec: &str) -> u32 {
+        let fabric = Fabric::parse(fabric).unwrap();
+        let mut loads = vec![[0; 2]; fabric.links.len()];
+        for transfer in &schedule(&fabric, spec).transfers {
+            transfer.route.iter().for_each(|&link| loads[link as usize][transfer.phase as usize] += 1);
+        }
+        loads.into_iter().flatten().max().unwrap()
+    }
+
+    #[test]
+    fn every_rank_is_an_inner_node_at_most_once() {
+        for (ranks, pair) in [(16, "mirror"), (10, "mirror"), (16, "shift"), (16, "xor"), (10, "xor")] {
+            let schedule = schedule(&Fabric::parse(&format!("ring:{ranks}")).unwrap(), &format!("dbtree:pair={pair}"));
+            for rank in 0..ranks {
+                let below = |tree: u32| {
+                    let to = schedule.transfers.iter().filter(|transfer| (transfer.to, transfer.phase) == (rank, 0));
+                    to.filter(|transfer| transfer.payload.first() == tree).count()
+                };
+                assert!(below(0).min(below(1)) == 0, "rank {rank} of {ranks}, {pair}");
+            }
+        }
+    }
+
+    /// Shorter edges on the mesh, longer ones on bypasses and what the mesh has left: no link has two edges of a phase.
+    #[test]
+    fn all_edges_fit_the_links_of_a_configured_mesh() {
+        let apart = |side: u32| -> Vec<String> {
+            let column = |c| (0..side - 1).map(move |r| format!("{}-{}", r * side + c, (r + 1) * side + c));
+            (1..side - 1).flat_map(column).collect()
+        };
+        let rows =
+            |side: u32, segments: &str| -> Vec<String> { (0..side).map(|r| format!("x{r}={segments}")).collect() };
+        let small = format!("aries:4x4,{},off={}", rows(4, "1-2").join(","), apart(4).join("+"));
+        let segments = "1>2+2>4+4>6+6>5+5>3+3>1";
+        let large = format!("aries:8x8,{},y0=2-4,y7=3-5,off={}", rows(8, segments).join(","), apart(8).join("+"));
+        assert_eq!([load(&small, "dbtree:routes=spread"), load(&large, "dbtree:routes=spread")], [1, 1]);
+        assert_eq!([load("mesh:4x4", "dbtree"), load("mesh:8x8", "dbtree")], [3, 3]);
+        assert_eq!([load("mesh:4x4", "dbtree:routes=spread"), load("mesh:8x8", "dbtree:routes=spread")], [2, 2]);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for (fabric, spec, why) in [
+            ("mesh:3x3", "dbtree:pair=xor", "needs an even number of ranks, not 9"),
+            ("mesh:4x4", "dbtree:routes=spread,mapping=four-per-router", "is for one rank a chiplet"),
+        ] {
+            let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("aries").unwrap());
+            let error = build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, spec).unwrap_err();
+            assert!(error.message.contains(why), "{error}");
+        }
     }
 }

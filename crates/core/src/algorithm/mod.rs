@@ -123,7 +123,8 @@ impl<'a> Request<'a> {
 
     /// The grid in which the ranks lie, whatever joins them.
     fn layout(&self) -> Option<Placed<'a>> {
-        self.product()
+        let product = self.fabric.layout()?;
+        Some(Placed { product, ranks: product.ranks(self.fabric) })
     }
 
     /// The mesh of two dimensions of at least 2 that the fabric is, its rows and columns.

@@ -190,6 +190,37 @@ fn options_change_the_schedule_and_keep_the_proof() {
     {
         assert!(prove(&fabric, &system, collective, 20_000, spec).is_some(), "{spec}");
     }
+    for fabric in [
+        "mesh:4x4",
+        "mesh:4x6@50+25",
+        "mesh:2x2",
+        "torus:4x4",
+        "aries:4x4,x0=0-1+2-3,off=1-5+2-6,y3=0-3",
+        "aries:4x4,x0=0-2,off=2-6,then,x0=0-2,x1=1-3,off=2-6+1-5",
+        "aries:4x4,then,x0=0-2,off=2-6,then,x1=1-3,off=1-5",
+        "aries:8x8,x0=0-2+2-4+4-6,y7=1-3+5-7,off=2-10+4-12+15-14+31-30+47-46",
+    ] {
+        let fabric = Fabric::parse(fabric).unwrap();
+        for (spec, kinds) in [
+            ("multitree:concentration=2x2", &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather][..]),
+            ("dbtree:routes=spread", &[Kind::AllReduce]),
+            ("dbtree:issue=links,routes=spread,chunks=5,pair=xor", &[Kind::AllReduce]),
+            ("nested-ring:levels=2", &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather]),
+        ] {
+            for &kind in kinds {
+                let schedule = prove(&fabric, &system, Collective::new(kind), 20_000, spec);
+                // One configuration for trees up and down.
+                let changes = kind == Kind::AllReduce && fabric.name.matches("then").count() == 2;
+                assert_eq!(
+                    schedule.is_none(),
+                    spec.starts_with("multitree") && changes,
+                    "{spec} {} on {}",
+                    kind.name(),
+                    fabric.name
+                );
+            }
+        }
+    }
     let bigraph = Fabric::parse("bigraph:4x4").unwrap();
     let mapped = prove(&bigraph, &system, collective, 100_000, "halving-doubling").unwrap();
     assert!(mapped.conflict_free, "HDRM uses every link once a step");

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// Every algorithm, and options that change what is sent.
-const SPECS: [&str; 33] = [
+const SPECS: [&str; 37] = [
     "ring",
     "ring-bi",
     "ring-bi-odd",
@@ -24,8 +24,12 @@ const SPECS: [&str; 33] = [
     "nested-ring:levels=2",
     "dbtree",
     "dbtree:mapping=four-per-router",
+    "dbtree:pair=shift,issue=links,chunks=3",
+    "dbtree:pair=xor,routes=spread",
+    "dbtree:routes=spread,issue=links",
     "multitree",
     "multitree:chunk=300",
+    "multitree:concentration=2x2",
     "tto",
     "tto:chunk=1000",
     "tto:excluded=0",

@@ -5,10 +5,12 @@
 
 mod colour;
 mod plant;
+mod spread;
 mod stream;
 mod table;
 
 pub(super) use plant::{Planter, twins};
+pub(super) use spread::{Demand, spread};
 pub(super) use stream::{OPTIONS, most, prefixes, stream};
 pub(super) use table::{Message, Priority, Table, widths};
 

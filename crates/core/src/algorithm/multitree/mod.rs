@@ -2,7 +2,9 @@
 //! twice in a timestep.
 //!
 //! Huang et al., "Communication algorithm-architecture co-design for distributed deep learning"
-//! (ISCA 2021), with the turn and tie rules of the TTO artifact (HPCA 2024).
+//! (ISCA 2021), with the turn and tie rules of the TTO artifact (HPCA 2024). [`concentrated`]: over groups of ranks.
+
+mod concentrated;
 
 use super::tree::twins;
 use super::{Algorithm, Info, Request};
@@ -18,7 +20,14 @@ pub struct MultiTree;
 const INFO: Info = Info {
     name: "multitree",
     summary: "one greedy, contention-free tree per rank (one pipelined tree for broadcast and reduce)",
-    options: &[Opt::bytes("chunk", Fixed("64KiB"), "One chunk of broadcast and reduce.")],
+    options: &[
+        Opt::bytes("chunk", Fixed("64KiB"), "One chunk of broadcast and reduce."),
+        Opt::choice(
+            "concentration",
+            &["none", "2x2"],
+            "2x2: blocks of four ranks first reduce into two of them, half of the data each; trees join the blocks (ARIES, DATE 2024).",
+        ),
+    ],
     source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast, Kind::Reduce],
 };
@@ -42,50 +51,88 @@ struct Bundle {
 }
 
 /// The bundles out of every node, in the order of their links.
-fn bundles(fabric: &Fabric) -> Vec<Vec<Bundle>> {
+fn bundles(fabric: &Fabric, there: impl Fn(LinkId) -> bool) -> Vec<Vec<Bundle>> {
     let of_node = |node| {
         let same = |&a: &LinkId, &b: &LinkId| fabric.link(a).to == fabric.link(b).to;
         let bundle = |links: &[LinkId]| Bundle { to: fabric.link(links[0]).to, links: links.to_vec(), taken: 0 };
-        fabric.out_links(node).chunk_by(same).map(bundle).collect()
+        let links: Vec<LinkId> = fabric.out_links(node).iter().copied().filter(|&link| there(link)).collect();
+        links.chunk_by(same).map(bundle).collect()
     };
     (0..fabric.nodes.len() as NodeId).map(of_node).collect()
 }
 
-/// The trees rooted at `roots` and the number of timesteps.
+/// Where a tree may grow.
+trait Ground {
+    /// Whether a timestep goes on until no tree grows, or as in the artifact until the last one does not.
+    const THOROUGH: bool = false;
+
+    /// The first route over free links from a rank to one outside a tree, as the bundle to take at every node.
+    fn free_route(&mut self, bundles: &[Vec<Bundle>], rank: u32, members: &[bool]) -> Option<Vec<usize>>;
+
+    /// Whether a route from a rank might lead outside a tree, were all links free.
+    fn leads_outside(&self, rank: u32, members: &[bool]) -> bool;
+}
+
+/// To any rank that no other one is in front of.
+struct Everywhere<'a> {
+    fabric: &'a Fabric,
+    switches: bool,
+    seen: Vec<u32>,
+    search: u32,
+}
+
+impl Ground for Everywhere<'_> {
+    fn free_route(&mut self, bundles: &[Vec<Bundle>], rank: u32, members: &[bool]) -> Option<Vec<usize>> {
+        self.search += 1;
+        free_route(self.fabric, bundles, self.fabric.node_of_rank(rank), members, &mut self.seen, self.search)
+    }
+
+    fn leads_outside(&self, rank: u32, members: &[bool]) -> bool {
+        self.switches
+            || self.fabric.out_links(self.fabric.node_of_rank(rank)).iter().any(|&link| {
+                let to = &self.fabric.nodes[self.fabric.link(link).to as usize];
+                to.rank.is_some_and(|other| !members[other as usize])
+            })
+    }
+}
+
+/// The trees rooted at `roots` on the links that are `there`, of which each has yet to reach the ranks that are no members,
+/// and the number of timesteps.
 ///
 /// Complexity: O(timesteps * roots * open parents * neighbours).
-fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
-    let n = fabric.ranks();
-    let mut edges = Vec::with_capacity(roots.len() * (n - 1));
-    let mut in_tree: Vec<Vec<bool>> = vec![vec![false; n]; roots.len()];
+fn grow<G: Ground>(
+    fabric: &Fabric,
+    ground: &mut G,
+    there: impl Fn(LinkId) -> bool,
+    roots: &[u32],
+    priority: &[u32],
+    mut in_tree: Vec<Vec<bool>>,
+) -> (Vec<Edge>, u32) {
     // Members that may still have neighbours outside, in insertion order, with their timestep.
     let mut open: Vec<Vec<(u32, u32)>> = vec![Vec::new(); roots.len()];
-    let mut missing = vec![n - 1; roots.len()];
+    let outside = |members: &Vec<bool>| members.iter().filter(|member| !**member).count() - 1;
+    let mut missing: Vec<usize> = in_tree.iter().map(outside).collect();
+    let mut edges = Vec::with_capacity(missing.iter().sum());
     for (tree, &root) in roots.iter().enumerate() {
         in_tree[tree][root as usize] = true;
         open[tree].push((root, 0));
     }
     let mut order: Vec<usize> = (0..roots.len()).collect();
-    let mut bundles = bundles(fabric);
-    let mut seen = vec![0u32; fabric.nodes.len()];
-    let mut search = 0;
+    let mut bundles = bundles(fabric, there);
     let mut step = 0;
     let mut first_round = true;
     while missing.iter().any(|&left| left > 0) {
         bundles.iter_mut().flatten().for_each(|bundle| bundle.taken = 0);
         loop {
-            let mut last_added = false;
+            let (mut last_added, mut some_added) = (false, false);
             for &tree in &order {
                 last_added = false;
                 let members = &in_tree[tree];
-                let found = open[tree].iter().take_while(|_| missing[tree] > 0).filter(|m| m.1 <= step).find_map(
-                    |&(parent, _)| {
-                        search += 1;
-                        let node = fabric.node_of_rank(parent);
-                        let route = free_route(fabric, &bundles, node, members, &mut seen, search)?;
-                        Some((parent, route))
-                    },
-                );
+                let found = open[tree]
+                    .iter()
+                    .take_while(|_| missing[tree] > 0)
+                    .filter(|m| m.1 <= step)
+                    .find_map(|&(parent, _)| Some((parent, ground.free_route(&bundles, parent, members)?)));
                 if let Some((parent, hops)) = found {
                     let mut end = fabric.node_of_rank(parent);
                     let mut route = Vec::with_capacity(hops.len());
@@ -100,26 +147,19 @@ fn grow(fabric: &Fabric, roots: &[u32], priority: &[u32]) -> (Vec<Edge>, u32) {
                     open[tree].push((child, step + 1));
                     missing[tree] -= 1;
                     edges.push(Edge { tree: tree as u32, parent, child, step, route });
-                    last_added = true;
+                    (last_added, some_added) = (true, true);
                 }
             }
             if first_round {
                 order.sort_by_key(|&tree| std::cmp::Reverse((priority[tree], roots[tree])));
                 first_round = false;
             }
-            if !last_added {
+            if !(last_added || G::THOROUGH && some_added) {
                 break;
             }
         }
-        if !fabric.has_switches() {
-            for (members, list) in in_tree.iter().zip(&mut open) {
-                list.retain(|&(rank, _)| {
-                    fabric.out_links(fabric.node_of_rank(rank)).iter().any(|&link| {
-                        let to = &fabric.nodes[fabric.link(link).to as usize];
-                        to.rank.is_some_and(|other| !members[other as usize])
-                    })
-                });
-            }
+        for (members, list) in in_tree.iter().zip(&mut open) {
+            list.retain(|&(rank, _)| ground.leads_outside(rank, members));
         }
         step += 1;
     }
@@ -188,13 +228,19 @@ impl Algorithm for MultiTree {
         let Some(twins) = twins(fabric).into_iter().collect::<Option<Vec<LinkId>>>() else {
             return request.refuse("some link has no counterpart in the opposite direction");
         };
+        if request.options.choice("concentration") == "2x2" {
+            return concentrated::build(request, &twins);
+        }
         let chunk = request.options.bytes("chunk").min(request.bytes).next_multiple_of(4);
         let roots: Vec<u32> =
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
         // Growing the trees takes long; do not start what cannot be held.
         let passes = if kind == Kind::AllReduce { 2 } else { 1 };
         request.expect((passes * roots.len() * (fabric.ranks() - 1)) as u64, 0)?;
-        let (edges, steps) = grow(fabric, &roots, &priorities(fabric, &roots));
+        let (switches, seen) = (fabric.has_switches(), vec![0; fabric.nodes.len()]);
+        let mut ground = Everywhere { fabric, switches, seen, search: 0 };
+        let nobody = vec![vec![false; fabric.ranks()]; roots.len()];
+        let (edges, steps) = grow(fabric, &mut ground, |_| true, &roots, &priorities(fabric, &roots), nobody);
         let mut builder = request.builder();
         if kind.rooted() {
             let chunks = request.bytes.div_ceil(chunk);
