@@ -1,0 +1,41 @@
+"""Searches configurations of 4x4 and 8x8 chiplets for every algorithm; fails if a search takes too long.
+
+What it prints is the table of docs/configure.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+import antiphon
+
+SEARCH_S = 10.0
+"""At most, on two cores."""
+FABRICS = ("aries:4x4", "aries:8x8")
+
+
+def main() -> int:
+    """Prints every search as a row."""
+    print("| fabric | algorithm | mesh | configured | speed-up | of bound | simulated | search |")
+    print("|---|---|---|---|---|---|---|---|")
+    slow = []
+    for fabric in FABRICS:
+        for algorithm in antiphon.algorithms():
+            start = perf_counter()
+            try:
+                found = antiphon.configure(fabric, algorithm.name, "1MiB")
+            except antiphon.NotApplicable:
+                continue
+            took = perf_counter() - start
+            given = "-" if found.given_ns is None else f"{found.given_ns / 1e3:.2f}"
+            speedup = "-" if found.speedup is None else f"{found.speedup:.2f}"
+            times = f"{given} | {found.time_ns / 1e3:.2f} | {speedup} | {found.efficiency:.1%}"
+            print(f"| `{fabric}` | {algorithm.name} | {times} | {found.simulated} | {took:.1f} s |", flush=True)
+            slow += [f"{fabric} {algorithm.name}: {took:.1f} s, over {SEARCH_S:g} s"] * (took > SEARCH_S)
+    print(*slow, sep="\n")
+    return int(bool(slow))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The best configuration of a fabric that can be configured."""
+
+import json
+import pickle
+
+import pytest
+from click.testing import CliRunner
+
+import antiphon
+from antiphon.cli import main
+from antiphon.view.terminal.configured import fabric_map
+
+TORUS = "aries:4x4," + ",".join(f"{axis}{line}=0-3" for axis in "yx" for line in range(4))
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_what_is_found_is_a_specification() -> None:
+    found = antiphon.configure("aries:4x4", ["ring", "combs"], "1MiB")
+    assert found.algorithm == "combs" and found.fabric == TORUS
+    assert found.speedup and found.speedup > 1.4 and 0.9 < found.efficiency < 1
+    assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
+    schedule = antiphon.build(found.fabric, "combs", bytes="1MiB", system="aries")
+    timed = antiphon.simulate(found.fabric, schedule, "aries")
+    assert timed.time_ns == found.time_ns
+    # A configuration to start from may be the best.
+    again = antiphon.configure(antiphon.Fabric(found.fabric), "combs", "1MiB")
+    assert again.fabric == TORUS and again.given_ns == found.time_ns
+
+
+def test_messages_of_a_schedule() -> None:
+    schedule = antiphon.build("aries:4x4", "halving-doubling", bytes="64KiB", system="aries")
+    found = antiphon.configure("aries:4x4", schedule=schedule, steps=60)
+    assert found.algorithm == "halving-doubling" and found.bytes == 65536 and found.simulated <= 68
+    assert found.given_ns is not None and found.time_ns < found.given_ns
+
+
+def test_it_can_be_interrupted() -> None:
+    shares: list[float] = []
+
+    def progress(share: float) -> None:
+        shares.append(share)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        antiphon.configure("aries:8x8", "direct,forest", "1MiB", progress=progress)
+    assert shares == sorted(shares) and 0 <= shares[0] <= 1
+
+
+def test_refusals() -> None:
+    for arguments, code in [
+        (("mesh:4x4", "ring"), "not-applicable"),
+        (("aries:4x4,drop=0-1", "ring"), "not-applicable"),
+        (("aries:2x3", "ring-bi-odd"), "not-applicable"),
+        (("aries:4x4", "rnig"), "unknown-name"),
+        (("aries:4x4", []), "bad-spec"),
+        (("aries:4x4", "ring", 0), "bad-size"),
+    ]:
+        with pytest.raises(antiphon.AntiphonError) as error:
+            antiphon.configure(*arguments)
+        assert error.value.code == code, arguments
+
+
+def test_fabrics_say_how_they_are_configured() -> None:
+    fabric = antiphon.Fabric("aries:4x4,x0=0-3,y1=0>1,off=1>5")
+    assert json.loads(fabric.configuration or "")["configurations"] == [
+        {"off": ["1>5"], "x0": ["0-3"], "y1": ["0>1"]},
+    ]
+    ports = antiphon.Table(fabric.ports).rows()
+    assert len(ports) == 64
+    of_router = {row["port"]: (row["output"], row["input"]) for row in ports if row["router"] == 0}
+    assert of_router == {
+        "+x": ("mesh", "mesh"),
+        "-x": ("x0 0>3", "x0 3>0"),
+        "+y": ("mesh", "mesh"),
+        "-y": ("", ""),
+    }
+    again = pickle.loads(pickle.dumps(fabric))
+    assert again == fabric and again.configuration == fabric.configuration
+    plain = antiphon.Fabric("mesh:4x4")
+    assert plain.configuration is None and not antiphon.Table(plain.ports).height and not fabric_map(plain)
+
+
+def test_the_command(tmp_path) -> None:
+    path = tmp_path / "c.json"
+    text = run("configure", "aries:4x4", "ring", "combs", "--bytes", "1MiB", "--out", str(path))
+    assert "combs, all-reduce of 1MiB: 8.42 µs, 1.45 times as fast as before" in text
+    assert "o---o---o---o   x0: 0-3" in text and TORUS in text and str(path) in text
+    document = json.loads(run("configure", "aries:4x4", "combs", "--bytes", "1MiB", "--json"))
+    assert document["schema"] == "antiphon-configure/1" and document["fabric"] == TORUS
+    shown = json.loads(run("show", f"aries:4x4,config={path}", "combs", "--bytes", "1MiB", "--json"))
+    assert len(shown["ports"]) == 64
+    assert "y3: 0-3" in run("show", f"aries:4x4,config={path}", "combs", "--bytes", "1MiB")
+    both = CliRunner().invoke(main, ["configure", "aries:4x4", "ring", "--schedule", "x.json"])
+    assert both.exit_code == 2 and "either algorithms or --schedule" in both.output
+    refused = CliRunner().invoke(main, ["configure", "torus:4x4", "ring"])
+    assert refused.exit_code != 0 and "has nothing to configure" in refused.output
+
+
+def test_a_map_tells_mesh_links_from_bypasses() -> None:
+    text = fabric_map(antiphon.Fabric("aries:3x3,x0=0-1,y0=0>2,x2=0-1,off=6-7"))
+    assert text.splitlines()[:-1] == ["o===o---o", "|   |   |", "o---o---o", "|   |   |", "o~~~o---o", "y0: 0>2"]
