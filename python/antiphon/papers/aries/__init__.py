@@ -12,7 +12,8 @@ PAPER = Paper(
         tables.TABLE_2,
         throughput.FIG_9,
         training.FIG_10,
+        training.FIG_11,
         tables.AREA,
     ),
-    {"transformer": training.CHECKS["transformer"]},
+    throughput.CHECKS | training.CHECKS,
 )

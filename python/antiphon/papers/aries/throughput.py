@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon import format_bytes
-from antiphon.papers.aries.designs import ALGORITHMS, ARIES, LATENCY, MESH, PEERS, SIDES, all_reduce, cases
+from antiphon.papers.aries.designs import ALGORITHMS, ARIES, ASIDES, LATENCY, MESH, PEERS, SIDES, all_reduce, cases
 from antiphon.repro.charts import Lines, lines, ticks
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Row, Shown
@@ -17,7 +17,7 @@ BEYOND = (8 << 20, 64 << 20)
 
 def _cases(quick: bool) -> list[Entry]:
     sides, sizes = (SIDES[:1], SIZES[::5]) if quick else (SIDES, (*SIZES, *BEYOND))
-    return cases(side=sides, series=[*PEERS, ARIES, LATENCY], size=sizes)
+    return cases(side=sides, series=[*PEERS, ARIES, *ASIDES], size=sizes)
 
 
 def _jobs(case: Entry) -> list[Point]:
