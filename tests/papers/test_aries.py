@@ -8,7 +8,19 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.aries.designs import ADAPT, ALGORITHMS, ARIES, BUTTERFLY, DATA, MESH, PEAK, SIDES, SYSTEM, design
+from antiphon.papers.aries.designs import (
+    ADAPT,
+    ALGORITHMS,
+    ARIES,
+    BUTTERFLY,
+    DATA,
+    MESH,
+    PEAK,
+    PEERS,
+    SIDES,
+    SYSTEM,
+    design,
+)
 from antiphon.papers.aries.tables import fewer_hops
 from antiphon.papers.aries.throughput import CHECKS
 from antiphon.papers.aries.training import TIMES, fitted, least_ns, misses
@@ -81,11 +93,13 @@ def test_crossovers(tables: dict[str, dict[str, Table]]) -> None:
     assert names == {"at4": "16KiB to 32KiB", "at8": "64KiB to 128KiB"}
 
 
-def test_trees_on_the_smaller_mesh(tables: dict[str, dict[str, Table]]) -> None:
-    of = tables[NAME]["fig10"].where(algorithm="dbtree", side=4, samples=1)
-    for series in ("Mesh", "Torus", "Flattened butterfly", "Adapt-NoC"):
+def test_trees_on_dedicated_links(tables: dict[str, dict[str, Table]]) -> None:
+    """ARIES beats every peer with them, on the smaller mesh by at least what the paper states."""
+    table = tables[NAME]["fig10"].where(algorithm="dbtree", samples=1)
+    for series in PEERS:
+        assert table.where(series=series).values("gain").least > 1
         stated = DATA.stated["fig10"][f"dbtree 4x4: {series}"].value
-        assert of.where(series=series).values("gain").mean == pytest.approx(stated, rel=0.25)
+        assert table.where(side=4, series=series).values("gain").mean > stated
 
 
 def test_four_ports_bound_everything(tables: dict[str, dict[str, Table]]) -> None:
@@ -101,7 +115,7 @@ def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:
         share = fitted(table, time)
         errors = [sum(miss**2 for miss in misses(table, at, time)) for at in (share, share - 0.02, share + 0.02)]
         assert min(errors) == errors[0]
-    assert fitted(table, "published") == pytest.approx(0.74, abs=0.02)  # about three quarters by the paper's speed-ups
+    assert fitted(table, "published") == pytest.approx(0.75, abs=0.02)  # about three quarters by the paper's speed-ups
     assert max(map(abs, misses(table, fitted(table, "published"), "published"))) < 5
 
 
