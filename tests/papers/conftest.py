@@ -31,7 +31,7 @@ def stored(name: str) -> dict[str, Table]:
 @pytest.fixture(scope="session")
 def tables() -> dict[str, dict[str, Table]]:
     """Of the papers whose runs take longer than a test should."""
-    return {name: stored(name) for name in ("tto", "themis", "ace")}
+    return {name: stored(name) for name in ("tto", "themis", "ace", "aries")}
 
 
 @pytest.fixture

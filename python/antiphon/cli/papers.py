@@ -32,8 +32,8 @@ def reproduce_command(
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
-    PAPER is a name (known: tto, themis, ccube, ace), or a name and a figure, such as tto/fig8. A second call goes on
-    where the first one ended.
+    PAPER is a name (known: tto, themis, ccube, ace, aries), or a name and a figure, such as tto/fig8. A second call
+    goes on where the first one ended.
 
     Examples:
         antiphon reproduce tto/fig14 --store out

@@ -5,12 +5,14 @@ they compare and what the paper claims; other tables are what it published. Modu
 papers share is ``antiphon.repro``.
 """
 
-from antiphon.papers import ace, ccube, themis, tto
+from antiphon.papers import ace, aries, ccube, themis, tto
 from antiphon.repro.figure import Paper
 from antiphon.repro.reproduction import reproduce
 from antiphon.repro.result import Reproduction
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER, ace.PAPER)}
+PAPERS: dict[str, Paper] = {
+    paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER, ace.PAPER, aries.PAPER)
+}
 """All papers, by the name the command line knows."""
 
 __all__ = ["PAPERS", "Paper", "Reproduction", "reproduce"]

@@ -1,0 +1,153 @@
+"""What the figures of ARIES compare: fabrics, as they are configured for an algorithm, and what they train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import antiphon
+from antiphon.collective.timing import simulator
+from antiphon.repro.data import Data, Series
+from antiphon.repro.figure import Row, stated_row
+from antiphon.repro.table import Entry, grid
+from antiphon.studies import Heartbeat, Job, Point, Record
+
+DATA = Data("aries", tolerance=0.05)
+"""What nothing is said of agrees within 5 %."""
+SYSTEM = antiphon.System("aries")
+GRADIENT_BYTES = 4
+"""Table II: 32 bits."""
+PORTS = 4
+"""Of a router, without the local one: no configuration has more."""
+SIDES = (4, 8)
+ALGORITHMS = {"ring": "Ring", "dbtree": "Double binary tree", "multitree": "Multi-tree"}
+MESH, TORUS, BUTTERFLY, ADAPT = PEERS = [each for each in DATA.series.values() if each.more["kind"] == "peer"]
+ARIES, LATENCY, WIDE = DATA.named("ARIES", "ARIES, latency-optimised", "Flattened butterfly, full channels")
+ASIDES = [each for each in DATA.series.values() if each.more["kind"] == "aside"]
+MODELS = [each for each in DATA.series.values() if each.more["kind"] == "model"]
+FIRM = {(each["figure"], each["what"]): each["firm"] for each in DATA.table("stated")}
+TOLERANCES = {"tree4": 0.25, "fit": 0.1}
+"""By how firm a number is, where it is not 5 %; of energy 4 points of the largest average, 38.8 %."""
+
+
+def row(
+    figure: str,
+    group: str,
+    what: str,
+    unit: str,
+    ours: float,
+    key: str = "",
+    reference: float | None = None,
+    note: str = "",
+) -> Row:
+    """A number beside what the paper states, with how firm that is as its note."""
+    firm = FIRM.get((figure, key), "")
+    note = DATA.texts.get(firm, note)
+    return stated_row(DATA, figure, group, what, unit, ours, key, TOLERANCES.get(firm), note, reference)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A fabric, the algorithm on it, and network interfaces of a rank: one for each port of its router."""
+
+    fabric: str
+    algorithm: str
+    interfaces: int = PORTS
+
+
+@cache
+def design(series: Series, algorithm: str, side: int) -> Design | None:
+    """As designs.csv has it, where an empty cell is any algorithm, or any side; None for what it does not have.
+
+    Ports of flattened butterflies share the rate of a mesh's router.
+    """
+    ports = 2 * (side - 1) if series in (BUTTERFLY, WIDE) else PORTS
+    rate = SYSTEM.link_rate_gb_per_s * PORTS / ports
+    for each in DATA.table("designs"):
+        if each["design"] == series.name and each["algorithm"] in ("", algorithm) and each["side"] in ("", str(side)):
+            return Design(each["fabric"].format(side=side, gb=rate), each["run"] or algorithm, ports)
+    return None
+
+
+def cases(**axes: Iterable[Any]) -> list[Entry]:
+    """A grid of algorithms and more, of the designs that there are."""
+    return [
+        case for case in grid(algorithm=ALGORITHMS, **axes) if design(case["series"], case["algorithm"], case["side"])
+    ]
+
+
+def of(case: Entry, series: Series) -> Design:
+    """A design in a case."""
+    found = design(series, case["algorithm"], case["side"])
+    assert found, f"designs.csv lacks {series} for {case['algorithm']} on {case['side']}x{case['side']}"
+    return found
+
+
+def all_reduce(case: Entry, series: Series, size: int) -> Point:
+    """An AllReduce of so many bytes on a design."""
+    found = of(case, series)
+    return Point(found.fabric, found.algorithm, size, SYSTEM.name, (("interfaces", found.interfaces),))
+
+
+# --- training ---------------------------------------------------------------------------------------
+
+PROCESSOR = dict(pair.split("=") for pair in SYSTEM.processor.partition(":")[2].split(","))
+"""Table II: PEs of a chiplet, their arrays and clock."""
+PEAK = 2e-3 * float(PROCESSOR["clock-ghz"]) * int(PROCESSOR["pes"]) * int(PROCESSOR["rows"]) * int(PROCESSOR["cols"])
+"""TFLOPS: a multiply-add in every cell and cycle."""
+COMPUTE = {
+    "peak": f"roofline:tflops={PEAK:g},gb-per-s=1e6,efficiency=1,memory-efficiency=1,element-bytes=4",
+    "array": SYSTEM.processor,
+    "measured": "measured",
+}
+"""Memory is ideal in both, as in the model of the array."""
+
+
+SAMPLES = (1, 16)
+"""On each chiplet: as few as there can be, so that exchanges weigh most, and one for each PE."""
+
+
+@dataclass(frozen=True)
+class Training(Job):
+    """Iterations of a network with layer-wise overlap; times of exchanges are the same whatever the samples."""
+
+    model: str
+    compute: str
+    fabric: str
+    algorithm: str
+    interfaces: int
+
+    def measure(self, progress: Heartbeat | None = None) -> Record:
+        """Times of an iteration and of its exchanges, and what these take without static power, by samples."""
+        system = SYSTEM.with_(interfaces=self.interfaces)
+        timer = simulator(system, "packet", energy=True)
+        return {
+            str(samples): _numbers(
+                antiphon.train(
+                    self.model,
+                    self.fabric,
+                    self.algorithm,
+                    system,
+                    overlap="layerwise",
+                    batch=samples,
+                    compute=COMPUTE[self.compute],
+                    gradient_bytes=GRADIENT_BYTES,
+                    collectives=timer,
+                    energy=True,
+                ).to_dict()
+            )
+            for samples in SAMPLES
+        }
+
+
+def _numbers(done: Record) -> Record:
+    times = {name: done[f"{name}_ns"] for name in ("iteration", "compute", "communication")}
+    return times | {"gradient_bytes": done["gradient_bytes"], "dynamic_j": done["energy"]["dynamic_j"]}
+
+
+def training(case: Entry, series: Series) -> Training:
+    """Of a network on a design."""
+    model, found = case["model"], of(case, series)
+    return Training(model.run, model.more["compute"], found.fabric, found.algorithm, found.interfaces)
