@@ -1,15 +1,18 @@
 //! From a few configurations to better ones.
 
-use super::demand::{Demands, Flow, Links, with_segment};
+use super::demand::Demands;
+use super::estimate::Estimate;
 use super::{Reconfigurable, Work};
 use crate::error::{Code, Error, Result};
-use crate::fabric::aries::{Configuration, Segment};
+use crate::fabric::aries::{Aries, Configuration, Segment};
 use crate::schedule::Schedule;
 use crate::simulate::{Fidelity, simulate};
 use crate::system::System;
 use crate::units::Picos;
 use crate::watch::Progress;
-use std::collections::HashMap;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+use std::collections::{HashMap, HashSet};
 use std::num::NonZero;
 use std::thread;
 
@@ -18,6 +21,16 @@ const ESTIMATED: usize = 24;
 const BATCH: usize = 8;
 /// How many of the configurations on the way of the estimate are simulated.
 const WAYPOINTS: usize = 12;
+/// Most steps of annealing by the estimate, and about how much work all may be.
+const ANNEALED: usize = 5000;
+const WORK: usize = 100_000_000;
+/// Chains of annealing side by side.
+const CHAINS: u64 = 4;
+/// Temperatures of annealing, as shares of the cost: at first and in the end.
+const HOT: f64 = 0.03;
+const COLD: f64 = 0.000_5;
+/// Choices that are shaped: those that do best as they are.
+const SHAPED: usize = 3;
 
 /// A configuration, one of the choices of work, and how long that takes.
 type Timed = (Configuration, usize, Picos);
@@ -118,7 +131,7 @@ impl<'a, 'p> Search<'a, 'p> {
         order.sort_by_key(|&(time, choice, _)| (time, choice));
         let order: Vec<(usize, Configuration)> =
             order.into_iter().map(|(_, choice, seed)| (choice, seed.clone())).collect();
-        for (choice, seed) in order {
+        for (choice, seed) in order.into_iter().take(SHAPED) {
             let plain = Configuration::default();
             for start in if seed == plain { vec![plain] } else { vec![plain, seed] } {
                 let way = self.descend(start, choice);
@@ -127,10 +140,38 @@ impl<'a, 'p> Search<'a, 'p> {
                 self.simulate(points.collect())?;
             }
         }
-        while let Some((configuration, choice, time)) = self.best() {
-            if !self.improve(&configuration, choice, time)? {
+        for round in 0.. {
+            let Some((start, choice, before)) = self.best() else { break };
+            let found = self.anneal(&start, choice, round);
+            self.simulate(found.into_iter().map(|point| (point, choice)).collect())?;
+            while let Some((configuration, choice, time)) = self.best() {
+                if !self.improve(&configuration, choice, time)? {
+                    break;
+                }
+            }
+            if self.best.as_ref().is_none_or(|best| best.2 >= before) {
                 break;
             }
+        }
+        self.prune()
+    }
+
+    /// Leaves away segments that the best does not use, if it is as fast without them.
+    fn prune(&mut self) -> std::result::Result<(), End> {
+        let Some((configuration, choice, time)) = self.best() else { return Ok(()) };
+        let Some((fabric, schedule)) = self.schedule(&configuration, choice) else { return Ok(()) };
+        let channels = schedule.channels(&fabric);
+        let routes = schedule.transfers.iter().flat_map(|transfer| &transfer.route);
+        let used: HashSet<_> = routes
+            .flat_map(|&link| channels.links(channels.first_of(link)))
+            .map(|&link| (fabric.link(link).from, fabric.link(link).to))
+            .collect();
+        let aries = &self.fabric.aries;
+        let segments = configuration.segments.iter().copied().filter(|&segment| used.contains(&aries.ends(segment)));
+        let fewer = Configuration { segments: segments.collect(), ..configuration.clone() };
+        self.simulate(vec![(fewer.clone(), choice)])?;
+        if self.times.get(&(fewer.clone(), choice)).copied().flatten() == Some(time) {
+            self.best = Some((fewer, choice, time));
         }
         Ok(())
     }
@@ -162,27 +203,22 @@ impl<'a, 'p> Search<'a, 'p> {
     /// Adds segments while the estimate falls; the configurations on the way.
     fn descend(&mut self, start: Configuration, choice: usize) -> Vec<Configuration> {
         let aries = &self.fabric.aries;
-        let (mut at, mut way) = (start, vec![]);
-        let Some((fabric, schedule)) = self.schedule(&at, choice) else { return way };
+        let mut way = vec![];
+        let Some((fabric, schedule)) = self.schedule(&start, choice) else { return way };
         let mut demands = Demands::of(&fabric, &schedule);
-        let mut flow = Links::of(aries, &at).flow(&demands);
+        let mut at = Estimate::new(aries, start, &demands);
         // Each step adds one, and there are not more than this.
         for _ in 0..4 * self.fabric.mesh.ranks() {
-            if !(self.progress)(f64::from(self.simulated) / f64::from(self.steps.max(1))) {
-                break;
-            }
-            let next = neighbours(self.fabric, &at, &demands, &flow)
-                .into_iter()
-                .min_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost))
-                .filter(|(_, next)| next.cost < flow.cost * (1.0 - 1e-9));
-            let Some((configuration, next)) = next else { break };
-            (at, flow) = (configuration, next);
-            way.push(at.clone());
+            let near = neighbours(aries, &at, &demands);
+            let next = near.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
+            let Some(next) = next.filter(|next| next.cost < at.cost * (1.0 - 1e-9) && self.goes_on()) else { break };
+            at = next;
+            way.push(at.configuration.clone());
             // Some algorithms send other messages on another fabric.
-            if let Some((fabric, schedule)) = self.schedule(&at, choice) {
+            if let Some((fabric, schedule)) = self.schedule(&at.configuration, choice) {
                 let now = Demands::of(&fabric, &schedule);
                 if now != demands {
-                    flow = Links::of(aries, &at).flow(&now);
+                    at = Estimate::new(aries, at.configuration, &now);
                     demands = now;
                 }
             }
@@ -190,15 +226,34 @@ impl<'a, 'p> Search<'a, 'p> {
         way
     }
 
+    /// Goes from a configuration to others at random, less and less to worse ones by the estimate, several times; the best
+    /// met.
+    fn anneal(&mut self, start: &Configuration, choice: usize, round: u64) -> Vec<Configuration> {
+        let Some((fabric, schedule)) = self.schedule(start, choice) else { return vec![] };
+        let demands = Demands::of(&fabric, &schedule);
+        let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
+        let aries = &self.fabric.aries;
+        let mut all: Vec<(f64, Configuration)> = thread::scope(|scope| {
+            let seeds = (0..CHAINS).map(|chain| round * CHAINS + chain);
+            let chain = |seed| annealed(aries, start.clone(), &demands, steps, seed);
+            let chains: Vec<_> = seeds.map(|seed| scope.spawn(move || chain(seed))).collect();
+            chains.into_iter().flat_map(|chain| chain.join().expect("estimates do not panic")).collect()
+        });
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all.dedup_by(|a, b| a.1 == b.1);
+        all.truncate(WAYPOINTS);
+        all.into_iter().map(|(_, configuration)| configuration).collect()
+    }
+
     /// Simulates configurations near the best; whether one is better.
     fn improve(&mut self, at: &Configuration, choice: usize, time: Picos) -> std::result::Result<bool, End> {
         let Some((fabric, schedule)) = self.schedule(at, choice) else { return Ok(false) };
         let demands = Demands::of(&fabric, &schedule);
-        let flow = Links::of(&self.fabric.aries, at).flow(&demands);
-        let mut near = neighbours(self.fabric, at, &demands, &flow);
-        near.sort_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost));
+        let aries = &self.fabric.aries;
+        let mut near = neighbours(aries, &Estimate::new(aries, at.clone(), &demands), &demands);
+        near.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         for batch in near.chunks(BATCH) {
-            self.simulate(batch.iter().map(|(configuration, _)| (configuration.clone(), choice)).collect())?;
+            self.simulate(batch.iter().map(|near| (near.configuration.clone(), choice)).collect())?;
             if self.best.as_ref().is_some_and(|best| best.2 < time) {
                 return Ok(true);
             }
@@ -206,14 +261,18 @@ impl<'a, 'p> Search<'a, 'p> {
         Ok(false)
     }
 
+    /// Tells how far the search is; whether it is to go on.
+    fn goes_on(&mut self) -> bool {
+        (self.progress)((f64::from(self.simulated) / f64::from(self.steps.max(1))).min(1.0))
+    }
+
     /// Simulates what was not yet, on all cores, and keeps the best.
     fn simulate(&mut self, mut points: Vec<(Configuration, usize)>) -> std::result::Result<(), End> {
         points.retain(|point| !self.times.contains_key(point));
-        let mut known = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         points.retain(|point| known.insert(point.clone()));
         for batch in points.chunks(BATCH) {
-            let share = f64::from(self.simulated) / f64::from(self.steps.max(1));
-            if self.simulated >= self.steps || !(self.progress)(share.min(1.0)) {
+            if self.simulated >= self.steps || !self.goes_on() {
                 return Err(End::Steps);
             }
             let (this, workers) = (&*self, thread::available_parallelism().map_or(1, NonZero::get));
@@ -253,32 +312,51 @@ impl<'a, 'p> Search<'a, 'p> {
     }
 }
 
-/// Configurations with one segment more, with what it replaces gone, and what the estimate says of them.
-fn neighbours(
-    fabric: &Reconfigurable,
-    at: &Configuration,
+/// One chain of annealing: the best that were met, with their costs.
+fn annealed(
+    aries: &Aries,
+    start: Configuration,
     demands: &Demands,
-    flow: &Flow,
-) -> Vec<(Configuration, Flow)> {
-    let aries = &fabric.aries;
+    steps: usize,
+    seed: u64,
+) -> Vec<(f64, Configuration)> {
     let both_ways = demands.are_symmetric();
-    let links = Links::of(aries, at);
-    let mut near = vec![];
-    let mut done = std::collections::HashSet::new();
-    for segment in links.wishes(aries, demands, flow) {
-        if near.len() >= ESTIMATED {
-            break;
-        }
-        let with = with_segment(aries, at, flow, segment);
-        let next = match with.as_ref().filter(|_| both_ways) {
-            Some(one) => with_segment(aries, one, flow, segment.reversed()).or(with),
-            None => with,
-        };
-        let Some(next) = next.filter(|next| done.insert(next.clone())) else { continue };
-        let flow = Links::of(aries, &next).flow(demands);
-        if flow.cost.is_finite() {
-            near.push((next, flow));
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut at = Estimate::new(aries, start, demands);
+    let mut wishes = at.wishes(aries, demands);
+    let mut met: Vec<(f64, Configuration)> = vec![];
+    for step in 0..steps {
+        let temperature = HOT * (COLD / HOT).powf(step as f64 / steps as f64);
+        // Of those that come first more often.
+        let place = (uniform(&mut random).powi(2) * wishes.len() as f64) as usize;
+        let Some(&segment) = wishes.get(place) else { break };
+        let Some(next) = at.with(aries, segment, both_ways) else { continue };
+        let next = Estimate::new(aries, next, demands);
+        let worse = next.cost / at.cost - 1.0;
+        if worse <= 0.0 || uniform(&mut random) < (-worse / temperature).exp() {
+            at = next;
+            wishes = at.wishes(aries, demands);
+            if met.len() < WAYPOINTS || met.last().is_some_and(|last| at.cost < last.0) {
+                met.retain(|(_, other)| *other != at.configuration);
+                met.push((at.cost, at.configuration.clone()));
+                met.sort_by(|a, b| a.0.total_cmp(&b.0));
+                met.truncate(WAYPOINTS);
+            }
         }
     }
-    near
+    met
+}
+
+/// A number from 0 to 1.
+fn uniform(random: &mut Pcg64Mcg) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Configurations with one segment more, with what it replaces gone.
+fn neighbours(aries: &Aries, at: &Estimate, demands: &Demands) -> Vec<Estimate> {
+    let both_ways = demands.are_symmetric();
+    let mut done = HashSet::new();
+    let wishes = at.wishes(aries, demands).into_iter();
+    let new = wishes.filter_map(|segment| at.with(aries, segment, both_ways)).filter(|next| done.insert(next.clone()));
+    new.map(|next| Estimate::new(aries, next, demands)).filter(|next| next.cost.is_finite()).take(ESTIMATED).collect()
 }
