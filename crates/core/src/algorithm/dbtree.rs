@@ -33,12 +33,12 @@ const INFO: Info = Info {
         Opt::choice(
             "routes",
             &["minimal", "spread"],
-            "minimal: the fabric's; spread: those that share its links most evenly, detours too.",
+            "How messages go. minimal: as the fabric routes; spread: so that links are shared most evenly, with detours.",
         ),
         Opt::choice(
             "issue",
             &["strict-steps", "links"],
-            "strict-steps: a rank sends one message after the other; links: on all its links at once.",
+            "Who goes first. strict-steps: a rank sends one message after the other; links: on all its links at once.",
         ),
         Opt::count(
             "chunks",

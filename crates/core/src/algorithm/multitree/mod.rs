@@ -25,7 +25,7 @@ const INFO: Info = Info {
         Opt::choice(
             "concentration",
             &["none", "2x2"],
-            "2x2: blocks of four ranks first reduce into two of them, half of the data each; trees join the blocks (ARIES, DATE 2024).",
+            "What trees join. 2x2: blocks of four ranks, which first reduce into two of them, half of the data each (ARIES).",
         ),
     ],
     source: "MultiTree (ISCA 2021); TTO (HPCA 2024) as baseline",
