@@ -4,11 +4,16 @@ use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes that a schedule sends from node to node.
+/// Most phases that are told apart; those after count with the last one.
+pub const PHASES: usize = 4;
+/// Bytes in each phase.
+pub type Bytes = [f64; PHASES];
+
+/// Bytes that a schedule sends from node to node in each of its phases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demands {
     /// By destination, the sources.
-    pub to: Vec<(NodeId, Vec<(NodeId, f64)>)>,
+    pub to: Vec<(NodeId, Vec<(NodeId, Bytes)>)>,
     /// All bytes together.
     pub total: f64,
 }
@@ -16,18 +21,20 @@ pub struct Demands {
 impl Demands {
     /// Of a schedule's messages. O(transfers).
     pub fn of(fabric: &Fabric, schedule: &Schedule) -> Demands {
-        let mut bytes = HashMap::new();
+        let mut bytes: HashMap<_, [u64; PHASES]> = HashMap::new();
         for transfer in &schedule.transfers {
             let ends = [transfer.to, transfer.from].map(|rank| schedule.node_of(fabric, rank));
             let lanes = transfer.lanes().map(|lane| &schedule.lanes[lane]);
             let sum: u64 = lanes.map(|lane| lane.chunk_bytes * lane.chunks).sum();
-            *bytes.entry(ends).or_insert(0) += sum;
+            bytes.entry(ends).or_default()[(transfer.phase as usize).min(PHASES - 1)] += sum;
         }
-        let mut to = BTreeMap::<_, Vec<_>>::new();
-        let mut list: Vec<_> = bytes.into_iter().filter(|([to, from], bytes)| to != from && *bytes > 0).collect();
+        let mut list: Vec<_> = bytes.into_iter().filter(|([to, from], bytes)| to != from && *bytes != [0; 4]).collect();
         list.sort_unstable();
-        let total = list.iter().map(|(_, bytes)| *bytes as f64).sum();
-        list.into_iter().for_each(|([end, from], bytes)| to.entry(end).or_default().push((from, bytes as f64)));
+        let total = list.iter().flat_map(|(_, bytes)| bytes).sum::<u64>() as f64;
+        let mut to = BTreeMap::<_, Vec<_>>::new();
+        for ([end, from], bytes) in list {
+            to.entry(end).or_default().push((from, bytes.map(|bytes| bytes as f64)));
+        }
         Demands { to: to.into_iter().collect(), total }
     }
 
@@ -35,12 +42,5 @@ impl Demands {
     pub fn work(&self, nodes: usize) -> usize {
         let hops = nodes.isqrt();
         (self.to.len() * nodes * 6 + self.to.iter().map(|(_, list)| list.len()).sum::<usize>() * hops * hops).max(1)
-    }
-
-    /// Whether as much goes one way as the other between all nodes.
-    pub fn are_symmetric(&self) -> bool {
-        let all: HashMap<_, f64> =
-            self.to.iter().flat_map(|(to, list)| list.iter().map(|&(from, bytes)| ((from, *to), bytes))).collect();
-        all.iter().all(|(&(from, to), &bytes)| all.get(&(to, from)) == Some(&bytes))
     }
 }

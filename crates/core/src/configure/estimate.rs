@@ -1,6 +1,6 @@
 //! What a configuration does for given messages, estimated without simulating them.
 
-use super::demand::Demands;
+use super::demand::{Bytes, Demands, PHASES};
 use crate::fabric::NodeId;
 use crate::fabric::aries::{Aries, Configuration, Ports, Segment};
 
@@ -17,7 +17,7 @@ struct Out {
     to: NodeId,
     count: u8,
     /// Bytes over all of them.
-    load: f64,
+    load: Bytes,
 }
 
 /// A configuration and where the messages go in it, each by a minimal route, ties to the neighbour with the lowest id, as
@@ -25,13 +25,21 @@ struct Out {
 pub struct Estimate {
     /// What is estimated.
     pub configuration: Configuration,
-    /// How long the messages take, up to a factor: the norm of the links' loads, each over how many there are, and a little
-    /// of the hops of all, so that of two that are as loaded the shorter ways are better. Infinite if some do not arrive.
+    /// How long the messages take, up to a factor: for each phase the norm of the links' loads, each over how many there are,
+    /// and a little of the hops of all, so that of two that are as loaded the shorter ways are better. Infinite if some do
+    /// not arrive.
     pub cost: f64,
     /// Links out of every node, to each neighbour.
     out: Vec<Vec<Out>>,
     /// By destination of the demands: the place in `out` of the first link from every node.
     next: Vec<Vec<u8>>,
+}
+
+impl Out {
+    /// Bytes over each of the links.
+    fn shares(&self) -> Bytes {
+        self.load.map(|load| load / f64::from(self.count))
+    }
 }
 
 impl Estimate {
@@ -45,7 +53,7 @@ impl Estimate {
             match out[from as usize].iter_mut().find(|link| link.to == to) {
                 Some(link) => link.count += 1,
                 None => {
-                    out[from as usize].push(Out { to, count: 1, load: 0.0 });
+                    out[from as usize].push(Out { to, count: 1, load: Bytes::default() });
                     into[to as usize].push(from);
                 }
             }
@@ -61,37 +69,56 @@ impl Estimate {
         let mut hops = 0.0;
         for ((to, sources), next) in demands.to.iter().zip(&self.next) {
             for &(from, bytes) in sources {
-                let mut at = from;
+                let (mut at, sum) = (from, bytes.iter().sum::<f64>());
                 while at != *to {
                     let Some(link) = self.out[at as usize].get_mut(next[at as usize] as usize) else {
                         return f64::INFINITY;
                     };
-                    link.load += bytes;
-                    hops += bytes;
+                    link.load.iter_mut().zip(bytes).for_each(|(load, bytes)| *load += bytes);
+                    hops += sum;
                     at = link.to;
                 }
             }
         }
-        let loads = || self.out.iter().flatten().map(|link| link.load / f64::from(link.count));
-        let most = loads().fold(1.0, f64::max);
-        let norm = most * loads().map(|load| (load / most).powi(NORM)).sum::<f64>().powf(1.0 / f64::from(NORM));
-        norm * (1.0 + HOPS * hops / demands.total.max(1.0))
+        let most = self.most();
+        let mut sums = Bytes::default();
+        for link in self.out.iter().flatten() {
+            for ((sum, load), most) in sums.iter_mut().zip(link.shares()).zip(most) {
+                *sum += (load / most).powi(NORM);
+            }
+        }
+        let norms = most.into_iter().zip(sums).map(|(most, sum)| most * sum.powf(1.0 / f64::from(NORM)));
+        norms.sum::<f64>() * (1.0 + HOPS * hops / demands.total.max(1.0))
     }
 
-    /// Bytes over the links from one node to another.
+    /// The largest load of a link in each phase.
+    fn most(&self) -> Bytes {
+        let mut most = [1.0f64; PHASES];
+        for link in self.out.iter().flatten() {
+            most.iter_mut().zip(link.shares()).for_each(|(most, load)| *most = most.max(load));
+        }
+        most
+    }
+
+    /// Bytes over the links from one node to another, in the phase with most of them.
     fn load(&self, (from, to): (NodeId, NodeId)) -> f64 {
-        self.out[from as usize].iter().find(|link| link.to == to).map_or(0.0, |link| link.load)
+        let link = self.out[from as usize].iter().find(|link| link.to == to);
+        link.map_or(0.0, |link| link.load.into_iter().fold(0.0, f64::max))
     }
 
     /// Segments that messages could take instead of what they do, the most useful first: by how much is on the links that
     /// they would leave, as far as the norm of loads sees it.
     pub fn wishes(&self, aries: &Aries, demands: &Demands) -> Vec<Segment> {
-        let of = |link: &Out| link.load / f64::from(link.count);
-        let most = self.out.iter().flatten().map(of).fold(1.0, f64::max);
-        let weights: Vec<[f64; 4]> = self
+        let most = self.most();
+        let weight = |link: &Out| {
+            let mut weights = link.shares();
+            weights.iter_mut().zip(most).for_each(|(load, most)| *load = (*load / most).powi(NORM - 1) + 0.01);
+            weights
+        };
+        let weights: Vec<[Bytes; 4]> = self
             .out
             .iter()
-            .map(|links| std::array::from_fn(|at| links.get(at).map_or(0.0, |l| (of(l) / most).powi(NORM - 1) + 0.01)))
+            .map(|links| std::array::from_fn(|at| links.get(at).map_or(Bytes::default(), weight)))
             .collect();
         // By node and the row or column that it could send to.
         let [rows, columns] = aries.sizes;
@@ -104,7 +131,8 @@ impl Estimate {
                 let mut at = from;
                 while at != *to {
                     let Some(link) = self.out[at as usize].get(next[at as usize] as usize) else { break };
-                    path.push((at, weights[at as usize][(next[at as usize] as usize).min(3)]));
+                    let weights = weights[at as usize][(next[at as usize] as usize).min(3)];
+                    path.push((at, weights.iter().zip(bytes).map(|(weight, bytes)| weight * bytes).sum()));
                     at = link.to;
                 }
                 path.push((at, 0.0));
@@ -116,7 +144,7 @@ impl Estimate {
                         let (other_row, other_column) = (pair[1].0 / columns, pair[1].0 % columns);
                         let place = if other_row == row { rows + other_column } else { other_row };
                         if other_row == row || other_column == column {
-                            gains[node as usize * width + place as usize] += left * bytes;
+                            gains[node as usize * width + place as usize] += left;
                         }
                     }
                 }

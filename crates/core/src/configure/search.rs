@@ -22,10 +22,12 @@ const BATCH: usize = 8;
 /// How many of the configurations on the way of the estimate are simulated.
 const WAYPOINTS: usize = 12;
 /// Most steps of annealing by the estimate, and about how much work all may be.
-const ANNEALED: usize = 5000;
-const WORK: usize = 100_000_000;
+const ANNEALED: usize = 8000;
+const WORK: usize = 250_000_000;
+/// It is annealed again where the time fell to this share.
+const WORTH: f64 = 0.97;
 /// Chains of annealing side by side.
-const CHAINS: u64 = 4;
+const CHAINS: u64 = 8;
 /// Temperatures of annealing, as shares of the cost: at first and in the end.
 const HOT: f64 = 0.03;
 const COLD: f64 = 0.000_5;
@@ -149,7 +151,7 @@ impl<'a, 'p> Search<'a, 'p> {
                     break;
                 }
             }
-            if self.best.as_ref().is_none_or(|best| best.2 >= before) {
+            if self.best.as_ref().is_none_or(|best| best.2 as f64 > before as f64 * WORTH) {
                 break;
             }
         }
@@ -231,6 +233,11 @@ impl<'a, 'p> Search<'a, 'p> {
     fn anneal(&mut self, start: &Configuration, choice: usize, round: u64) -> Vec<Configuration> {
         let Some((fabric, schedule)) = self.schedule(start, choice) else { return vec![] };
         let demands = Demands::of(&fabric, &schedule);
+        // What sends other messages on another fabric is not estimated by these.
+        let plain = self.schedule(&Configuration::default(), choice);
+        if plain.is_none_or(|(fabric, schedule)| Demands::of(&fabric, &schedule) != demands) {
+            return vec![];
+        }
         let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
         let aries = &self.fabric.aries;
         let mut all: Vec<(f64, Configuration)> = thread::scope(|scope| {
@@ -320,7 +327,6 @@ fn annealed(
     steps: usize,
     seed: u64,
 ) -> Vec<(f64, Configuration)> {
-    let both_ways = demands.are_symmetric();
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut at = Estimate::new(aries, start, demands);
     let mut wishes = at.wishes(aries, demands);
@@ -330,7 +336,7 @@ fn annealed(
         // Of those that come first more often.
         let place = (uniform(&mut random).powi(2) * wishes.len() as f64) as usize;
         let Some(&segment) = wishes.get(place) else { break };
-        let Some(next) = at.with(aries, segment, both_ways) else { continue };
+        let Some(next) = at.with(aries, segment, random.next_u32() % 2 == 0) else { continue };
         let next = Estimate::new(aries, next, demands);
         let worse = next.cost / at.cost - 1.0;
         if worse <= 0.0 || uniform(&mut random) < (-worse / temperature).exp() {
@@ -352,11 +358,11 @@ fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Configurations with one segment more, with what it replaces gone.
+/// Configurations with one segment more, in one direction and in both, with what it replaces gone.
 fn neighbours(aries: &Aries, at: &Estimate, demands: &Demands) -> Vec<Estimate> {
-    let both_ways = demands.are_symmetric();
     let mut done = HashSet::new();
-    let wishes = at.wishes(aries, demands).into_iter();
-    let new = wishes.filter_map(|segment| at.with(aries, segment, both_ways)).filter(|next| done.insert(next.clone()));
+    let wishes = at.wishes(aries, demands).into_iter().flat_map(|segment| [(segment, true), (segment, false)]);
+    let new =
+        wishes.filter_map(|(segment, both)| at.with(aries, segment, both)).filter(|next| done.insert(next.clone()));
     new.map(|next| Estimate::new(aries, next, demands)).filter(|next| next.cost.is_finite()).take(ESTIMATED).collect()
 }

@@ -15,7 +15,7 @@ fn links_in_line(shape: DimensionShape, size: u64) -> u64 {
 }
 
 /// Positions along a dimension of `size` nodes that `at` is joined to, lower first.
-fn joined(shape: DimensionShape, at: u32, size: u32) -> Vec<u32> {
+pub(super) fn joined(shape: DimensionShape, at: u32, size: u32) -> Vec<u32> {
     let mut list: Vec<u32> = match shape {
         DimensionShape::Line => [at.wrapping_sub(1), at + 1].into_iter().filter(|&x| x < size).collect(),
         DimensionShape::Ring if size > 2 => vec![(at + size - 1) % size, (at + 1) % size],
