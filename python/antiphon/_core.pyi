@@ -636,6 +636,7 @@ def configure(
     root: int = 0,
     schedule: Schedule | None = None,
     fidelity: str = "packet",
+    method: str = "search",
     steps: SupportsIndex = 400,
     progress: Callable[[float], object] | None = None,
 ) -> Configured:

@@ -4,7 +4,7 @@ use crate::convert::{Fit, Int, Size, Table, fields, nanos, raise, record};
 use crate::heartbeat::run_with_progress;
 use crate::operations::{SystemLike, collective, generic};
 use crate::schedule::Schedule;
-use antiphon_core::configure::{self as core, Reconfigurable, Work};
+use antiphon_core::configure::{self as core, Method, Reconfigurable, Work};
 use antiphon_core::fabric::aries::{Attached, Side};
 use antiphon_core::parameter::Choice;
 use antiphon_core::simulate::Fidelity;
@@ -18,8 +18,8 @@ use pyo3::types::PyDict;
 /// and `simulate`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithms, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), schedule = None, fidelity = "packet", steps = Fit(400), progress = None),
-       text_signature = "(fabric, algorithms, collective='all-reduce', bytes='64MiB', system='generic', root=0, schedule=None, fidelity='packet', steps=400, progress=None)")]
+#[pyo3(signature = (fabric, algorithms, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), schedule = None, fidelity = "packet", method = "search", steps = Fit(400), progress = None),
+       text_signature = "(fabric, algorithms, collective='all-reduce', bytes='64MiB', system='generic', root=0, schedule=None, fidelity='packet', method='search', steps=400, progress=None)")]
 pub fn configure<'py>(
     py: Python<'py>,
     fabric: &str,
@@ -30,18 +30,20 @@ pub fn configure<'py>(
     root: Int,
     schedule: Option<&Schedule>,
     fidelity: &str,
+    method: &str,
     steps: Fit<u32>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (reconfigurable, system) = (Reconfigurable::parse(fabric).map_err(raise)?, system.get()?);
     let level = Fidelity::parse(fidelity).map_err(raise)?;
+    let method = Method::parse(method).map_err(raise)?;
     let collective = self::collective(collective, root, &reconfigurable.mesh)?;
     let work = match schedule {
         Some(schedule) => Work::Schedule(&schedule.0),
         None => Work::Collective { collective, bytes: bytes.0, algorithms: &algorithms },
     };
     let found = run_with_progress(py, progress, |heartbeat| {
-        core::configure(&reconfigurable, &system, &work, level, steps.0, heartbeat)
+        core::configure(&reconfigurable, &system, &work, level, method, steps.0, heartbeat)
     })?;
     let configured = found.fabric.name.clone();
     record(

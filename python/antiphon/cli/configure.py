@@ -11,7 +11,7 @@ import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.options import FABRIC, FILE, algorithm_specs, completing, fidelity_option, problem_on, read_fabric
 from antiphon.cli.output import note, output_option, tell
-from antiphon.collective.configuring import STEPS
+from antiphon.collective.configuring import METHODS, STEPS, Method
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
@@ -33,6 +33,11 @@ from antiphon.view.terminal.console import progress_bar
 @problem_on("aries")
 @fidelity_option("alpha-beta, packet or flit.")
 @click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="search, or greedy: segments for the shortest messages first.  [default: search up to 256 ranks]",
+)
+@click.option(
     "--steps",
     default=STEPS,
     show_default=True,
@@ -50,6 +55,7 @@ def configure(
     size: str,
     system: antiphon.System,
     fidelity: str,
+    method: Method | None,
     steps: int,
     out: str | None,
     output: str,
@@ -79,6 +85,7 @@ def configure(
                 schedule=schedule,
                 system=system,
                 fidelity=fidelity,
+                method=method,
                 steps=steps,
                 progress=partial(progress, "simulations"),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from antiphon._core import Fabric, Schedule, System
 from antiphon._core import algorithms as core_algorithms
@@ -11,7 +11,7 @@ from antiphon._core import configure as core_configure
 from antiphon.arguments import expect
 from antiphon.collective.specs import specs_of
 from antiphon.errors import AntiphonError
-from antiphon.given import as_system
+from antiphon.given import as_fabric, as_system
 from antiphon.results import Configured
 
 if TYPE_CHECKING:
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 
     from antiphon.names import Collective, Fidelity
 
+Method = Literal["search", "greedy"]
+
 STEPS = 400
 """Most simulations of a search, unless it is said."""
+SEARCHED = 256
+"""Most ranks of a fabric that is searched unless a method is asked for: larger ones would take minutes."""
+METHODS: tuple[Method, ...] = ("search", "greedy")
+"""How a configuration is found."""
 
 
 def configure(
@@ -33,6 +39,7 @@ def configure(
     schedule: Schedule | None = None,
     system: str | System = "aries",
     fidelity: Fidelity | str = "packet",
+    method: Method | None = None,
     steps: int = STEPS,
     progress: Callable[[float], None] | None = None,
 ) -> Configured:
@@ -56,6 +63,8 @@ def configure(
         schedule: instead of algorithms; its messages are kept and go the shortest ways.
         system: preset, file or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
+        method: ``search``, or ``greedy``: segments for the shortest messages first, as in the paper; default: search
+            up to 256 ranks.
         steps: most simulations.
         progress: called about ten times a second with the share of them done, 0 to 1; what it raises ends the search.
 
@@ -65,10 +74,12 @@ def configure(
     """
     expect("fabric", fabric, str, Fabric)
     name = fabric if isinstance(fabric, str) else fabric.name
+    if method is None:
+        method = "search" if as_fabric(fabric).ranks <= SEARCHED else "greedy"
     if algorithms is None:
         specs = [each.name for each in core_algorithms() if collective in each.collectives]
     else:
         specs = list(dict.fromkeys(specs_of(algorithms)))
     if not specs and schedule is None:
         raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
-    return core_configure(name, specs, collective, bytes, as_system(system), root, schedule, fidelity, steps, progress)
+    return core_configure(name, specs, collective, bytes, as_system(system), root, schedule, fidelity, method, steps, progress)

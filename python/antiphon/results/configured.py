@@ -30,7 +30,7 @@ class Configured:
         bound_ns: no configuration and no algorithm is faster.
         binding: what that is by: ``ports`` of the routers, ``wires`` across a cut, ``latency``.
         simulated: how many schedules were simulated.
-        ended: why the search ended: at the ``bound``, at ``no-better``, after all ``steps``.
+        ended: why the search ended: at the ``bound``, at ``no-better``, after all ``steps``, or it was ``greedy``.
         schedule: what was timed, proven.
     """
 

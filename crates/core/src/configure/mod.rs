@@ -8,6 +8,7 @@
 mod bound;
 mod demand;
 mod estimate;
+mod greedy;
 mod search;
 
 pub use bound::bound;
@@ -16,11 +17,13 @@ use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
 use crate::fabric::aries::{Aries, Configuration};
 use crate::fabric::{Fabric, Router};
+use crate::parameter::Choice;
 use crate::schedule::Schedule;
 use crate::simulate::Fidelity;
 use crate::system::System;
 use crate::units::{Bytes, Picos};
 use crate::verify::verify;
+use crate::watch::Progress;
 
 /// A fabric that can be configured, as a specification says it.
 #[derive(Debug, Clone)]
@@ -69,6 +72,20 @@ impl Reconfigurable {
         let items = configuration.to_string();
         Fabric::parse(&if items.is_empty() { self.mesh.name.clone() } else { format!("{},{items}", self.mesh.name) })
     }
+}
+
+/// How a configuration is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// By estimates, annealing and simulation.
+    Search,
+    /// Segments for the shortest messages first, as in the paper; at most a few simulations.
+    Greedy,
+}
+
+impl Choice for Method {
+    const WHAT: &'static str = "method";
+    const ALL: &'static [(&'static str, Self)] = &[("search", Method::Search), ("greedy", Method::Greedy)];
 }
 
 /// What is to be fast.
@@ -153,7 +170,7 @@ pub struct Outcome {
     pub bound: (Picos, &'static str),
     /// Configurations simulated.
     pub simulated: u32,
-    /// Why the search ended: `bound`, `no-better` or `steps`.
+    /// Why the search ended: `bound`, `no-better`, `steps` or `greedy`.
     pub ended: &'static str,
 }
 
@@ -168,13 +185,14 @@ pub fn configure(
     system: &System,
     work: &Work,
     fidelity: Fidelity,
+    method: Method,
     steps: u32,
-    progress: &mut crate::watch::Progress,
+    progress: &mut Progress,
 ) -> Result<Outcome> {
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
     let mut search = search::Search::new(fabric, system, work, fidelity, steps, bound.0, progress);
-    let ended = search.run()?;
+    let ended = search.run(method);
     let (configuration, choice, time_ps) = search.best().ok_or_else(|| search.refusal())?;
     let given_ps = search.time_of(&fabric.given);
     let simulated = search.simulated();
@@ -201,7 +219,9 @@ mod tests {
     fn search(spec: &str, algorithms: &[&str], bytes: Bytes, steps: u32) -> Result<Outcome> {
         let algorithms: Vec<String> = algorithms.iter().map(ToString::to_string).collect();
         let work = Work::Collective { collective: Collective::new(Kind::AllReduce), bytes, algorithms: &algorithms };
-        configure(&Reconfigurable::parse(spec)?, &aries(), &work, Fidelity::Packet, steps, &mut |_| true)
+        configure(&Reconfigurable::parse(spec)?, &aries(), &work, Fidelity::Packet, Method::Search, steps, &mut |_| {
+            true
+        })
     }
 
     /// Every edge of the ring gets a second link, so that it takes half of the time but for latency: ARIES, section IV-A1.
@@ -228,18 +248,35 @@ mod tests {
         assert!((best.time_ps as f64) < 1.1 * best.bound.0 as f64, "{} {:?}", best.time_ps, best.bound);
     }
 
+    /// Tree edges along rows and columns become segments, the shortest first: ARIES, section IV-B1.
+    #[test]
+    fn greedy_segments_serve_short_messages() {
+        let algorithms = ["dbtree".to_string()];
+        let collective = Collective::new(Kind::AllReduce);
+        let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
+        for (spec, least) in [("aries:4x4", 1.3), ("aries:8x8", 1.15)] {
+            let fabric = Reconfigurable::parse(spec).unwrap();
+            let found =
+                configure(&fabric, &aries(), &work, Fidelity::Packet, Method::Greedy, 400, &mut |_| true).unwrap();
+            assert_eq!((found.simulated, found.ended), (2, "greedy"));
+            let speedup = found.given_ps.unwrap() as f64 / found.time_ps as f64;
+            assert!(speedup > least, "{spec}: {speedup} {}", found.fabric.name);
+        }
+    }
+
     #[test]
     fn messages_of_a_schedule_are_kept() {
         let (mesh, system) = (Fabric::parse("mesh:4x4").unwrap(), aries());
         let schedule = build(&mesh, &system, Collective::new(Kind::AllReduce), 1 << 18, "dbtree").unwrap();
         let fabric = Reconfigurable::parse("aries:4x4").unwrap();
         let work = Work::Schedule(&schedule);
-        let found = configure(&fabric, &system, &work, Fidelity::Packet, 100, &mut |_| true).unwrap();
+        let found = configure(&fabric, &system, &work, Fidelity::Packet, Method::Search, 100, &mut |_| true).unwrap();
         let ends = |schedule: &Schedule| schedule.transfers.iter().map(|t| (t.from, t.to)).collect::<Vec<_>>();
         assert_eq!(ends(&found.schedule), ends(&schedule));
         assert!(found.time_ps < found.given_ps.unwrap());
         let other = build(&Fabric::parse("mesh:3x3").unwrap(), &system, schedule.collective, 4096, "dbtree").unwrap();
-        let refused = configure(&fabric, &system, &Work::Schedule(&other), Fidelity::Packet, 9, &mut |_| true);
+        let refused =
+            configure(&fabric, &system, &Work::Schedule(&other), Fidelity::Packet, Method::Search, 9, &mut |_| true);
         assert!(refused.unwrap_err().message.contains("it is for 9 ranks of mesh:3x3, the fabric has 16"));
     }
 
@@ -264,7 +301,7 @@ mod tests {
         let until = |calls: u32| {
             let mut left = calls;
             let mut progress = |_| left.checked_sub(1).inspect(|less| left = *less).is_some();
-            configure(&fabric, &aries(), &work, Fidelity::Packet, 100, &mut progress)
+            configure(&fabric, &aries(), &work, Fidelity::Packet, Method::Search, 100, &mut progress)
         };
         assert_eq!(until(0).unwrap_err().code, Code::Interrupted);
         assert!(until(1).is_ok());
@@ -288,7 +325,7 @@ mod tests {
             let algorithms = [algorithm.to_string()];
             let work = Work::Collective { collective: Collective::new(kind), bytes, algorithms: &algorithms };
             let fabric = Reconfigurable::parse(&spec).unwrap();
-            let search = || super::configure(&fabric, &aries(), &work, Fidelity::Packet, 40, &mut |_| true);
+            let search = || super::configure(&fabric, &aries(), &work, Fidelity::Packet, Method::Search, 40, &mut |_| true);
             if let Ok(found) = search() {
                 verify(&found.fabric, &found.schedule).unwrap();
                 prop_assert!(found.bound.0 <= found.time_ps && found.given_ps.is_none_or(|given| found.time_ps <= given));

@@ -2,7 +2,8 @@
 
 use super::demand::Demands;
 use super::estimate::Estimate;
-use super::{Reconfigurable, Work};
+use super::greedy::greedy;
+use super::{Method, Reconfigurable, Work};
 use crate::error::{Code, Error, Result};
 use crate::fabric::aries::{Aries, Configuration, Segment};
 use crate::schedule::Schedule;
@@ -105,17 +106,35 @@ impl<'a, 'p> Search<'a, 'p> {
         self.refusal.clone().unwrap_or_else(|| Error::new(Code::Interrupted, "interrupted"))
     }
 
-    /// Searches until the bound is reached, nothing better is near, or the steps are used up.
-    ///
-    /// # Errors
-    /// [`Code::Interrupted`] before anything was found.
-    pub fn run(&mut self) -> Result<&'static str> {
-        let outcome = self.search();
-        Ok(match outcome {
-            Ok(()) => "no-better",
-            Err(End::Bound) => "bound",
-            Err(End::Steps) => "steps",
-        })
+    /// Searches until the bound is reached, nothing better is near, or the steps are used up; why it ended.
+    pub fn run(&mut self, method: Method) -> &'static str {
+        let outcome = match method {
+            Method::Search => self.search(),
+            Method::Greedy => self.greedy(),
+        };
+        match (outcome, method) {
+            (Ok(()), Method::Search) => "no-better",
+            (Ok(()), Method::Greedy) => "greedy",
+            (Err(End::Bound), _) => "bound",
+            (Err(End::Steps), _) => "steps",
+        }
+    }
+
+    /// Simulates what is given, and what the shortest messages of each choice ask for.
+    fn greedy(&mut self) -> std::result::Result<(), End> {
+        let given = self.fabric.given.clone();
+        let choices = 0..self.work.choices();
+        self.simulate(choices.clone().map(|choice| (given.clone(), choice)).collect())?;
+        for choice in choices {
+            self.simulate(self.shaped(&given, choice).into_iter().map(|shaped| (shaped, choice)).collect())?;
+        }
+        Ok(())
+    }
+
+    /// Segments for the shortest messages of a choice, if it applies to a configuration.
+    fn shaped(&self, base: &Configuration, choice: usize) -> Option<Configuration> {
+        let (fabric, schedule) = self.schedule(base, choice)?;
+        Some(greedy(&self.fabric.aries, &Demands::of(&fabric, &schedule)))
     }
 
     fn search(&mut self) -> std::result::Result<(), End> {
@@ -135,6 +154,7 @@ impl<'a, 'p> Search<'a, 'p> {
             order.into_iter().map(|(_, choice, seed)| (choice, seed.clone())).collect();
         for (choice, seed) in order.into_iter().take(SHAPED) {
             let plain = Configuration::default();
+            self.simulate(self.shaped(&seed, choice).into_iter().map(|shaped| (shaped, choice)).collect())?;
             for start in if seed == plain { vec![plain] } else { vec![plain, seed] } {
                 let way = self.descend(start, choice);
                 let every = way.len().div_ceil(WAYPOINTS).max(1);

@@ -12,6 +12,7 @@ WIDEST = 20
 
 ENDS = {
     "no-better": "nothing near is better",
+    "greedy": "segments for the shortest messages first; --method search may find better",
     "bound": "the bound is reached",
     "steps": "all --steps are used; more may find a better one",
 }
