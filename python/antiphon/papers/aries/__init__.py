@@ -1,6 +1,6 @@
 """ARIES: Accelerating Distributed Training in Chiplet-based Systems via Flexible Interconnects (DATE 2024)."""
 
-from antiphon.papers.aries import tables, throughput, training
+from antiphon.papers.aries import beyond, tables, throughput, training
 from antiphon.papers.aries.designs import DATA
 from antiphon.repro.figure import Paper
 
@@ -14,6 +14,8 @@ PAPER = Paper(
         training.FIG_10,
         training.FIG_11,
         tables.AREA,
+        beyond.BEYOND,
+        beyond.FLITS,
     ),
     throughput.CHECKS | training.CHECKS,
 )

@@ -15,39 +15,66 @@ SIZE = 1 << 20
 
 # --- Table I --------------------------------------------------------------------------------------
 
-COUNTS = {"links": ("links", ""), "share": ("on a link", "G"), "steps": ("steps", ""), "most": ("at a time", "G")}
+COUNTS = {
+    "links": ("links", ""),
+    "share": ("on a link", "G"),
+    "steps": ("steps", ""),
+    "across": ("hops along a row", ""),
+    "most": ("at a time", "G"),
+}
 """Columns of the table, with units: G is the gradients."""
 ABOUT = 0.07
 """Tolerance of what the paper gives as about: 2 (N - 1) links of N chiplets, of which it says two for each."""
 
 
 def _counted(case: Entry) -> Entry:
-    """Links in use and messages of rings; of trees, as many as are built at once share gradients and edges."""
-    fabric = Fabric(f"torus:{case['side']}x{case['side']}")
+    """Links in use and what a rank sends at once in the last phase of a reduction; of trees, as many as are built at
+    once share gradients and edges."""
+    side = int(case["side"])
+    fabric = Fabric(f"{case['fabric']}:{side}x{side}")
     schedule = antiphon.build(fabric, case["run"], bytes=SIZE, system=SYSTEM)
-    stats, transfers = schedule.stats(fabric), schedule.transfers
-    if trees := int(case["at_once"] or 0):
-        sums = int(transfers["reduces"].sum()) // len(schedule.lanes["bytes"])
+    stats, sent = schedule.stats(fabric), schedule.transfers
+    if trees := int(case["trees"] or 0):
+        sums = int(sent["reduces"].sum()) // len(schedule.lanes["bytes"])
         links, share = trees * sums, 1 / trees
     else:
         links = round(stats.used_links_percent / 100 * len(stats.links["bytes"]))
-        share = int(transfers["message_bytes"].max()) / SIZE
-    steps = int(stats.lanes["reduce_height"].max())
-    return {
-        "what": f"{case['side']}x{case['side']}",
-        "counted": {"links": links, "share": share, "steps": steps, "most": min(links / fabric.ranks, PORTS)},
-    }
+        last = (sent["from"] == 0) & (sent["phase"] == sent["phase"][sent["reduces"]].max())
+        share = sum(dict(zip(sent["to"][last], sent["message_bytes"][last].tolist(), strict=True)).values()) / SIZE
+    if case["fabric"] == "aries":
+        links = _links(side)
+    steps, across = int(stats.lanes["reduce_height"].max()), _across(side)
+    counted = {"links": links, "share": share, "steps": steps, "across": across, "most": min(links / side**2, PORTS)}
+    return {"what": f"{side}x{side}", "counted": counted}
+
+
+def _links(side: int) -> int:
+    """Of the mesh, and of bypasses cut at every router, which ports attach one or the other of."""
+    mesh = Fabric(f"aries:{side}x{side}")
+    cuts = "+".join(f"{at}-{at + 1}" for at in range(side - 1))
+    cut = ",".join(f"{axis}{line}={cuts}" for axis in "xy" for line in range(side))
+    detached = "+".join(f"{a}>{b}" for a, b in zip(mesh.links["from"], mesh.links["to"], strict=True))
+    return sum(len(each.links["from"]) for each in (mesh, Fabric(f"aries:{side}x{side},{cut},off={detached}")))
+
+
+def _across(side: int) -> int:
+    """Hops between the ends of a row."""
+    row = Fabric(f"mesh:1x{side}")
+    return int(antiphon.build(row, "direct", bytes=SIZE, system=SYSTEM).transfers["hops"].max())
 
 
 def _table1(table: Table) -> Shown:
-    notes = {("2D Ring", "share"): "first", ("Binary Tree", "steps"): "height", ("Multi-Tree", "steps"): "height"}
+    notes = {"share": "last", "steps": "height", "across": "diameter"}
     rows = []
     for e in table:
         for column, (text, unit) in COUNTS.items():
-            note = DATA.texts.get(notes.get((e["algorithm"], column), ""), "")
+            if not e[column]:
+                continue
+            ours, paper = float(e["counted"][column]), float(e[column])
+            note = DATA.texts[notes[column]] if column in notes and (e["trees"] or column == "share") else ""
+            note = DATA.texts["concentrated"] if "concentrated" in e["algorithm"] else note
             tolerance = ABOUT if column == "most" else 0.0
-            what, ours = f"{e['what']}: {text}", float(e["counted"][column])
-            rows.append(Row(e["algorithm"], what, unit, ours, float(e[column]), tolerance=tolerance, note=note))
+            rows.append(Row(e["algorithm"], f"{e['what']}: {text}", unit, ours, paper, tolerance=tolerance, note=note))
     return rows, ()
 
 

@@ -21,7 +21,7 @@ def _cases(quick: bool) -> list[Entry]:
 
 
 def _jobs(case: Entry) -> list[Point]:
-    return [all_reduce(case, series, case["size"]) for series in (case["series"], MESH)]
+    return [all_reduce(case, series) for series in (case["series"], MESH)]
 
 
 def _measure(case: Entry, own: Record, mesh: Record) -> Entry:

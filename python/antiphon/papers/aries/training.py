@@ -11,16 +11,19 @@ from antiphon.papers.aries.designs import (
     ALGORITHMS,
     ARIES,
     ASIDES,
+    BEST,
     DATA,
     MESH,
     MODELS,
     PEERS,
-    PORTS,
+    POINTS,
     SAMPLES,
+    SEARCHED,
     SIDES,
-    SYSTEM,
     Training,
     cases,
+    design,
+    least_ns,
     row,
     training,
 )
@@ -43,30 +46,38 @@ def _cases(quick: bool) -> list[Entry]:
 
 
 def _jobs(case: Entry) -> list[Training]:
-    return [training(case, series) for series in (case["series"], ARIES, MESH)]
-
-
-def least_ns(side: int, size: int) -> float:
-    """An AllReduce in which every rank sends through all of its ports all the time, headers included."""
-    ranks, payload = side**2, SYSTEM.packet_payload_bytes
-    wire = (payload + SYSTEM.header_flits * SYSTEM.flit_bytes) / payload
-    return 2 * (ranks - 1) / ranks * size * wire / (PORTS * SYSTEM.link_rate_gb_per_s)
+    series = case["series"]
+    best = [training(case, each, best=True) for each in (series, ARIES)]
+    return [*(training(case, each) for each in (series, ARIES, MESH)), *best]
 
 
 def _measure(case: Entry, *records: Record) -> Entry:
-    """How many times as fast ARIES is."""
-    own, aries, mesh = (each[str(case["samples"])] for each in records)
-    algorithm, side, time = ALGORITHMS[case["algorithm"]], case["side"], own["iteration"]
-    return {
-        "what": f"{algorithm}, {side}x{side}, {case['model']}, {case['samples']} a chiplet",
+    """How many times as fast ARIES is, by the paper's policy and at best; what counts is one of them."""
+    own, aries, mesh, best_own, best_aries = (each[str(case["samples"])] for each in records)
+    algorithm, side, time = case["algorithm"], case["side"], own["iteration"]
+    found = {
+        "what": f"{ALGORITHMS[algorithm]}, {side}x{side}, {case['model']}, {case['samples']} a chiplet",
         "time": time,
         "parts": [own["compute"] / 1e6, (time - own["compute"]) / 1e6],
-        "gain": time / aries["iteration"],
         "faster": mesh["iteration"] / time,
-        "exchanged": own["communication"] / aries["communication"],
-        "ported": own["communication"] / least_ns(side, own["gradient_bytes"]),
         "computed": own["compute"] / time,
     }
+    for way, slow, fast in (("policy", own, aries), ("best", best_own, best_aries)):
+        found[f"gain_{way}"] = slow["iteration"] / fast["iteration"]
+        found[f"exchanged_{way}"] = slow["communication"] / fast["communication"]
+        found[f"ported_{way}"] = slow["communication"] / least_ns(side, own["gradient_bytes"])
+    counts = ways(algorithm, side)[0]
+    return found | {name: found[f"{name}_{counts}"] for name in ("gain", "exchanged", "ported")}
+
+
+def ways(algorithm: str, side: int) -> list[str]:
+    """How ARIES is configured, what counts first."""
+    if not design(SEARCHED[ARIES], algorithm, side):
+        return ["policy"]
+    return ["best", "policy"] if (algorithm, side) in BEST else ["policy", "best"]
+
+
+WAYS = {"policy": ", shortest edges first", "best": ", best found"}
 
 
 # --- Fig. 10 --------------------------------------------------------------------------------------
@@ -76,17 +87,22 @@ def _fig10(table: Table) -> Shown:
     rows = []
     for algorithm, those in table.by("algorithm"):
         for side, of in those.by("side"):
+            group, counts = f"{ALGORITHMS[algorithm]}, {side}x{side}", ways(algorithm, side)
             for series, at in of.where(series=[*PEERS, *ASIDES]).by("series"):
                 key = f"{algorithm} {side}x{side}: {series}" if table.whole else ""
-                group, few = f"{ALGORITHMS[algorithm]}, {side}x{side}", at.where(samples=SAMPLES[0])
-                means: list[tuple[str, float, float | None]] = [
-                    (f"{samples} a chiplet", fmean(each.column("gain")), None) for samples, each in at.by("samples")
-                ]
-                means.append(("exchanges alone", fmean(few.column("exchanged")), fmean(few.column("ported"))))
-                rows += [
-                    row("fig10", group, f"{series}, {what}", "×", ours, key, most, series.note)
-                    for what, ours, most in means
-                ]
+                few = at.where(samples=SAMPLES[0])
+                for way in counts if series in PEERS else counts[:1]:
+                    how = WAYS[way] if len(counts) > 1 else ""
+                    means: list[tuple[str, float, float | None]] = [
+                        (f"{samples} a chiplet", fmean(each.column(f"gain_{way}")), None)
+                        for samples, each in at.by("samples")
+                    ]
+                    ported = fmean(few.column(f"ported_{way}"))
+                    means.append(("exchanges alone", fmean(few.column(f"exchanged_{way}")), ported))
+                    rows += [
+                        row("fig10", group, f"{series}, {what}{how}", "×", ours, key, most, series.note)
+                        for what, ours, most in means
+                    ]
     if table.whole:
         for algorithm in table.axis("algorithm"):
             group, key = f"{TRANSFORMER}: time of exchanges saved", f"Transformer: {algorithm}"
@@ -114,8 +130,8 @@ FIG_10 = Figure("fig10", _cases, _measure, _fig10, _jobs)
 # --- Fig. 11 --------------------------------------------------------------------------------------
 
 TIMES = {
-    "exchanged": "static power during exchanges",
     "iterated": "static power during iterations",
+    "exchanged": "static power during exchanges",
     "published": "with the paper's own speed-ups",
 }
 """Times relative to the mesh, in any of which static power may count."""
@@ -131,9 +147,11 @@ def _published(case: Entry, series: Series) -> float:
 
 def _energy(case: Entry, *records: Record) -> Entry:
     """What depends on time, and what does not, relative to the mesh."""
-    own, _, mesh = (each[str(case["samples"])] for each in records)
+    own, _, mesh, best, _ = (each[str(case["samples"])] for each in records)
+    algorithm, side = case["algorithm"], case["side"]
+    own = best if (algorithm, side) in BEST else own
     return {
-        "what": f"{ALGORITHMS[case['algorithm']]}, {case['side']}x{case['side']}, {case['model']}",
+        "what": f"{ALGORITHMS[algorithm]}, {side}x{side}, {case['model']}",
         "dynamic": own["dynamic_j"] / mesh["dynamic_j"],
         "exchanged": own["communication"] / mesh["communication"],
         "iterated": own["iteration"] / mesh["iteration"],
@@ -168,17 +186,13 @@ def fitted(table: Table, time: str) -> float:
     return float(SHARES[np.argmin(np.square(misses(table, SHARES, time)).sum(axis=0))])
 
 
-POINTS = 4.0
-"""By which an average may be off."""
-
-
 def _fig11(table: Table) -> Shown:
     shares = {f"Saved, {text}": (fitted(table, time), time) for time, text in TIMES.items()}
     rows = [
         Row("Static share of the mesh's energy, fitted", TIMES[time], "%", 100 * share)
         for share, time in shares.values()
     ]
-    for group, (share, time) in (shares | {"Saved, cited coefficients alone": (0.0, "exchanged")}).items():
+    for group, (share, time) in (shares | {"Saved, cited coefficients alone": (0.0, "iterated")}).items():
         for side in table.axis("side"):
             for series in PEERS:
                 key = f"{side}x{side}: {series}"
@@ -210,9 +224,10 @@ def _fit(_cells: Cells, tables: Tables) -> Judged:
     for time in TIMES:
         share = fitted(table, time)
         found[time] = f"{100 * share:.0f} % static, off by {listed(misses(table, share, time), '{:+.1f}')}"
-    off = misses(table, fitted(table, "exchanged"), "exchanged")
+    first = next(iter(TIMES))
+    off = misses(table, fitted(table, first), first)
     good = sum(abs(each) <= POINTS for each in off)
-    found |= {"good": good, "count": len(off), "alone": listed(misses(table, 0.0, "exchanged"), "{:+.1f}")}
+    found |= {"good": good, "count": len(off), "alone": listed(misses(table, 0.0, first), "{:+.1f}")}
     return share_of(len(off) - good, len(off)), found
 
 
