@@ -20,9 +20,10 @@ def time_ns(fabric: str, run: str, size: str) -> float:
     return antiphon.simulate(fabric, antiphon.build(fabric, run, bytes=size, system=SYSTEM), SYSTEM).time_ns
 
 
-def best(fabric: str, run: str, size: str) -> str:
-    """The fastest configuration that is found for an algorithm."""
-    found = {antiphon.configure(fabric, run, each, system=SYSTEM, method="search").fabric for each in (*SIZES, size)}
+def best(stored: str, run: str, size: str) -> str:
+    """The fastest configuration that is found for an algorithm, from none and from the one that is stored."""
+    starts = [(stored.partition(",")[0], each) for each in (*SIZES, size)] + [(stored, size)]
+    found = {antiphon.configure(fabric, run, at, system=SYSTEM, method="search").fabric for fabric, at in starts}
     return min(sorted(found), key=lambda each: time_ns(each, run, size))
 
 
@@ -34,7 +35,7 @@ def main() -> None:
         if row["method"] == "greedy":
             row["fabric"] = antiphon.configure(bare, run, size, system=SYSTEM, method="greedy").fabric
         elif row["method"] == "search":
-            row["fabric"] = best(bare, run, size)
+            row["fabric"] = best(row["fabric"], run, size)
         if row["method"]:
             print(row["design"], run, row["side"], row["method"], time_ns(row["fabric"], run, size), flush=True)
     with open(str(files("antiphon.papers.aries") / "designs.csv"), "w", encoding="utf-8", newline="") as file:

@@ -17,13 +17,16 @@ from antiphon.papers.aries.designs import (
     MESH,
     PEAK,
     PEERS,
+    POINTS,
+    SEARCHED,
     SIDES,
     SYSTEM,
     design,
+    least_ns,
 )
 from antiphon.papers.aries.tables import fewer_hops
 from antiphon.papers.aries.throughput import CHECKS
-from antiphon.papers.aries.training import TIMES, fitted, least_ns, misses
+from antiphon.papers.aries.training import TIMES, fitted, misses
 from antiphon.repro.table import Table
 
 NAME = "aries"
@@ -38,7 +41,8 @@ def test_what_is_exact(quick: tuple[Reproduction, Path]) -> None:
         assert all(row.agrees for row in rows)
     # What the paper's own table has is not what its algorithms do.
     differing = {(row.group, row.what.split(": ")[1]) for row in outcomes["table1"].rows if not row.agrees}
-    assert differing == {("2D Ring", "on a link"), ("Binary Tree", "steps"), ("Multi-Tree", "steps")}
+    assert differing == {(trees, "steps") for trees in ("Binary Tree", "Multi-Tree", "ARIES, concentrated trees")}
+    assert [row.ours for row in outcomes["table1"].rows if (row.group, row.what[5:]) == ("ARIES", "links")] == [96, 448]
     assert [fewer_hops(8, level) for level in range(1, 7)] == [3, 1, 0, 3, 1, 0]
 
 
@@ -52,11 +56,12 @@ def test_platform() -> None:
 def test_designs() -> None:
     """Each is legal; Adapt-NoC attaches bypasses of a port's own dimension only."""
     for side in SIDES:
-        for algorithm in ALGORITHMS:
+        for algorithm in (*ALGORITHMS, "beyond"):
             for series in DATA.series.values():
                 if found := design(series, algorithm, side):
                     assert antiphon.Fabric(found.fabric).ranks == side**2
-            adapt = design(ADAPT, algorithm, side)
+        for series, algorithm in ((ADAPT, "ring"), (ADAPT, "dbtree"), (SEARCHED[ADAPT], "dbtree")):
+            adapt = design(series, algorithm, side)
             assert adapt
             assert ":ports=own" in adapt.fabric
     butterfly = design(BUTTERFLY, "ring", 8)
@@ -87,6 +92,14 @@ def test_configurations_are_found_again() -> None:
         assert found.time_ns == time_ns(stored.fabric, algorithm, "2MiB")
 
 
+@pytest.mark.parametrize("side", SIDES)
+def test_trees_by_the_papers_policy(side: int) -> None:
+    stored = design(ARIES, "dbtree", side)
+    assert stored
+    found = antiphon.configure(f"aries:{side}x{side}", "dbtree", "2MiB", system=SYSTEM, method="greedy")
+    assert found.fabric == stored.fabric
+
+
 def test_crossovers(tables: dict[str, dict[str, Table]]) -> None:
     """The latency-optimised ring wins below, the bandwidth-optimised above."""
     _, names = CHECKS["crossover"]({}, tables[NAME])
@@ -94,18 +107,30 @@ def test_crossovers(tables: dict[str, dict[str, Table]]) -> None:
 
 
 def test_trees_on_dedicated_links(tables: dict[str, dict[str, Table]]) -> None:
-    """ARIES beats every peer with them, on the smaller mesh by at least what the paper states."""
+    """ARIES beats every peer with them, by the paper's policy on the smaller mesh as it states, at best by more."""
     table = tables[NAME]["fig10"].where(algorithm="dbtree", samples=1)
     for series in PEERS:
         assert table.where(series=series).values("gain").least > 1
         stated = DATA.stated["fig10"][f"dbtree 4x4: {series}"].value
-        assert table.where(side=4, series=series).values("gain").mean > stated
+        small = table.where(side=4, series=series)
+        assert small.values("gain").mean == pytest.approx(stated, rel=0.25)
+        assert small.values("gain_best").mean > small.values("gain_policy").mean
 
 
 def test_four_ports_bound_everything(tables: dict[str, dict[str, Table]]) -> None:
     """No design sends more than its ports do; flattened butterflies with full channels have more."""
     for entry in tables[NAME]["fig10"]:
         assert entry["ported"] >= 1 or "full" in str(entry["series"])
+    assert max(tables[NAME]["beyond"].column("share")) < 1
+
+
+def test_packets_and_flits(tables: dict[str, dict[str, Table]]) -> None:
+    """They agree from 64 KiB on where no message waits behind one that goes elsewhere; double binary trees differ."""
+    table = tables[NAME]["flits"].where("size>=65536")
+    for entry in table.where(algorithm=("multitree",)):
+        assert entry["ranks"] == pytest.approx(1, abs=0.055)
+    for entry in table.where(series=("Combs", "Forest", "Overlapped trees", "Ring both ways")):
+        assert entry["ports"] == pytest.approx(1, abs=0.065)
 
 
 def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:
@@ -113,10 +138,9 @@ def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:
     table = tables[NAME]["fig11"]
     for time in TIMES:
         share = fitted(table, time)
-        errors = [sum(miss**2 for miss in misses(table, at, time)) for at in (share, share - 0.02, share + 0.02)]
+        errors = [max(map(abs, misses(table, at, time))) for at in (share, share - 0.02, share + 0.02)]
         assert min(errors) == errors[0]
-    assert fitted(table, "published") == pytest.approx(0.75, abs=0.02)  # about three quarters by the paper's speed-ups
-    assert max(map(abs, misses(table, fitted(table, "published"), "published"))) < 5
+    assert max(map(abs, misses(table, fitted(table, "published"), "published"))) < POINTS
 
 
 @pytest.mark.slow

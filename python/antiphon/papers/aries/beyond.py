@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from antiphon import format_bytes
 from antiphon.papers.aries.designs import (
     ADAPT,
@@ -14,6 +16,7 @@ from antiphon.papers.aries.designs import (
     cases,
     least_ns,
 )
+from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Row, Shown
 from antiphon.repro.table import Entry, Table, grid
 from antiphon.studies import Point, Record
@@ -23,64 +26,56 @@ OWN = [each for each in DATA.series.values() if each.name.startswith("ARIES")]
 SIZES = (64 << 10, 1 << 20, 16 << 20)
 
 
-def _designs(quick: bool) -> list[Entry]:
-    axes = {"side": SIDES[:1] if quick else SIDES, "size": SIZES[:1] if quick else SIZES}
-    return [
-        *cases(**axes, series=OWN),
-        *({"algorithm": "beyond"} | case for case in grid(**axes, series=OTHERS)),
-    ]
+def _cases(quick: bool, sizes: Sequence[int], peers: Iterable[Series] = ()) -> list[Entry]:
+    axes = {"side": SIDES[:1] if quick else SIDES, "size": sizes[:1] if quick else sizes}
+    others = ({"algorithm": "beyond"} | case for case in grid(**axes, series=OTHERS))
+    return [*cases(**axes, series=[*peers, *OWN]), *others]
+
+
+def _named(case: Entry) -> Entry:
+    name, algorithm = str(case["series"]), ALGORITHMS.get(case["algorithm"])
+    what = f"{case['side']}x{case['side']}, {format_bytes(case['size'])}"
+    return {"what": what, "name": f"{algorithm}, {name}" if algorithm else name}
 
 
 def _measure(case: Entry, own: Record) -> Entry:
-    algorithm, side, size = (case[axis] for axis in ("algorithm", "side", "size"))
-    name, least = str(case["series"]), least_ns(side, size)
-    return {
-        "what": f"{side}x{side}, {format_bytes(size)}",
-        "name": f"{ALGORITHMS[algorithm]}, {name}" if algorithm in ALGORITHMS else name,
-        "time": own["time_ns"],
-        "least": least,
-        "share": least / own["time_ns"],
-    }
+    time, least = own["time_ns"], least_ns(case["side"], case["size"])
+    return _named(case) | {"time": time, "least": least, "share": least / time}
 
 
 def _beyond(table: Table) -> Shown:
     return [Row(e["name"], e["what"], "µs", e["time"] / 1e3, reference=e["least"] / 1e3) for e in table], ()
 
 
-BEYOND = Figure("beyond", _designs, _measure, _beyond, lambda case: [all_reduce(case, case["series"])])
+BEYOND = Figure(
+    "beyond", lambda quick: _cases(quick, SIZES), _measure, _beyond, lambda case: [all_reduce(case, case["series"])]
+)
 
 # --- flits ----------------------------------------------------------------------------------------
 
 FLIT_SIZES = (4 << 10, 64 << 10, 1 << 20)
-ASSIGNED = {"lowest-free": "any interface", "receiver": "the receiver's interface"}
-"""Which of its interfaces sends a rank's message."""
-
-
-def _some(quick: bool) -> list[Entry]:
-    sides, sizes = (SIDES[:1], FLIT_SIZES[:1]) if quick else (SIDES, FLIT_SIZES)
-    return cases(side=sides, series=[MESH, TORUS, ADAPT, *OWN], size=sizes)
+INTERFACES = {"ports": "an interface for each port", "ranks": "an interface for each receiver"}
 
 
 def _both(case: Entry) -> list[Point]:
+    """Packets and flits, each with messages that wait for one another's links and with ones that do not."""
+    own = {"interfaces": case["side"] ** 2, "interface_assignment": "receiver"}
     return [
-        all_reduce(case, case["series"], fidelity, interface_assignment=assigned)
-        for assigned in ASSIGNED
+        all_reduce(case, case["series"], fidelity, **changes)
+        for changes in ({}, own)
         for fidelity in ("packet", "flit")
     ]
 
 
 def _over(case: Entry, *records: Record) -> Entry:
-    packets, flits, other_packets, other_flits = (each["time_ns"] for each in records)
-    what = f"{case['side']}x{case['side']}, {format_bytes(case['size'])}"
-    return {"what": what, "lowest-free": flits / packets, "receiver": other_flits / other_packets}
+    packets, flits, own_packets, own_flits = (each["time_ns"] for each in records)
+    return _named(case) | {"ports": flits / packets, "ranks": own_flits / own_packets}
 
 
-def _in_flits(table: Table) -> Shown:
+def _flits(table: Table) -> Shown:
     return [
-        Row(f"{ALGORITHMS[e['algorithm']]}, {e['series']}", f"{e['what']}, {text}", "×", e[assigned])
-        for e in table
-        for assigned, text in ASSIGNED.items()
+        Row(e["name"], f"{e['what']}, {text}", "×", e[column]) for e in table for column, text in INTERFACES.items()
     ], ()
 
 
-FLITS = Figure("flits", _some, _over, _in_flits, _both)
+FLITS = Figure("flits", lambda quick: _cases(quick, FLIT_SIZES, [MESH, TORUS, ADAPT]), _over, _flits, _both)
