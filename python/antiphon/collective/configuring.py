@@ -39,9 +39,9 @@ def configure(
     schedule: Schedule | None = None,
     system: str | System = "aries",
     fidelity: Fidelity | str = "packet",
-    method: Method | None = None,
+    method: Method | str | None = None,
     steps: int = STEPS,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], object] | None = None,
 ) -> Configured:
     """Finds the configuration of a fabric in which a collective, or a schedule, takes the least time.
 
@@ -82,4 +82,6 @@ def configure(
         specs = list(dict.fromkeys(specs_of(algorithms)))
     if not specs and schedule is None:
         raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
-    return core_configure(name, specs, collective, bytes, as_system(system), root, schedule, fidelity, method, steps, progress)
+    return core_configure(
+        name, specs, collective, bytes, as_system(system), root, schedule, fidelity, method, steps, progress
+    )
