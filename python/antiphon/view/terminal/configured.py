@@ -47,7 +47,7 @@ def fabric_map(fabric: Fabric) -> str:
     o---o---o   x0: 0-2
     |   |   |
     o===o   o
-    (--- mesh link, === and a bypass, ~~~ only a bypass; longer bypasses by row, x, and column, y)
+    (--- | mesh link, === ‖ and a bypass, ~~~ : only a bypass; longer bypasses by row, x, and column, y)
     """
     nodes, links = fabric.nodes, fabric.links
     if fabric.configuration is None or nodes["coord_1"].max() >= WIDEST:
@@ -75,10 +75,10 @@ def fabric_map(fabric: Fabric) -> str:
         text = "o" + "".join(joint((row, column), (row, column + 1), " -=~") * 3 + "o" for column in range(columns - 1))
         lines.append(text + (f"   x{row}: {_listed(far['x', row])}" if ("x", row) in far else ""))
         if row + 1 < rows:
-            below = (joint((row, column), (row + 1, column), " |\u2016:") for column in range(columns))
+            below = (joint((row, column), (row + 1, column), " |‖:") for column in range(columns))
             lines.append("   ".join(below).rstrip())
     lines += [f"y{column}: {_listed(far['y', column])}" for column in range(columns) if ("y", column) in far]
-    legend = "(--- mesh link, === and a bypass, ~~~ only a bypass; longer bypasses by row, x, and column, y)"
+    legend = "(--- | mesh link, === ‖ and a bypass, ~~~ : only a bypass; longer bypasses by row, x, and column, y)"
     return "\n".join([*lines, legend])
 
 
