@@ -6,6 +6,7 @@
 //! step.
 
 mod bound;
+mod cores;
 mod demand;
 mod estimate;
 mod greedy;

@@ -1,5 +1,6 @@
 //! From a few configurations to better ones.
 
+use super::cores::on_cores;
 use super::demand::Demands;
 use super::estimate::Estimate;
 use super::greedy::greedy;
@@ -14,8 +15,7 @@ use crate::watch::Progress;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::{HashMap, HashSet};
-use std::num::NonZero;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Segments of which the estimate is asked in one step, and configurations simulated in one.
 const ESTIMATED: usize = 24;
@@ -260,12 +260,10 @@ impl<'a, 'p> Search<'a, 'p> {
         }
         let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
         let aries = &self.fabric.aries;
-        let mut all: Vec<(f64, Configuration)> = thread::scope(|scope| {
-            let seeds = (0..CHAINS).map(|chain| round * CHAINS + chain);
-            let chain = |seed| annealed(aries, start.clone(), &demands, steps, seed);
-            let chains: Vec<_> = seeds.map(|seed| scope.spawn(move || chain(seed))).collect();
-            chains.into_iter().flat_map(|chain| chain.join().expect("estimates do not panic")).collect()
-        });
+        let seeds: Vec<u64> = (0..CHAINS).map(|chain| round * CHAINS + chain).collect();
+        let chain = |&seed: &u64, stop: &AtomicBool| annealed(aries, start.clone(), &demands, steps, seed, stop);
+        let chains = on_cores(&seeds, &mut || self.goes_on(), chain);
+        let mut all: Vec<(f64, Configuration)> = chains.into_iter().flatten().collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.1 == b.1);
         all.truncate(WAYPOINTS);
@@ -302,21 +300,14 @@ impl<'a, 'p> Search<'a, 'p> {
             if self.simulated >= self.steps || !self.goes_on() {
                 return Err(End::Steps);
             }
-            let (this, workers) = (&*self, thread::available_parallelism().map_or(1, NonZero::get));
-            let (fabric, system, work, fidelity) = (this.fabric, this.system, this.work, this.fidelity);
-            let time = |(configuration, choice): &(Configuration, usize)| -> Result<Picos> {
+            let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
+            let time = |(configuration, choice): &(Configuration, usize), stop: &AtomicBool| -> Result<Picos> {
                 let fabric = fabric.configured(configuration)?;
                 let schedule = work.on(&fabric, system, *choice)?;
-                Ok(simulate(&fabric, &schedule, system, fidelity, &mut |_| true)?.time_ps)
+                let mut progress = |_| !stop.load(Ordering::Relaxed);
+                Ok(simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps)
             };
-            let times: Vec<Result<Picos>> = thread::scope(|scope| {
-                let shares: Vec<_> = batch
-                    .chunks(batch.len().div_ceil(workers))
-                    .map(|share| scope.spawn(|| share.iter().map(time).collect::<Vec<_>>()))
-                    .collect();
-                shares.into_iter().flat_map(|share| share.join().expect("simulations do not panic")).collect()
-            });
-            for (point, time) in batch.iter().zip(times) {
+            for (point, time) in batch.iter().zip(on_cores(batch, &mut || self.goes_on(), time)) {
                 self.simulated += 1;
                 match time {
                     Ok(time) => {
@@ -325,6 +316,7 @@ impl<'a, 'p> Search<'a, 'p> {
                         }
                         self.times.insert(point.clone(), Some(time));
                     }
+                    Err(error) if error.code == Code::Interrupted => return Err(End::Steps),
                     Err(error) => {
                         self.times.insert(point.clone(), None);
                         self.refusal.get_or_insert(error);
@@ -346,12 +338,13 @@ fn annealed(
     demands: &Demands,
     steps: usize,
     seed: u64,
+    stop: &AtomicBool,
 ) -> Vec<(f64, Configuration)> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut at = Estimate::new(aries, start, demands);
     let mut wishes = at.wishes(aries, demands);
     let mut met: Vec<(f64, Configuration)> = vec![];
-    for step in 0..steps {
+    for step in (0..steps).take_while(|_| !stop.load(Ordering::Relaxed)) {
         let temperature = HOT * (COLD / HOT).powf(step as f64 / steps as f64);
         // Of those that come first more often.
         let place = (uniform(&mut random).powi(2) * wishes.len() as f64) as usize;
