@@ -190,6 +190,9 @@ pub fn configure(
     steps: u32,
     progress: &mut Progress,
 ) -> Result<Outcome> {
+    if steps == 0 {
+        return Err(Error::new(Code::BadSpec, "steps is 0; give at least 1"));
+    }
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
     let mut search = search::Search::new(fabric, system, work, fidelity, steps, bound.0, progress);
