@@ -144,6 +144,17 @@ def test_an_edited_fabric_is_another_one(tmp_path: Path) -> None:
     assert len(runs_in(tmp_path)) == 2 * len(points)
 
 
+def test_an_edited_configuration_is_another_one(tmp_path: Path) -> None:
+    file = tmp_path / "configuration.json"
+    points = [Point(f"aries:4x4,config={file}{rest}", "direct", 65536, "aries") for rest in ("", ",drop=0-1", "[0-2]")]
+    with Store(tmp_path) as store:
+        for items in ("x0=0-3", "x1=0-3", "x0=0-3"):
+            file.write_text(antiphon.Fabric(f"aries:4x4,{items}").configuration or "")
+            made = store.ensure(points)
+        assert made == 0, "as it was at first"
+    assert len(runs_in(tmp_path)) == 2 * len(points)
+
+
 def test_an_edited_table_of_layers_is_another_one(tmp_path: Path) -> None:
     table = tmp_path / "model.csv"
     point = TrainingPoint(str(table), "ring:4", "ring", (("batch", 4),))

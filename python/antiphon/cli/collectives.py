@@ -37,7 +37,7 @@ from antiphon.files import written_whole
 from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
-from antiphon.view.terminal.console import open_console, progress_bar, right_aligned
+from antiphon.view.terminal.console import open_console, print_verbatim, progress_bar, right_aligned
 from antiphon.view.text import format_time
 
 
@@ -407,7 +407,7 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
     console = open_console()
     console.print(table)
     if drawing := fabric_map(network):
-        console.print(drawing, soft_wrap=True, highlight=False)
+        print_verbatim(console, drawing)
 
 
 def _dimensions(fabric: antiphon.Fabric, system: antiphon.System) -> list[dict[str, Any]]:

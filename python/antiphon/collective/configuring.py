@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +10,7 @@ from antiphon._core import Fabric, Schedule, System
 from antiphon._core import algorithms as core_algorithms
 from antiphon._core import configure as core_configure
 from antiphon.arguments import expect
+from antiphon.collective.schedules import as_schedule
 from antiphon.collective.specs import specs_of
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
@@ -36,12 +38,12 @@ def configure(
     *,
     collective: Collective | str = "all-reduce",
     root: int = 0,
-    schedule: Schedule | None = None,
+    schedule: str | os.PathLike[str] | Schedule | None = None,
     system: str | System = "aries",
     fidelity: Fidelity | str = "packet",
-    method: Method | None = None,
+    method: Method | str | None = None,
     steps: int = STEPS,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], object] | None = None,
 ) -> Configured:
     """Finds the configuration of a fabric in which a collective, or a schedule, takes the least time.
 
@@ -60,7 +62,8 @@ def configure(
         bytes: full buffer size.
         collective: what to compute.
         root: root rank of broadcast and reduce.
-        schedule: instead of algorithms; its messages are kept and go the shortest ways.
+        schedule: instead of algorithms, a Schedule for this fabric or a file of one; its messages are kept and go the
+            shortest ways.
         system: preset, file or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         method: ``search``, or ``greedy``: segments for the shortest messages first, as in the paper; default: search
@@ -76,10 +79,15 @@ def configure(
     name = fabric if isinstance(fabric, str) else fabric.name
     if method is None:
         method = "search" if as_fabric(fabric).ranks <= SEARCHED else "greedy"
+    if schedule is not None and algorithms is not None:
+        raise AntiphonError("give either algorithms or a schedule", "bad-spec")
+    own = None if schedule is None else as_schedule(schedule, as_fabric(fabric))
     if algorithms is None:
         specs = [each.name for each in core_algorithms() if collective in each.collectives]
     else:
         specs = list(dict.fromkeys(specs_of(algorithms)))
     if not specs and schedule is None:
         raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
-    return core_configure(name, specs, collective, bytes, as_system(system), root, schedule, fidelity, method, steps, progress)
+    return core_configure(
+        name, specs, collective, bytes, as_system(system), root, own, fidelity, method, steps, progress
+    )

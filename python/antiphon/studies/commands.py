@@ -12,6 +12,7 @@ from typing import Any, NewType, get_args, get_type_hints
 from antiphon._core import Fabric, Schedule, System, build, parse_bytes, router_parameters
 from antiphon.arguments import shown
 from antiphon.collective.comparison import compare, run
+from antiphon.collective.configuring import STEPS, configure
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.tuning import tune
 from antiphon.errors import AntiphonError
@@ -221,6 +222,33 @@ def _tune(
     return document | ({"best": document["choices"][0]} if len(document["choices"]) == 1 else {})
 
 
+def _configure(
+    heartbeat: Heartbeat,
+    *,
+    fabric: str,
+    algorithms: str | None = None,
+    schedule: str | None = None,
+    system: System,
+    fidelity: str = "packet",
+    method: str | None = None,
+    steps: int = STEPS,
+    **problem: Any,
+) -> Record:
+    own = None if schedule is None else _own(schedule, Fabric(fabric), problem)
+    found = configure(
+        fabric,
+        algorithms,
+        schedule=own,
+        system=system,
+        fidelity=fidelity,
+        method=method,
+        steps=steps,
+        progress=heartbeat,
+        **problem,
+    )
+    return found.to_dict()
+
+
 def _train(
     heartbeat: Heartbeat,
     *,
@@ -372,6 +400,9 @@ COMMANDS = {
     "rails": Command(_rails, ("time_ns", "utilization"), system="ideal"),
     "noc": Command(
         _noc, ("rate", "accepted_flits_per_node_cycle", "packet_latency_cycles.mean", "stable"), _router_keys
+    ),
+    "configure": Command(
+        _configure, ("algorithm", "time_ns", "speedup", "efficiency"), lambda: PROBLEM, system="aries"
     ),
     "tune": Command(_tune, ("best.algorithm", "best.time_ns", "best.efficiency")),
 }

@@ -21,6 +21,8 @@ SUFFIXES = (".csv", ".json", ".onnx", ".toml")
 """Of files that values name by themselves."""
 SETTLED_S = 2.0
 """The content of a file is read again unless it was last changed this long before it was read."""
+CONFIGURATION = ",config="
+"""Before a file in the specification of a fabric that can be configured."""
 _encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _read: dict[tuple[str, int, int, int], str] = {}
 """Digests of files that were read, by path, inode, size and time of change."""
@@ -64,7 +66,8 @@ def _code_of(module: str) -> str:
 
 
 def files_of(job: Job) -> list[str]:
-    """Files that the values of a job may name: fabrics ``file:PATH``, tables of layers, schedules, systems."""
+    """Files that the values of a job may name: fabrics ``file:PATH``, configurations of fabrics, tables of layers,
+    schedules, systems."""
     found: set[str] = set()
     values = [getattr(job, field.name) for field in fields(job)]
     for value in values:
@@ -79,6 +82,9 @@ def files_of(job: Job) -> list[str]:
             found |= {head, whole, whole.rpartition("@")[0]} - {""}
         elif value.lower().endswith(SUFFIXES):
             found.add(value)
+        if isinstance(value, str) and CONFIGURATION in value:
+            named = value.partition(CONFIGURATION)[2].partition(",")[0]
+            found |= {named, named.rpartition("[")[0]} - {""}
     return sorted(found)
 
 

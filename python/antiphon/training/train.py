@@ -295,14 +295,17 @@ def workload(model: str | Workload) -> Workload:
 
 
 def split_fabrics(text: str) -> list[str]:
-    """Splits a list of fabrics at commas; dimensions after ``rails:`` belong to it.
+    """Splits a list of fabrics at commas; dimensions after ``rails:`` belong to it, and what is joined by ``then``.
 
     >>> split_fabrics("mesh:4x4,drop=0-1,rails:ring4@1000/20ns,sw8@800/700ns,rails:2D-SW_SW")
     ['mesh:4x4,drop=0-1', 'rails:ring4@1000/20ns,sw8@800/700ns', 'rails:2D-SW_SW']
+    >>> split_fabrics("aries:4x4,x0=0-3,then,y0=0-3,ring:4")
+    ['aries:4x4,x0=0-3,then,y0=0-3', 'ring:4']
     """
     fabrics: list[str] = []
     for part in split_specs([text]):
-        if fabrics and fabrics[-1].startswith(RAILS) and ":" not in part:
+        more = fabrics and fabrics[-1].startswith(RAILS) and ":" not in part
+        if more or (fabrics and part.partition(",")[0] == "then"):
             fabrics[-1] += f",{part}"
         else:
             fabrics.append(part)

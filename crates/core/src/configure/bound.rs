@@ -19,7 +19,7 @@ const PORTS: usize = 4;
 /// bypass wires beside every link, along which a bypass goes from router to router; links between all in a row or column.
 ///
 /// # Errors
-/// As [`lower_bound`]; [`crate::error::Code::TooLarge`] for fabrics too large for the last of these.
+/// As [`lower_bound`]; [`crate::error::Code::TooLarge`] past the limits of fabrics.
 pub fn bound(
     fabric: &Reconfigurable,
     system: &System,
@@ -45,9 +45,11 @@ pub fn bound(
         Fabric::new("wires", Shape::Graph, fabric.nodes, links.collect())
     };
     let wide = repeated(fabric.mesh.clone())?;
-    let near = repeated(grid("rows and columns", DimensionShape::Clique, &aries.sizes)?)?;
+    // All of a row or column are as near as two of them.
+    let near = repeated(grid("rows and columns", DimensionShape::Clique, &aries.sizes.map(|size| size.min(2)))?)?;
     let of = |fabric: &Fabric| lower_bound(fabric, system, collective, bytes);
-    let (ports, wide, near) = (of(&ports)?, of(&wide)?, of(&near)?);
+    let (ports, wide) = (of(&ports)?, of(&wide)?);
+    let near = lower_bound(&near, system, Collective { root: 0, ..collective }, bytes)?;
     let by_rate = |bound: crate::bound::Bound| bound.strength_ps.unwrap_or(0).max(bound.cut_ps).max(bound.volume_ps);
     let candidates = [(by_rate(ports), "ports"), (by_rate(wide), "wires"), (near.latency_ps, "latency")];
     let largest = candidates.into_iter().fold((0, "ports"), |most, next| if next.0 > most.0 { next } else { most });

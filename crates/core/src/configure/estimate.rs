@@ -2,7 +2,7 @@
 
 use super::demand::{Bytes, Demands, PHASES};
 use crate::fabric::NodeId;
-use crate::fabric::aries::{Aries, Configuration, Ports, Segment};
+use crate::fabric::aries::{Aries, Configuration, Segment};
 
 /// How much more a loaded link counts than a less loaded one: the exponent of a norm.
 const NORM: i32 = 8;
@@ -193,11 +193,11 @@ impl Estimate {
             segments.remove(meeting.min_by(|&a, &b| load(a).total_cmp(&load(b)))?);
         }
         for (node, outgoing, plus) in [(ends.0, true, segment.ascends()), (ends.1, false, !segment.ascends())] {
-            let (class, room) = class_of(aries.ports, segment.dimension, plus);
+            let (class, room) = aries.ports.class_of(segment.dimension, plus);
             // Whether a link takes one of the ports that the segment could take.
             let uses = |(from, to): (NodeId, NodeId)| {
                 let (own, other) = if outgoing { (from, to) } else { (to, from) };
-                let side = || aries.segment(own, other).map(|s| class_of(aries.ports, s.dimension, s.ascends()).0);
+                let side = || aries.segment(own, other).map(|s| aries.ports.class_of(s.dimension, s.ascends()).0);
                 own == node && side() == Some(class)
             };
             loop {
@@ -244,13 +244,4 @@ fn towards(out: &[Vec<Out>], into: &[Vec<NodeId>], to: NodeId) -> Vec<u8> {
         closer.min_by_key(|(_, link)| link.to).map_or(NONE, |(at, _)| at)
     };
     (0..out.len()).map(next).collect()
-}
-
-/// Which ports a link may use that leads to a side, and how many there are.
-fn class_of(ports: Ports, dimension: usize, plus: bool) -> (usize, usize) {
-    match ports {
-        Ports::Any => (0, 4),
-        Ports::Facing => (usize::from(plus), 2),
-        Ports::Own => (2 * dimension + usize::from(plus), 1),
-    }
 }

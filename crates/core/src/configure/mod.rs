@@ -6,6 +6,7 @@
 //! step.
 
 mod bound;
+mod cores;
 mod demand;
 mod estimate;
 mod greedy;
@@ -189,6 +190,9 @@ pub fn configure(
     steps: u32,
     progress: &mut Progress,
 ) -> Result<Outcome> {
+    if steps == 0 {
+        return Err(Error::new(Code::BadSpec, "steps is 0; give at least 1"));
+    }
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
     let mut search = search::Search::new(fabric, system, work, fidelity, steps, bound.0, progress);
@@ -208,6 +212,7 @@ mod tests {
     use crate::algorithm::{ALL, build};
     use crate::collective::Kind;
     use crate::fabric::aries::Segment;
+    use crate::schedule::{Builder, Op};
     use crate::simulate::simulate;
     use proptest::prelude::*;
     use proptest::sample::select;
@@ -336,6 +341,44 @@ mod tests {
                 let time = simulate(&parsed, &schedule, &aries(), Fidelity::Packet, &mut |_| true).unwrap().time_ps;
                 prop_assert_eq!(time, found.time_ps);
             }
+        }
+
+        /// Sums up a random tree and back: whatever messages there are, the configuration for them is legal.
+        #[test]
+        fn random_schedules_get_legal_configurations(
+            parents in prop::collection::vec(any::<prop::sample::Index>(), 11),
+            wires in 1u32..3,
+            ports in select(&["any", "facing", "own"][..]),
+            method in select(&[Method::Search, Method::Greedy][..]),
+        ) {
+            let fabric = Reconfigurable::parse(&format!("aries:3x4:wires={wires}:ports={ports}")).unwrap();
+            // Rank 5 k of 12 has a parent among those before it.
+            let place = |k: usize| (5 * k % 12) as u32;
+            let up: Vec<usize> = (1..12).map(|k| parents[k - 1].index(k)).collect();
+            let depth = |mut k: usize| {
+                let mut depth = 0;
+                while k > 0 {
+                    (k, depth) = (up[k - 1], depth + 1);
+                }
+                depth
+            };
+            let mut builder = Builder::new("tree", &fabric.mesh, Collective::new(Kind::AllReduce), 4096);
+            builder.block((0, 4096), 4096);
+            builder.phase("reduce", false);
+            for k in 1..12 {
+                builder.send(Op::Reduce, place(k), place(up[k - 1]), 0, 12 - depth(k)).unwrap();
+            }
+            builder.phase("broadcast", false);
+            for k in 1..12 {
+                builder.send(Op::Copy, place(up[k - 1]), place(k), 0, depth(k)).unwrap();
+            }
+            let schedule = builder.finish().unwrap();
+            verify(&fabric.mesh, &schedule).unwrap();
+            let work = Work::Schedule(&schedule);
+            let found = configure(&fabric, &aries(), &work, Fidelity::Packet, method, 30, &mut |_| true).unwrap();
+            prop_assert!(verify(&found.fabric, &found.schedule).unwrap().complete);
+            prop_assert!(found.time_ps <= found.given_ps.unwrap() && found.bound.0 <= found.time_ps);
+            prop_assert!(simulate(&found.fabric, &found.schedule, &aries(), Fidelity::Flit, &mut |_| true).is_ok());
         }
 
         /// No configuration beats the bound of all: not at random, either.

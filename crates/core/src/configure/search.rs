@@ -1,5 +1,6 @@
 //! From a few configurations to better ones.
 
+use super::cores::on_cores;
 use super::demand::Demands;
 use super::estimate::Estimate;
 use super::greedy::greedy;
@@ -10,12 +11,12 @@ use crate::schedule::Schedule;
 use crate::simulate::{Fidelity, simulate};
 use crate::system::System;
 use crate::units::Picos;
-use crate::watch::Progress;
+use crate::watch::{Progress, Watch};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::num::NonZero;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Segments of which the estimate is asked in one step, and configurations simulated in one.
 const ESTIMATED: usize = 24;
@@ -27,6 +28,9 @@ const ANNEALED: usize = 8000;
 const WORK: usize = 250_000_000;
 /// It is annealed again where the time fell to this share.
 const WORTH: f64 = 0.97;
+/// How often it is annealed in vain, and up to how many ranks; once on larger fabrics.
+const PATIENCE: u32 = 4;
+const FEW: usize = 36;
 /// Chains of annealing side by side.
 const CHAINS: u64 = 8;
 /// Temperatures of annealing, as shares of the cost: at first and in the end.
@@ -126,15 +130,18 @@ impl<'a, 'p> Search<'a, 'p> {
         let choices = 0..self.work.choices();
         self.simulate(choices.clone().map(|choice| (given.clone(), choice)).collect())?;
         for choice in choices {
-            self.simulate(self.shaped(&given, choice).into_iter().map(|shaped| (shaped, choice)).collect())?;
+            let shaped = self.shaped(&given, choice)?;
+            self.simulate(shaped.into_iter().map(|shaped| (shaped, choice)).collect())?;
         }
         Ok(())
     }
 
-    /// Segments for the shortest messages of a choice, if it applies to a configuration.
-    fn shaped(&self, base: &Configuration, choice: usize) -> Option<Configuration> {
-        let (fabric, schedule) = self.schedule(base, choice)?;
-        Some(greedy(&self.fabric.aries, &Demands::of(&fabric, &schedule)))
+    /// Segments for the shortest messages of a choice beside those of a configuration, if it applies to that.
+    fn shaped(&mut self, base: &Configuration, choice: usize) -> std::result::Result<Option<Configuration>, End> {
+        let Some((fabric, schedule)) = self.schedule(base, choice) else { return Ok(None) };
+        let (demands, progress) = (Demands::of(&fabric, &schedule), RefCell::new(&mut *self.progress));
+        let shaped = greedy(&self.fabric.aries, base, &demands, Watch::new(&|share| (progress.borrow_mut())(share)));
+        shaped.map(Some).map_err(|_| End::Steps)
     }
 
     fn search(&mut self) -> std::result::Result<(), End> {
@@ -154,7 +161,8 @@ impl<'a, 'p> Search<'a, 'p> {
             order.into_iter().map(|(_, choice, seed)| (choice, seed.clone())).collect();
         for (choice, seed) in order.into_iter().take(SHAPED) {
             let plain = Configuration::default();
-            self.simulate(self.shaped(&seed, choice).into_iter().map(|shaped| (shaped, choice)).collect())?;
+            let shaped = self.shaped(&plain, choice)?;
+            self.simulate(shaped.into_iter().map(|shaped| (shaped, choice)).collect())?;
             for start in if seed == plain { vec![plain] } else { vec![plain, seed] } {
                 let way = self.descend(start, choice);
                 let every = way.len().div_ceil(WAYPOINTS).max(1);
@@ -162,6 +170,7 @@ impl<'a, 'p> Search<'a, 'p> {
                 self.simulate(points.collect())?;
             }
         }
+        let mut left = PATIENCE;
         for round in 0.. {
             let Some((start, choice, before)) = self.best() else { break };
             let found = self.anneal(&start, choice, round);
@@ -171,7 +180,13 @@ impl<'a, 'p> Search<'a, 'p> {
                     break;
                 }
             }
-            if self.best.as_ref().is_none_or(|best| best.2 as f64 > before as f64 * WORTH) {
+            // Where it is soon done it is tried some more times.
+            left = match self.best.as_ref().is_some_and(|best| best.2 as f64 <= before as f64 * WORTH) {
+                true => PATIENCE,
+                false if self.fabric.mesh.ranks() > FEW => 0,
+                false => left - 1,
+            };
+            if left == 0 {
                 break;
             }
         }
@@ -260,12 +275,10 @@ impl<'a, 'p> Search<'a, 'p> {
         }
         let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
         let aries = &self.fabric.aries;
-        let mut all: Vec<(f64, Configuration)> = thread::scope(|scope| {
-            let seeds = (0..CHAINS).map(|chain| round * CHAINS + chain);
-            let chain = |seed| annealed(aries, start.clone(), &demands, steps, seed);
-            let chains: Vec<_> = seeds.map(|seed| scope.spawn(move || chain(seed))).collect();
-            chains.into_iter().flat_map(|chain| chain.join().expect("estimates do not panic")).collect()
-        });
+        let seeds: Vec<u64> = (0..CHAINS).map(|chain| round * CHAINS + chain).collect();
+        let chain = |&seed: &u64, stop: &AtomicBool| annealed(aries, start.clone(), &demands, steps, seed, stop);
+        let chains = on_cores(&seeds, &mut || self.goes_on(), chain);
+        let mut all: Vec<(f64, Configuration)> = chains.into_iter().flatten().collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.1 == b.1);
         all.truncate(WAYPOINTS);
@@ -299,24 +312,19 @@ impl<'a, 'p> Search<'a, 'p> {
         let mut known = HashSet::new();
         points.retain(|point| known.insert(point.clone()));
         for batch in points.chunks(BATCH) {
-            if self.simulated >= self.steps || !self.goes_on() {
+            let left = (self.steps - self.simulated) as usize;
+            if left == 0 || !self.goes_on() {
                 return Err(End::Steps);
             }
-            let (this, workers) = (&*self, thread::available_parallelism().map_or(1, NonZero::get));
-            let (fabric, system, work, fidelity) = (this.fabric, this.system, this.work, this.fidelity);
-            let time = |(configuration, choice): &(Configuration, usize)| -> Result<Picos> {
+            let batch = &batch[..left.min(batch.len())];
+            let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
+            let time = |(configuration, choice): &(Configuration, usize), stop: &AtomicBool| -> Result<Picos> {
                 let fabric = fabric.configured(configuration)?;
                 let schedule = work.on(&fabric, system, *choice)?;
-                Ok(simulate(&fabric, &schedule, system, fidelity, &mut |_| true)?.time_ps)
+                let mut progress = |_| !stop.load(Ordering::Relaxed);
+                Ok(simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps)
             };
-            let times: Vec<Result<Picos>> = thread::scope(|scope| {
-                let shares: Vec<_> = batch
-                    .chunks(batch.len().div_ceil(workers))
-                    .map(|share| scope.spawn(|| share.iter().map(time).collect::<Vec<_>>()))
-                    .collect();
-                shares.into_iter().flat_map(|share| share.join().expect("simulations do not panic")).collect()
-            });
-            for (point, time) in batch.iter().zip(times) {
+            for (point, time) in batch.iter().zip(on_cores(batch, &mut || self.goes_on(), time)) {
                 self.simulated += 1;
                 match time {
                     Ok(time) => {
@@ -325,6 +333,7 @@ impl<'a, 'p> Search<'a, 'p> {
                         }
                         self.times.insert(point.clone(), Some(time));
                     }
+                    Err(error) if error.code == Code::Interrupted => return Err(End::Steps),
                     Err(error) => {
                         self.times.insert(point.clone(), None);
                         self.refusal.get_or_insert(error);
@@ -346,12 +355,13 @@ fn annealed(
     demands: &Demands,
     steps: usize,
     seed: u64,
+    stop: &AtomicBool,
 ) -> Vec<(f64, Configuration)> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut at = Estimate::new(aries, start, demands);
     let mut wishes = at.wishes(aries, demands);
     let mut met: Vec<(f64, Configuration)> = vec![];
-    for step in 0..steps {
+    for step in (0..steps).take_while(|_| !stop.load(Ordering::Relaxed)) {
         let temperature = HOT * (COLD / HOT).powf(step as f64 / steps as f64);
         // Of those that come first more often.
         let place = (uniform(&mut random).powi(2) * wishes.len() as f64) as usize;

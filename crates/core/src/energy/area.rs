@@ -2,6 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
+use crate::fabric::aries::Ports;
 use crate::system::{Endpoint, System};
 
 /// A part of which there are some.
@@ -42,11 +43,15 @@ const CHANNELS: f64 = 4.0;
 const DEPTH: f64 = 32.0;
 const FLIT_BYTES: f64 = 68.0;
 const ROUTER: &str = "ARIES (DATE 2024), section V-D: 45 nm";
+/// What ARIES adds to it, 0.3 mm2 for 64 routers: multiplexers that choose among a mesh link and two bypasses at each port.
+const MULTIPLEXERS: f64 = 4_688.0;
+const CHOICES: f64 = 3.0;
 const ENGINE: &str = "ACE (ISCA 2021), Table IV: 28 nm";
 
 /// Area of a fabric's routers, one at every rank and switch, and of its ranks' engines, if they have some. Chips are alike:
 /// all routers have the ports of the largest. Buffers grow with ports, virtual channels, depth and flit; the crossbar with
-/// the square of the ports and the flit; allocators with the square of what they choose among.
+/// the square of the ports and the flit; allocators with the square of what they choose among; multiplexers of a fabric one can
+/// configure, whose routers have four ports and that of the rank, with that and the flit.
 ///
 /// # Errors
 /// [`Code::NotApplicable`] for a group of ranks: chips are as large whoever takes part.
@@ -62,7 +67,7 @@ pub fn area(fabric: &Fabric, system: &System) -> Result<Area> {
     }
     let of_rank = |node: usize| usize::from(fabric.nodes[node].rank.is_some());
     let largest = (0..degree.len()).map(|node| degree[node][0].max(degree[node][1]) + of_rank(node)).max();
-    let ports = largest.unwrap_or(0);
+    let ports = if fabric.configured.is_some() { PORTS as usize } else { largest.unwrap_or(0) };
     let router = &system.router;
     let [by_ports, by_channels, by_depth, by_flit] = [
         ports as f64 / PORTS,
@@ -83,6 +88,11 @@ pub fn area(fabric: &Fabric, system: &System) -> Result<Area> {
         of_router("vc-allocator", 9_066.0 * (by_ports * by_channels).powi(2)),
         of_router("buffers", 98_740.0 * by_ports * by_channels * by_depth * by_flit),
     ];
+    if let Some(configured) = &fabric.configured {
+        let wires = f64::from(configured.aries.wires);
+        let choices = 1.0 + if configured.aries.ports == Ports::Own { wires } else { 2.0 * wires };
+        parts.push(of_router("multiplexers", MULTIPLEXERS * choices / CHOICES * by_flit));
+    }
     if let Endpoint::Ace(ace) = &system.endpoint {
         let of_engine = |part: crate::system::EnginePart| AreaPart {
             name: format!("engine-{}", part.name),
@@ -115,6 +125,18 @@ mod tests {
         assert_eq!(engines.iter().map(|part| part.area_um2).sum::<f64>(), 5_339_031.0);
         let power: f64 = engines.iter().filter_map(|part| part.power_mw).sum();
         assert!((power - 4_254.537).abs() < 1e-9);
+    }
+
+    /// ARIES (DATE 2024): 0.3 mm2 more, whatever is configured.
+    #[test]
+    fn configurable_routers_have_multiplexers() {
+        let system = System::preset("aries").unwrap();
+        let total = |spec: &str| area(&Fabric::parse(spec).unwrap(), &system).unwrap().total_mm2();
+        let more = total("aries:8x8") - total("mesh:8x8");
+        assert!((more - 0.300_032).abs() < 1e-12, "{more}");
+        assert_eq!(total("aries:8x8,x0=0-7"), total("aries:8x8"));
+        assert!((total("aries:8x8:wires=2") - total("mesh:8x8") - more * 5.0 / 3.0).abs() < 1e-12);
+        assert!((total("aries:8x8:ports=own") - total("mesh:8x8") - more * 2.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -196,6 +196,10 @@ impl Experiment {
             let what = "links have rates, latencies or slow-downs of their own, but here all are alike, in cycles";
             return Err(Error::new(Code::NotApplicable, format!("fabric {}: {what}; leave them out", fabric.name)));
         }
+        if fabric.configured.as_ref().is_some_and(|configured| configured.configurations.len() > 1) {
+            let what = "has several configurations, and traffic has no phases; give one";
+            return Err(Error::new(Code::NotApplicable, format!("fabric {} {what}", fabric.name)));
+        }
         let pattern = Pattern::parse(&self.traffic, fabric)?;
         let ranks = fabric.ranks() as u32;
         let nodes: Vec<NodeId> = (0..ranks).map(|rank| fabric.node_of_rank(rank)).collect();

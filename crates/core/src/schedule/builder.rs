@@ -174,6 +174,17 @@ impl<'a> Builder<'a> {
         if self.schedule.phases.is_empty() {
             self.phase("main", false);
         }
+        let phase = self.schedule.phases.len() as u32 - 1;
+        let Phase { name, configuration, .. } = &self.schedule.phases[phase as usize];
+        let exists = |link: LinkId| (link as usize) < self.fabric.links.len();
+        if route.iter().any(|&link| exists(link) && !self.fabric.has(link, *configuration)) {
+            let what = format!(
+                "{} does not apply to {}: it chooses among the links of all configurations, and phase {name} has only some; \
+                 give one configuration",
+                self.schedule.algorithm, self.fabric.name
+            );
+            return Err(Error::new(Code::NotApplicable, what));
+        }
         self.lane_transfers += payload.iter().map(|range| range.len()).sum::<usize>();
         self.hops += route.len();
         for (what, count, most) in [
@@ -186,7 +197,6 @@ impl<'a> Builder<'a> {
             }
         }
         self.watch.at(self.schedule.transfers.len(), MAX_TRANSFERS)?;
-        let phase = self.schedule.phases.len() as u32 - 1;
         self.schedule.transfers.push(Transfer {
             from,
             to,

@@ -13,7 +13,9 @@ impl Schedule {
     /// [`Code::BadFile`] or [`Code::TooLarge`], naming the first offending lane or transfer.
     pub fn check(&self, fabric: &Fabric) -> Result<()> {
         self.check_alone()?;
-        let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}")));
+        let made_for =
+            if self.fabric == fabric.name { String::new() } else { format!("; it is for {}", clip(&self.fabric)) };
+        let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}{made_for}")));
         if self.group != fabric.members().unwrap_or_default() {
             let name =
                 |ranks: &[u32]| if ranks.is_empty() { "all ranks".into() } else { format!("ranks {}", listed(ranks)) };
@@ -29,7 +31,8 @@ impl Schedule {
         let configurations = fabric.configured.as_ref().map_or(1, |configured| configured.configurations.len());
         if let Some(phase) = self.phases.iter().find(|phase| phase.configuration as usize >= configurations) {
             let (name, number) = (clip(&phase.name), phase.configuration);
-            return bad(format!("phase {name} needs configuration {number}, the fabric has {configurations}"));
+            let last = configurations - 1;
+            return bad(format!("phase {name} needs configuration {number}, the fabric has 0 to {last}"));
         }
         if let Some(link) = self.bundled_links.iter().find(|&&link| link as usize >= fabric.links.len()) {
             return bad(format!("bundled_links names link {link} of {}", fabric.links.len()));

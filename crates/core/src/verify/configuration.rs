@@ -172,7 +172,7 @@ mod tests {
             &["(y-bypass, node 0 to 12) is not in configuration 0"],
         );
         other.phases[1].configuration = 2;
-        assert_has(&verify(&fabric, &other).unwrap_err().message, &["needs configuration 2, the fabric has 2"]);
+        assert_has(&verify(&fabric, &other).unwrap_err().message, &["needs configuration 2, the fabric has 0 to 1"]);
     }
 
     #[test]

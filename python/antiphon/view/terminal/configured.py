@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 from antiphon._core import Fabric, format_bytes
-from antiphon.results import Configured
-from antiphon.view.terminal.console import open_console
+from antiphon.results import Configured, Table
+from antiphon.view.terminal.console import open_console, print_verbatim
 from antiphon.view.text import format_time
 
 WIDEST = 20
@@ -21,65 +24,96 @@ ENDS = {
 def print_configured(found: Configured) -> None:
     """What was found, and how good it is."""
     console = open_console()
-    faster = "" if found.speedup is None else f", {found.speedup:.2f} times as fast as before"
-    console.print(
-        f"{found.algorithm}, {found.collective} of {format_bytes(found.bytes)}: {format_time(found.time_ns)}{faster}"
-    )
+    size, given = format_bytes(found.bytes), found.given_ns
+    console.print(f"{found.algorithm}, {found.collective} of {size}: {format_time(found.time_ns)}{_gain(found)}")
+    if given is None:
+        console.print("As it was given none of the algorithms applies")
     console.print(
         f"No configuration or algorithm takes less than {format_time(found.bound_ns)} ({found.binding}): "
         f"{found.efficiency:.1%} of what is possible at most"
     )
     ended = ENDS.get(found.ended, found.ended)
-    console.print(f"{found.simulated} schedules simulated; {ended}", style="dim")
+    facts = f"System {found.system}, fidelity {found.fidelity}; {found.simulated} schedules simulated; {ended}"
+    console.print(facts, style="dim")
     drawing = fabric_map(Fabric(found.fabric))
     if drawing:
         console.print()
-        console.print(drawing, soft_wrap=True, highlight=False)
+        print_verbatim(console, drawing)
     console.print()
-    console.print(found.fabric, soft_wrap=True, highlight=False)
+    print_verbatim(console, found.fabric)
+
+
+def _gain(found: Configured) -> str:
+    if found.given_ns is None or found.speedup is None:
+        return ""
+    if found.given_ns == found.time_ns:
+        return ", nothing faster was found than the fabric as it was given"
+    return f", {found.speedup:.2f} times as fast as before ({format_time(found.given_ns)})"
 
 
 def fabric_map(fabric: Fabric) -> str:
-    """The routers of a fabric that can be configured, what joins neighbours, and longer bypasses by row and column;
-    nothing for other fabrics and wide ones.
+    """The routers of a fabric that can be configured, what joins neighbours, and longer bypasses by row and column, for
+    each of its configurations; nothing for other fabrics and wide ones.
 
-    >>> print(fabric_map(Fabric("aries:2x3,x0=0-2,x1=0-1,off=4-5")))
+    >>> print(fabric_map(Fabric("aries:2x3,x0=0-2,x1=0>1,off=4-5")))
     o---o---o   x0: 0-2
     |   |   |
-    o===o   o
-    (--- mesh link, === and a bypass, ~~~ only a bypass; longer bypasses by row, x, and column, y)
+    o==>o   o
+    (--- | mesh link, === ‖ and a bypass, ~~~ : only a bypass; > < v ^ more that way; x, y: longer bypasses)
     """
-    nodes, links = fabric.nodes, fabric.links
-    if fabric.configuration is None or nodes["coord_1"].max() >= WIDEST:
+    nodes, ports = fabric.nodes, Table(fabric.ports).rows()
+    if not ports or nodes["coord_1"].max() >= WIDEST:
         return ""
     places = [(int(row), int(column)) for row, column in zip(nodes["coord_0"], nodes["coord_1"], strict=True)]
-    near: dict[frozenset[tuple[int, int]], set[bool]] = {}
-    far: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for start, end, dimension in zip(links["from"], links["to"], links["dimension"], strict=True):
-        (row, column), (other_row, other_column) = places[start], places[end]
-        bypass = str(dimension).endswith("-bypass")
-        if abs(row - other_row) + abs(column - other_column) == 1:
-            near.setdefault(frozenset((places[start], places[end])), set()).add(bypass)
-        elif row == other_row:
-            far.setdefault(("x", row), []).append((column, other_column))
-        else:
-            far.setdefault(("y", column), []).append((row, other_row))
+    count = max(row["configuration"] for row in ports) + 1
+    parts = []
+    for number in range(count):
+        lines = _drawn(places, [row for row in ports if row["configuration"] == number])
+        parts += [f"Configuration {number}:"] * (count > 1) + lines
+    return "\n".join([*parts, LEGEND])
 
-    def joint(a: tuple[int, int], b: tuple[int, int], marks: str) -> str:
-        kinds = near.get(frozenset((a, b)), set())
-        return marks[len(kinds) if True not in kinds or len(kinds) > 1 else 3]
+
+LEGEND = "(--- | mesh link, === ‖ and a bypass, ~~~ : only a bypass; > < v ^ more that way; x, y: longer bypasses)"
+SIDES = {"+x": (0, 1), "-x": (0, -1), "+y": (1, 0), "-y": (-1, 0)}
+
+
+def _drawn(places: list[tuple[int, int]], ports: list[dict[str, Any]]) -> list[str]:
+    """One configuration."""
+    near: Counter[tuple[tuple[int, int], tuple[int, int], bool]] = Counter()
+    far: dict[str, list[tuple[int, int]]] = {}
+    for port in ports:
+        row, column = places[port["router"]]
+        attached = port["output"]
+        if attached == "mesh":
+            down, right = SIDES[port["port"]]
+            near[(row, column), (row + down, column + right), False] += 1
+        elif attached:
+            line, segment = attached.split(" ")
+            start, end = (int(each) for each in segment.split(">"))
+            if abs(start - end) > 1:
+                far.setdefault(line, []).append((start, end))
+            else:
+                other = (row, end) if line.startswith("x") else (end, column)
+                near[(row, column), other, True] += 1
+
+    def joint(a: tuple[int, int], b: tuple[int, int], marks: str, arrows: str) -> tuple[str, str]:
+        """The mark of what joins neighbours, and an arrow where there is more one way."""
+        mesh, bypass = (near[a, b, kind] + near[b, a, kind] > 0 for kind in (False, True))
+        there, back = (near[start, end, False] + near[start, end, True] for start, end in ((a, b), (b, a)))
+        return marks[mesh + 2 * bypass], arrows[(there > back) + 2 * (back > there)].strip()
 
     rows, columns = (max(place[axis] for place in places) + 1 for axis in (0, 1))
     lines = []
     for row in range(rows):
-        text = "o" + "".join(joint((row, column), (row, column + 1), " -=~") * 3 + "o" for column in range(columns - 1))
-        lines.append(text + (f"   x{row}: {_listed(far['x', row])}" if ("x", row) in far else ""))
+        text = "o"
+        for column in range(columns - 1):
+            mark, arrow = joint((row, column), (row, column + 1), " -~=", " ><")
+            text += {"": mark * 3, ">": mark * 2 + ">", "<": "<" + mark * 2}[arrow] + "o"
+        lines.append(text + (f"   x{row}: {_listed(far[f'x{row}'])}" if f"x{row}" in far else ""))
         if row + 1 < rows:
-            below = (joint((row, column), (row + 1, column), " |\u2016:") for column in range(columns))
-            lines.append("   ".join(below).rstrip())
-    lines += [f"y{column}: {_listed(far['y', column])}" for column in range(columns) if ("y", column) in far]
-    legend = "(--- mesh link, === and a bypass, ~~~ only a bypass; longer bypasses by row, x, and column, y)"
-    return "\n".join([*lines, legend])
+            below = (joint((row, column), (row + 1, column), " |:‖", " v^") for column in range(columns))
+            lines.append("".join(mark + arrow.ljust(3) for mark, arrow in below).rstrip())
+    return lines + [f"y{column}: {_listed(far[f'y{column}'])}" for column in range(columns) if f"y{column}" in far]
 
 
 def _listed(pairs: list[tuple[int, int]]) -> str:

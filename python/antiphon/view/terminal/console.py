@@ -52,6 +52,11 @@ def open_console() -> Console:
     return _Output(markup=False, highlight=False, emoji=False, width=width)
 
 
+def print_verbatim(console: Console, text: str) -> None:
+    """Text whose blanks and signs count."""
+    console.print(f"```\n{text}\n```" if _markdown.get() else text, soft_wrap=True, highlight=False)
+
+
 def right_aligned(header: str) -> Column:
     """A column of figures."""
     return Column(header, justify="right")

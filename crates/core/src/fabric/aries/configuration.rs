@@ -37,7 +37,7 @@ impl Segment {
 /// Which segments there are, and which mesh links are not attached.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Configuration {
-    /// In order, each once.
+    /// In order; one that is there twice takes two wires.
     pub segments: Vec<Segment>,
     /// Mesh links without a port, by their ends, in order.
     pub detached: Vec<(NodeId, NodeId)>,
@@ -80,10 +80,9 @@ pub enum Attached {
 pub type RouterPorts = [Option<Attached>; 4];
 
 impl Configuration {
-    /// In order and without repetitions.
+    /// In order.
     pub fn new(mut segments: Vec<Segment>, mut detached: Vec<(NodeId, NodeId)>) -> Configuration {
         segments.sort_unstable();
-        segments.dedup();
         detached.sort_unstable();
         detached.dedup();
         Configuration { segments, detached }

@@ -81,6 +81,17 @@ pub struct Configured {
     pub members: Vec<u32>,
 }
 
+impl Ports {
+    /// Which ports a link may use that leads to a side along a dimension, and how many there are.
+    pub fn class_of(self, dimension: usize, plus: bool) -> (usize, usize) {
+        match self {
+            Ports::Any => (0, 4),
+            Ports::Facing => (usize::from(plus), 2),
+            Ports::Own => (2 * dimension + usize::from(plus), 1),
+        }
+    }
+}
+
 impl Aries {
     /// That of `8x8[:wires=2][:ports=own][:pitch_um=4000]`; `None` if the size is none.
     ///
@@ -115,7 +126,7 @@ impl Aries {
             return Err(Error::new(Code::TooLarge, what).at(format_args!("fabric '{name}'")));
         }
         let mut members = vec![0; mesh.len()];
-        let mut segments: HashMap<Segment, usize> = HashMap::new();
+        let mut segments: HashMap<(Segment, usize), usize> = HashMap::new();
         let mut bypasses = Vec::new();
         for (number, configuration) in configurations.iter().enumerate() {
             let place =
@@ -124,8 +135,9 @@ impl Aries {
             for (link, members) in mesh.iter().zip(&mut members) {
                 *members |= u32::from(!configuration.detached.contains(&(link.from, link.to))) << number;
             }
-            for &segment in &configuration.segments {
-                let at = *segments.entry(segment).or_insert_with(|| {
+            for (place, &segment) in configuration.segments.iter().enumerate() {
+                let before = configuration.segments[..place].iter().rev().take_while(|other| **other == segment);
+                let at = *segments.entry((segment, before.count())).or_insert_with(|| {
                     bypasses.push((self.link(segment), 0));
                     bypasses.len() - 1
                 });
@@ -365,7 +377,10 @@ mod tests {
             ("z0=0-1", "no such degradation"),
             ("switch=5", "'switch=5': time '5' is not a time"),
             ("then,x0=0-2+1-3", "configuration 1: x0: segments"),
-            ("x0=0-1,config=f.json", "a file comes alone"),
+            ("x0=0-1,switch=1ns,switch=2ns,then", "'switch=2ns': it is given twice"),
+            ("x0=0-1,switch=1ns", "but there is none; join configurations by then"),
+            ("x0=0-3,x0=3>0", "x0: segments 3>0 and 3>0 overlap"),
+            ("wires=2", "'wires=2': it stands before the first comma, as in aries:4x4:wires=2"),
             ("config=none.json", "cannot read the file"),
             ("off=0-1+0-4", "disconnected"),
         ] {

@@ -1,11 +1,12 @@
 //! Configurations in a specification: `x0=0-3+3>5`, `y2=1-4`, `off=3-4`, `then`, `switch=50ns`, `config=FILE`.
 
 use super::file;
-use super::{Aries, Configuration, Segment};
+use super::{Aries, Configuration, OPTIONS, Segment};
 use crate::error::{Code, Error, Result};
 use crate::fabric::NodeId;
 use crate::units::{Picos, clip, parse_time};
 use std::fmt;
+use std::mem::take;
 use std::path::Path;
 
 /// What the items of a specification say of a configurable fabric.
@@ -24,42 +25,50 @@ impl<'a> Items<'a> {
     /// # Errors
     /// [`Code::BadSpec`] for an item that cannot be read, those of reading files.
     pub fn parse(aries: &Aries, items: impl Iterator<Item = &'a str>) -> Result<Items<'a>> {
-        let mut read = Items { configurations: vec![], switching_ps: 0, others: vec![] };
-        let (mut segments, mut detached, mut given) = (vec![], vec![], false);
+        let (mut configurations, mut others) = (vec![], vec![]);
+        let (mut segments, mut detached) = (vec![], vec![]);
+        let (mut file, mut switch, mut own) = (None, None, false);
         for item in items {
             let place = |error: Error| error.at(format_args!("'{}'", clip(item)));
             let (key, value) = item.split_once('=').unwrap_or((item, ""));
             match key {
                 "then" if value.is_empty() => {
-                    read.configurations
-                        .push(Configuration::new(std::mem::take(&mut segments), std::mem::take(&mut detached)));
-                    given = false;
-                    continue;
+                    configurations.push(Configuration::new(take(&mut segments), take(&mut detached)));
                 }
-                "switch" => read.switching_ps = parse_time(value).map_err(place)?,
-                "config" if given || !read.configurations.is_empty() => {
-                    return Err(place(bad("a file comes alone; put all configurations into it")));
-                }
-                "config" => {
-                    let file = file::read(aries, Path::new(value)).map_err(place)?;
-                    (read.configurations, read.switching_ps) = (file.configurations, file.switching_ps);
-                    // More items add to the last one.
-                    let last = read.configurations.pop().unwrap_or_default();
-                    (segments, detached) = (last.segments, last.detached);
-                }
+                "switch" if switch.is_some() => return Err(place(bad("it is given twice"))),
+                "switch" => switch = Some(parse_time(value).map_err(place)?),
+                "config" if file.is_some() => return Err(place(bad("it is given twice"))),
+                "config" => file = Some(file::read(aries, Path::new(value)).map_err(place)?),
                 "off" => detached.extend(links(value).map_err(place)?),
+                _ if OPTIONS.iter().any(|option| option.parameter.key == key) => {
+                    let what = format!("it stands before the first comma, as in {aries}:{}", clip(item));
+                    return Err(place(bad(what)));
+                }
                 _ => match line(key) {
                     Some((dimension, line)) => segments.extend(parts(dimension, line, value).map_err(place)?),
                     None => {
-                        read.others.push(item);
+                        others.push(item);
                         continue;
                     }
                 },
             }
-            given |= key != "switch";
+            own |= key != "config";
         }
-        read.configurations.push(Configuration::new(segments, detached));
-        Ok(read)
+        match file {
+            Some(_) if own => {
+                Err(bad("'config=' comes without other items of a configuration; put them into the file"))
+            }
+            Some(file) => Ok(Items { others, ..file }),
+            None => {
+                configurations.push(Configuration::new(segments, detached));
+                if switch.is_some() && configurations.len() == 1 {
+                    return Err(bad(
+                        "'switch=' is the time of a change, but there is none; join configurations by then",
+                    ));
+                }
+                Ok(Items { configurations, switching_ps: switch.unwrap_or(0), others })
+            }
+        }
     }
 }
 
@@ -105,9 +114,10 @@ fn links(text: &str) -> Result<Vec<(NodeId, NodeId)>> {
     Ok(detached)
 }
 
-/// Pairs of which the other direction is there too as `a-b`, others as `a>b`.
+/// Pairs of which the other direction is there as often as `a-b`, others as `a>b`.
 fn listed<T: Copy + Ord>(pairs: &[T], ends: impl Fn(T) -> (u32, u32), reversed: impl Fn(T) -> T) -> String {
-    let both = |pair: T| pairs.binary_search(&reversed(pair)).is_ok();
+    let count = |pair: T| pairs.iter().filter(|other| **other == pair).count();
+    let both = |pair: T| count(pair) == count(reversed(pair));
     let shown = pairs.iter().filter(|&&pair| !both(pair) || ends(pair).0 < ends(pair).1).map(|&pair| {
         let (from, to) = ends(pair);
         format!("{from}{}{to}", if both(pair) { '-' } else { '>' })
