@@ -30,6 +30,9 @@ pub fn greedy(aries: &Aries, base: &Configuration, demands: &Demands, watch: Wat
     Ok(Configuration::new(routers.segments, routers.detached.into_iter().collect()))
 }
 
+/// A part of a wire between neighbours: dimension, line, whether it ascends, the lower position, which wire.
+type Gap = (usize, u32, bool, u32, u32);
+
 /// What wires and ports are in use.
 struct Routers<'a> {
     aries: &'a Aries,
@@ -37,8 +40,8 @@ struct Routers<'a> {
     detached: HashSet<(NodeId, NodeId)>,
     /// Links out of and into every router by class of ports.
     used: Vec<[[usize; 4]; 2]>,
-    /// Segments by line, direction and gap.
-    passing: HashSet<(usize, u32, bool, u32, u32)>,
+    /// Where segments are.
+    passing: HashSet<Gap>,
 }
 
 impl<'a> Routers<'a> {
@@ -78,7 +81,7 @@ impl<'a> Routers<'a> {
     }
 
     /// The places on wires that a segment takes: by gap the first wire that is free there. `None` if none is.
-    fn wires(&self, segment: Segment) -> Option<Vec<(usize, u32, bool, u32, u32)>> {
+    fn wires(&self, segment: Segment) -> Option<Vec<Gap>> {
         let gaps = segment.from.min(segment.to)..segment.from.max(segment.to);
         let place = |gap, wire| (segment.dimension, segment.line, segment.ascends(), gap, wire);
         gaps.map(|gap| (0..self.aries.wires).map(|wire| place(gap, wire)).find(|at| !self.passing.contains(at)))
