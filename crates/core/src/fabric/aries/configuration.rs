@@ -1,6 +1,6 @@
 //! What is attached to what, and whether wires and ports allow it.
 
-use super::{Aries, LABELS, Ports};
+use super::{Aries, LABELS};
 use crate::error::{Code, Error, Result};
 use crate::fabric::NodeId;
 
@@ -175,11 +175,8 @@ impl Configuration {
             for (direction, (node, plus)) in
                 [(from, segment.ascends()), (to, !segment.ascends())].into_iter().enumerate()
             {
-                let takes = |side: Side| match aries.ports {
-                    Ports::Any => true,
-                    Ports::Facing => side.plus == plus,
-                    Ports::Own => side == Side { dimension: segment.dimension, plus },
-                };
+                let class = |dimension, plus| aries.ports.class_of(dimension, plus);
+                let takes = |side: Side| class(side.dimension, side.plus) == class(segment.dimension, plus);
                 let at = &mut ports[direction][node as usize];
                 match (0..4).find(|&port| at[port].is_none() && takes(Side::ALL[port])) {
                     Some(port) => at[port] = Some(Attached::Bypass(segment)),
