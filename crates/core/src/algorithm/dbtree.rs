@@ -135,11 +135,10 @@ impl Algorithm for DbTree {
 /// The trees on routes that share the links evenly.
 fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
     let node = |rank| request.fabric.node_of_rank(rank);
-    let last = request.fabric.configured.as_ref().map_or(0, |configured| configured.configurations.len() as u32 - 1);
     let demands = trees.iter().flat_map(Tree::edges).flat_map(|&(child, parent)| {
         // Phases go through the configurations.
         [(child, parent), (parent, child)].into_iter().zip(0..).map(move |((from, to), phase)| {
-            let configuration = last.min(phase as u32);
+            let configuration = request.fabric.configuration_of(phase as u32);
             Demand { from: node(from), to: node(to), phase, configuration }
         })
     });

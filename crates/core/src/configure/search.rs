@@ -138,8 +138,8 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Segments for the shortest messages of a choice beside those of a configuration, if it applies to that.
     fn shaped(&mut self, base: &Configuration, choice: usize) -> std::result::Result<Option<Configuration>, End> {
-        let Some((fabric, schedule)) = self.schedule(base, choice) else { return Ok(None) };
-        let (demands, progress) = (Demands::of(&fabric, &schedule), RefCell::new(&mut *self.progress));
+        let Some(demands) = self.demands(base, choice) else { return Ok(None) };
+        let progress = RefCell::new(&mut *self.progress);
         let shaped = greedy(&self.fabric.aries, base, &demands, Watch::new(&|share| (progress.borrow_mut())(share)));
         shaped.map(Some).map_err(|_| End::Steps)
     }
@@ -237,12 +237,16 @@ impl<'a, 'p> Search<'a, 'p> {
         Some((fabric, schedule))
     }
 
+    /// The messages of a choice on a configuration, if it applies there.
+    fn demands(&self, configuration: &Configuration, choice: usize) -> Option<Demands> {
+        self.schedule(configuration, choice).map(|(fabric, schedule)| Demands::of(&fabric, &schedule))
+    }
+
     /// Adds segments while the estimate falls; the configurations on the way.
     fn descend(&mut self, start: Configuration, choice: usize) -> Vec<Configuration> {
         let aries = &self.fabric.aries;
         let mut way = vec![];
-        let Some((fabric, schedule)) = self.schedule(&start, choice) else { return way };
-        let mut demands = Demands::of(&fabric, &schedule);
+        let Some(mut demands) = self.demands(&start, choice) else { return way };
         let mut at = Estimate::new(aries, start, &demands);
         // Each step adds one, and there are not more than this.
         for _ in 0..4 * self.fabric.mesh.ranks() {
@@ -252,12 +256,9 @@ impl<'a, 'p> Search<'a, 'p> {
             at = next;
             way.push(at.configuration.clone());
             // Some algorithms send other messages on another fabric.
-            if let Some((fabric, schedule)) = self.schedule(&at.configuration, choice) {
-                let now = Demands::of(&fabric, &schedule);
-                if now != demands {
-                    at = Estimate::new(aries, at.configuration, &now);
-                    demands = now;
-                }
+            if let Some(now) = self.demands(&at.configuration, choice).filter(|now| *now != demands) {
+                at = Estimate::new(aries, at.configuration, &now);
+                demands = now;
             }
         }
         way
@@ -266,11 +267,9 @@ impl<'a, 'p> Search<'a, 'p> {
     /// Goes from a configuration to others at random, less and less to worse ones by the estimate, several times; the best
     /// met.
     fn anneal(&mut self, start: &Configuration, choice: usize, round: u64) -> Vec<Configuration> {
-        let Some((fabric, schedule)) = self.schedule(start, choice) else { return vec![] };
-        let demands = Demands::of(&fabric, &schedule);
+        let Some(demands) = self.demands(start, choice) else { return vec![] };
         // What sends other messages on another fabric is not estimated by these.
-        let plain = self.schedule(&Configuration::default(), choice);
-        if plain.is_none_or(|(fabric, schedule)| Demands::of(&fabric, &schedule) != demands) {
+        if self.demands(&Configuration::default(), choice).as_ref() != Some(&demands) {
             return vec![];
         }
         let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
@@ -287,8 +286,7 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Simulates configurations near the best; whether one is better.
     fn improve(&mut self, at: &Configuration, choice: usize, time: Picos) -> std::result::Result<bool, End> {
-        let Some((fabric, schedule)) = self.schedule(at, choice) else { return Ok(false) };
-        let demands = Demands::of(&fabric, &schedule);
+        let Some(demands) = self.demands(at, choice) else { return Ok(false) };
         let aries = &self.fabric.aries;
         let mut near = neighbours(aries, &Estimate::new(aries, at.clone(), &demands), &demands);
         near.sort_by(|a, b| a.cost.total_cmp(&b.cost));

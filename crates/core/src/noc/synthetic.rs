@@ -196,7 +196,7 @@ impl Experiment {
             let what = "links have rates, latencies or slow-downs of their own, but here all are alike, in cycles";
             return Err(Error::new(Code::NotApplicable, format!("fabric {}: {what}; leave them out", fabric.name)));
         }
-        if fabric.configured.as_ref().is_some_and(|configured| configured.configurations.len() > 1) {
+        if fabric.configurations() > 1 {
             let what = "has several configurations, and traffic has no phases; give one";
             return Err(Error::new(Code::NotApplicable, format!("fabric {} {what}", fabric.name)));
         }

@@ -115,11 +115,10 @@ impl<'a> Builder<'a> {
     /// turn, the last one for all that are left; where it changes there is a barrier.
     pub fn phase(&mut self, name: &str, barrier: bool) {
         let phases = &mut self.schedule.phases;
-        let configurations = self.fabric.configured.as_ref().map_or(1, |configured| configured.configurations.len());
-        let configuration = phases.len().min(configurations - 1) as u32;
+        let configuration = self.fabric.configuration_of(phases.len() as u32);
         let changes = phases.last().is_some_and(|last| self.fabric.changes(last.configuration, configuration));
         phases.push(Phase { name: name.into(), barrier: barrier || changes, configuration });
-        if configurations > 1 {
+        if self.fabric.configurations() > 1 {
             self.router = Router::within(self.fabric, configuration);
         }
     }
@@ -176,8 +175,9 @@ impl<'a> Builder<'a> {
         }
         let phase = self.schedule.phases.len() as u32 - 1;
         let Phase { name, configuration, .. } = &self.schedule.phases[phase as usize];
-        let exists = |link: LinkId| (link as usize) < self.fabric.links.len();
-        if route.iter().any(|&link| exists(link) && !self.fabric.has(link, *configuration)) {
+        let is_absent =
+            |&link: &LinkId| (link as usize) < self.fabric.links.len() && !self.fabric.has(link, *configuration);
+        if self.fabric.configurations() > 1 && route.iter().any(is_absent) {
             let what = format!(
                 "{} does not apply to {}: it chooses among the links of all configurations, and phase {name} has only some; \
                  give one configuration",

@@ -28,10 +28,9 @@ impl Schedule {
         if self.placement.iter().any(|&node| node as usize >= fabric.nodes.len()) {
             return bad(format!("placement names a node that is none of {}", fabric.nodes.len()));
         }
-        let configurations = fabric.configured.as_ref().map_or(1, |configured| configured.configurations.len());
-        if let Some(phase) = self.phases.iter().find(|phase| phase.configuration as usize >= configurations) {
+        if let Some(phase) = self.phases.iter().find(|phase| phase.configuration >= fabric.configurations()) {
             let (name, number) = (clip(&phase.name), phase.configuration);
-            let last = configurations - 1;
+            let last = fabric.configurations() - 1;
             return bad(format!("phase {name} needs configuration {number}, the fabric has 0 to {last}"));
         }
         if let Some(link) = self.bundled_links.iter().find(|&&link| link as usize >= fabric.links.len()) {

@@ -110,7 +110,7 @@ struct Inside<'a> {
 
 impl<'a> Inside<'a> {
     fn new(fabric: &'a Fabric, phase: u32) -> Self {
-        let configuration = configuration(fabric, phase);
+        let configuration = fabric.configuration_of(phase);
         Inside { fabric, router: Router::within(fabric, configuration), configuration }
     }
 
@@ -134,12 +134,6 @@ impl<'a> Inside<'a> {
     }
 }
 
-/// The configuration of a phase.
-fn configuration(fabric: &Fabric, phase: u32) -> u32 {
-    let last = fabric.configured.as_ref().map_or(0, |configured| configured.configurations.len() as u32 - 1);
-    phase.min(last)
-}
-
 /// The schedule of an AllReduce, ReduceScatter or AllGather, with the counterpart of every link.
 pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     let (fabric, kind) = (request.fabric, request.collective.kind);
@@ -153,7 +147,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     let passes = u64::from(request.scatters()) + u64::from(request.gathers());
     request.expect(passes * 2 * u64::from(count) * u64::from(count + 2), 0)?;
     // The phases of the trees.
-    let both = [1, if kind == Kind::AllReduce { 2 } else { 1 }].map(|phase| configuration(fabric, phase));
+    let both = [1, if kind == Kind::AllReduce { 2 } else { 1 }].map(|phase| fabric.configuration_of(phase));
     let there = |link: LinkId| both.iter().all(|&configuration| fabric.has(link, configuration));
     let mut ways = Ways::new(fabric, &blocks, both[0]);
     let same = |&link: &LinkId| fabric.has(link, both[0]) == fabric.has(link, both[1]);

@@ -241,6 +241,16 @@ impl Fabric {
         self.product().or_else(|| beneath().filter(|_| self.nodes.len() == self.ranks()))
     }
 
+    /// How many configurations it goes through; one if it cannot be configured.
+    pub fn configurations(&self) -> u32 {
+        self.configured.as_ref().map_or(1, |configured| configured.configurations.len() as u32)
+    }
+
+    /// The configuration of a schedule's phase: phases go through them in turn, the last one is for all that are left.
+    pub fn configuration_of(&self, phase: u32) -> u32 {
+        phase.min(self.configurations() - 1)
+    }
+
     /// Whether a link is in a configuration; all are on a fabric that has none.
     pub fn has(&self, link: LinkId, configuration: u32) -> bool {
         self.configured.as_ref().is_none_or(|configured| configured.members[link as usize] >> configuration & 1 == 1)
