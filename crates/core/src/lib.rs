@@ -19,6 +19,7 @@ pub mod parameter;
 pub mod rails;
 pub mod schedule;
 pub mod simulate;
+pub mod synthesis;
 pub mod system;
 pub mod training;
 pub mod units;

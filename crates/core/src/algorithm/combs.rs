@@ -11,7 +11,7 @@
 //! overlapping reduction and broadcast C-Cube's.
 
 use super::estimate::flit_times;
-use super::tree::{self, Planter, Priority, Table, Tree};
+use super::tree::{self, Planter, Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl Algorithm for Combs {
         }
         let tables = tree::prefixes(planted.len()).map(|count| match packing.square_mesh() {
             Some(n) if alike && count == combs.len() => closed_form(request.fabric, n, &places, &combs, &planted),
-            _ => Table::listed(&planted[..count], widths.clone(), Priority::Farthest, true),
+            _ => Table::listed(&planted[..count], widths.clone(), Priority::Farthest, Work::Overlapped),
         });
         tree::stream(request, tables)
     }

@@ -5,7 +5,7 @@
 //! The artifact put four ranks on each of the first routers by mistake
 //! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
-use super::tree::{Demand, Table, Tree, spread};
+use super::tree::{Demand, Table, Tree, Work, spread};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -122,8 +122,8 @@ impl Algorithm for DbTree {
         // The broadcast is the reduction backwards.
         let last = slots.iter().flatten().map(|slots| slots[0]).max().unwrap_or(0);
         slots.iter_mut().flatten().for_each(|slots| slots[1] = last - slots[0]);
-        let table = Table::new(request.fabric, &trees, slots, 2, false);
-        table.lanes(&mut builder, request.block_bytes(parts), chunks);
+        let table = Table::new(request.fabric, &trees, slots, 2, Work::Phases);
+        table.lanes(&mut builder, |_| request.block_bytes(parts), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", false);

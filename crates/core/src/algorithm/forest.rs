@@ -7,7 +7,7 @@
 
 use super::estimate::flit_times;
 use super::packing::Graph;
-use super::tree::{self, Planter, Priority, Table, Tree};
+use super::tree::{self, Planter, Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request};
 use crate::bound::{Edge, parallel_links, strength_of, symmetric_edges};
 use crate::collective::Kind;
@@ -53,7 +53,7 @@ impl Algorithm for Forest {
         let widths = tree::widths(&flit_times);
         let mut planter = Planter::new(request.fabric, request.system);
         let planted: Vec<Vec<Tree>> = packings.iter().map(|packing| planter.plant_all(packing)).collect();
-        let tables = planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, true));
+        let tables = planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, Work::Overlapped));
         tree::stream(request, tables)
     }
 }
@@ -178,7 +178,7 @@ mod tests {
         let mut loads = vec![0; fabric.links.len()];
         trees.iter().flat_map(Tree::routes).flatten().for_each(|&link| loads[link as usize] += 1);
         assert_eq!((trees.len(), loads.iter().max()), (24, Some(&7)));
-        let table = Table::listed(&trees, vec![1; loads.len()], Priority::Farthest, true);
+        let table = Table::listed(&trees, vec![1; loads.len()], Priority::Farthest, Work::Overlapped);
         assert_eq!(table.period, 7);
         table.assert_free();
     }
@@ -216,7 +216,7 @@ mod tests {
         for packing in packings(9, &edges, &links, usize::MAX) {
             let mut planter = Planter::new(&fabric, &system);
             let trees = planter.plant_all(&packing);
-            Table::listed(&trees, tree::widths(&flit_times), Priority::Farthest, true).assert_free();
+            Table::listed(&trees, tree::widths(&flit_times), Priority::Farthest, Work::Overlapped).assert_free();
         }
     }
 }

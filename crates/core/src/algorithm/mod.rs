@@ -11,6 +11,7 @@ mod halving_doubling;
 mod hierarchical;
 mod multitree;
 mod nested_ring;
+mod optimal;
 mod overlapped_tree;
 mod packing;
 mod path;
@@ -58,7 +59,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 15] = [
+pub const ALL: [&dyn Algorithm; 16] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -69,6 +70,7 @@ pub const ALL: [&dyn Algorithm; 15] = [
     &tto::Tto,
     &combs::Combs,
     &forest::Forest,
+    &optimal::Optimal,
     &overlapped_tree::OverlappedTree,
     &halving_doubling::HalvingDoubling,
     &hierarchical::Hierarchical,

@@ -3,7 +3,7 @@
 //! TTO paper (HPCA 2024), section V, Algorithm 2; the shape of the third tree as in the artifact.
 //! The fourth corner is excluded from training: it forwards and adds in two trees.
 
-use super::tree::{Planter, Table};
+use super::tree::{Planter, Table, Work};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
@@ -95,8 +95,8 @@ impl Algorithm for Tto {
             let depths = tree.edges().iter().map(|&(child, _)| tree.depth(child));
             depths.map(|depth| [height - depth, depth - 1]).collect()
         });
-        let table = Table::new(request.fabric, &trees, slots.into(), 1, false);
-        table.lanes(&mut builder, chunk.div_ceil(3), chunks);
+        let table = Table::new(request.fabric, &trees, slots.into(), 1, Work::Phases);
+        table.lanes(&mut builder, |_| chunk.div_ceil(3), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", barrier);

@@ -6,7 +6,7 @@
 mod map;
 
 use super::estimate::{Steps, flit_times};
-use super::tree::{Priority, Table, Tree};
+use super::tree::{Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -62,7 +62,7 @@ impl Algorithm for OverlappedTree {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let options = &request.options;
-        let overlap = options.flag("overlap");
+        let work = if options.flag("overlap") { Work::Overlapped } else { Work::Phases };
         let mapping = options.choice("mapping");
         let pacing = options.choice("pacing");
         let counts = options.given("trees").map_or(vec![1, 2], |trees| vec![trees.whole() as usize]);
@@ -73,7 +73,7 @@ impl Algorithm for OverlappedTree {
             placed.extend(counts.iter().map(|&trees| numbered(request.fabric, trees)));
         }
         let streams = pacing == "pipelined";
-        let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, overlap, streams, chunk)).collect();
+        let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, streams, chunk)).collect();
         // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
         let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
         let most = best.saturating_add(best / 64);
@@ -121,8 +121,8 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(request: &Request, trees: &'a [Tree], overlap: bool, streams: bool, chunk: Option<Bytes>) -> Self {
-        let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, overlap);
+    fn new(request: &Request, trees: &'a [Tree], work: Work, streams: bool, chunk: Option<Bytes>) -> Self {
+        let table = Table::listed(trees, vec![1; request.fabric.links.len()], Priority::Earliest, work);
         let steps = Steps::new(request, &table, streams);
         let bytes = request.bytes.div_ceil(trees.len() as u64);
         let packet = &request.system.packet;
@@ -139,10 +139,10 @@ impl<'a> Plan<'a> {
         builder.schedule.endpoint.pacing = if streams { Pacing::Pipelined } else { Pacing::StopAndWait };
         // All trees have as many chunks.
         let chunks = request.bytes.div_ceil(table.trees.len() as u64).div_ceil(self.chunk);
-        table.lanes(&mut builder, self.chunk, chunks);
-        builder.phase(if table.overlap { "reduce and broadcast" } else { "reduce" }, false);
+        table.lanes(&mut builder, |_| self.chunk, chunks);
+        builder.phase(if table.work == Work::Overlapped { "reduce and broadcast" } else { "reduce" }, false);
         table.send(&mut builder, &[Op::Reduce])?;
-        if !table.overlap {
+        if table.work == Work::Phases {
             builder.phase("broadcast", true);
         }
         table.send(&mut builder, &[Op::Copy])?;

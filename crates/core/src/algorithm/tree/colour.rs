@@ -1,7 +1,8 @@
 //! Slots for messages of two links.
 
 use super::table::{Slots, Table};
-use super::{OPS, Tree};
+use super::{OPS, Tree, Work};
+use crate::schedule::Op;
 
 /// Slots modulo the period of a table such that no link has two messages in one, if links are all alike and messages have
 /// at most two each, as over a switch: the edges of a bipartite graph of links are coloured with as many colours as its
@@ -23,9 +24,13 @@ pub(super) fn residues(table: &Table) -> Option<Slots> {
     let mut messages = vec![];
     for (index, tree) in trees.iter().enumerate() {
         for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
-            let start = if table.overlap { tree.height() } else { 0 };
-            messages.push((tree.height_of(child), (index, edge, 0)));
-            messages.push((start + tree.depth(parent), (index, edge, 1)));
+            let start = if table.work == Work::Overlapped { tree.height() } else { 0 };
+            for &op in table.work.ops() {
+                messages.push(match op {
+                    Op::Reduce => (tree.height_of(child), (index, edge, 0)),
+                    Op::Copy => (start + tree.depth(parent), (index, edge, 1)),
+                });
+            }
         }
     }
     messages.sort_unstable();

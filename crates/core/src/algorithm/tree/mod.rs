@@ -20,6 +20,30 @@ use crate::schedule::Op;
 /// Up an edge, and down.
 const OPS: [Op; 2] = [Op::Reduce, Op::Copy];
 
+/// What trees do with their data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Sums go up, then copies down; each counts slots from its own start.
+    Phases,
+    /// Sums go up, and copies down as soon as there are sums.
+    Overlapped,
+    /// Sums go up.
+    Reduce,
+    /// Copies go down.
+    Broadcast,
+}
+
+impl Work {
+    /// Operations, in the order in which they come.
+    pub fn ops(self) -> &'static [Op] {
+        match self {
+            Work::Phases | Work::Overlapped => &OPS,
+            Work::Reduce => &OPS[..1],
+            Work::Broadcast => &OPS[1..],
+        }
+    }
+}
+
 /// A tree of some of the ranks.
 ///
 /// Its edges are numbered; of the messages in one slot those on lower edges come first in a schedule. Reduction goes
@@ -170,9 +194,10 @@ impl Tree {
     }
 
     /// Edges ahead of a message on an edge until it is everywhere.
-    fn ahead(&self, edge: u32, op: Op) -> u32 {
+    fn ahead(&self, edge: u32, op: Op, work: Work) -> u32 {
         let child = self.edges[edge as usize].0;
         match op {
+            Op::Reduce if work == Work::Reduce => self.depth(child),
             Op::Reduce => self.depth(child) + self.height(),
             Op::Copy => self.height_of(child) + 1,
         }
@@ -206,7 +231,8 @@ mod tests {
         assert_eq!((tree.ends(1, Op::Reduce), tree.ends(1, Op::Copy)), ((4, 3), (3, 4)));
         assert_eq!((tree.route(1, Op::Reduce), tree.route(1, Op::Copy)), (&links[2..5], &[][..]));
         assert_eq!(tree.routes().flatten().copied().collect::<Vec<_>>(), links);
-        assert_eq!((tree.ahead(0, Op::Reduce), tree.ahead(3, Op::Copy)), (4, 2));
+        let ahead = |edge, op| tree.ahead(edge, op, Work::Overlapped);
+        assert_eq!((ahead(0, Op::Reduce), ahead(3, Op::Copy), tree.ahead(0, Op::Reduce, Work::Reduce)), (4, 2, 2));
     }
 
     #[test]

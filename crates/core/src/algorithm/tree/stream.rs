@@ -1,13 +1,13 @@
-//! AllReduce by many spanning trees at once: each reduces its part of the data to its root and broadcasts the sum, in
+//! Many spanning trees at once, each with its part of the data: it reduces them to its root, or broadcasts, or both, in
 //! pieces, without a barrier.
 
-use super::Table;
+use super::{Table, Work};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::Recurrence;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
-use crate::schedule::{Issue, Op, Pacing, Schedule};
+use crate::schedule::{Issue, Pacing, Schedule};
 use crate::units::Bytes;
 
 /// Options of algorithms that [`stream`].
@@ -40,9 +40,16 @@ pub(in crate::algorithm) fn stream<'a>(
     let (table, rounds) = best(request, tables, given);
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
-    table.lanes(&mut builder, table.piece(request.bytes, rounds), rounds);
-    builder.phase("reduce and broadcast", false);
-    table.send(&mut builder, &[Op::Reduce, Op::Copy])?;
+    table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, rounds), rounds);
+    builder.phase(
+        match table.work {
+            Work::Phases | Work::Overlapped => "reduce and broadcast",
+            Work::Reduce => "reduce",
+            Work::Broadcast => "broadcast",
+        },
+        false,
+    );
+    table.send(&mut builder, table.work.ops())?;
     builder.finish()
 }
 

@@ -1,13 +1,13 @@
 //! Slots for the messages of trees on all links.
 
-use super::{OPS, Tree, colour};
-use crate::collective::shard;
+use super::{OPS, Tree, Work, colour};
+use crate::collective::{Kind, shard};
 use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Builder, Lane, Op};
 use crate::units::{Bytes, Picos};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Slots by tree and edge: of the message up, and of that down.
 pub(in crate::algorithm) type Slots = Vec<Vec<[u32; 2]>>;
@@ -21,10 +21,12 @@ pub(in crate::algorithm) struct Table<'a> {
     pub slots: Slots,
     /// Slots of a round.
     pub period: u32,
-    /// Slots that a message takes on every link.
+    /// Slots that a message of size one takes on every link.
     pub widths: Vec<u32>,
-    /// Whether reduction and broadcast share one phase; else each counts slots from its own start.
-    pub overlap: bool,
+    /// Sizes of the trees' messages, beside each other: their parts of the data.
+    pub sizes: Vec<u32>,
+    /// What the trees do.
+    pub work: Work,
 }
 
 /// A message of a round.
@@ -73,8 +75,8 @@ pub(in crate::algorithm) fn widths(flit_times: &[Picos]) -> Vec<u32> {
 
 impl<'a> Table<'a> {
     /// Trees with given slots on a fabric whose links are all alike.
-    pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, overlap: bool) -> Self {
-        Table { trees, slots, period, widths: vec![1; fabric.links.len()], overlap }
+    pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, work: Work) -> Self {
+        Table { trees, slots, period, widths: vec![1; fabric.links.len()], sizes: vec![1; trees.len()], work }
     }
 
     /// Overlapped trees on a fabric whose links are all alike, where the message up or down an edge of a tree goes out as
@@ -85,7 +87,7 @@ impl<'a> Table<'a> {
         period: u32,
         residue: impl Fn(usize, u32, Op) -> u32,
     ) -> Self {
-        let table = Table::new(fabric, trees, unfilled(trees), period, true);
+        let table = Table::new(fabric, trees, unfilled(trees), period, Work::Overlapped);
         Table { slots: table.list_residues(residue), ..table }
     }
 
@@ -95,14 +97,10 @@ impl<'a> Table<'a> {
     /// The shortest is what the busiest link needs if routes have one link. Where they have two, as over a switch, and
     /// the list schedule fails, [`colour`] may find the slots.
     /// O(periods tried * messages * (log messages + slots of a period)).
-    pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, overlap: bool) -> Self {
-        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, overlap };
-        let mut busy = vec![[0u32; 2]; table.widths.len()];
-        for message in table.messages(&OPS) {
-            let phase = table.phase(message.op);
-            message.route.iter().for_each(|&link| busy[link as usize][phase] += table.widths[link as usize]);
-        }
-        table.period = busy.into_iter().flatten().max().unwrap_or(0).max(1);
+    pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, work: Work) -> Self {
+        let sizes = vec![1; trees.len()];
+        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, sizes, work };
+        table.period = table.busy().into_iter().flatten().max().unwrap_or(0).max(1);
         loop {
             let coloured = || {
                 let residues = colour::residues(&table)?;
@@ -114,6 +112,35 @@ impl<'a> Table<'a> {
             }
             table.period += 1;
         }
+    }
+
+    /// Trees whose messages have these sizes, by a list schedule: every message in its turn takes the first place that is
+    /// free on all links of its route; on links without time to spare, the next one. Where messages cross several links
+    /// the period may have to be somewhat longer than the busiest link needs.
+    /// O(periods tried * messages * log messages), some more where links are crowded.
+    pub fn sized(trees: &'a [Tree], sizes: Vec<u32>, widths: Vec<u32>, work: Work) -> Self {
+        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, sizes, work };
+        let busy = table.busy();
+        let least = busy.iter().flatten().copied().max().unwrap_or(0).max(1);
+        table.period = least;
+        loop {
+            let mut lines = Lines::new(&table, &busy);
+            if let Some(slots) = table.list(Priority::Farthest, |message| lines.take(message)) {
+                return Table { slots, ..table };
+            }
+            table.period += least.div_ceil(SMALLEST_STEP);
+        }
+    }
+
+    /// Slots taken on every link in a round, by phase.
+    fn busy(&self) -> Vec<[u32; 2]> {
+        let mut busy = vec![[0u32; 2]; self.widths.len()];
+        for message in self.messages(self.work.ops()) {
+            let phase = self.phase(message.op);
+            let size = self.sizes[message.tree];
+            message.route.iter().for_each(|&link| busy[link as usize][phase] += size * self.widths[link as usize]);
+        }
+        busy
     }
 
     /// Messages of a round, by tree and edge, of one edge in the order of `ops`.
@@ -128,25 +155,51 @@ impl<'a> Table<'a> {
     /// Slots from the start to the arrival of the first round's last message, over all phases.
     pub fn last(&self) -> u32 {
         let mut last = [0, 0];
-        for message in self.messages(&OPS) {
+        for message in self.messages(self.work.ops()) {
             let last = &mut last[self.phase(message.op)];
-            *last = (message.slot + self.width(message.route)).max(*last);
+            *last = (message.slot + self.slots(&message)).max(*last);
         }
         last[0] + last[1]
     }
 
-    /// Bytes of a piece where every tree sends its part of `bytes` in so many `rounds`.
-    pub fn piece(&self, bytes: Bytes, rounds: u64) -> Bytes {
-        bytes.div_ceil(self.trees.len() as u64).div_ceil(rounds).next_multiple_of(4)
+    /// Bytes of a tree's piece where every tree sends its part of `bytes` in so many `rounds`.
+    pub fn piece(&self, tree: usize, bytes: Bytes, rounds: u64) -> Bytes {
+        let all: u64 = self.sizes.iter().map(|&size| u64::from(size)).sum();
+        let part = (u128::from(bytes) * u128::from(self.sizes[tree])).div_ceil(all.into()) as Bytes;
+        part.div_ceil(rounds).next_multiple_of(4)
     }
 
-    /// Adds a lane to an empty schedule for every tree: its part of the data, in so many chunks of at least `chunk` bytes.
-    pub fn lanes(&self, builder: &mut Builder, chunk: Bytes, chunks: u64) {
-        for index in 0..self.trees.len() {
-            let (offset, bytes) = shard(builder.schedule.bytes, self.trees.len(), index);
-            let chunk_bytes = chunk.max(Lane::payload(bytes, chunks));
-            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source: 0, owner: 0 });
+    /// Adds a lane to an empty schedule for every tree: its part of the data, in so many chunks of at least `chunk(tree)`
+    /// bytes.
+    pub fn lanes(&self, builder: &mut Builder, chunk: impl Fn(usize) -> Bytes, chunks: u64) {
+        let parts = self.parts(builder.schedule.collective.kind, builder.schedule.bytes);
+        for (tree, ((offset, bytes), rank)) in parts.into_iter().enumerate() {
+            let chunk_bytes = chunk(tree).max(Lane::payload(bytes, chunks));
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source: rank, owner: rank });
         }
+    }
+
+    /// The part of the data that every tree moves, and the rank that it is of, if it is of one: trees with one root share
+    /// the shard of that rank where ranks have shards, all trees the whole buffer elsewhere.
+    fn parts(&self, kind: Kind, bytes: Bytes) -> Vec<((Bytes, Bytes), u32)> {
+        let sharded = matches!(kind, Kind::AllGather | Kind::ReduceScatter);
+        let ranks = self.trees[0].nodes.len();
+        let owner = |tree: &Tree| if sharded { tree.root } else { 0 };
+        let sized = || self.trees.iter().zip(&self.sizes);
+        let mut all = vec![0; ranks];
+        sized().for_each(|(tree, &size)| all[owner(tree) as usize] += size as usize);
+        let mut before = vec![0; ranks];
+        let part = |(tree, &size): (&Tree, &u32)| {
+            let rank = owner(tree);
+            let (start, length) = if sharded { shard(bytes, ranks, rank as usize) } else { (0, bytes) };
+            let (before, all) = (&mut before[rank as usize], all[rank as usize]);
+            // From the first of so many equal parts to the last.
+            let end = |count: usize| if count == all { length } else { shard(length, all, count).0 };
+            let first = *before;
+            *before += size as usize;
+            ((start + end(first), end(*before) - end(first)), rank)
+        };
+        sized().map(part).collect()
     }
 
     /// Adds the messages of these operations, in the order of [`Table::messages`].
@@ -165,10 +218,15 @@ impl<'a> Table<'a> {
 
     /// The phase of an operation.
     pub(super) fn phase(&self, op: Op) -> usize {
-        usize::from(!self.overlap && op == Op::Copy)
+        usize::from(self.work == Work::Phases && op == Op::Copy)
     }
 
-    /// Slots of a message on a route.
+    /// Slots from the start of a message to its arrival.
+    fn slots(&self, message: &Message) -> u32 {
+        self.sizes[message.tree] * self.width(message.route)
+    }
+
+    /// Slots of a message of size one on a route.
     fn width(&self, route: &[LinkId]) -> u32 {
         route.iter().map(|&link| self.widths[link as usize]).max().unwrap_or(1)
     }
@@ -189,7 +247,7 @@ impl<'a> Table<'a> {
         let missing = |tree: &Tree| (0..tree.nodes.len() as u32).map(|rank| (0, tree.children(rank).len())).collect();
         let mut ready: Vec<Vec<(u32, usize)>> = self.trees.iter().map(missing).collect();
         let waits = |index: usize, edge: u32, op: Op, earliest: u32| {
-            let ahead = self.trees[index].ahead(edge, op);
+            let ahead = self.trees[index].ahead(edge, op, self.work);
             let first = match priority {
                 Priority::Farthest => (ahead, !earliest),
                 Priority::Earliest => (!earliest, ahead),
@@ -198,6 +256,10 @@ impl<'a> Table<'a> {
         };
         let mut waiting = BinaryHeap::new();
         for (index, tree) in self.trees.iter().enumerate() {
+            if self.work == Work::Broadcast {
+                waiting.extend(tree.children(tree.root).iter().map(|&edge| waits(index, edge, Op::Copy, 0)));
+                continue;
+            }
             let leaves = (0..).zip(&tree.edges).filter(|(_, (child, _))| tree.children(*child).is_empty());
             waiting.extend(leaves.map(|(edge, _)| waits(index, edge, Op::Reduce, 0)));
         }
@@ -207,7 +269,7 @@ impl<'a> Table<'a> {
             message.slot = ready[index][message.from as usize].0;
             let slot = take(&message)?;
             slots[index][edge as usize][op as usize] = slot;
-            let arrives = slot + self.width(message.route);
+            let arrives = slot + self.slots(&message);
             let (at, missing) = &mut ready[index][message.to as usize];
             if up {
                 (*at, *missing) = (arrives.max(*at), *missing - 1);
@@ -217,7 +279,8 @@ impl<'a> Table<'a> {
                         waiting.push(waits(index, above, Op::Reduce, *at));
                         continue;
                     }
-                    None if self.overlap => {}
+                    None if self.work == Work::Overlapped => {}
+                    None if self.work == Work::Reduce => continue,
                     None => *at = 0,
                 }
             } else {
@@ -271,29 +334,125 @@ impl<'a> Places<'a> {
     }
 }
 
+/// By this part of the shortest period longer ones are tried.
+const SMALLEST_STEP: u32 = 128;
+/// Links busier than this share of a period are without time to spare.
+const CROWDED: f64 = 0.9;
+
+/// The places of messages of any sizes on all links, in a period that has no start.
+struct Lines<'a> {
+    table: &'a Table<'a>,
+    /// By phase and link.
+    lines: Vec<Line>,
+}
+
+/// What is taken of a link's period.
+enum Line {
+    /// Starts and ends, apart from each other.
+    Gaps(BTreeMap<u32, u32>),
+    /// Everything up to here: of a link without time to spare that all messages cross alone.
+    Packed(u32),
+}
+
+impl<'a> Lines<'a> {
+    fn new(table: &'a Table, busy: &[[u32; 2]]) -> Self {
+        let mut alone = vec![true; table.widths.len()];
+        let routes = table.trees.iter().flat_map(Tree::routes).filter(|route| route.len() > 1);
+        routes.flatten().for_each(|&link| alone[link as usize] = false);
+        let line = |(busy, &alone): (u32, &bool)| match alone && f64::from(busy) > CROWDED * f64::from(table.period) {
+            true => Line::Packed(0),
+            false => Line::Gaps(BTreeMap::new()),
+        };
+        let phases = 0..=table.phase(Op::Copy);
+        let lines = phases.flat_map(|phase| busy.iter().map(move |busy| busy[phase]).zip(&alone)).map(line).collect();
+        Lines { table, lines }
+    }
+
+    /// The first place from a message's slot on, in any period; it is no longer free.
+    fn take(&mut self, message: &Message) -> Option<u32> {
+        let Table { period, ref widths, .. } = *self.table;
+        let (size, first) = (self.table.sizes[message.tree], self.table.phase(message.op) * widths.len());
+        let length = |link: LinkId| size * widths[link as usize];
+        if let [link] = *message.route
+            && let Line::Packed(end) = &mut self.lines[first + link as usize]
+        {
+            let start = *end;
+            *end += length(link);
+            return Some(message.slot + (start + period - message.slot % period) % period);
+        }
+        // Past every gap and back.
+        let mut start = message.slot;
+        loop {
+            let gap = |from: u32, link: LinkId| match &self.lines[first + link as usize] {
+                Line::Gaps(taken) => from + gap(taken, from % period, length(link), period),
+                Line::Packed(_) => unreachable!("all messages cross a packed link alone"),
+            };
+            let next = message.route.iter().fold(start, |start, &link| gap(start, link));
+            if next >= message.slot + period {
+                return None;
+            }
+            if next == start {
+                break;
+            }
+            start = next;
+        }
+        for &link in message.route {
+            if let Line::Gaps(taken) = &mut self.lines[first + link as usize] {
+                let (from, to) = (start % period, start % period + length(link));
+                taken.insert(from, to.min(period));
+                if to > period {
+                    taken.insert(0, to - period);
+                }
+            }
+        }
+        Some(start)
+    }
+}
+
+/// How long after `from` there is a gap of some length; at least a period if there is none.
+fn gap(taken: &BTreeMap<u32, u32>, from: u32, length: u32, period: u32) -> u32 {
+    if length > period {
+        return period;
+    }
+    let mut start = from;
+    // What is taken from the start on, then again one period later.
+    let before = taken.range(..=from).next_back().map(|(_, &end)| end).filter(|&end| end > from);
+    start = before.unwrap_or(start);
+    let later = |(&begin, &end): (&u32, &u32)| (begin + period, end + period);
+    let rest = taken.range(from + 1..).map(|(&begin, &end)| (begin, end)).chain(taken.iter().map(later));
+    for (begin, end) in rest {
+        if begin >= start + length || start >= from + period {
+            break;
+        }
+        start = start.max(end);
+    }
+    start - from
+}
+
 #[cfg(test)]
 impl Table<'_> {
     /// Asserts that no link has two messages at a time and that every message is sent when it has come.
     pub fn assert_free(&self) {
         let mut taken = std::collections::HashSet::new();
-        for message in self.messages(&OPS) {
+        for message in self.messages(self.work.ops()) {
             for &link in message.route {
-                for slot in message.slot..message.slot + self.widths[link as usize] {
+                for slot in message.slot..message.slot + self.sizes[message.tree] * self.widths[link as usize] {
                     let place = (self.phase(message.op), link, slot % self.period);
                     assert!(taken.insert(place), "link {link}, slot {slot}");
                 }
             }
         }
-        for (tree, slots) in self.trees.iter().zip(&self.slots) {
+        for ((tree, slots), size) in self.trees.iter().zip(&self.slots).zip(&self.sizes) {
             for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
-                let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + self.width(tree.route(edge, op)));
+                let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + size * self.width(tree.route(edge, op)));
                 let sends = |rank: u32, arrives: u32| {
                     tree.children(rank).iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
                 };
-                assert!(sends(child, down), "broadcast");
+                let copies = self.work != Work::Reduce;
+                assert!(!copies || sends(child, down), "broadcast");
                 match tree.nodes[parent as usize].above {
-                    Some(next) => assert!(up <= slots[next as usize][Op::Reduce as usize], "reduction"),
-                    None => assert!(!self.overlap || sends(parent, up), "broadcast starts with the sum"),
+                    Some(next) => assert!(up <= slots[next as usize][Op::Reduce as usize] || self.work == Work::Broadcast, "reduction"),
+                    None => assert!(self.work != Work::Overlapped || sends(parent, up), "broadcast starts with the sum"),
                 }
             }
         }
@@ -332,13 +491,17 @@ mod tests {
             trees in trees(),
             widths in prop::collection::vec(1u32..5, 12),
             priority in prop::sample::select(vec![Priority::Farthest, Priority::Earliest]),
-            overlap in any::<bool>(),
+            work in prop::sample::select(vec![Work::Phases, Work::Overlapped, Work::Reduce, Work::Broadcast]),
             alike in any::<bool>(),
+            sizes in prop::collection::vec(1u32..9, 4),
         ) {
             let widths = if alike { vec![1; 12] } else { widths };
-            let table = Table::listed(&trees, widths, priority, overlap);
+            let table = Table::sized(&trees, sizes[..trees.len()].to_vec(), widths.clone(), work);
             table.assert_free();
-            prop_assert!(table.last() >= trees.iter().map(|tree| 2 * tree.height()).max().unwrap());
+            let table = Table::listed(&trees, widths, priority, work);
+            table.assert_free();
+            let ways = work.ops().len() as u32;
+            prop_assert!(table.last() >= trees.iter().map(|tree| ways * tree.height()).max().unwrap());
         }
     }
 }

@@ -1,0 +1,273 @@
+//! The linear program of plans that are known: how much of each, so that the busiest arc is through soonest.
+//!
+//! Minimise T, where the plans of every root add up to one and the load of every arc `e` is at most its rate times T. A
+//! revised simplex method on a dense inverse of the basis; the prices of arcs are the duals of their rows (G. B. Dantzig
+//! and P. Wolfe, "Decomposition principle for linear programs", Operations Research 1960).
+
+/// What a plan loads: arcs, and bytes on each for every byte of the collective.
+pub type Loads = [(u32, f64)];
+
+/// What is in the basis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Basic {
+    Time,
+    /// What an arc has left.
+    Slack(u32),
+    Plan(u32),
+}
+
+/// Reduced costs and pivots below these are none.
+const COST: f64 = 1e-10;
+const PIVOT: f64 = 1e-9;
+/// Relative room of every arc at the start, about: without it many vertices are one, and the method goes round.
+const ROOM: f64 = 1e-9;
+/// Pivots after which the inverse is computed anew.
+const FRESH: usize = 400;
+/// Plans that are tried after all have been looked at.
+const TRIED: usize = 64;
+
+/// Plans, and the best mixture of them.
+pub struct Master {
+    rates: Vec<f64>,
+    roots: usize,
+    /// Root of every plan; its loads are `loads[first[p]..first[p + 1]]`.
+    root: Vec<u32>,
+    first: Vec<usize>,
+    loads: Vec<(u32, f64)>,
+    /// Rows are those of arcs, then of roots.
+    basis: Vec<Basic>,
+    is_basic: Vec<bool>,
+    /// The inverse of the basis, row by row.
+    inverse: Vec<f64>,
+    values: Vec<f64>,
+    time_row: usize,
+    room: Vec<f64>,
+    pivots: usize,
+}
+
+impl Master {
+    /// With a first plan of every root.
+    pub fn new<'a>(rates: Vec<f64>, plans: impl IntoIterator<Item = &'a Loads>) -> Master {
+        let mut master = Master {
+            rates,
+            roots: 0,
+            root: vec![],
+            first: vec![0],
+            loads: vec![],
+            basis: vec![],
+            is_basic: vec![],
+            inverse: vec![],
+            values: vec![],
+            time_row: 0,
+            room: vec![],
+            pivots: 0,
+        };
+        for loads in plans {
+            master.add(master.roots as u32, loads);
+            master.roots += 1;
+        }
+        let mut busy = vec![0.0; master.rates.len()];
+        master.loads.iter().for_each(|&(arc, load)| busy[arc as usize] += load);
+        let times = || busy.iter().zip(&master.rates).map(|(busy, rate)| busy / rate);
+        let time = times().fold(0.0, f64::max);
+        let busiest = times().position(|other| other == time).unwrap_or(0);
+        // Different for every arc, in no order.
+        let part = |arc: usize| 0.5 + (arc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as f64 / u64::MAX as f64;
+        master.room = master.rates.iter().enumerate().map(|(arc, rate)| ROOM * time * rate * part(arc)).collect();
+        master.basis = (0..master.rates.len() as u32).map(Basic::Slack).collect();
+        master.basis[busiest] = Basic::Time;
+        master.basis.extend((0..master.roots as u32).map(Basic::Plan));
+        master.is_basic.fill(true);
+        master.factor();
+        master
+    }
+
+    fn rows(&self) -> usize {
+        self.rates.len() + self.roots
+    }
+
+    /// Adds a plan; returns its number.
+    pub fn add(&mut self, root: u32, loads: &Loads) -> u32 {
+        self.root.push(root);
+        self.loads.extend_from_slice(loads);
+        self.first.push(self.loads.len());
+        self.is_basic.push(false);
+        self.root.len() as u32 - 1
+    }
+
+    /// Loads of a plan.
+    pub fn loads(&self, plan: u32) -> &Loads {
+        &self.loads[self.first[plan as usize]..self.first[plan as usize + 1]]
+    }
+
+    /// Root of a plan.
+    pub fn root(&self, plan: u32) -> u32 {
+        self.root[plan as usize]
+    }
+
+    /// Picoseconds for every byte.
+    pub fn time(&self) -> f64 {
+        self.values[self.time_row]
+    }
+
+    /// Plans and how much of each.
+    pub fn amounts(&self) -> Vec<(u32, f64)> {
+        let amount = |(basic, &value): (&Basic, &f64)| match basic {
+            Basic::Plan(plan) if value > 1e-9 => Some((*plan, value)),
+            _ => None,
+        };
+        let mut amounts: Vec<(u32, f64)> = self.basis.iter().zip(&self.values).filter_map(amount).collect();
+        amounts.sort_unstable_by_key(|amount| amount.0);
+        amounts
+    }
+
+    /// The price of every arc; prices times rates add up to one.
+    pub fn prices(&self) -> Vec<f64> {
+        self.duals()[..self.rates.len()].iter().map(|dual| (-dual).max(0.0)).collect()
+    }
+
+    /// What the cheapest plan of a root costs at the prices.
+    pub fn cost(&self, root: u32) -> f64 {
+        self.duals()[self.rates.len() + root as usize]
+    }
+
+    /// Duals of all rows: only the time costs something.
+    fn duals(&self) -> &[f64] {
+        let rows = self.rows();
+        &self.inverse[self.time_row * rows..][..rows]
+    }
+
+    /// What a plan would cost less than its root's cheapest, if negative.
+    fn reduced(&self, plan: u32) -> f64 {
+        let duals = self.duals();
+        let priced: f64 = self.loads(plan).iter().map(|&(arc, load)| duals[arc as usize] * load).sum();
+        -priced - duals[self.rates.len() + self.root(plan) as usize]
+    }
+
+    /// Finds the best mixture. Some thousand pivots at most, each O(rows^2).
+    pub fn solve(&mut self) {
+        let scale = self.time();
+        for _ in 0..4 * self.rows() + 100 {
+            let duals = self.duals();
+            let slacks = (0..self.rates.len() as u32).map(|arc| (-duals[arc as usize] * self.rates[arc as usize], Basic::Slack(arc)));
+            let plans = (0..self.root.len() as u32).filter(|&plan| !self.is_basic[plan as usize]);
+            let plans = plans.map(|plan| (self.reduced(plan), Basic::Plan(plan)));
+            let mut found: Vec<(f64, Basic)> = slacks.chain(plans).filter(|one| one.0 < -COST * scale).collect();
+            if found.is_empty() {
+                return;
+            }
+            if found.len() > TRIED {
+                found.select_nth_unstable_by(TRIED, |a, b| a.0.total_cmp(&b.0));
+                found.truncate(TRIED);
+            }
+            found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            let mut changed = false;
+            for (_, basic) in found {
+                let cost = match basic {
+                    Basic::Plan(plan) => self.reduced(plan),
+                    Basic::Slack(arc) => -self.duals()[arc as usize] * self.rates[arc as usize],
+                    Basic::Time => unreachable!("the time stays"),
+                };
+                changed |= cost < -COST * scale && self.enter(basic);
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    /// A basic variable's column.
+    fn column(&self, basic: Basic, mut visit: impl FnMut(usize, f64)) {
+        match basic {
+            Basic::Time => self.rates.iter().enumerate().for_each(|(arc, rate)| visit(arc, -rate)),
+            Basic::Slack(arc) => visit(arc as usize, 1.0),
+            Basic::Plan(plan) => {
+                self.loads(plan).iter().for_each(|&(arc, load)| visit(arc as usize, load));
+                visit(self.rates.len() + self.root(plan) as usize, 1.0);
+            }
+        }
+    }
+
+    /// Brings a variable into the basis; whether it could.
+    fn enter(&mut self, basic: Basic) -> bool {
+        let rows = self.rows();
+        let mut entries = vec![];
+        self.column(basic, |row, value| entries.push((row, value)));
+        let direction: Vec<f64> = self
+            .inverse
+            .chunks_exact(rows)
+            .map(|row| entries.iter().map(|&(at, value)| row[at] * value).sum())
+            .collect();
+        let largest = direction.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+        let steps = |row: usize| (direction[row] > PIVOT * largest).then(|| self.values[row].max(0.0) / direction[row]);
+        let Some(least) = (0..rows).filter_map(steps).min_by(f64::total_cmp) else { return false };
+        // Of rows that leave at about the same time the one with the largest pivot, but never the time.
+        let late = least * (1.0 + 1e-9) + 1e-15;
+        let leaves = |&row: &usize| row != self.time_row && steps(row).is_some_and(|step| step <= late);
+        let Some(row) = (0..rows).filter(leaves).max_by(|&a, &b| direction[a].total_cmp(&direction[b])) else { return false };
+        let step = self.values[row].max(0.0) / direction[row];
+        if let Basic::Plan(plan) = self.basis[row] {
+            self.is_basic[plan as usize] = false;
+        }
+        if let Basic::Plan(plan) = basic {
+            self.is_basic[plan as usize] = true;
+        }
+        self.basis[row] = basic;
+        self.values.iter_mut().zip(&direction).for_each(|(value, along)| *value -= step * along);
+        self.values[row] = step;
+        pivot(&mut self.inverse, rows, row, &direction);
+        self.pivots += 1;
+        if self.pivots.is_multiple_of(FRESH) {
+            self.factor();
+        }
+        true
+    }
+
+    /// Computes the inverse and the values from the basis.
+    fn factor(&mut self) {
+        let rows = self.rows();
+        self.inverse = vec![0.0; rows * rows];
+        (0..rows).for_each(|row| self.inverse[row * rows + row] = 1.0);
+        let basis = std::mem::take(&mut self.basis);
+        let mut placed: Vec<Option<Basic>> = vec![None; rows];
+        // Slacks are in their own rows, and change nothing.
+        for &basic in &basis {
+            if let Basic::Slack(arc) = basic {
+                placed[arc as usize] = Some(basic);
+            }
+        }
+        for basic in basis.into_iter().filter(|basic| !matches!(basic, Basic::Slack(_))) {
+            let mut direction = vec![0.0; rows];
+            self.column(basic, |at, value| {
+                for (row, entry) in direction.iter_mut().enumerate() {
+                    *entry += self.inverse[row * rows + at] * value;
+                }
+            });
+            let free = (0..rows).filter(|&row| placed[row].is_none());
+            let row = free.max_by(|&a, &b| direction[a].abs().total_cmp(&direction[b].abs())).expect("as many rows as columns");
+            placed[row] = Some(basic);
+            pivot(&mut self.inverse, rows, row, &direction);
+        }
+        self.basis = placed.into_iter().map(|basic| basic.expect("every row has its own")).collect();
+        self.time_row = self.basis.iter().position(|&basic| basic == Basic::Time).expect("the time stays");
+        let arcs = self.rates.len();
+        let value = |row: &[f64]| -> f64 {
+            let room: f64 = row[..arcs].iter().zip(&self.room).map(|(entry, room)| entry * room).sum();
+            room + row[arcs..].iter().sum::<f64>()
+        };
+        self.values = self.inverse.chunks_exact(rows).map(value).collect();
+    }
+}
+
+/// Makes a column, as the inverse sees it, that of a row.
+fn pivot(inverse: &mut [f64], rows: usize, row: usize, direction: &[f64]) {
+    let scale = 1.0 / direction[row];
+    let mut own: Vec<f64> = inverse[row * rows..][..rows].to_vec();
+    own.iter_mut().for_each(|entry| *entry *= scale);
+    for (other, &along) in direction.iter().enumerate() {
+        if other != row && along != 0.0 {
+            inverse[other * rows..][..rows].iter_mut().zip(&own).for_each(|(entry, own)| *entry -= along * own);
+        }
+    }
+    inverse[row * rows..][..rows].copy_from_slice(&own);
+}

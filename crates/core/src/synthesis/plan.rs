@@ -1,0 +1,53 @@
+//! A plan: how one root's data go over the arcs.
+
+/// Branches between ranks, each with arcs up, towards the root, and down.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The upper and the lower rank of every branch.
+    pub branches: Vec<(u32, u32)>,
+    /// Branch `b` is up on `arcs[ends[2 b]..ends[2 b + 1]]`, and down on `arcs[ends[2 b + 1]..ends[2 b + 2]]`.
+    arcs: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Plan {
+    /// Adds a branch.
+    pub fn branch(&mut self, above: u32, below: u32, up: impl IntoIterator<Item = u32>, down: impl IntoIterator<Item = u32>) {
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        self.branches.push((above, below));
+        self.arcs.extend(up);
+        self.ends.push(self.arcs.len() as u32);
+        self.arcs.extend(down);
+        self.ends.push(self.arcs.len() as u32);
+    }
+
+    /// Arcs of a branch, up and down.
+    pub fn ways(&self, branch: usize) -> [&[u32]; 2] {
+        let end = |at: usize| self.ends[at] as usize;
+        [0, 1].map(|way| &self.arcs[end(2 * branch + way)..end(2 * branch + way + 1)])
+    }
+
+    /// How often it uses every arc.
+    pub fn uses(&self) -> Vec<(u32, u32)> {
+        let mut arcs = self.arcs.clone();
+        arcs.sort_unstable();
+        arcs.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
+    }
+
+    /// What it costs.
+    pub fn cost(&self, prices: &[f64]) -> f64 {
+        self.arcs.iter().map(|&arc| prices[arc as usize]).sum()
+    }
+
+    /// The same with up and down exchanged.
+    pub fn turned(&self) -> Plan {
+        let mut plan = Plan::default();
+        for (at, &(above, below)) in self.branches.iter().enumerate() {
+            let [up, down] = self.ways(at);
+            plan.branch(above, below, down.iter().rev().copied(), up.iter().rev().copied());
+        }
+        plan
+    }
+}
