@@ -41,8 +41,8 @@ pub(super) fn a100(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<
         if at == 0 {
             switches = [nodes.len() as NodeId, nodes.len() as NodeId + 1];
             let middle = f64::from(2 * boxes) - 1.0;
-            nodes.push(Node::switch("ib.0", [9.0, middle - 1.0]));
-            nodes.push(Node::switch("ib.1", [9.0, middle + 1.0]));
+            nodes.push(Node::switch("ib.0", [9.0, middle - 0.5]));
+            nodes.push(Node::switch("ib.1", [9.0, middle + 0.5]));
         }
         for gpu in 0..GPUS {
             let (rank, nic) = (at * GPUS + gpu, nvswitch + 1 + gpu);
