@@ -9,11 +9,11 @@ use crate::error::Result;
 /// GPUs in a box.
 const GPUS: u32 = 8;
 
-/// NVLinks of a GPU together, 12 of 25 GB/s, and a NIC of 200 Gb/s (topologies of ForestColl, github.com/liangyuRain/ForestColl;
-/// NVIDIA's documents of DGX A100).
+/// NVLinks of a GPU together, 12 of 25 GB/s, and a NIC of 200 Gb/s (NVIDIA's documents of DGX A100; topologies of
+/// ForestColl, github.com/liangyuRain/ForestColl).
 const A100: [LinkKind; 2] = [LinkKind::new("nvlink", 300), LinkKind::new("ib", 25)];
 
-/// The same: 18 of 25 GB/s, and a NIC of 400 Gb/s (NVIDIA, "Third-Generation NVSwitch" and the documents of DGX H100).
+/// The same: 18 of 25 GB/s, and a NIC of 400 Gb/s (NVIDIA's documents of DGX H100; "Third-Generation NVSwitch").
 const H100: [LinkKind; 2] = [LinkKind::new("nvlink", 450), LinkKind::new("rail", 50)];
 
 /// Boxes of eight A100. The switches of a box are one node. As in ForestColl's topology every GPU has a NIC, which is a
@@ -54,8 +54,8 @@ pub(super) fn a100(name: &str, boxes: u32, parameters: &[Parameters]) -> Result<
     Fabric::new(name, Shape::Graph, nodes, links)
 }
 
-/// Boxes of eight H100, or H200, that are a product of switches: those of a box are one node, and GPU `g` of all boxes is
-/// joined to rail `g` by its NIC. A box by itself has no rails.
+/// Boxes of eight H100, or H200, that are a product of switches: those of a box are one node, and GPU `g` of all boxes
+/// is joined to rail `g` by its NIC. A box by itself has no rails.
 ///
 /// # Errors
 /// As [`check_boxes`] and [`given`].

@@ -87,7 +87,8 @@ pub(super) fn mi250(name: &str, boxes: u32, parameters: &[Parameters]) -> Result
     Fabric::new(name, Shape::Graph, nodes, links)
 }
 
-/// Boxes of eight MI300X: every pair of a box has a link, and GPU `g` of several boxes is joined to rail `g` by its NIC.
+/// Boxes of eight MI300X: every pair of a box has a link, and GPU `g` of several boxes is joined to rail `g` by its
+/// NIC.
 ///
 /// # Errors
 /// As [`check_boxes`] and [`given`].

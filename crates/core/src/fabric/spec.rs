@@ -62,10 +62,10 @@ impl Fabric {
     ///
     /// Kinds are in [`PRESETS`]. `@RATE[/LATENCY]` (GB/s = 1e9 bytes per second, and a time with
     /// unit) is for links without their own; on a product of dimensions there may be one for each dimension, joined by
-    /// `+`, in the order of the sizes: `torus:4x4x4@200/90ns+25/500ns+25/500ns`. On a machine they replace its own, one for
-    /// each kind of its links: `dgx-h100:2@370+48`. Degradations: `drop=A-B` (both
-    /// directions, all parallel links), `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of
-    /// a link counts), `exclude=A` (only forwards; other ranks are renumbered), `dead=A` (loses its
+    /// `+`, in the order of the sizes: `torus:4x4x4@200/90ns+25/500ns+25/500ns`. On a machine they replace its own, one
+    /// for each kind of its links: `dgx-h100:2@370+48`. Degradations: `drop=A-B` (both directions, all parallel links),
+    /// `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of a link counts), `exclude=A`
+    /// (only forwards; other ranks are renumbered), `dead=A` (loses its
     /// links too); numbers are node ids of the intact fabric. All but `slow` leave a
     /// [`super::Shape::Graph`].
     ///

@@ -184,9 +184,12 @@ fn hostile_files_name_the_path() {
     std::fs::remove_file(sparse).unwrap();
 }
 
+/// Ends of a link by name, rate, latency, speed.
+type NamedLink<'a> = (&'a str, &'a str, Option<Rate>, Option<u64>, u32);
+
 /// What a fabric is made of, whatever the order and labels of its links: names and ranks of its nodes in order, and its
 /// links by name.
-fn made_of(fabric: &Fabric) -> (Vec<(&str, Option<u32>)>, Vec<(&str, &str, Option<Rate>, Option<u64>, u32)>) {
+fn made_of(fabric: &Fabric) -> (Vec<(&str, Option<u32>)>, Vec<NamedLink<'_>>) {
     let nodes: Vec<_> = fabric.nodes.iter().map(|node| (&*node.name, node.rank)).collect();
     let name = |node: u32| nodes[node as usize].0;
     let parts = |link: &Link| (name(link.from), name(link.to), link.rate, link.latency, link.speed_permille);
