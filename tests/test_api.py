@@ -79,6 +79,21 @@ def test_fabrics_survive_pickling(spec: str) -> None:
     assert spec in repr(fabric)
 
 
+def test_machines_have_rates_of_their_own() -> None:
+    fabric = Fabric("dgx-h100:2")
+    assert fabric.dimensions["shape"].tolist() == ["switch", "switch"]
+    assert fabric.dimensions["size"].tolist() == [8, 2]
+    assert fabric.dimensions["rate_gb_per_s"].tolist() == [450, 50]
+    assert [str(name) for name in fabric.nodes["name"]][7:9] == ["gpu0.7", "gpu1.0"]
+    boxes = fabric.groups("dimension=0")
+    assert [group.members for group in boxes] == [list(range(8)), list(range(8, 16))]
+    usable = Fabric("dgx-h100:2@370.8/1us+48")
+    assert usable.dimensions["rate_gb_per_s"].tolist() == [370.8, 48]
+    assert usable.dimensions["latency_ns"].tolist() == [2000, 1400]
+    with pytest.raises(AntiphonError, match=r"1 rate for 2 kinds of links \(nvlink, rail\)"):
+        Fabric("dgx-h100:2@400")
+
+
 def test_expanded_rails_are_fabrics() -> None:
     fabric = Fabric.from_rails("ring4@2000/20ns,sw4@800/700ns")
     assert fabric == antiphon.rails_messages("ring4@2000/20ns,sw4@800/700ns", chunks=1)[0]

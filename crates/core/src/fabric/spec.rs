@@ -5,11 +5,11 @@ use super::aries::{Aries, Items};
 use super::bigraph::bigraph;
 use super::degrade::degrade;
 use super::dgx1v::dgx1v;
-use super::file;
 use super::grid::grid;
 use super::switch::switch;
 use super::view::parse_group;
 use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Shape, link};
+use super::{dgx, file, mi, tpu};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{Picos, Rate, clip, parse_decimal, parse_time};
 
@@ -28,7 +28,7 @@ pub struct Preset {
 }
 
 /// Every kind of fabric, in documentation order.
-pub const PRESETS: [Preset; 12] = [
+pub const PRESETS: [Preset; 17] = [
     preset("mesh", "mesh:8x8", "mesh of any dimension, slowest first (rows x columns)"),
     preset("torus", "torus:4x4x4", "mesh with wrap-around links"),
     preset("ring", "ring:16", "one-dimensional torus"),
@@ -38,6 +38,15 @@ pub const PRESETS: [Preset; 12] = [
     preset("switch", "switch:16", "ranks around one switch"),
     preset("bigraph", "bigraph:4x4", "EFLOPS: switches a layer x hosts a switch, two fully joined layers"),
     preset("dgx1v", "dgx1v", "hybrid cube mesh of eight V100 GPUs"),
+    preset(
+        "dgx-a100",
+        "dgx-a100:2",
+        "boxes of eight A100 on NVSwitch, a NIC a GPU, two InfiniBand switches; raw rates",
+    ),
+    preset("dgx-h100", "dgx-h100:2", "boxes of eight H100 or H200 on NVSwitch, a NIC a GPU, eight rails; raw rates"),
+    preset("mi250", "mi250:1", "boxes of 16 dies of MI250 joined by xGMI, all dies on one switch; raw rates"),
+    preset("mi300x", "mi300x:1", "boxes of eight MI300X, a link a pair, a NIC a GPU, eight rails; raw rates"),
+    preset("tpu-v4", "tpu-v4:4x4x8", "slice of a TPU v4 pod: a torus of cubes of 4x4x4, or part of one; raw rate"),
     preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
     preset("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)"),
     preset("file", "file:fabric.json", "any graph, schema antiphon-fabric/1"),
@@ -53,9 +62,10 @@ impl Fabric {
     ///
     /// Kinds are in [`PRESETS`]. `@RATE[/LATENCY]` (GB/s = 1e9 bytes per second, and a time with
     /// unit) is for links without their own; on a product of dimensions there may be one for each dimension, joined by
-    /// `+`, in the order of the sizes: `torus:4x4x4@200/90ns+25/500ns+25/500ns`. Degradations: `drop=A-B` (both
-    /// directions, all parallel links), `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of
-    /// a link counts), `exclude=A` (only forwards; other ranks are renumbered), `dead=A` (loses its
+    /// `+`, in the order of the sizes: `torus:4x4x4@200/90ns+25/500ns+25/500ns`. On a machine they replace its own, one
+    /// for each kind of its links: `dgx-h100:2@370+48`. Degradations: `drop=A-B` (both directions, all parallel links),
+    /// `drop=A>B` (one direction), `slow=A-B:FACTOR`, `slow=A>B:FACTOR` (the last one of a link counts), `exclude=A`
+    /// (only forwards; other ranks are renumbered), `dead=A` (loses its
     /// links too); numbers are node ids of the intact fabric. All but `slow` leave a
     /// [`super::Shape::Graph`].
     ///
@@ -81,20 +91,21 @@ impl Fabric {
         let head = items.remove(0);
         let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
         let (base, parameters) = split_parameters(head).map_err(place)?;
-        let mut fabric = match base.strip_prefix("aries:").map_or(Ok(None), Aries::parse).map_err(place)? {
+        let fabric = match base.strip_prefix("aries:").map_or(Ok(None), Aries::parse).map_err(place)? {
             Some(aries) => {
                 let read = Items::parse(&aries, items.into_iter()).map_err(place)?;
                 items = read.others;
-                aries.fabric(spec, read.configurations, read.switching_ps)?
+                let fabric = aries.fabric(spec, read.configurations, read.switching_ps)?;
+                with_parameters(spec, fabric, &parameters)?
             }
-            None => intact(spec, base)?,
+            None => intact(spec, base, &parameters)?,
         };
-        set_parameters(&mut fabric, &parameters).map_err(place)?;
         if items.is_empty() { Ok(fabric) } else { Ok(degrade(fabric, items.into_iter())?.fabric) }
     }
 }
 
-type Parameters = (Rate, Option<Picos>);
+/// What `@RATE[/LATENCY]` gives.
+pub(super) type Parameters = (Rate, Option<Picos>);
 
 /// Splits `KIND:SIZE@RATE/LATENCY+...` at the last `@`. A path may hold one: what does not start as a
 /// rate then belongs to the path.
@@ -159,8 +170,8 @@ fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> 
     Ok(())
 }
 
-/// The fabric of `KIND[:SIZE]`, named `spec`.
-fn intact(spec: &str, base: &str) -> Result<Fabric> {
+/// The fabric of `KIND[:SIZE]` with parameters of its links, named `spec`.
+fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
     let (kind, size) = base.split_once(':').map_or((base, None), |(kind, size)| (kind, Some(size)));
     let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
         let kinds = PRESETS.map(|preset| preset.kind);
@@ -175,10 +186,20 @@ fn intact(spec: &str, base: &str) -> Result<Fabric> {
     };
     if kind == "file" {
         let path = size.filter(|path| !path.is_empty()).ok_or_else(wrong)?;
-        return file::read(spec, path);
+        return with_parameters(spec, file::read(spec, path)?, parameters);
     }
     let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
-    match (kind, &dims[..]) {
+    let fabric = match (kind, &dims[..]) {
+        // Machines have rates of their own, for each kind of their links.
+        ("dgx-a100", &[boxes]) => return dgx::a100(spec, boxes, parameters),
+        ("dgx-h100", &[boxes]) => return dgx::h100(spec, boxes, parameters),
+        ("mi250", &[boxes]) => return mi::mi250(spec, boxes, parameters),
+        ("mi300x", &[boxes]) => return mi::mi300x(spec, boxes, parameters),
+        ("tpu-v4", &[x, y, z]) => {
+            let own = [(tpu::RATE, None)];
+            let parameters = if parameters.is_empty() { &own } else { parameters };
+            return with_parameters(spec, tpu::v4(spec, [x, y, z])?, parameters);
+        }
         ("mesh", [_, ..]) => grid(spec, DimensionShape::Line, &dims),
         ("torus", [_, ..]) => grid(spec, DimensionShape::Ring, &dims),
         ("fbfly", [_, ..]) => grid(spec, DimensionShape::Clique, &dims),
@@ -198,7 +219,14 @@ fn intact(spec: &str, base: &str) -> Result<Fabric> {
         ("dgx1v", []) => dgx1v(spec),
         ("ace", &[local, vertical, horizontal]) => ace(spec, [local, vertical, horizontal]),
         _ => Err(wrong()),
-    }
+    };
+    with_parameters(spec, fabric?, parameters)
+}
+
+/// `fabric` with parameters for the links that have none.
+fn with_parameters(spec: &str, mut fabric: Fabric, parameters: &[Parameters]) -> Result<Fabric> {
+    set_parameters(&mut fabric, parameters).map_err(|error| error.at(format_args!("fabric '{spec}'")))?;
+    Ok(fabric)
 }
 
 /// The numbers of `8x8`; `None` if it is anything else. Numbers past `u32` saturate, for the presets
@@ -222,7 +250,8 @@ mod tests {
         for preset in PRESETS.iter().filter(|preset| preset.kind != "file") {
             let fabric = Fabric::parse(preset.example).unwrap();
             assert_eq!(fabric.name, preset.example);
-            assert!(fabric.is_symmetric() && fabric.shape != Shape::Graph);
+            assert!(fabric.is_symmetric());
+            assert!(fabric.shape != Shape::Graph || ["dgx-a100", "mi250"].contains(&preset.kind));
             let coords = fabric.nodes[0].coords.len();
             assert!(fabric.nodes.iter().all(|node| node.coords.len() == coords));
         }
@@ -252,6 +281,14 @@ mod tests {
             ("bigraph:4", 32, 96),
             ("bigraph:4x4", 32, 96),
             ("dgx1v", 8, 48),
+            ("dgx-a100:1", 8, 16),
+            ("dgx-a100:2", 16, 96),
+            ("dgx-h100:2", 16, 64),
+            ("dgx-h100:512", 4096, 4 * 4096),
+            ("mi250:2", 32, 2 * 56 + 64),
+            ("mi300x:2", 16, 2 * 56 + 32),
+            ("tpu-v4:16x16x16", 4096, 6 * 4096),
+            ("tpu-v4:2x2x1", 4, 8),
         ] {
             let fabric = Fabric::parse(spec).unwrap();
             assert_eq!((fabric.ranks(), fabric.links.len()), (ranks, links), "{spec}");
@@ -344,6 +381,30 @@ mod tests {
             ("mesh:2x2@0", Code::BadSize, "link rate 0"),
             ("mesh:2x2@99999999999", Code::BadSize, "link rate"),
             ("mesh:2x2@1/20", Code::BadSize, "time '20'"),
+            ("dgx-a100", Code::BadSpec, "for example dgx-a100:2"),
+            ("dgx-h100:2x8", Code::BadSpec, "for example dgx-h100:2"),
+            ("dgx-h100:0", Code::BadSpec, "needs at least 1 box"),
+            ("dgx-a100:513", Code::TooLarge, "at most 512 boxes of 8 ranks, 4096 ranks in all"),
+            ("dgx-h100:99999999999", Code::TooLarge, "at most 512 boxes"),
+            ("mi250:257", Code::TooLarge, "at most 256 boxes of 16 ranks"),
+            ("mi300x:4000000000", Code::TooLarge, "at most 512 boxes"),
+            (
+                "dgx-h100:2@400",
+                Code::BadSpec,
+                "fabric 'dgx-h100:2@400': 1 rate for 2 kinds of links (nvlink, rail); write one for each, joined by +, \
+                 for example @450+50",
+            ),
+            ("dgx-a100:1@300+25", Code::BadSpec, "2 rates for 1 kind of links (nvlink); write one, for example @300"),
+            ("mi250:2@1+2+3", Code::BadSpec, "3 rates for 2 kinds of links (xgmi, ib)"),
+            ("tpu-v4:4x4x4@1+2", Code::BadSpec, "2 rates for 3 dimension(s)"),
+            ("tpu-v4:4x4", Code::BadSpec, "for example tpu-v4:4x4x8"),
+            ("tpu-v4:4x4x6", Code::BadSpec, "sizes that are all multiples of 4"),
+            ("tpu-v4:2x4x8", Code::BadSpec, "1, 2 and 4 with at most one 1"),
+            ("tpu-v4:1x1x4", Code::BadSpec, "trays of 2x2x1"),
+            ("tpu-v4:3x4x4", Code::BadSpec, "a slice has sizes"),
+            ("tpu-v4:0x4x4", Code::BadSpec, "a slice has sizes"),
+            ("tpu-v4:16x16x20", Code::TooLarge, "a pod has 4096 chips"),
+            ("tpu-v4:4294967292x4294967292x4", Code::TooLarge, "a pod has 4096 chips"),
         ] {
             let error = Fabric::parse(spec).unwrap_err();
             assert_eq!(error.code, code, "{spec}: {error}");

@@ -148,6 +148,28 @@ fn which_algorithms_apply_where() {
         ("bigraph:2x2", "ring ring-bi dbtree multitree overlapped-tree halving-doubling direct"),
         ("bigraph:3x2", "ring ring-bi dbtree multitree overlapped-tree direct"),
         ("dgx1v", "ring ring-bi dbtree multitree forest overlapped-tree halving-doubling direct"),
+        (
+            "dgx-a100:1",
+            "ring ring-bi nested-ring dbtree multitree overlapped-tree halving-doubling hierarchical direct",
+        ),
+        ("dgx-a100:2", "ring ring-bi dbtree multitree overlapped-tree halving-doubling direct"),
+        (
+            "dgx-h100:2",
+            "ring ring-bi ring-2d nested-ring dbtree multitree overlapped-tree halving-doubling hierarchical direct",
+        ),
+        ("mi250:1", "ring ring-bi dbtree multitree forest overlapped-tree halving-doubling direct"),
+        (
+            "mi300x:1",
+            "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct",
+        ),
+        (
+            "mi300x:2",
+            "ring ring-bi ring-2d nested-ring dbtree multitree overlapped-tree halving-doubling hierarchical direct",
+        ),
+        (
+            "tpu-v4:2x2x4",
+            "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct",
+        ),
         ("mesh:3x3,drop=4-5", "ring dbtree multitree forest overlapped-tree direct"),
         ("mesh:4x4,exclude=5", "dbtree multitree overlapped-tree direct"),
         ("mesh:4x4,dead=15", "dbtree multitree forest overlapped-tree direct"),
@@ -432,6 +454,18 @@ fn packet_time(fabric: &Fabric, system: &System, bytes: u64, name: &str) -> Opti
     let schedule = algorithm::build(fabric, system, Collective::new(Kind::AllReduce), bytes, name).ok()?;
     verify(fabric, &schedule).unwrap_or_else(|error| panic!("{name} on {}: {error}", fabric.name));
     Some(simulate(fabric, &schedule, system, Fidelity::Packet, &mut |_| true).unwrap().time_ps)
+}
+
+/// Both dimensions of boxes with rails are busy all the time: a switch or a clique inside, a switch a rail between.
+#[test]
+fn hierarchical_comes_near_the_bound_of_boxes_with_rails() {
+    let (system, bytes) = (System::preset("generic").unwrap(), 64 << 20);
+    for spec in ["dgx-h100:2", "mi300x:2"] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let bound = lower_bound(&fabric, &system, Collective::new(Kind::AllReduce), bytes).unwrap();
+        let time = packet_time(&fabric, &system, bytes, "hierarchical").unwrap();
+        assert!(time as f64 <= 1.05 * bound.time_ps as f64, "{spec}: {time} {bound:?}");
+    }
 }
 
 /// On products of paths, rings and cliques, too (docs/combs.md), and forest on graphs without

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::PathBuf;
 
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 11] = [
     "mesh:4x4@100/20ns,drop=3>2,slow=2-3:0.5",
     "torus:2x3x2,exclude=5,dead=1",
     "ring:16,slow=0>1:0.125",
@@ -17,6 +17,9 @@ const SPECS: [&str; 8] = [
     "switch:16,exclude=2",
     "bigraph:3x2,dead=0",
     "dgx1v@25,drop=2-3",
+    "dgx-a100:2@240+20,dead=17",
+    "mi300x:3@48/1us+50,drop=0-1",
+    "tpu-v4:4x4x8@46.9,exclude=5",
 ];
 const DOCUMENT: &str = include_str!("../../../../docs/fabric.md");
 
@@ -179,4 +182,32 @@ fn hostile_files_name_the_path() {
         assert!(error.message.starts_with(&place) && error.message.contains(why), "{error}");
     }
     std::fs::remove_file(sparse).unwrap();
+}
+
+/// Ends of a link by name, rate, latency, speed.
+type NamedLink<'a> = (&'a str, &'a str, Option<Rate>, Option<u64>, u32);
+
+/// What a fabric is made of, whatever the order and labels of its links: names and ranks of its nodes in order, and its
+/// links by name.
+fn made_of(fabric: &Fabric) -> (Vec<(&str, Option<u32>)>, Vec<NamedLink<'_>>) {
+    let nodes: Vec<_> = fabric.nodes.iter().map(|node| (&*node.name, node.rank)).collect();
+    let name = |node: u32| nodes[node as usize].0;
+    let parts = |link: &Link| (name(link.from), name(link.to), link.rate, link.latency, link.speed_permille);
+    let mut links: Vec<_> = fabric.links.iter().map(parts).collect();
+    links.sort_unstable();
+    (nodes, links)
+}
+
+#[test]
+fn machines_are_those_of_the_files() {
+    for (spec, text) in [
+        ("dgx-a100:1", include_str!("../../../../data/fabrics/a100x1.json")),
+        ("dgx-a100:2", include_str!("../../../../data/fabrics/a100x2.json")),
+        ("dgx-h100:2", include_str!("../../../../data/fabrics/h100x2.json")),
+        ("dgx-h100:4", include_str!("../../../../data/fabrics/h100x4.json")),
+        ("mi250:1", include_str!("../../../../data/fabrics/mi250x1.json")),
+    ] {
+        let (preset, file) = (Fabric::parse(spec).unwrap(), Fabric::from_json("file", text).unwrap());
+        assert_eq!(made_of(&preset), made_of(&file), "{spec}");
+    }
 }

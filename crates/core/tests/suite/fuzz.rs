@@ -149,7 +149,8 @@ fn whole(fabric: &Fabric) -> TestCaseResult {
 #[test]
 fn fabric_specifications() {
     let size = "[0-9]{0,2}(x[0-9]{0,2}){0,3}";
-    let kind = "(mesh|torus|ring|fc|fbfly|hypercube|switch|bigraph|dgx1v|file|x)?";
+    let kind =
+        "(mesh|torus|ring|fc|fbfly|hypercube|switch|bigraph|dgx1v|dgx-a100|dgx-h100|mi250|mi300x|tpu-v4|file|x)?";
     let node = "(0|1|2|3|4|5|8|99|-1|x|)";
     let change = format!("(,(drop|slow|exclude|dead|drip)=?{node}[>-]{{0,2}}{node}(:[0-9.e-]{{0,4}})?)");
     let spec =
