@@ -26,9 +26,8 @@ pub(super) fn way(request: &Request, route: &[LinkId]) -> Picos {
 const MOST_HOPS: usize = 1 << 20;
 
 /// The way of a piece over an edge, in every round.
-struct Hop<'a> {
-    tree: u32,
-    route: &'a [LinkId],
+struct Hop {
+    link: LinkId,
     /// Where the sender and the receiver are among all ranks of all trees.
     from: u32,
     to: u32,
@@ -38,25 +37,25 @@ struct Hop<'a> {
     later: u32,
 }
 
-/// What pieces cost.
+/// What a piece costs.
 struct Costs {
-    /// Picoseconds of a flit on every link, and until the next link may have what was sent.
+    /// Picoseconds on every link, and until the next link may have it.
     links: Vec<(u128, u128)>,
-    /// Flits of every tree's pieces, and picoseconds to add one.
-    trees: Vec<(u128, u128)>,
+    /// Picoseconds to add it.
+    adding: u128,
 }
 
-/// Time of a table whose reduction and broadcast overlap, in rounds of a piece of every tree: a link sends its pieces in
+/// Time of a table of equal parts whose reduction and broadcast overlap, in rounds of a piece of every tree: a link sends its pieces in
 /// the order of their slots, each when it has arrived and has been added. The first rounds are timed by a
 /// recurrence, the others by the busiest link and what holds it up.
 pub(super) struct Recurrence<'a> {
     request: &'a Request<'a>,
     table: &'a Table<'a>,
     /// By slot, modulo the period.
-    hops: Vec<Vec<Hop<'a>>>,
+    hops: Vec<Vec<Hop>>,
     last: u32,
-    /// The busiest link's flit time, and the trees of its messages in a round.
-    busiest: (u128, Vec<u32>),
+    /// Flit times of the pieces of a round on the busiest link.
+    busiest: u128,
     /// How often a round is held up by the way from one link to the next; in every slot where that would take
     /// too long to find.
     held_up: Option<u128>,
@@ -64,23 +63,22 @@ pub(super) struct Recurrence<'a> {
 
 impl<'a> Recurrence<'a> {
     /// For any number of rounds. O(messages of the first rounds).
+    ///
+    /// # Panics
+    /// If an edge of a tree is not on a single link.
     pub fn new(request: &'a Request, table: &'a Table) -> Self {
         let flit_times = flit_times(request);
         let mut hops: Vec<Vec<Hop>> = (0..table.period).map(|_| Vec::new()).collect();
         let mut busy = vec![0u128; flit_times.len()];
-        for Message { tree, op, from, to, route, slot, .. } in table.messages(table.work.ops()) {
+        for Message { tree, op, from, to, route, slot, .. } in table.messages(&[Op::Reduce, Op::Copy]) {
             let first = tree as u32 * request.ranks();
             let adds = (op == Op::Reduce).then_some(to);
-            let hop = Hop { tree: tree as u32, route, from: first + from, to: first + to, adds, later: slot / table.period };
+            let [link] = *route else { panic!("an edge of {} links", route.len()) };
+            let hop = Hop { link, from: first + from, to: first + to, adds, later: slot / table.period };
             hops[(slot % table.period) as usize].push(hop);
-            let size = u128::from(table.sizes[tree]);
-            route.iter().for_each(|&link| busy[link as usize] += size * u128::from(flit_times[link as usize]));
+            busy[link as usize] += u128::from(flit_times[link as usize]);
         }
-        let most = busy.iter().copied().max().unwrap_or(0);
-        let link = busy.iter().position(|&busy| busy == most).unwrap_or(0);
-        let on_it = |message: &Message| message.route.contains(&(link as LinkId));
-        let trees = table.messages(table.work.ops()).filter(on_it).map(|message| message.tree as u32).collect();
-        let busiest = (u128::from(flit_times[link]), trees);
+        let busiest = busy.into_iter().max().unwrap_or(0);
         let mut model = Recurrence { request, table, hops, last: table.last(), busiest, held_up: None };
         if (model.last / table.period + 2) as usize * model.pieces() <= MOST_HOPS {
             model.held_up = Some(model.hold_ups());
@@ -90,21 +88,17 @@ impl<'a> Recurrence<'a> {
 
     /// Picoseconds the busiest link needs for so many rounds.
     pub fn least(&self, rounds: u64) -> u128 {
-        let (flit_time, trees) = &self.busiest;
-        let flits: u128 = trees.iter().map(|&tree| self.flits(tree as usize, rounds)).sum();
-        u128::from(rounds) * flits * flit_time
+        let packets = self.request.system.packets(self.piece(rounds));
+        u128::from(rounds) * u128::from(packets.count) * u128::from(packets.flits) * self.busiest
     }
 
     /// Picoseconds of so many rounds. O(messages of the first rounds).
     pub fn time(&self, rounds: u64) -> u128 {
         let costs = self.costs(rounds);
-        let adding = costs.trees.iter().map(|tree| tree.1).max().unwrap_or(0);
-        let ways = || costs.links.iter().map(|(_, way)| way + adding);
+        let ways = || costs.links.iter().map(|(_, way)| way + costs.adding);
         let way = ways().max().unwrap_or(0);
         let Some(held_up) = self.held_up else {
-            let flit_time = costs.links.iter().map(|(time, _)| time).min().unwrap_or(&0);
-            let sized = costs.trees.iter().zip(&self.table.sizes);
-            let busy = flit_time * sized.map(|(tree, &size)| tree.0.div_ceil(size.into())).max().unwrap_or(0);
+            let busy = costs.links.iter().map(|(busy, _)| busy).min().unwrap_or(&0);
             let width = self.table.widths.iter().min().unwrap_or(&1);
             let slots = u128::from(rounds - 1) * u128::from(self.table.period) + u128::from(self.last);
             return slots * (busy + way) / u128::from(*width);
@@ -125,7 +119,7 @@ impl<'a> Recurrence<'a> {
 
     /// At most so many pieces are received in a round.
     fn pieces(&self) -> usize {
-        self.table.trees.len() * self.request.fabric.ranks() * self.table.work.ops().len()
+        self.table.trees.len() * self.request.fabric.ranks() * 2
     }
 
     /// Rounds that fill the pipeline, and `more`.
@@ -139,37 +133,27 @@ impl<'a> Recurrence<'a> {
     fn hold_ups(&self) -> u128 {
         let times = || flit_times(self.request).into_iter().map(u128::from);
         let way = times().min().unwrap_or(0);
-        let sizes = || self.table.sizes.iter().map(|&size| u128::from(size));
-        let costs = Costs {
-            links: times().map(|time| (time, way)).collect(),
-            trees: sizes().map(|size| (2 * size, 0)).collect(),
-        };
-        let busiest: u128 = self.busiest.1.iter().map(|&tree| u128::from(self.table.sizes[tree as usize])).sum();
+        let costs = Costs { links: times().map(|time| (2 * time, way)).collect(), adding: 0 };
         // The last rounds, with none behind them, are through sooner.
         let mut ends = self.ends(self.first_rounds(self.last / self.table.period + 24), &costs);
         ends.truncate(ends.len() - (self.last / self.table.period) as usize);
         let (last, few) = (ends.len() - 1, (ends.len() / 2).min(8));
         let each = (ends[last] - ends[last - few]) / few as u128;
-        each.saturating_sub(2 * busiest * self.busiest.0).div_ceil(way.max(1))
+        each.saturating_sub(2 * self.busiest).div_ceil(way.max(1))
     }
 
-    fn piece(&self, tree: usize, rounds: u64) -> Bytes {
-        self.table.piece(tree, self.request.bytes, rounds)
+    fn piece(&self, rounds: u64) -> Bytes {
+        self.table.piece(0, self.request.bytes, rounds)
     }
 
-    /// Flits of a tree's piece.
-    fn flits(&self, tree: usize, rounds: u64) -> u128 {
-        let packets = self.request.system.packets(self.piece(tree, rounds));
-        u128::from(packets.count) * u128::from(packets.flits)
-    }
-
-    /// Of pieces, where there are so many rounds.
+    /// Of a piece, where there are so many rounds.
     fn costs(&self, rounds: u64) -> Costs {
-        let cost = |(link, time): (LinkId, Picos)| (time.into(), way(self.request, &[link]).into());
+        let system = self.request.system;
+        let packets = system.packets(self.piece(rounds));
+        let flits = u128::from(packets.count) * u128::from(packets.flits);
+        let cost = |(link, time)| (flits * u128::from(time), way(self.request, &[link]).into());
         let links = (0..).zip(flit_times(self.request)).map(cost).collect();
-        let adding = |tree| self.request.system.reduce_time(self.piece(tree, rounds)).into();
-        let trees = (0..self.table.trees.len()).map(|tree| (self.flits(tree, rounds), adding(tree))).collect();
-        Costs { links, trees }
+        Costs { links, adding: system.reduce_time(self.piece(rounds)).into() }
     }
 
     /// When each of the first `rounds` ends.
@@ -179,7 +163,6 @@ impl<'a> Recurrence<'a> {
         let mut ready = vec![0u128; lanes * rounds as usize];
         let (mut free, mut adder) = (vec![0u128; costs.links.len()], vec![0u128; ranks]);
         let mut ends = vec![0u128; rounds as usize];
-        let hand_off = u128::from(self.request.system.hand_off_ps);
         for slot in 0..self.last + rounds * self.table.period {
             for hop in &self.hops[(slot % self.table.period) as usize] {
                 let round = (slot / self.table.period).wrapping_sub(hop.later);
@@ -187,20 +170,12 @@ impl<'a> Recurrence<'a> {
                     continue;
                 }
                 let ready = &mut ready[round as usize * lanes..][..lanes];
-                // Packets go on while others come: the message is on all links of its route at about the same time.
-                let (mut starts, mut arrives) = (ready[hop.from as usize], 0);
-                let (flits, adding) = costs.trees[hop.tree as usize];
-                for (at, &link) in hop.route.iter().enumerate() {
-                    let ((time, way), free) = (costs.links[link as usize], &mut free[link as usize]);
-                    starts = starts.max(*free);
-                    *free = (starts + flits * time).max(*free);
-                    arrives = (*free + way).max(arrives);
-                    // Switches hand nothing over.
-                    starts += if at + 1 < hop.route.len() { way - hand_off } else { 0 };
-                }
+                let ((busy, way), free) = (costs.links[hop.link as usize], &mut free[hop.link as usize]);
+                *free = ready[hop.from as usize].max(*free) + busy;
+                let mut arrives = *free + way;
                 if let Some(rank) = hop.adds {
                     let adder = &mut adder[rank as usize];
-                    arrives = arrives.max(*adder) + adding;
+                    arrives = arrives.max(*adder) + costs.adding;
                     *adder = arrives;
                 }
                 let ready = &mut ready[hop.to as usize];

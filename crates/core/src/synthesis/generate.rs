@@ -27,16 +27,17 @@ pub struct Mixture {
 impl Mixture {
     /// The best mixture of those plans that have more than a small share of their root's bytes, of each root at least the
     /// one with the largest.
-    pub fn without_small(self, rates: &[f64], smallest: f64) -> Mixture {
+    pub fn without_small(&self, rates: &[f64], smallest: f64) -> Mixture {
         let mut largest = vec![0.0f64; self.shares.len()];
         self.plans.iter().for_each(|&(root, share, _)| largest[root as usize] = share.max(largest[root as usize]));
         let stays = |&(root, share, _): &(u32, f64, Plan)| share >= smallest.min(largest[root as usize]);
-        let mut plans: Vec<(u32, f64, Plan)> = self.plans.into_iter().filter(stays).collect();
-        // The first of every root in front.
-        plans.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        // One of every root in front.
         let mut seen = vec![false; self.shares.len()];
-        plans.sort_by_key(|plan| std::mem::replace(&mut seen[plan.0 as usize], true));
-        let loads = |plan: &(u32, f64, Plan)| loads(&plan.2, self.shares[plan.0 as usize]);
+        let is_first = |plan: &&(u32, f64, Plan)| !std::mem::replace(&mut seen[plan.0 as usize], true);
+        let (mut plans, rest): (Vec<_>, Vec<_>) = self.plans.iter().filter(|plan| stays(plan)).partition(is_first);
+        plans.sort_by_key(|plan| plan.0);
+        plans.extend(rest);
+        let loads = |plan: &&(u32, f64, Plan)| loads(&plan.2, self.shares[plan.0 as usize]);
         let (first, rest) = plans.split_at(self.shares.len());
         let first: Vec<_> = first.iter().map(loads).collect();
         let mut master = Master::new(rates.to_vec(), first.iter().map(Vec::as_slice));
@@ -44,7 +45,7 @@ impl Mixture {
         master.solve();
         let amounts = master.amounts();
         let amount = |(plan, share): (u32, f64)| (plans[plan as usize].0, share, plans[plan as usize].2.clone());
-        Mixture { plans: amounts.into_iter().map(amount).collect(), time: master.time(), ..self }
+        Mixture { plans: amounts.into_iter().map(amount).collect(), time: master.time(), ..self.clone() }
     }
 }
 

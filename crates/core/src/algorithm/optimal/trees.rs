@@ -3,7 +3,7 @@
 use super::ACCURACY;
 use crate::algorithm::Request;
 use crate::algorithm::estimate::flit_times;
-use crate::algorithm::tree::{self, Table, Tree, Work};
+use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::LinkId;
@@ -11,10 +11,12 @@ use crate::schedule::Schedule;
 use crate::synthesis::{self, Graph, Plan};
 use crate::units::Picos;
 
-/// Slots of a period, about: so finely parts of the data are told apart.
-const SLOTS: f64 = 16384.0;
-/// Smaller shares of a root's data than that are not worth a tree.
-const SMALLEST_SHARE: f64 = 1.0 / 64.0;
+/// Parts of a root's data that shares are rounded to.
+const WHOLE: f64 = 65536.0;
+/// Trees with smaller shares of their root's data are left out first; then smaller ones, until that costs little.
+const LARGEST_CUT: f64 = 1.0 / 16.0;
+/// What leaving out trees may cost, relative.
+const LOSS: f64 = 2e-3;
 
 /// The schedule of the best mixture of trees.
 ///
@@ -30,34 +32,20 @@ pub fn trees(request: &Request) -> Result<Schedule> {
     let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, watch)?;
     let graph = Graph::new(fabric, system);
     let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
-    let mixture = mixture.without_small(&rates, SMALLEST_SHARE);
+    let mut smallest = LARGEST_CUT;
+    let mixture = loop {
+        let fewer = mixture.without_small(&rates, smallest);
+        if fewer.time <= mixture.time * (1.0 + LOSS) {
+            break fewer;
+        }
+        smallest /= 2.0;
+    };
     let flit_times = flit_times(request);
     let mut layer = Layer::new(&graph, fabric.ranks(), &flit_times);
-    // Slots for every share of a root's data.
-    let scale = SLOTS / mixture.time / (flit_times.iter().copied().min().unwrap_or(1).max(1) as f64);
-    let _ = scale;
-    let fastest = rates.iter().copied().fold(0.0, f64::max);
-    let per_root = mixture.shares.first().copied().unwrap_or(1.0);
-    let unit = SLOTS / (mixture.time * fastest / per_root);
-    let widths = tree::widths(&flit_times);
-    let least_width = widths.iter().copied().min().unwrap_or(1);
-    let sizes: Vec<u32> = mixture
-        .plans
-        .iter()
-        .map(|(_, share, _)| ((share * unit / f64::from(least_width)).round() as u32).max(1))
-        .collect();
-    let trees: Vec<Tree> = mixture.plans.iter().zip(&sizes).map(|((_, _, plan), &size)| layer.lay(plan, size)).collect();
-    let table = Table::sized(&trees, sizes, widths, work);
-    if std::env::var_os("TRACE").is_some() {
-        eprintln!(
-            "trees {} period {} heights {:?} time {}",
-            trees.len(),
-            table.period,
-            trees.iter().map(Tree::height).max(),
-            mixture.time
-        );
-    }
-    tree::stream(request, [table])
+    let sizes: Vec<u32> = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
+    let trees: Vec<Tree> = mixture.plans.iter().zip(&sizes).map(|(plan, &size)| layer.lay(&plan.2, size)).collect();
+    let timetable = Timetable::new(request, &trees, sizes, work);
+    tree::stream_timed(request, &[timetable])
 }
 
 /// Lays plans on links; of parallel ones on that which is through soonest.

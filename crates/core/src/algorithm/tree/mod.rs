@@ -8,11 +8,13 @@ mod plant;
 mod spread;
 mod stream;
 mod table;
+mod timetable;
 
 pub(super) use plant::{Planter, twins};
 pub(super) use spread::{Demand, spread};
-pub(super) use stream::{OPTIONS, most, prefixes, stream};
+pub(super) use stream::{OPTIONS, most, prefixes, stream, stream_timed};
 pub(super) use table::{Message, Priority, Table, widths};
+pub(super) use timetable::Timetable;
 
 use crate::fabric::LinkId;
 use crate::schedule::Op;

@@ -1,7 +1,8 @@
 //! Many spanning trees at once, each with its part of the data: it reduces them to its root, or broadcasts, or both, in
 //! pieces, without a barrier.
 
-use super::{Table, Work};
+use super::timetable::Timed;
+use super::{Table, Timetable, Work};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::Recurrence;
 use crate::error::Result;
@@ -38,6 +39,43 @@ pub(in crate::algorithm) fn stream<'a>(
 ) -> Result<Schedule> {
     let given = request.options.given("piece").map(Value::whole);
     let (table, rounds) = best(request, tables, given);
+    lower(request, &table, rounds)
+}
+
+/// The schedule of the timetable that is through soonest, in the best number of pieces.
+///
+/// # Errors
+/// As [`crate::schedule::Builder::finish`].
+///
+/// # Panics
+/// Without timetables.
+pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timetable]) -> Result<Schedule> {
+    let given = request.options.given("piece").map(Value::whole);
+    let mut best: Option<Timed> = None;
+    for timetable in timetables {
+        let trees = timetable.trees().len();
+        let counts = rounds(request, trees, given);
+        // From few rounds on, until more are worse.
+        let mut worse = 0;
+        let mut own = u128::MAX;
+        for rounds in counts {
+            let timed = timetable.timed(rounds);
+            worse = if timed.time_ps < own { 0 } else { worse + 1 };
+            own = own.min(timed.time_ps);
+            if best.as_ref().is_none_or(|best| timed.time_ps < best.time_ps) {
+                best = Some(timed);
+            }
+            if worse == 3 {
+                break;
+            }
+        }
+    }
+    let Timed { table, rounds, .. } = best.expect("a timetable");
+    lower(request, &table, rounds)
+}
+
+/// The schedule of a table in so many rounds.
+fn lower(request: &Request, table: &Table, rounds: u64) -> Result<Schedule> {
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
     table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, rounds), rounds);

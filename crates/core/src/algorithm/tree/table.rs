@@ -7,7 +7,7 @@ use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Builder, Lane, Op};
 use crate::units::{Bytes, Picos};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// Slots by tree and edge: of the message up, and of that down.
 pub(in crate::algorithm) type Slots = Vec<Vec<[u32; 2]>>;
@@ -21,9 +21,9 @@ pub(in crate::algorithm) struct Table<'a> {
     pub slots: Slots,
     /// Slots of a round.
     pub period: u32,
-    /// Slots that a message of size one takes on every link.
+    /// Slots that a message takes on every link.
     pub widths: Vec<u32>,
-    /// Sizes of the trees' messages, beside each other: their parts of the data.
+    /// The trees' parts of the data, beside each other.
     pub sizes: Vec<u32>,
     /// What the trees do.
     pub work: Work,
@@ -107,28 +107,11 @@ impl<'a> Table<'a> {
                 Some(table.list_residues(|tree, edge, op| residues[tree][edge as usize][op as usize]))
             };
             let mut places = Places::new(&table);
-            if let Some(slots) = table.list(priority, |message| places.take(message)).or_else(coloured) {
+            let take = |message: &Message| places.take(message).map(|slot| (slot, slot + table.width(message.route)));
+            if let Some(slots) = table.list(priority, take).or_else(coloured) {
                 return Table { slots, ..table };
             }
             table.period += 1;
-        }
-    }
-
-    /// Trees whose messages have these sizes, by a list schedule: every message in its turn takes the first place that is
-    /// free on all links of its route; on links without time to spare, the next one. Where messages cross several links
-    /// the period may have to be somewhat longer than the busiest link needs.
-    /// O(periods tried * messages * log messages), some more where links are crowded.
-    pub fn sized(trees: &'a [Tree], sizes: Vec<u32>, widths: Vec<u32>, work: Work) -> Self {
-        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, sizes, work };
-        let busy = table.busy();
-        let least = busy.iter().flatten().copied().max().unwrap_or(0).max(1);
-        table.period = least;
-        loop {
-            let mut lines = Lines::new(&table, &busy);
-            if let Some(slots) = table.list(Priority::Farthest, |message| lines.take(message)) {
-                return Table { slots, ..table };
-            }
-            table.period += least.div_ceil(SMALLEST_STEP);
         }
     }
 
@@ -137,8 +120,7 @@ impl<'a> Table<'a> {
         let mut busy = vec![[0u32; 2]; self.widths.len()];
         for message in self.messages(self.work.ops()) {
             let phase = self.phase(message.op);
-            let size = self.sizes[message.tree];
-            message.route.iter().for_each(|&link| busy[link as usize][phase] += size * self.widths[link as usize]);
+            message.route.iter().for_each(|&link| busy[link as usize][phase] += self.widths[link as usize]);
         }
         busy
     }
@@ -157,7 +139,7 @@ impl<'a> Table<'a> {
         let mut last = [0, 0];
         for message in self.messages(self.work.ops()) {
             let last = &mut last[self.phase(message.op)];
-            *last = (message.slot + self.slots(&message)).max(*last);
+            *last = (message.slot + self.width(message.route)).max(*last);
         }
         last[0] + last[1]
     }
@@ -221,27 +203,24 @@ impl<'a> Table<'a> {
         usize::from(self.work == Work::Phases && op == Op::Copy)
     }
 
-    /// Slots from the start of a message to its arrival.
-    fn slots(&self, message: &Message) -> u32 {
-        self.sizes[message.tree] * self.width(message.route)
-    }
-
-    /// Slots of a message of size one on a route.
+    /// Slots of a message on a route.
     fn width(&self, route: &[LinkId]) -> u32 {
         route.iter().map(|&link| self.widths[link as usize]).max().unwrap_or(1)
     }
 
     /// The slots where every message goes out as soon as it can in one with its residue.
     fn list_residues(&self, residue: impl Fn(usize, u32, Op) -> u32) -> Slots {
-        let next = |Message { tree, edge, op, slot, .. }: &Message| {
-            Some(slot + (residue(*tree, *edge, *op) + self.period - slot % self.period) % self.period)
+        let next = |message: &Message| {
+            let Message { tree, edge, op, slot, .. } = message;
+            let slot = slot + (residue(*tree, *edge, *op) + self.period - slot % self.period) % self.period;
+            Some((slot, slot + self.width(message.route)))
         };
         self.list(Priority::Earliest, next).expect("every message has a slot")
     }
 
     /// A list schedule: every message in its turn gets the slot that `take` finds from its own on, the first in which it
-    /// can be sent. `None` if it finds none for some message.
-    fn list(&self, priority: Priority, mut take: impl FnMut(&Message) -> Option<u32>) -> Option<Slots> {
+    /// can be sent, and arrives when it says. `None` if it finds none for some message.
+    pub(super) fn list(&self, priority: Priority, mut take: impl FnMut(&Message) -> Option<(u32, u32)>) -> Option<Slots> {
         let mut slots = unfilled(self.trees);
         // When a rank has everything of its children, then when it has the sum; children still to come.
         let missing = |tree: &Tree| (0..tree.nodes.len() as u32).map(|rank| (0, tree.children(rank).len())).collect();
@@ -267,9 +246,8 @@ impl<'a> Table<'a> {
             let (tree, op) = (&self.trees[index], OPS[usize::from(!up)]);
             let mut message = Message::new(index, tree, edge, op);
             message.slot = ready[index][message.from as usize].0;
-            let slot = take(&message)?;
+            let (slot, arrives) = take(&message)?;
             slots[index][edge as usize][op as usize] = slot;
-            let arrives = slot + self.slots(&message);
             let (at, missing) = &mut ready[index][message.to as usize];
             if up {
                 (*at, *missing) = (arrives.max(*at), *missing - 1);
@@ -293,7 +271,7 @@ impl<'a> Table<'a> {
     }
 }
 
-fn unfilled(trees: &[Tree]) -> Slots {
+pub(super) fn unfilled(trees: &[Tree]) -> Slots {
     trees.iter().map(|tree| vec![[0; 2]; tree.edges.len()]).collect()
 }
 
@@ -334,101 +312,6 @@ impl<'a> Places<'a> {
     }
 }
 
-/// By this part of the shortest period longer ones are tried.
-const SMALLEST_STEP: u32 = 128;
-/// Links busier than this share of a period are without time to spare.
-const CROWDED: f64 = 0.9;
-
-/// The places of messages of any sizes on all links, in a period that has no start.
-struct Lines<'a> {
-    table: &'a Table<'a>,
-    /// By phase and link.
-    lines: Vec<Line>,
-}
-
-/// What is taken of a link's period.
-enum Line {
-    /// Starts and ends, apart from each other.
-    Gaps(BTreeMap<u32, u32>),
-    /// Everything up to here: of a link without time to spare that all messages cross alone.
-    Packed(u32),
-}
-
-impl<'a> Lines<'a> {
-    fn new(table: &'a Table, busy: &[[u32; 2]]) -> Self {
-        let mut alone = vec![true; table.widths.len()];
-        let routes = table.trees.iter().flat_map(Tree::routes).filter(|route| route.len() > 1);
-        routes.flatten().for_each(|&link| alone[link as usize] = false);
-        let line = |(busy, &alone): (u32, &bool)| match alone && f64::from(busy) > CROWDED * f64::from(table.period) {
-            true => Line::Packed(0),
-            false => Line::Gaps(BTreeMap::new()),
-        };
-        let phases = 0..=table.phase(Op::Copy);
-        let lines = phases.flat_map(|phase| busy.iter().map(move |busy| busy[phase]).zip(&alone)).map(line).collect();
-        Lines { table, lines }
-    }
-
-    /// The first place from a message's slot on, in any period; it is no longer free.
-    fn take(&mut self, message: &Message) -> Option<u32> {
-        let Table { period, ref widths, .. } = *self.table;
-        let (size, first) = (self.table.sizes[message.tree], self.table.phase(message.op) * widths.len());
-        let length = |link: LinkId| size * widths[link as usize];
-        if let [link] = *message.route
-            && let Line::Packed(end) = &mut self.lines[first + link as usize]
-        {
-            let start = *end;
-            *end += length(link);
-            return Some(message.slot + (start + period - message.slot % period) % period);
-        }
-        // Past every gap and back.
-        let mut start = message.slot;
-        loop {
-            let gap = |from: u32, link: LinkId| match &self.lines[first + link as usize] {
-                Line::Gaps(taken) => from + gap(taken, from % period, length(link), period),
-                Line::Packed(_) => unreachable!("all messages cross a packed link alone"),
-            };
-            let next = message.route.iter().fold(start, |start, &link| gap(start, link));
-            if next >= message.slot + period {
-                return None;
-            }
-            if next == start {
-                break;
-            }
-            start = next;
-        }
-        for &link in message.route {
-            if let Line::Gaps(taken) = &mut self.lines[first + link as usize] {
-                let (from, to) = (start % period, start % period + length(link));
-                taken.insert(from, to.min(period));
-                if to > period {
-                    taken.insert(0, to - period);
-                }
-            }
-        }
-        Some(start)
-    }
-}
-
-/// How long after `from` there is a gap of some length; at least a period if there is none.
-fn gap(taken: &BTreeMap<u32, u32>, from: u32, length: u32, period: u32) -> u32 {
-    if length > period {
-        return period;
-    }
-    let mut start = from;
-    // What is taken from the start on, then again one period later.
-    let before = taken.range(..=from).next_back().map(|(_, &end)| end).filter(|&end| end > from);
-    start = before.unwrap_or(start);
-    let later = |(&begin, &end): (&u32, &u32)| (begin + period, end + period);
-    let rest = taken.range(from + 1..).map(|(&begin, &end)| (begin, end)).chain(taken.iter().map(later));
-    for (begin, end) in rest {
-        if begin >= start + length || start >= from + period {
-            break;
-        }
-        start = start.max(end);
-    }
-    start - from
-}
-
 #[cfg(test)]
 impl Table<'_> {
     /// Asserts that no link has two messages at a time and that every message is sent when it has come.
@@ -436,15 +319,15 @@ impl Table<'_> {
         let mut taken = std::collections::HashSet::new();
         for message in self.messages(self.work.ops()) {
             for &link in message.route {
-                for slot in message.slot..message.slot + self.sizes[message.tree] * self.widths[link as usize] {
+                for slot in message.slot..message.slot + self.widths[link as usize] {
                     let place = (self.phase(message.op), link, slot % self.period);
                     assert!(taken.insert(place), "link {link}, slot {slot}");
                 }
             }
         }
-        for ((tree, slots), size) in self.trees.iter().zip(&self.slots).zip(&self.sizes) {
+        for (tree, slots) in self.trees.iter().zip(&self.slots) {
             for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
-                let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + size * self.width(tree.route(edge, op)));
+                let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + self.width(tree.route(edge, op)));
                 let sends = |rank: u32, arrives: u32| {
                     tree.children(rank).iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
                 };
@@ -493,11 +376,8 @@ mod tests {
             priority in prop::sample::select(vec![Priority::Farthest, Priority::Earliest]),
             work in prop::sample::select(vec![Work::Phases, Work::Overlapped, Work::Reduce, Work::Broadcast]),
             alike in any::<bool>(),
-            sizes in prop::collection::vec(1u32..9, 4),
         ) {
             let widths = if alike { vec![1; 12] } else { widths };
-            let table = Table::sized(&trees, sizes[..trees.len()].to_vec(), widths.clone(), work);
-            table.assert_free();
             let table = Table::listed(&trees, widths, priority, work);
             table.assert_free();
             let ways = work.ops().len() as u32;

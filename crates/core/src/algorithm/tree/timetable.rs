@@ -1,0 +1,184 @@
+//! A timetable of trees whose parts of the data differ, on links that differ: when each message of a round is on each
+//! link, such that the next round can follow as soon as the busiest link allows.
+//!
+//! A period that every link and every wait keeps is one that all rounds can keep; so latencies are in it, and a schedule in
+//! many small pieces is through hardly later than its busiest link.
+
+use super::table::{Message, Priority, Table, unfilled};
+use super::{Tree, Work};
+use crate::algorithm::Request;
+use crate::algorithm::estimate::{flit_times, way};
+use crate::fabric::LinkId;
+use crate::schedule::Op;
+use crate::units::Picos;
+use std::collections::BTreeMap;
+
+/// Trees with their parts of the data, to be timed.
+pub(in crate::algorithm) struct Timetable<'a> {
+    request: &'a Request<'a>,
+    trees: &'a [Tree],
+    sizes: Vec<u32>,
+    work: Work,
+    flit_times: Vec<Picos>,
+    /// Until what has been sent on each link may be used, and until the next link may have it.
+    ways: Vec<Picos>,
+}
+
+/// The slots of a table, and the time of so many rounds.
+pub(in crate::algorithm) struct Timed<'a> {
+    pub table: Table<'a>,
+    pub rounds: u64,
+    pub time_ps: u128,
+}
+
+/// Slots of a period, about.
+const SLOTS: u64 = 1 << 16;
+/// Links that are at least so busy have their messages one after another from the start.
+const CROWDED: f64 = 0.9;
+
+impl<'a> Timetable<'a> {
+    /// Of trees and their parts of the data, beside each other.
+    pub fn new(request: &'a Request<'a>, trees: &'a [Tree], sizes: Vec<u32>, work: Work) -> Self {
+        let flit_times = flit_times(request);
+        let ways = (0..flit_times.len() as LinkId).map(|link| way(request, &[link])).collect();
+        Timetable { request, trees, sizes, work, flit_times, ways }
+    }
+
+    /// The trees.
+    pub fn trees(&self) -> &'a [Tree] {
+        self.trees
+    }
+
+    /// The table for so many rounds, and how long they take.
+    /// O(messages * log messages), a few times, some more where links are crowded.
+    pub fn timed(&self, rounds: u64) -> Timed<'a> {
+        let Request { fabric, system, bytes, .. } = *self.request;
+        let mut table = Table::new(fabric, self.trees, unfilled(self.trees), 1, self.work);
+        table.sizes.clone_from(&self.sizes);
+        let pieces = || (0..self.trees.len()).map(|tree| table.piece(tree, bytes, rounds));
+        let flits = |packets: crate::system::Packets| packets.count * packets.flits;
+        let flits: Vec<u64> = pieces().map(|piece| flits(system.packets(piece))).collect();
+        let adding: Vec<Picos> = pieces().map(|piece| system.reduce_time(piece)).collect();
+        let mut busy = vec![0u64; self.flit_times.len()];
+        for message in table.messages(self.work.ops()) {
+            for &link in message.route {
+                busy[link as usize] += flits[message.tree] * self.flit_times[link as usize];
+            }
+        }
+        let most = busy.iter().copied().max().unwrap_or(1).max(1);
+        let slot_ps = most.div_ceil(SLOTS).max(1);
+        let slots = |picos: Picos| picos.div_ceil(slot_ps).min(u32::MAX.into()) as u32;
+        // Rounded up message by message.
+        let mut taken = vec![0u32; busy.len()];
+        for message in table.messages(self.work.ops()) {
+            let length = |link: LinkId| slots(flits[message.tree] * self.flit_times[link as usize]);
+            message.route.iter().for_each(|&link| taken[link as usize] += length(link));
+        }
+        let period = taken.iter().copied().max().unwrap_or(1).max(1);
+        let mut lines: Vec<bool> = taken.iter().map(|&taken| f64::from(taken) > CROWDED * f64::from(period)).collect();
+        loop {
+            let mut lines_of = Lines::new(period, &lines);
+            let (mut full, mut last) = (None, 0);
+            let take = |message: &Message| {
+                let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
+                let hops = message.route.iter().map(|&link| {
+                    let length = slots(flits[message.tree] * self.flit_times[link as usize]);
+                    (link, length, slots(self.ways[link as usize]))
+                });
+                let (slot, arrives) = lines_of.take(message.slot, hops).map_err(|link| full = Some(link)).ok()?;
+                last = (arrives + slots(adds)).max(last);
+                Some((slot, arrives + slots(adds)))
+            };
+            if let Some(found) = table.list(Priority::Farthest, take) {
+                let time_ps = u128::from(slot_ps) * (u128::from(rounds - 1) * u128::from(period) + u128::from(last));
+                table.slots = found;
+                table.period = period;
+                return Timed { table, rounds, time_ps };
+            }
+            // No gap is long enough: this link and busier ones.
+            let full = full.expect("a link without a gap") as usize;
+            for (line, &other) in lines.iter_mut().zip(&taken) {
+                *line |= other >= taken[full];
+            }
+        }
+    }
+}
+
+/// The places of messages on all links, in a period that has no start.
+struct Lines {
+    period: u32,
+    lines: Vec<Line>,
+}
+
+/// What is taken of a link's period.
+enum Line {
+    /// Starts and ends, apart from each other.
+    Gaps(BTreeMap<u32, u32>),
+    /// Everything up to here: where gaps would be too short for what is to come.
+    Packed(u32),
+}
+
+impl Lines {
+    /// With some links packed.
+    fn new(period: u32, packed: &[bool]) -> Self {
+        let line = |&packed: &bool| if packed { Line::Packed(0) } else { Line::Gaps(BTreeMap::new()) };
+        Lines { period, lines: packed.iter().map(line).collect() }
+    }
+
+    /// When a message is sent that is ready in some slot, and when it has arrived. `hops` are links, slots on each, and from
+    /// there to the next one: on each it takes the first gap in any period.
+    ///
+    /// # Errors
+    /// The link that has no such gap.
+    fn take(
+        &mut self,
+        ready: u32,
+        hops: impl Iterator<Item = (LinkId, u32, u32)>,
+    ) -> std::result::Result<(u32, u32), LinkId> {
+        let period = self.period;
+        let (mut sent, mut start, mut arrives) = (None, ready, ready);
+        for (link, length, way) in hops {
+            match &mut self.lines[link as usize] {
+                Line::Packed(end) => {
+                    start += (*end % period + period - start % period) % period;
+                    *end += length;
+                }
+                Line::Gaps(taken) => {
+                    let later = gap(taken, start % period, length, period);
+                    if later >= period {
+                        return Err(link);
+                    }
+                    start += later;
+                    let (from, to) = (start % period, start % period + length);
+                    taken.insert(from, to.min(period));
+                    if to > period {
+                        taken.insert(0, to - period);
+                    }
+                }
+            }
+            sent.get_or_insert(start);
+            arrives = (start + length + way).max(arrives);
+            start += way;
+        }
+        Ok((sent.unwrap_or(ready), arrives))
+    }
+}
+
+/// How long after `from` there is a gap of some length; at least a period if there is none.
+fn gap(taken: &BTreeMap<u32, u32>, from: u32, length: u32, period: u32) -> u32 {
+    if length > period {
+        return period;
+    }
+    let before = taken.range(..=from).next_back().map(|(_, &end)| end).filter(|&end| end > from);
+    let mut start = before.unwrap_or(from);
+    // What is taken from there on, then again one period later.
+    let later = |(&begin, &end): (&u32, &u32)| (begin + period, end + period);
+    let rest = taken.range(from + 1..).map(|(&begin, &end)| (begin, end)).chain(taken.iter().map(later));
+    for (begin, end) in rest {
+        if begin >= start + length || start >= from + period {
+            break;
+        }
+        start = start.max(end);
+    }
+    start - from
+}
