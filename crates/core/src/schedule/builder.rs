@@ -161,6 +161,25 @@ impl<'a> Builder<'a> {
         self.add(op, from, to, payload.into(), step, route)
     }
 
+    /// Adds a transfer along a given route on which parallel links act as one channel, unless another transfer is given one
+    /// of them by [`Builder::send_via`].
+    ///
+    /// # Errors
+    /// As [`Builder::send`].
+    pub fn send_over(
+        &mut self,
+        op: Op,
+        from: u32,
+        to: u32,
+        payload: impl Into<Payload>,
+        step: u32,
+        route: impl Into<Route>,
+    ) -> Result<TransferId> {
+        let route = route.into();
+        self.parallel_on(&route, |parallel| parallel.found = true);
+        self.add(op, from, to, payload.into(), step, route)
+    }
+
     /// Notes parallel links on a route, whose links may not exist.
     fn parallel_on(&mut self, route: &[LinkId], note: impl Fn(&mut Parallel)) {
         if !self.parallel.is_empty() {

@@ -1,10 +1,10 @@
-//! What plans see of a fabric: ranks, nodes that only forward, and arcs, each all links from one node to another.
+//! What plans see of a fabric: ranks, nodes that only forward, and arcs, each a link or parallel links that act together.
 
-use crate::fabric::{Fabric, LinkId, NodeId};
+use crate::fabric::{Fabric, Link, LinkId, NodeId};
 use crate::system::System;
-use std::collections::BTreeMap;
+use std::collections::{HashMap, HashSet};
 
-/// All links from one node to another.
+/// A link, or parallel links that act together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arc {
     /// Sending node.
@@ -20,7 +20,7 @@ pub struct Arc {
 /// A fabric's nodes and arcs.
 #[derive(Debug, Clone)]
 pub struct Graph {
-    /// Arcs, by their ends.
+    /// Arcs, in the order of their first links.
     pub arcs: Vec<Arc>,
     /// The node of every rank.
     pub ranks: Vec<NodeId>,
@@ -33,14 +33,23 @@ pub struct Graph {
 impl Graph {
     /// Of a fabric whose links have payload rates as on a system.
     pub fn new(fabric: &Fabric, system: &System) -> Graph {
-        let mut joined: BTreeMap<(NodeId, NodeId), (f64, Vec<LinkId>)> = BTreeMap::new();
-        for (id, link) in (0..).zip(&fabric.links) {
-            let (bytes, picos) = system.payload_rate(link);
-            let (rate, links) = joined.entry((link.from, link.to)).or_default();
-            *rate += bytes as f64 / (picos as f64 * 1e12);
-            links.push(id);
-        }
-        let arcs = joined.into_iter().map(|((from, to), (rate, links))| Arc { from, to, rate, links });
+        let rate = |link: LinkId| {
+            let (bytes, seconds) = system.payload_rate(fabric.link(link));
+            bytes as f64 / (seconds as f64 * 1e12)
+        };
+        // The first link of those that act together stands for all.
+        let together: HashMap<LinkId, Vec<LinkId>> = fabric
+            .parallel_links()
+            .into_values()
+            .filter(|links| fabric.are_always_together(links))
+            .map(|links| (links[0], links))
+            .collect();
+        let others: HashSet<LinkId> = together.values().flat_map(|links| &links[1..]).copied().collect();
+        let arc = |(id, link): (LinkId, &Link)| {
+            let links = together.get(&id).cloned().unwrap_or_else(|| vec![id]);
+            Arc { from: link.from, to: link.to, rate: links.iter().copied().map(rate).sum(), links }
+        };
+        let arcs = (0..).zip(&fabric.links).filter(|(id, _)| !others.contains(id)).map(arc);
         let ranks = (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect();
         Graph::of(arcs.collect(), ranks, fabric.nodes.iter().map(|node| node.rank).collect())
     }

@@ -54,7 +54,7 @@ pub fn exchange(request: &Request) -> Result<Schedule> {
             let links: Vec<LinkId> = path.iter().map(|&arc| graph.arcs[arc as usize].links[0]).collect();
             // Those with the longest way first.
             let slot = (longest - path.len() as u32) * ranks + (owner + ranks - source) % ranks;
-            builder.send_via(Op::Copy, source, owner, lane, slot, links)?;
+            builder.send_over(Op::Copy, source, owner, lane, slot, links)?;
         }
     }
     builder.finish()

@@ -70,7 +70,10 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
             }
         }
     }
-    let Timed { table, rounds, .. } = best.expect("a timetable");
+    let Timed { table, rounds, time_ps } = best.expect("a timetable");
+    if std::env::var_os("TRACE").is_some() {
+        eprintln!("trees {} rounds {rounds} predicted {:.4} ms height {:?}", table.trees.len(), time_ps as f64 / 1e9, table.trees.iter().map(|t| t.height()).max());
+    }
     lower(request, &table, rounds)
 }
 

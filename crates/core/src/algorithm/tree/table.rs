@@ -27,6 +27,8 @@ pub(in crate::algorithm) struct Table<'a> {
     pub sizes: Vec<u32>,
     /// What the trees do.
     pub work: Work,
+    /// Whether parallel links carry messages together.
+    pub together: bool,
 }
 
 /// A message of a round.
@@ -76,7 +78,7 @@ pub(in crate::algorithm) fn widths(flit_times: &[Picos]) -> Vec<u32> {
 impl<'a> Table<'a> {
     /// Trees with given slots on a fabric whose links are all alike.
     pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, work: Work) -> Self {
-        Table { trees, slots, period, widths: vec![1; fabric.links.len()], sizes: vec![1; trees.len()], work }
+        Table { trees, slots, period, widths: vec![1; fabric.links.len()], sizes: vec![1; trees.len()], work, together: false }
     }
 
     /// Overlapped trees on a fabric whose links are all alike, where the message up or down an edge of a tree goes out as
@@ -99,7 +101,7 @@ impl<'a> Table<'a> {
     /// O(periods tried * messages * (log messages + slots of a period)).
     pub fn listed(trees: &'a [Tree], widths: Vec<u32>, priority: Priority, work: Work) -> Self {
         let sizes = vec![1; trees.len()];
-        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, sizes, work };
+        let mut table = Table { trees, slots: unfilled(trees), period: 1, widths, sizes, work, together: false };
         table.period = table.busy().into_iter().flatten().max().unwrap_or(0).max(1);
         loop {
             let coloured = || {
@@ -192,6 +194,7 @@ impl<'a> Table<'a> {
         for Message { tree, op, from, to, route, slot, .. } in self.messages(ops) {
             match route {
                 [] => builder.send(op, from, to, tree as u32, slot)?,
+                route if self.together => builder.send_over(op, from, to, tree as u32, slot, route.to_vec())?,
                 route => builder.send_via(op, from, to, tree as u32, slot, route.to_vec())?,
             };
         }

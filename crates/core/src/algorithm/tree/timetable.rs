@@ -19,6 +19,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     trees: &'a [Tree],
     sizes: Vec<u32>,
     work: Work,
+    together: bool,
     flit_times: Vec<Picos>,
     /// Until what has been sent on each link may be used, and until the next link may have it.
     ways: Vec<Picos>,
@@ -37,11 +38,15 @@ const SLOTS: u64 = 1 << 16;
 const CROWDED: f64 = 0.9;
 
 impl<'a> Timetable<'a> {
-    /// Of trees and their parts of the data, beside each other.
-    pub fn new(request: &'a Request<'a>, trees: &'a [Tree], sizes: Vec<u32>, work: Work) -> Self {
-        let flit_times = flit_times(request);
+    /// Of trees and their parts of the data, beside each other; parallel links carry messages `together`, on the first.
+    pub fn new(request: &'a Request<'a>, trees: &'a [Tree], sizes: Vec<u32>, work: Work, together: bool) -> Self {
+        let mut flit_times = flit_times(request);
+        for links in request.fabric.parallel_links().into_values().filter(|_| together) {
+            let rate: f64 = links.iter().map(|&link| 1.0 / flit_times[link as usize] as f64).sum();
+            flit_times[links[0] as usize] = (1.0 / rate).ceil() as Picos;
+        }
         let ways = (0..flit_times.len() as LinkId).map(|link| way(request, &[link])).collect();
-        Timetable { request, trees, sizes, work, flit_times, ways }
+        Timetable { request, trees, sizes, work, together, flit_times, ways }
     }
 
     /// The trees.
@@ -55,6 +60,7 @@ impl<'a> Timetable<'a> {
         let Request { fabric, system, bytes, .. } = *self.request;
         let mut table = Table::new(fabric, self.trees, unfilled(self.trees), 1, self.work);
         table.sizes.clone_from(&self.sizes);
+        table.together = self.together;
         let pieces = || (0..self.trees.len()).map(|tree| table.piece(tree, bytes, rounds));
         let flits = |packets: crate::system::Packets| packets.count * packets.flits;
         let flits: Vec<u64> = pieces().map(|piece| flits(system.packets(piece))).collect();
