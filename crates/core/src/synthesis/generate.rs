@@ -40,8 +40,8 @@ impl Mixture {
         let loads = |plan: &&(u32, f64, Plan)| loads(&plan.2, self.shares[plan.0 as usize]);
         let (first, rest) = plans.split_at(self.shares.len());
         let first: Vec<_> = first.iter().map(loads).collect();
-        let mut master = Master::new(rates.to_vec(), first.iter().map(Vec::as_slice));
-        rest.iter().for_each(|plan| _ = master.add(plan.0, &loads(plan)));
+        let mut master = Master::new(rates.to_vec(), first.iter().map(|loads| (0.0, loads.as_slice())));
+        rest.iter().for_each(|plan| _ = master.add(plan.0, 0.0, &loads(plan)));
         master.solve();
         let amounts = master.amounts();
         let amount = |(plan, share): (u32, f64)| (plans[plan as usize].0, share, plans[plan as usize].2.clone());
@@ -59,11 +59,12 @@ const SMOOTH: f64 = 0.7;
 /// Most rounds.
 const ROUNDS: usize = 2000;
 
-/// Finds a mixture within `accuracy`, relative, of the best.
+/// Finds a mixture within `accuracy`, relative, of the best, where every level of a tree costs as much as `level`
+/// picoseconds for every byte.
 ///
 /// # Errors
 /// [`crate::error::Code::Interrupted`].
-pub fn generate(rates: &[f64], oracle: &mut dyn Oracle, accuracy: f64, watch: Watch) -> Result<Mixture> {
+pub fn generate(rates: &[f64], oracle: &mut dyn Oracle, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
     let shares = oracle.shares().to_vec();
     let total: f64 = rates.iter().sum();
     let mut centre: Vec<f64> = vec![1.0 / total; rates.len()];
@@ -80,21 +81,23 @@ pub fn generate(rates: &[f64], oracle: &mut dyn Oracle, accuracy: f64, watch: Wa
             least = proven;
             centre.clone_from(&prices);
         }
-        let loads: Vec<Vec<(u32, f64)>> = found.iter().zip(&shares).map(|(plan, &share)| loads(plan, share)).collect();
         let mut better = false;
+        let cost = |root: u32, plan: &Plan| level * shares[root as usize] * f64::from(plan.height());
         let master = match &mut master {
             None => {
+                let first = (0..).zip(&found).map(|(root, plan)| (cost(root, plan), loads(plan, shares[root as usize])));
+                let first: Vec<(f64, Vec<(u32, f64)>)> = first.collect();
                 plans.extend(found);
                 better = true;
-                master.insert(Master::new(rates.to_vec(), loads.iter().map(Vec::as_slice)))
+                master.insert(Master::new(rates.to_vec(), first.iter().map(|(cost, loads)| (*cost, loads.as_slice()))))
             }
             Some(master) => {
-                let own = master.prices();
-                for (root, (plan, loads)) in (0..).zip(found.into_iter().zip(&loads)) {
-                    let cost: f64 = loads.iter().map(|&(arc, load)| own[arc as usize] * load).sum();
-                    if cost < master.cost(root) - 1e-9 * master.time() {
+                let low = if level > 0.0 { oracle.low(&prices) } else { vec![] };
+                for (root, plan) in (0..).zip(found).chain(low) {
+                    let (loads, cost) = (loads(&plan, shares[root as usize]), cost(root, &plan));
+                    if master.dearer(root, cost, &loads) < -1e-9 * master.time() {
                         better = true;
-                        master.add(root, loads);
+                        master.add(root, cost, &loads);
                         plans.push(plan);
                     }
                 }

@@ -1,8 +1,8 @@
 //! The linear program of plans that are known: how much of each, so that the busiest arc is through soonest.
 //!
-//! Minimise T, where the plans of every root add up to one and the load of every arc `e` is at most its rate times T. A
-//! revised simplex method on a dense inverse of the basis; the prices of arcs are the duals of their rows (G. B. Dantzig
-//! and P. Wolfe, "Decomposition principle for linear programs", Operations Research 1960).
+//! Minimise T and what the plans cost besides, where the plans of every root add up to one and the load of every arc `e` is
+//! at most its rate times T. A revised simplex method on a dense inverse of the basis; the prices of arcs are the duals of
+//! their rows (G. B. Dantzig and P. Wolfe, "Decomposition principle for linear programs", Operations Research 1960).
 
 /// What a plan loads: arcs, and bytes on each for every byte of the collective.
 pub type Loads = [(u32, f64)];
@@ -34,36 +34,41 @@ pub struct Master {
     root: Vec<u32>,
     first: Vec<usize>,
     loads: Vec<(u32, f64)>,
+    costs: Vec<f64>,
     /// Rows are those of arcs, then of roots.
     basis: Vec<Basic>,
     is_basic: Vec<bool>,
     /// The inverse of the basis, row by row.
     inverse: Vec<f64>,
     values: Vec<f64>,
+    /// Of all rows.
+    duals: Vec<f64>,
     time_row: usize,
     room: Vec<f64>,
     pivots: usize,
 }
 
 impl Master {
-    /// With a first plan of every root.
-    pub fn new<'a>(rates: Vec<f64>, plans: impl IntoIterator<Item = &'a Loads>) -> Master {
+    /// With a first plan of every root, and its cost.
+    pub fn new<'a>(rates: Vec<f64>, plans: impl IntoIterator<Item = (f64, &'a Loads)>) -> Master {
         let mut master = Master {
             rates,
             roots: 0,
             root: vec![],
             first: vec![0],
             loads: vec![],
+            costs: vec![],
             basis: vec![],
             is_basic: vec![],
             inverse: vec![],
             values: vec![],
+            duals: vec![],
             time_row: 0,
             room: vec![],
             pivots: 0,
         };
-        for loads in plans {
-            master.add(master.roots as u32, loads);
+        for (cost, loads) in plans {
+            master.add(master.roots as u32, cost, loads);
             master.roots += 1;
         }
         let mut busy = vec![0.0; master.rates.len()];
@@ -87,8 +92,9 @@ impl Master {
     }
 
     /// Adds a plan; returns its number.
-    pub fn add(&mut self, root: u32, loads: &Loads) -> u32 {
+    pub fn add(&mut self, root: u32, cost: f64, loads: &Loads) -> u32 {
         self.root.push(root);
+        self.costs.push(cost);
         self.loads.extend_from_slice(loads);
         self.first.push(self.loads.len());
         self.is_basic.push(false);
@@ -123,36 +129,46 @@ impl Master {
 
     /// The price of every arc; prices times rates add up to one.
     pub fn prices(&self) -> Vec<f64> {
-        self.duals()[..self.rates.len()].iter().map(|dual| (-dual).max(0.0)).collect()
+        self.duals[..self.rates.len()].iter().map(|dual| (-dual).max(0.0)).collect()
     }
 
-    /// What the cheapest plan of a root costs at the prices.
-    pub fn cost(&self, root: u32) -> f64 {
-        self.duals()[self.rates.len() + root as usize]
+    /// By how much a plan is dearer than the cheapest of its root that is known, its price and other cost together.
+    pub fn dearer(&self, root: u32, cost: f64, loads: &Loads) -> f64 {
+        let price: f64 = loads.iter().map(|&(arc, load)| -self.duals[arc as usize] * load).sum();
+        cost + price - self.duals[self.rates.len() + root as usize]
     }
 
-    /// Duals of all rows: only the time costs something.
-    fn duals(&self) -> &[f64] {
-        let rows = self.rows();
-        &self.inverse[self.time_row * rows..][..rows]
+    /// Reduced cost of what is not in the basis.
+    fn reduced(&self, basic: Basic) -> f64 {
+        match basic {
+            Basic::Plan(plan) => self.dearer(self.root(plan), self.costs[plan as usize], self.loads(plan)),
+            Basic::Slack(arc) => -self.duals[arc as usize],
+            Basic::Time => 0.0,
+        }
     }
 
-    /// What a plan would cost less than its root's cheapest, if negative.
-    fn reduced(&self, plan: u32) -> f64 {
-        let duals = self.duals();
-        let priced: f64 = self.loads(plan).iter().map(|&(arc, load)| duals[arc as usize] * load).sum();
-        -priced - duals[self.rates.len() + self.root(plan) as usize]
+    /// What a unit of a variable costs.
+    fn cost(&self, basic: Basic) -> f64 {
+        match basic {
+            Basic::Time => 1.0,
+            Basic::Slack(_) => 0.0,
+            Basic::Plan(plan) => self.costs[plan as usize],
+        }
     }
 
     /// Finds the best mixture. Some thousand pivots at most, each O(rows^2).
     pub fn solve(&mut self) {
         let scale = self.time();
         for _ in 0..4 * self.rows() + 100 {
-            let duals = self.duals();
-            let slacks = (0..self.rates.len() as u32).map(|arc| (-duals[arc as usize] * self.rates[arc as usize], Basic::Slack(arc)));
-            let plans = (0..self.root.len() as u32).filter(|&plan| !self.is_basic[plan as usize]);
-            let plans = plans.map(|plan| (self.reduced(plan), Basic::Plan(plan)));
-            let mut found: Vec<(f64, Basic)> = slacks.chain(plans).filter(|one| one.0 < -COST * scale).collect();
+            let slacks = (0..self.rates.len() as u32).map(Basic::Slack);
+            let plans = (0..self.root.len() as u32).filter(|&plan| !self.is_basic[plan as usize]).map(Basic::Plan);
+            // A slack counts as what its arc moves in a unit of time.
+            let scaled = |basic: Basic| match basic {
+                Basic::Slack(arc) => self.reduced(basic) * self.rates[arc as usize],
+                _ => self.reduced(basic),
+            };
+            let found = slacks.chain(plans).map(|basic| (scaled(basic), basic));
+            let mut found: Vec<(f64, Basic)> = found.filter(|one| one.0 < -COST * scale).collect();
             if found.is_empty() {
                 return;
             }
@@ -164,9 +180,8 @@ impl Master {
             let mut changed = false;
             for (_, basic) in found {
                 let cost = match basic {
-                    Basic::Plan(plan) => self.reduced(plan),
-                    Basic::Slack(arc) => -self.duals()[arc as usize] * self.rates[arc as usize],
-                    Basic::Time => unreachable!("the time stays"),
+                    Basic::Slack(arc) => self.reduced(basic) * self.rates[arc as usize],
+                    _ => self.reduced(basic),
                 };
                 changed |= cost < -COST * scale && self.enter(basic);
             }
@@ -206,6 +221,9 @@ impl Master {
         let leaves = |&row: &usize| row != self.time_row && steps(row).is_some_and(|step| step <= late);
         let Some(row) = (0..rows).filter(leaves).max_by(|&a, &b| direction[a].total_cmp(&direction[b])) else { return false };
         let step = self.values[row].max(0.0) / direction[row];
+        let along = self.reduced(basic) / direction[row];
+        let leaving = &self.inverse[row * rows..][..rows];
+        self.duals.iter_mut().zip(leaving).for_each(|(dual, entry)| *dual += along * entry);
         if let Basic::Plan(plan) = self.basis[row] {
             self.is_basic[plan as usize] = false;
         }
@@ -256,6 +274,13 @@ impl Master {
             room + row[arcs..].iter().sum::<f64>()
         };
         self.values = self.inverse.chunks_exact(rows).map(value).collect();
+        self.duals = vec![0.0; rows];
+        for (&basic, row) in self.basis.iter().zip(self.inverse.chunks_exact(rows)) {
+            let cost = self.cost(basic);
+            if cost != 0.0 {
+                self.duals.iter_mut().zip(row).for_each(|(dual, entry)| *dual += cost * entry);
+            }
+        }
     }
 }
 

@@ -22,11 +22,12 @@ use crate::system::System;
 use crate::watch::Watch;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
 
-/// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum.
+/// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
+/// costs as much as `level` picoseconds for every byte.
 ///
 /// # Errors
 /// [`crate::error::Code::Interrupted`].
-pub fn mixture(fabric: &Fabric, system: &System, collective: Collective, accuracy: f64, watch: Watch) -> Result<Mixture> {
+pub fn mixture(fabric: &Fabric, system: &System, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
     let graph = Graph::new(fabric, system);
     let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
     let ranks = graph.ranks.len();
@@ -40,7 +41,7 @@ pub fn mixture(fabric: &Fabric, system: &System, collective: Collective, accurac
         }
         Kind::Broadcast | Kind::Reduce => Box::new(Arborescences::new(ground, vec![collective.root], vec![1.0])),
     };
-    let mut found = generate::generate(&rates, &mut *oracle, accuracy, watch)?;
+    let mut found = generate::generate(&rates, &mut *oracle, accuracy, level, watch)?;
     if turned {
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }

@@ -1,5 +1,7 @@
 //! A plan: how one root's data go over the arcs.
 
+use std::collections::HashMap;
+
 /// Branches between ranks, each with arcs up, towards the root, and down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -39,6 +41,26 @@ impl Plan {
     /// What it costs.
     pub fn cost(&self, prices: &[f64]) -> f64 {
         self.arcs.iter().map(|&arc| prices[arc as usize]).sum()
+    }
+
+    /// Most branches between the root and a rank.
+    pub fn height(&self) -> u32 {
+        let above: HashMap<u32, u32> = self.branches.iter().map(|&(above, below)| (below, above)).collect();
+        let mut depths: HashMap<u32, u32> = HashMap::new();
+        let mut path = vec![];
+        for &(_, below) in &self.branches {
+            let mut rank = below;
+            while let (None, Some(&next)) = (depths.get(&rank), above.get(&rank)) {
+                path.push(rank);
+                rank = next;
+            }
+            let mut depth = depths.get(&rank).copied().unwrap_or(0);
+            while let Some(rank) = path.pop() {
+                depth += 1;
+                depths.insert(rank, depth);
+            }
+        }
+        depths.into_values().max().unwrap_or(0)
     }
 
     /// The same with up and down exchanged.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// As [`crate::algorithm::Algorithm::build`].
 pub fn exchange(request: &Request) -> Result<Schedule> {
     let Request { fabric, system, collective, watch, .. } = *request;
-    let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, watch)?;
+    let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, 0.0, watch)?;
     let graph = Graph::new(fabric, system);
     let ranks = request.ranks();
     // Shares of every path, by its ends.

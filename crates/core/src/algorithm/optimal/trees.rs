@@ -27,9 +27,13 @@ pub fn trees(request: &Request) -> Result<Schedule> {
         Kind::ReduceScatter | Kind::Reduce => Work::Reduce,
         _ => Work::Broadcast,
     };
-    let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, watch)?;
     let graph = Graph::new(fabric, system);
     let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
+    // A level of a tree costs the time of a way, and where that is nothing a little.
+    let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
+    let little = std::env::var("LITTLE").map_or(2e-3, |a| a.parse().unwrap()) / rates.iter().sum::<f64>();
+    let level = little.max(way as f64 / request.bytes as f64);
+    let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, level, watch)?;
     let mut smallest = LARGEST_CUT;
     let mixture = loop {
         let fewer = mixture.without_small(&rates, smallest);

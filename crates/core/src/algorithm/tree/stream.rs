@@ -54,7 +54,17 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
     let mut best: Option<Timed> = None;
     for timetable in timetables {
         let trees = timetable.trees().len();
-        let counts = rounds(request, trees, given);
+        let counts = match given {
+            Some(_) => rounds(request, trees, given),
+            None => {
+                let most = request.bytes.div_ceil(trees as u64).div_ceil(smallest(request)).max(1);
+                let steps = (0..64u32).flat_map(|exponent| [1u64 << (exponent / 2) << (exponent % 2), 3 << exponent / 2]);
+                let mut steps: Vec<u64> = steps.take_while(|&rounds| rounds < most).chain([most]).collect();
+                steps.sort_unstable();
+                steps.dedup();
+                steps
+            }
+        };
         // From few rounds on, until more are worse.
         let mut worse = 0;
         let mut own = u128::MAX;

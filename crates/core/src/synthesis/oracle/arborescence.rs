@@ -5,6 +5,7 @@
 
 use super::Oracle;
 use super::closure::{Closure, Way};
+use super::low::Lowest;
 use crate::synthesis::graph::Graph;
 use crate::synthesis::plan::Plan;
 
@@ -32,6 +33,13 @@ impl Oracle for Arborescences {
         let closure = Closure::new(&self.graph, prices);
         let mut branching = Branching::new(self.graph.ranks.len(), &closure.ways);
         self.roots.iter().map(|&root| plan(&closure, &branching.from(root))).collect()
+    }
+
+    fn low(&mut self, prices: &[f64]) -> Vec<(u32, Plan)> {
+        let closure = Closure::new(&self.graph, prices);
+        let lowest = Lowest::new(self.graph.ranks.len(), &closure);
+        let tree = |root: u32| plan(&closure, &lowest.from(root, |way| closure.ways[way as usize].cost).0);
+        (0..).zip(&self.roots).map(|(at, &root)| (at, tree(root))).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod arborescence;
 mod closure;
+mod low;
 mod paths;
 mod spanning;
 
@@ -18,4 +19,9 @@ pub trait Oracle {
 
     /// The cheapest plan of every root.
     fn cheapest(&mut self, prices: &[f64]) -> Vec<Plan>;
+
+    /// Others that are cheap, by their roots: trees with few branches from the root to any rank.
+    fn low(&mut self, _prices: &[f64]) -> Vec<(u32, Plan)> {
+        vec![]
+    }
 }

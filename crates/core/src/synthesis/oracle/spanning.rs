@@ -2,6 +2,7 @@
 
 use super::Oracle;
 use super::closure::Closure;
+use super::low::Lowest;
 use crate::synthesis::graph::Graph;
 use crate::synthesis::plan::Plan;
 use std::collections::HashMap;
@@ -47,6 +48,33 @@ impl Oracle for SpanningTrees {
             }
         }
         vec![rooted(&closure, &joined)]
+    }
+
+    /// From the root whose tree is the cheapest.
+    fn low(&mut self, prices: &[f64]) -> Vec<(u32, Plan)> {
+        let ranks = self.graph.ranks.len();
+        let closure = Closure::new(&self.graph, prices);
+        let numbers: HashMap<(u32, u32), u32> =
+            (0..).zip(&closure.ways).map(|(id, way)| ((way.from, way.to), id)).collect();
+        let back: Vec<Option<u32>> =
+            closure.ways.iter().map(|way| numbers.get(&(way.to, way.from)).copied()).collect();
+        let price = |way: u32| {
+            let back = back[way as usize].map_or(f64::INFINITY, |back| closure.ways[back as usize].cost);
+            closure.ways[way as usize].cost + back
+        };
+        let lowest = Lowest::new(ranks, &closure);
+        let trees = (0..ranks as u32).map(|root| lowest.from(root, price));
+        let Some((entered, cost)) = trees.min_by(|a, b| a.1.total_cmp(&b.1)) else { return vec![] };
+        if cost == f64::INFINITY {
+            return vec![];
+        }
+        let mut plan = Plan::default();
+        for way in entered.into_iter().flatten() {
+            let ends = closure.ways[way as usize];
+            let up = closure.arcs(back[way as usize].expect("both ways"));
+            plan.branch(ends.from, ends.to, up.iter().copied(), closure.arcs(way).iter().copied());
+        }
+        vec![(0, plan)]
     }
 }
 
