@@ -56,6 +56,8 @@ fn loads(plan: &Plan, share: f64) -> Vec<(u32, f64)> {
 
 /// The share of the old prices in the next ones, at first (P. Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
 const SMOOTH: f64 = 0.7;
+/// Rounds without gain after which levels are left as they are.
+const PATIENCE: usize = 6;
 /// Most rounds.
 const ROUNDS: usize = 2000;
 
@@ -72,6 +74,7 @@ pub fn generate(rates: &[f64], oracle: &mut dyn Oracle, accuracy: f64, level: f6
     let mut plans: Vec<Plan> = vec![];
     let mut master: Option<Master> = None;
     let (mut least, mut smooth, mut rounds) = (0.0f64, SMOOTH, 0);
+    let (mut objective, mut last) = (f64::INFINITY, 0);
     loop {
         watch.at(rounds, ROUNDS)?;
         rounds += 1;
@@ -109,7 +112,12 @@ pub fn generate(rates: &[f64], oracle: &mut dyn Oracle, accuracy: f64, level: f6
         if std::env::var_os("TRACE").is_some() {
             eprintln!("{rounds} {} time {time:.9e} least {least:.9e} gap {:.3e} smooth {smooth}", plans.len(), 1.0 - least / time);
         }
-        let done = time - least <= accuracy * time || rounds == ROUNDS || !better && smooth == 0.0;
+        // Near enough; but levels may be worth some more rounds.
+        if master.objective() < objective * (1.0 - accuracy / 10.0) {
+            (objective, last) = (master.objective(), rounds);
+        }
+        let near = time - least <= accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
+        let done = near || rounds == ROUNDS || !better && smooth == 0.0;
         if done {
             let amounts = master.amounts();
             let amounts = amounts.into_iter().map(|(plan, share)| (master.root(plan), share, plans[plan as usize].clone()));

@@ -116,6 +116,11 @@ impl Master {
         self.values[self.time_row]
     }
 
+    /// The time, and what the plans cost.
+    pub fn objective(&self) -> f64 {
+        self.basis.iter().zip(&self.values).map(|(&basic, value)| self.cost(basic) * value).sum()
+    }
+
     /// Plans and how much of each.
     pub fn amounts(&self) -> Vec<(u32, f64)> {
         let amount = |(basic, &value): (&Basic, &f64)| match basic {

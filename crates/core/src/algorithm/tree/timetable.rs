@@ -62,8 +62,8 @@ impl<'a> Timetable<'a> {
         table.sizes.clone_from(&self.sizes);
         table.together = self.together;
         let pieces = || (0..self.trees.len()).map(|tree| table.piece(tree, bytes, rounds));
-        let flits = |packets: crate::system::Packets| packets.count * packets.flits;
-        let flits: Vec<u64> = pieces().map(|piece| flits(system.packets(piece))).collect();
+        let flits: Vec<u64> = pieces().map(|piece| system.packets(piece)).map(|of| of.count * of.flits).collect();
+        let packets: Vec<u64> = pieces().map(|piece| system.packets(piece).flits).collect();
         let adding: Vec<Picos> = pieces().map(|piece| system.reduce_time(piece)).collect();
         let mut busy = vec![0u64; self.flit_times.len()];
         for message in table.messages(self.work.ops()) {
@@ -88,8 +88,10 @@ impl<'a> Timetable<'a> {
             let take = |message: &Message| {
                 let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
                 let hops = message.route.iter().map(|&link| {
-                    let length = slots(flits[message.tree] * self.flit_times[link as usize]);
-                    (link, length, slots(self.ways[link as usize]))
+                    let flit_time = self.flit_times[link as usize];
+                    let length = slots(flits[message.tree] * flit_time);
+                    let first = slots(packets[message.tree] * flit_time);
+                    Hop { link, length, first, way: slots(self.ways[link as usize]) }
                 });
                 let (slot, arrives) = lines_of.take(message.slot, hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
@@ -108,6 +110,14 @@ impl<'a> Timetable<'a> {
             }
         }
     }
+}
+
+/// A link of a message's route, and slots: of the message, of its first packet, and from there to the next link.
+struct Hop {
+    link: LinkId,
+    length: u32,
+    first: u32,
+    way: u32,
 }
 
 /// The places of messages on all links, in a period that has no start.
@@ -131,19 +141,19 @@ impl Lines {
         Lines { period, lines: packed.iter().map(line).collect() }
     }
 
-    /// When a message is sent that is ready in some slot, and when it has arrived. `hops` are links, slots on each, and from
-    /// there to the next one: on each it takes the first gap in any period.
+    /// When a message is sent that is ready in some slot, and when it has arrived: on each link it takes the first gap in any
+    /// period after its first packet has come.
     ///
     /// # Errors
     /// The link that has no such gap.
     fn take(
         &mut self,
         ready: u32,
-        hops: impl Iterator<Item = (LinkId, u32, u32)>,
+        hops: impl Iterator<Item = Hop>,
     ) -> std::result::Result<(u32, u32), LinkId> {
         let period = self.period;
         let (mut sent, mut start, mut arrives) = (None, ready, ready);
-        for (link, length, way) in hops {
+        for Hop { link, length, first, way } in hops {
             match &mut self.lines[link as usize] {
                 Line::Packed(end) => {
                     start += (*end % period + period - start % period) % period;
@@ -164,7 +174,7 @@ impl Lines {
             }
             sent.get_or_insert(start);
             arrives = (start + length + way).max(arrives);
-            start += way;
+            start += first + way;
         }
         Ok((sent.unwrap_or(ready), arrives))
     }
