@@ -15,6 +15,14 @@ impl<'a> Watch<'a> {
         Watch(Some(progress))
     }
 
+    /// Reports the share `done / of`.
+    ///
+    /// # Errors
+    /// [`Code::Interrupted`] if the work is to end.
+    pub fn step(&self, done: usize, of: usize) -> Result<()> {
+        self.at(done * 1024, of * 1024)
+    }
+
     /// Reports the share `done / of`, if `done` is the first of 1,024.
     ///
     /// # Errors

@@ -3,55 +3,41 @@
 use super::master::Master;
 use super::oracle::Oracle;
 use super::plan::Plan;
+use super::symmetry::Symmetry;
 use crate::error::Result;
 use crate::watch::Watch;
+use std::collections::HashMap;
 
 /// The best mixture of plans that was found, and what proves how good it is.
 #[derive(Debug, Clone)]
 pub struct Mixture {
     /// Root, share of the root's bytes, and plan; shares of a root add up to one.
     pub plans: Vec<(u32, f64, Plan)>,
-    /// Bytes of every root, of each byte of the collective.
-    pub shares: Vec<f64>,
     /// Prices of arcs: no mixture is sooner through than its cheapest plans cost at prices that, times rates, add up to
     /// one.
     pub prices: Vec<f64>,
-    /// Picoseconds for every byte: of the mixture, and that the prices prove.
+    /// Picoseconds for every byte: of the mixture.
     pub time: f64,
+    /// Picoseconds for every byte that the prices prove no mixture to be below.
     pub least: f64,
-    /// Rounds of oracles and plans.
+    /// Rounds of prices and plans.
     pub rounds: usize,
-    pub known: usize,
 }
 
-impl Mixture {
-    /// The best mixture of those plans that have more than a small share of their root's bytes, of each root at least the
-    /// one with the largest.
-    pub fn without_small(&self, rates: &[f64], smallest: f64) -> Mixture {
-        let mut largest = vec![0.0f64; self.shares.len()];
-        self.plans.iter().for_each(|&(root, share, _)| largest[root as usize] = share.max(largest[root as usize]));
-        let stays = |&(root, share, _): &(u32, f64, Plan)| share >= smallest.min(largest[root as usize]);
-        // One of every root in front.
-        let mut seen = vec![false; self.shares.len()];
-        let is_first = |plan: &&(u32, f64, Plan)| !std::mem::replace(&mut seen[plan.0 as usize], true);
-        let (mut plans, rest): (Vec<_>, Vec<_>) = self.plans.iter().filter(|plan| stays(plan)).partition(is_first);
-        plans.sort_by_key(|plan| plan.0);
-        plans.extend(rest);
-        let loads = |plan: &&(u32, f64, Plan)| loads(&plan.2, self.shares[plan.0 as usize]);
-        let (first, rest) = plans.split_at(self.shares.len());
-        let first: Vec<_> = first.iter().map(loads).collect();
-        let mut master = Master::new(rates.to_vec(), first.iter().map(|loads| (0.0, loads.as_slice())));
-        rest.iter().for_each(|plan| _ = master.add(plan.0, 0.0, &loads(plan)));
-        master.solve();
-        let amounts = master.amounts();
-        let amount = |(plan, share): (u32, f64)| (plans[plan as usize].0, share, plans[plan as usize].2.clone());
-        Mixture { plans: amounts.into_iter().map(amount).collect(), time: master.time(), ..self.clone() }
-    }
-}
-
-/// What a plan loads that moves a share of the bytes.
-fn loads(plan: &Plan, share: f64) -> Vec<(u32, f64)> {
-    plan.uses().into_iter().map(|(arc, uses)| (arc, f64::from(uses) * share)).collect()
+/// What a mixture is wanted for.
+pub struct Demand<'a> {
+    /// Rates of arcs.
+    pub rates: &'a [f64],
+    /// Arcs and roots that are alike.
+    pub symmetry: &'a Symmetry,
+    /// Roots, if plans have any.
+    pub roots: &'a [u32],
+    /// Bytes of a root's plans, of every byte of the collective.
+    pub share: f64,
+    /// What every level of a tree costs, as picoseconds for every byte.
+    pub level: f64,
+    /// How near to the best, relative.
+    pub accuracy: f64,
 }
 
 /// The share of the old prices in the next ones, at first (P. Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
@@ -60,73 +46,162 @@ const SMOOTH: f64 = 0.7;
 const PATIENCE: usize = 6;
 /// Most rounds.
 const ROUNDS: usize = 2000;
+/// Plans with smaller shares of their root's data than this are left out first; then smaller ones, until that costs little.
+const LARGEST_CUT: f64 = 1.0 / 16.0;
+/// What leaving out plans may cost, relative.
+const LOSS: f64 = 2e-3;
 
-/// Finds a mixture within `accuracy`, relative, of the best, where every level of a tree costs as much as `level`
-/// picoseconds for every byte.
-///
-/// # Errors
-/// [`crate::error::Code::Interrupted`].
-pub fn generate(rates: &[f64], oracle: &mut dyn Oracle, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
-    let shares = oracle.shares().to_vec();
-    let total: f64 = rates.iter().sum();
-    let mut centre: Vec<f64> = vec![1.0 / total; rates.len()];
-    let mut prices = centre.clone();
-    let mut plans: Vec<Plan> = vec![];
-    let mut master: Option<Master> = None;
-    let (mut least, mut smooth, mut rounds) = (0.0f64, SMOOTH, 0);
-    let (mut objective, mut last) = (f64::INFINITY, 0);
-    loop {
-        watch.at(rounds, ROUNDS)?;
-        rounds += 1;
-        let found = oracle.cheapest(&prices);
-        let proven: f64 = found.iter().zip(&shares).map(|(plan, share)| plan.cost(&prices) * share).sum();
-        if proven > least {
-            least = proven;
-            centre.clone_from(&prices);
+impl Demand<'_> {
+    /// What a plan of an orbit's first root loads on every arc of a class, when all of the orbit have it turned round.
+    fn loads(&self, plan: &Plan, orbit: usize) -> Vec<(u32, f64)> {
+        let mut loads: Vec<(u32, f64)> = vec![];
+        let mut uses: Vec<(u32, u32)> = plan.uses();
+        uses.iter_mut().for_each(|(arc, _)| *arc = self.symmetry.class_of[*arc as usize]);
+        uses.sort_unstable();
+        for same in uses.chunk_by(|a, b| a.0 == b.0) {
+            let (class, uses) = (same[0].0, same.iter().map(|one| one.1).sum::<u32>());
+            let arcs = self.symmetry.arcs[class as usize].len();
+            loads.push((class, self.share * orbit as f64 * f64::from(uses) / arcs as f64));
         }
-        let mut better = false;
-        let cost = |root: u32, plan: &Plan| level * shares[root as usize] * f64::from(plan.height());
-        let master = match &mut master {
-            None => {
-                let first = (0..).zip(&found).map(|(root, plan)| (cost(root, plan), loads(plan, shares[root as usize])));
-                let first: Vec<(f64, Vec<(u32, f64)>)> = first.collect();
-                plans.extend(found);
-                better = true;
-                master.insert(Master::new(rates.to_vec(), first.iter().map(|(cost, loads)| (*cost, loads.as_slice()))))
-            }
-            Some(master) => {
-                let low = if level > 0.0 { oracle.low(&prices) } else { vec![] };
-                for (root, plan) in (0..).zip(found).chain(low) {
-                    let (loads, cost) = (loads(&plan, shares[root as usize]), cost(root, &plan));
-                    if master.dearer(root, cost, &loads) < -1e-9 * master.time() {
-                        better = true;
-                        master.add(root, cost, &loads);
-                        plans.push(plan);
-                    }
-                }
-                master
-            }
+        loads
+    }
+
+    /// Finds the mixture.
+    ///
+    /// # Errors
+    /// [`crate::error::Code::Interrupted`].
+    pub fn mixture(&self, oracle: &mut dyn Oracle, watch: Watch) -> Result<Mixture> {
+        let Symmetry { class_of, arcs, .. } = self.symmetry;
+        // Without roots one stands for all.
+        let orbits = if self.roots.is_empty() { vec![vec![0]] } else { self.symmetry.orbits(self.roots) };
+        let first: Vec<u32> = orbits.iter().map(|orbit| orbit[0]).collect();
+        let rates: Vec<f64> = arcs.iter().map(|class| self.rates[class[0] as usize]).collect();
+        // Of every arc, from those of classes.
+        let spread = |classes: &[f64]| -> Vec<f64> {
+            class_of.iter().map(|&class| classes[class as usize] / arcs[class as usize].len() as f64).collect()
         };
-        master.solve();
-        let time = master.time();
-        if std::env::var_os("TRACE").is_some() {
-            eprintln!("{rounds} {} time {time:.9e} least {least:.9e} gap {:.3e} smooth {smooth}", plans.len(), 1.0 - least / time);
+        let cost = |orbit: usize, plan: &Plan| {
+            self.level * self.share * orbits[orbit].len() as f64 * f64::from(plan.height())
+        };
+        let mut centre: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
+        let mut prices = centre.clone();
+        let mut plans: Vec<(usize, Plan)> = vec![];
+        let mut master: Option<Master> = None;
+        let (mut least, mut smooth, mut rounds) = (0.0f64, SMOOTH, 0);
+        let (mut objective, mut last) = (f64::INFINITY, 0);
+        loop {
+            watch.step(rounds, ROUNDS)?;
+            rounds += 1;
+            let each = spread(&prices);
+            let found = oracle.cheapest(&each, &first);
+            let priced = found.iter().zip(&orbits).map(|(plan, orbit)| plan.cost(&each) * orbit.len() as f64);
+            let proven = priced.sum::<f64>() * self.share;
+            if proven > least {
+                least = proven;
+                centre.clone_from(&prices);
+            }
+            let mut better = false;
+            let master = match &mut master {
+                None => {
+                    let loads = |(orbit, plan)| (cost(orbit, plan), self.loads(plan, orbits[orbit].len()));
+                    let loaded: Vec<(f64, Vec<(u32, f64)>)> = found.iter().enumerate().map(loads).collect();
+                    plans.extend(found.into_iter().enumerate());
+                    better = true;
+                    let loaded = loaded.iter().map(|(cost, loads)| (*cost, loads.as_slice()));
+                    master.insert(Master::new(rates.clone(), loaded))
+                }
+                Some(master) => {
+                    let low = if self.level > 0.0 { oracle.low(&each, &first) } else { vec![] };
+                    for (orbit, plan) in found.into_iter().enumerate().chain(low.into_iter().enumerate()) {
+                        let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), cost(orbit, &plan));
+                        if master.dearer(orbit as u32, cost, &loads) < -1e-9 * master.time() {
+                            better = true;
+                            master.add(orbit as u32, cost, &loads);
+                            plans.push((orbit, plan));
+                        }
+                    }
+                    master
+                }
+            };
+            master.solve();
+            let time = master.time();
+            // Near enough; but levels may be worth some more rounds.
+            if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
+                (objective, last) = (master.objective(), rounds);
+            }
+            let near = time - least <= self.accuracy * time && (self.level == 0.0 || rounds >= last + PATIENCE);
+            if near || rounds == ROUNDS || !better && smooth == 0.0 {
+                let shares = self.fewer(&rates, &plans, &orbits, &master.amounts(), time);
+                let time = shares.1;
+                let plans = self.expanded(&plans, &orbits, &shares.0);
+                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
+            }
+            smooth = match better {
+                true => SMOOTH,
+                false if smooth > 0.05 => smooth / 2.0,
+                false => 0.0,
+            };
+            let next = master.prices();
+            prices = centre.iter().zip(&next).map(|(old, new)| smooth * old + (1.0 - smooth) * new).collect();
+            let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
+            prices.iter_mut().for_each(|price| *price /= worth);
         }
-        // Near enough; but levels may be worth some more rounds.
-        if master.objective() < objective * (1.0 - accuracy / 10.0) {
-            (objective, last) = (master.objective(), rounds);
+    }
+
+    /// The best mixture without plans of small shares, and its time, where that costs little.
+    fn fewer(
+        &self,
+        rates: &[f64],
+        plans: &[(usize, Plan)],
+        orbits: &[Vec<u32>],
+        amounts: &[(u32, f64)],
+        time: f64,
+    ) -> (Vec<(u32, f64)>, f64) {
+        let orbit = |plan: u32| plans[plan as usize].0;
+        let mut largest = vec![(0.0f64, 0); orbits.len()];
+        for &(plan, share) in amounts {
+            let most = &mut largest[orbit(plan)];
+            *most = if share > most.0 { (share, plan) } else { *most };
         }
-        let near = time - least <= accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
-        let done = near || rounds == ROUNDS || !better && smooth == 0.0;
-        if done {
-            let amounts = master.amounts();
-            let amounts = amounts.into_iter().map(|(plan, share)| (master.root(plan), share, plans[plan as usize].clone()));
-            return Ok(Mixture { plans: amounts.collect(), shares, prices: centre, time, least, rounds, known: plans.len() });
+        let loads = |plan: u32| self.loads(&plans[plan as usize].1, orbits[orbit(plan)].len());
+        let mut cut = LARGEST_CUT;
+        loop {
+            let mut stays: Vec<u32> = largest.iter().map(|most| most.1).collect();
+            let others = amounts.iter().filter(|&&(plan, share)| share >= cut && largest[orbit(plan)].1 != plan);
+            stays.extend(others.map(|other| other.0));
+            if stays.len() == amounts.len() {
+                return (amounts.to_vec(), time);
+            }
+            let first: Vec<_> = stays[..orbits.len()].iter().map(|&plan| loads(plan)).collect();
+            let mut master = Master::new(rates.to_vec(), first.iter().map(|loads| (0.0, loads.as_slice())));
+            stays[orbits.len()..].iter().for_each(|&plan| _ = master.add(orbit(plan) as u32, 0.0, &loads(plan)));
+            master.solve();
+            if master.time() <= time * (1.0 + LOSS) {
+                let amounts = master.amounts().into_iter().map(|(at, share)| (stays[at as usize], share));
+                return (amounts.collect(), master.time());
+            }
+            cut /= 2.0;
         }
-        smooth = if better { SMOOTH } else if smooth > 0.05 { smooth / 2.0 } else { 0.0 };
-        let next = master.prices();
-        prices = centre.iter().zip(&next).map(|(old, new)| smooth * old + (1.0 - smooth) * new).collect();
-        let worth: f64 = prices.iter().zip(rates).map(|(price, rate)| price * rate).sum();
-        prices.iter_mut().for_each(|price| *price /= worth);
+    }
+
+    /// The plans of all roots.
+    fn expanded(&self, plans: &[(usize, Plan)], orbits: &[Vec<u32>], amounts: &[(u32, f64)]) -> Vec<(u32, f64, Plan)> {
+        let mut shares: HashMap<(u32, Plan), f64> = HashMap::new();
+        let mut order: Vec<(u32, Plan)> = vec![];
+        for &(plan, share) in amounts {
+            let (orbit, plan) = &plans[plan as usize];
+            // As often as there are ways to turn the first root to each.
+            let each = share * orbits[*orbit].len() as f64 / self.symmetry.group.len() as f64;
+            let first = orbits[*orbit][0];
+            for by in &self.symmetry.group {
+                let key = (by.ranks[first as usize], plan.moved(by).sorted());
+                *shares.entry(key.clone()).or_insert_with(|| {
+                    order.push(key);
+                    0.0
+                }) += each;
+            }
+        }
+        let share = |key: (u32, Plan)| (key.0, shares[&key], key.1);
+        order.into_iter().map(share).collect()
     }
 }

@@ -10,38 +10,41 @@ mod graph;
 mod master;
 mod oracle;
 mod plan;
+mod symmetry;
 
 pub use generate::Mixture;
+use generate::Demand;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
 
 use crate::collective::{Collective, Kind};
 use crate::error::Result;
-use crate::fabric::Fabric;
-use crate::system::System;
 use crate::watch::Watch;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
+use symmetry::Symmetry;
 
 /// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
 /// costs as much as `level` picoseconds for every byte.
 ///
 /// # Errors
 /// [`crate::error::Code::Interrupted`].
-pub fn mixture(fabric: &Fabric, system: &System, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
-    let graph = Graph::new(fabric, system);
+pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
     let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
     let ranks = graph.ranks.len();
     let turned = matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce);
-    let ground = if turned { graph.reversed() } else { graph };
-    let mut oracle: Box<dyn Oracle> = match collective.kind {
-        Kind::AllReduce => Box::new(SpanningTrees::new(ground)),
-        Kind::AllToAll => Box::new(Paths::new(ground)),
-        Kind::AllGather | Kind::ReduceScatter => {
-            Box::new(Arborescences::new(ground, (0..ranks as u32).collect(), vec![1.0 / ranks as f64; ranks]))
-        }
-        Kind::Broadcast | Kind::Reduce => Box::new(Arborescences::new(ground, vec![collective.root], vec![1.0])),
+    let ground = if turned { graph.reversed() } else { graph.clone() };
+    let symmetry = Symmetry::new(graph, collective.kind.rooted().then_some(collective.root));
+    let all: Vec<u32> = (0..ranks as u32).collect();
+    let (mut oracle, roots): (Box<dyn Oracle>, &[u32]) = match collective.kind {
+        // Of whatever root: all symmetries turn the trees.
+        Kind::AllReduce => (Box::new(SpanningTrees(ground)), &[]),
+        Kind::AllToAll => (Box::new(Paths(ground)), &all),
+        Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), &all),
+        Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), &[collective.root]),
     };
-    let mut found = generate::generate(&rates, &mut *oracle, accuracy, level, watch)?;
+    let share = 1.0 / roots.len().max(1) as f64;
+    let demand = Demand { rates: &rates, symmetry: &symmetry, roots, share, level, accuracy };
+    let mut found = demand.mixture(&mut *oracle, watch)?;
     if turned {
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }

@@ -1,9 +1,10 @@
 //! A plan: how one root's data go over the arcs.
 
+use super::symmetry::Permutation;
 use std::collections::HashMap;
 
 /// Branches between ranks, each with arcs up, towards the root, and down.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// The upper and the lower rank of every branch.
     pub branches: Vec<(u32, u32)>,
@@ -61,6 +62,28 @@ impl Plan {
             }
         }
         depths.into_values().max().unwrap_or(0)
+    }
+
+    /// What becomes of it by a permutation.
+    pub fn moved(&self, by: &Permutation) -> Plan {
+        let rank = |rank: u32| by.ranks[rank as usize];
+        Plan {
+            branches: self.branches.iter().map(|&(above, below)| (rank(above), rank(below))).collect(),
+            arcs: self.arcs.iter().map(|&arc| by.arcs[arc as usize]).collect(),
+            ends: self.ends.clone(),
+        }
+    }
+
+    /// The same with its branches in order.
+    pub fn sorted(&self) -> Plan {
+        let mut order: Vec<usize> = (0..self.branches.len()).collect();
+        order.sort_unstable_by_key(|&at| (self.branches[at], self.ways(at)));
+        let mut plan = Plan::default();
+        for at in order {
+            let ([up, down], (above, below)) = (self.ways(at), self.branches[at]);
+            plan.branch(above, below, up.iter().copied(), down.iter().copied());
+        }
+        plan
     }
 
     /// The same with up and down exchanged.

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// As [`crate::algorithm::Algorithm::build`].
 pub fn exchange(request: &Request) -> Result<Schedule> {
     let Request { fabric, system, collective, watch, .. } = *request;
-    let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, 0.0, watch)?;
     let graph = Graph::new(fabric, system);
+    let mixture = synthesis::mixture(&graph, collective, ACCURACY, 0.0, watch)?;
     let ranks = request.ranks();
     // Shares of every path, by its ends.
     let mut paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>> = BTreeMap::new();

@@ -11,11 +11,6 @@ use crate::synthesis::{self, Graph, Plan};
 
 /// Parts of a root's data that shares are rounded to.
 const WHOLE: f64 = 65536.0;
-/// Trees with smaller shares of their root's data are left out first; then smaller ones, until that costs little.
-const LARGEST_CUT: f64 = 1.0 / 16.0;
-/// What leaving out trees may cost, relative.
-const LOSS: f64 = 2e-3;
-
 /// The schedule of the best mixture of trees.
 ///
 /// # Errors
@@ -33,15 +28,7 @@ pub fn trees(request: &Request) -> Result<Schedule> {
     let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
     let little = std::env::var("LITTLE").map_or(2e-3, |a| a.parse().unwrap()) / rates.iter().sum::<f64>();
     let level = little.max(way as f64 / request.bytes as f64);
-    let mixture = synthesis::mixture(fabric, system, collective, ACCURACY, level, watch)?;
-    let mut smallest = LARGEST_CUT;
-    let mixture = loop {
-        let fewer = mixture.without_small(&rates, smallest);
-        if fewer.time <= mixture.time * (1.0 + LOSS) {
-            break fewer;
-        }
-        smallest /= 2.0;
-    };
+    let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
     let sizes: Vec<u32> = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     let trees: Vec<Tree> = mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect();
     let timetable = Timetable::new(request, &trees, sizes, work, true);

@@ -9,37 +9,22 @@ use super::low::Lowest;
 use crate::synthesis::graph::Graph;
 use crate::synthesis::plan::Plan;
 
-/// Trees that reach all ranks from given roots.
-pub struct Arborescences {
-    graph: Graph,
-    roots: Vec<u32>,
-    shares: Vec<f64>,
-}
-
-impl Arborescences {
-    /// Of these roots and their shares of the bytes.
-    pub fn new(graph: Graph, roots: Vec<u32>, shares: Vec<f64>) -> Self {
-        Arborescences { graph, roots, shares }
-    }
-}
+/// Trees that reach all ranks from a root.
+pub struct Arborescences(pub Graph);
 
 impl Oracle for Arborescences {
-    fn shares(&self) -> &[f64] {
-        &self.shares
-    }
-
     /// O(ways log ways) for every root.
-    fn cheapest(&mut self, prices: &[f64]) -> Vec<Plan> {
-        let closure = Closure::new(&self.graph, prices);
-        let mut branching = Branching::new(self.graph.ranks.len(), &closure.ways);
-        self.roots.iter().map(|&root| plan(&closure, &branching.from(root))).collect()
+    fn cheapest(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan> {
+        let closure = Closure::new(&self.0, prices);
+        let mut branching = Branching::new(self.0.ranks.len(), &closure.ways);
+        roots.iter().map(|&root| plan(&closure, &branching.from(root))).collect()
     }
 
-    fn low(&mut self, prices: &[f64]) -> Vec<(u32, Plan)> {
-        let closure = Closure::new(&self.graph, prices);
-        let lowest = Lowest::new(self.graph.ranks.len(), &closure);
-        let tree = |root: u32| plan(&closure, &lowest.from(root, |way| closure.ways[way as usize].cost).0);
-        (0..).zip(&self.roots).map(|(at, &root)| (at, tree(root))).collect()
+    fn low(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan> {
+        let closure = Closure::new(&self.0, prices);
+        let lowest = Lowest::new(self.0.ranks.len(), &closure);
+        let tree = |&root: &u32| plan(&closure, &lowest.from(root, |way| closure.ways[way as usize].cost).0);
+        roots.iter().map(tree).collect()
     }
 }
 

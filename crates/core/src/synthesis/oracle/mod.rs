@@ -1,4 +1,4 @@
-//! Oracles: the cheapest plan of every root at given prices of arcs.
+//! Oracles: the cheapest plan of a root at given prices of arcs.
 
 mod arborescence;
 mod closure;
@@ -14,14 +14,11 @@ use super::plan::Plan;
 
 /// Finds cheapest plans.
 pub trait Oracle {
-    /// The bytes of every root's plans, of each byte of the collective.
-    fn shares(&self) -> &[f64];
+    /// The cheapest plan of each of some roots, at prices of arcs.
+    fn cheapest(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan>;
 
-    /// The cheapest plan of every root.
-    fn cheapest(&mut self, prices: &[f64]) -> Vec<Plan>;
-
-    /// Others that are cheap, by their roots: trees with few branches from the root to any rank.
-    fn low(&mut self, _prices: &[f64]) -> Vec<(u32, Plan)> {
+    /// Others of some roots that are cheap: trees with few branches from the root to any rank.
+    fn low(&mut self, _prices: &[f64], _roots: &[u32]) -> Vec<Plan> {
         vec![]
     }
 }

@@ -7,27 +7,14 @@ use crate::synthesis::graph::Graph;
 use crate::synthesis::plan::Plan;
 use std::collections::HashMap;
 
-/// Spanning trees of the ranks, loaded both ways.
-pub struct SpanningTrees {
-    graph: Graph,
-}
-
-impl SpanningTrees {
-    /// Of a graph's ranks.
-    pub fn new(graph: Graph) -> Self {
-        SpanningTrees { graph }
-    }
-}
+/// Spanning trees of the ranks, loaded both ways, whatever the root.
+pub struct SpanningTrees(pub Graph);
 
 impl Oracle for SpanningTrees {
-    fn shares(&self) -> &[f64] {
-        &[1.0]
-    }
-
     /// J. B. Kruskal's; O(ways log ways).
-    fn cheapest(&mut self, prices: &[f64]) -> Vec<Plan> {
-        let ranks = self.graph.ranks.len();
-        let closure = Closure::new(&self.graph, prices);
+    fn cheapest(&mut self, prices: &[f64], _: &[u32]) -> Vec<Plan> {
+        let ranks = self.0.ranks.len();
+        let closure = Closure::new(&self.0, prices);
         let back: HashMap<(u32, u32), u32> =
             (0..).zip(&closure.ways).map(|(id, way)| ((way.from, way.to), id)).collect();
         let pair = |(there, way): (u32, &super::closure::Way)| {
@@ -51,9 +38,9 @@ impl Oracle for SpanningTrees {
     }
 
     /// From the root whose tree is the cheapest.
-    fn low(&mut self, prices: &[f64]) -> Vec<(u32, Plan)> {
-        let ranks = self.graph.ranks.len();
-        let closure = Closure::new(&self.graph, prices);
+    fn low(&mut self, prices: &[f64], _: &[u32]) -> Vec<Plan> {
+        let ranks = self.0.ranks.len();
+        let closure = Closure::new(&self.0, prices);
         let numbers: HashMap<(u32, u32), u32> =
             (0..).zip(&closure.ways).map(|(id, way)| ((way.from, way.to), id)).collect();
         let back: Vec<Option<u32>> =
@@ -74,7 +61,7 @@ impl Oracle for SpanningTrees {
             let up = closure.arcs(back[way as usize].expect("both ways"));
             plan.branch(ends.from, ends.to, up.iter().copied(), closure.arcs(way).iter().copied());
         }
-        vec![(0, plan)]
+        vec![plan]
     }
 }
 

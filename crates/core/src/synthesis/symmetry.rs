@@ -1,0 +1,199 @@
+//! Symmetries of a fabric: permutations of nodes that leave it as it is. Arcs that one can become another share a price, and
+//! roots that one can become another share their plans, turned round.
+//!
+//! Looked for among the turns and reflections of ranks in blocks, as rows, boxes and rails are numbered; each is checked arc
+//! by arc, so what is not found costs time, and what is found is right.
+
+use super::graph::Graph;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A permutation, of ranks and of arcs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permutation {
+    /// What becomes of every rank.
+    pub ranks: Vec<u32>,
+    /// What becomes of every arc.
+    pub arcs: Vec<u32>,
+}
+
+/// Most permutations of a group that are kept.
+const MOST: usize = 4096;
+/// Most arcs and ranks that all permutations of a group may move.
+const MOST_MOVES: usize = 1 << 24;
+
+/// A group of permutations, and what it makes alike.
+#[derive(Debug, Clone)]
+pub struct Symmetry {
+    /// All permutations, the identity first.
+    pub group: Vec<Permutation>,
+    /// Class of every arc, and the arcs of every class.
+    pub class_of: Vec<u32>,
+    /// Arcs of every class.
+    pub arcs: Vec<Vec<u32>>,
+}
+
+impl Symmetry {
+    /// The symmetries of a graph that are found, of these such that leave `fixed` where it is.
+    pub fn new(graph: &Graph, fixed: Option<u32>) -> Symmetry {
+        let ranks = graph.ranks.len();
+        let identity = Permutation { ranks: (0..ranks as u32).collect(), arcs: (0..graph.arcs.len() as u32).collect() };
+        let mut generators: Vec<Permutation> = vec![];
+        let mut group = vec![identity];
+        for permuted in candidates(ranks) {
+            // Whatever the group has already adds nothing.
+            if group.iter().any(|one| one.ranks == permuted) {
+                continue;
+            }
+            let Some(arcs) = automorphism(graph, &permuted) else { continue };
+            generators.push(Permutation { ranks: permuted, arcs });
+            match closed(&group[0], &generators) {
+                Some(larger) => group = larger,
+                None => _ = generators.pop(),
+            }
+        }
+        if let Some(rank) = fixed {
+            group.retain(|one| one.ranks[rank as usize] == rank);
+        }
+        Symmetry::of(group, graph.arcs.len())
+    }
+
+    fn of(group: Vec<Permutation>, count: usize) -> Symmetry {
+        let mut class_of = vec![u32::MAX; count];
+        let mut arcs: Vec<Vec<u32>> = vec![];
+        for arc in 0..count {
+            if class_of[arc] == u32::MAX {
+                let mut class: Vec<u32> = group.iter().map(|one| one.arcs[arc]).collect();
+                class.sort_unstable();
+                class.dedup();
+                class.iter().for_each(|&other| class_of[other as usize] = arcs.len() as u32);
+                arcs.push(class);
+            }
+        }
+        Symmetry { group, class_of, arcs }
+    }
+
+    /// Orbits of these ranks: those that the first of each can become, in order.
+    pub fn orbits(&self, ranks: &[u32]) -> Vec<Vec<u32>> {
+        let mut seen = HashSet::new();
+        let mut orbits = vec![];
+        for &rank in ranks {
+            if seen.contains(&rank) {
+                continue;
+            }
+            let mut orbit: Vec<u32> = self.group.iter().map(|one| one.ranks[rank as usize]).collect();
+            orbit.sort_unstable();
+            orbit.dedup();
+            seen.extend(orbit.iter().copied());
+            orbits.push(orbit);
+        }
+        orbits
+    }
+}
+
+/// Turns and reflections of blocks within larger blocks, larger turns of each first: ranks' images.
+fn candidates(ranks: usize) -> Vec<Vec<u32>> {
+    let divisors: Vec<usize> = (1..=ranks).filter(|by| ranks.is_multiple_of(*by)).collect();
+    let mut found = vec![];
+    for &whole in divisors.iter().rev() {
+        for &unit in divisors.iter().filter(|&&unit| unit < whole && whole.is_multiple_of(unit)) {
+            let image = |at: usize| -> [usize; 2] {
+                let (start, place) = (at / whole * whole, at % whole);
+                let (block, inner, blocks) = (place / unit, place % unit, whole / unit);
+                let turned = (block + 1) % blocks;
+                [start + turned * unit + inner, start + (blocks - 1 - block) * unit + inner]
+            };
+            for way in 0..2 {
+                found.push((0..ranks).map(|rank| image(rank)[way] as u32).collect());
+            }
+        }
+    }
+    // A square grid may be turned over its diagonal, a cube over two.
+    for side in (2..=ranks).take_while(|side| side * side <= ranks) {
+        if side * side == ranks {
+            found.push((0..ranks).map(|at| (at % side * side + at / side) as u32).collect());
+        }
+        if side * side * side == ranks {
+            let place = |at: usize| [at / side / side, at / side % side, at % side];
+            let turned = |[z, y, x]: [usize; 3]| (x * side + z) * side + y;
+            let swapped = |[z, y, x]: [usize; 3]| (z * side + x) * side + y;
+            found.push((0..ranks).map(|at| turned(place(at)) as u32).collect());
+            found.push((0..ranks).map(|at| swapped(place(at)) as u32).collect());
+        }
+    }
+    found
+}
+
+/// The images of all arcs, if there are images of other nodes such that all arcs stay.
+fn automorphism(graph: &Graph, permuted: &[u32]) -> Option<Vec<u32>> {
+    let mut image: Vec<Option<u32>> = vec![None; graph.rank_at.len()];
+    for (rank, &to) in permuted.iter().enumerate() {
+        image[graph.ranks[rank] as usize] = Some(graph.ranks[to as usize]);
+    }
+    // Of the other nodes, those beside ranks first: by what they are joined to, whose images are known.
+    let mut beside: Vec<Vec<(u32, bool, u64)>> = vec![Vec::new(); image.len()];
+    for arc in &graph.arcs {
+        beside[arc.from as usize].push((arc.to, true, arc.rate.to_bits()));
+        beside[arc.to as usize].push((arc.from, false, arc.rate.to_bits()));
+    }
+    let mut open: Vec<u32> = (0..image.len() as u32).filter(|&node| image[node as usize].is_none()).collect();
+    while !open.is_empty() {
+        let known: HashSet<u32> = (0..image.len() as u32).filter(|&node| image[node as usize].is_some()).collect();
+        let to: HashSet<u32> = known.iter().filter_map(|&node| image[node as usize]).collect();
+        let signature = |node: u32, known: &HashSet<u32>, image: &dyn Fn(u32) -> u32| {
+            let ends = beside[node as usize].iter().filter(|end| known.contains(&end.0));
+            let mut ends: Vec<_> = ends.map(|&(other, out, rate)| (image(other), out, rate)).collect();
+            ends.sort_unstable();
+            ends
+        };
+        let mut places: BTreeMap<Vec<(u32, bool, u64)>, Vec<u32>> = BTreeMap::new();
+        for node in (0..image.len() as u32).rev().filter(|node| !to.contains(node)) {
+            places.entry(signature(node, &to, &|other| other)).or_default().push(node);
+        }
+        let mut later = vec![];
+        let before = open.len();
+        for node in open {
+            let ends = signature(node, &known, &|other| image[other as usize].expect("its image is known"));
+            if ends.is_empty() {
+                later.push(node);
+                continue;
+            }
+            image[node as usize] = Some(places.get_mut(&ends)?.pop()?);
+        }
+        if later.len() == before {
+            return None;
+        }
+        open = later;
+    }
+    let ends = |from: u32, to: u32, rate: f64| (from, to, rate.to_bits());
+    let mut at: HashMap<(u32, u32, u64), Vec<u32>> = HashMap::new();
+    for (id, arc) in graph.arcs.iter().enumerate().rev() {
+        at.entry(ends(arc.from, arc.to, arc.rate)).or_default().push(id as u32);
+    }
+    let moved = |arc: &super::Arc| {
+        let [from, to] = [arc.from, arc.to].map(|node| image[node as usize].expect("all images are known"));
+        at.get_mut(&ends(from, to, arc.rate))?.pop()
+    };
+    graph.arcs.iter().map(moved).collect()
+}
+
+/// All products of some permutations; `None` if they are too many.
+fn closed(identity: &Permutation, generators: &[Permutation]) -> Option<Vec<Permutation>> {
+    let most = MOST.min(MOST_MOVES / (identity.arcs.len() + identity.ranks.len()).max(1));
+    let mut group = vec![identity.clone()];
+    let mut seen: HashSet<Vec<u32>> = HashSet::from([identity.ranks.clone()]);
+    let mut at = 0;
+    while at < group.len() {
+        for generator in generators {
+            let ranks: Vec<u32> = group[at].ranks.iter().map(|&rank| generator.ranks[rank as usize]).collect();
+            if seen.insert(ranks.clone()) {
+                if group.len() == most {
+                    return None;
+                }
+                let arcs = group[at].arcs.iter().map(|&arc| generator.arcs[arc as usize]).collect();
+                group.push(Permutation { ranks, arcs });
+            }
+        }
+        at += 1;
+    }
+    Some(group)
+}
