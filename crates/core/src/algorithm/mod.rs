@@ -6,6 +6,7 @@ mod cycle;
 mod dbtree;
 mod direct;
 mod estimate;
+mod exchange;
 mod forest;
 mod halving_doubling;
 mod hierarchical;
@@ -58,7 +59,7 @@ pub trait Algorithm: Sync {
 }
 
 /// All algorithms in documentation order.
-pub const ALL: [&dyn Algorithm; 15] = [
+pub const ALL: [&dyn Algorithm; 16] = [
     &ring::Ring,
     &ring_bi::RingBi,
     &ring_bi_odd::RingBiOdd,
@@ -74,6 +75,7 @@ pub const ALL: [&dyn Algorithm; 15] = [
     &hierarchical::Hierarchical,
     &direct::Direct,
     &bruck::Bruck,
+    &exchange::Exchange,
 ];
 
 /// What a schedule is wanted for.
