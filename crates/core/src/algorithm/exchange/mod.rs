@@ -14,12 +14,12 @@ mod timetable;
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{DimensionShape, Product};
+use crate::fabric::{DimensionShape, Fabric, LinkId, Product};
 use crate::options::{Default::Derived, Opt};
-use crate::parameter::Value;
+use crate::parameter::{Domain, Parameter, Value};
 use crate::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, Op, Payload, Schedule};
 use crate::units::Bytes;
-use timetable::{Hop, Timetable};
+use timetable::{Forward, Hop, Timetable};
 
 /// See the module.
 pub struct Exchange;
@@ -27,7 +27,17 @@ pub struct Exchange;
 const INFO: Info = Info {
     name: "exchange",
     summary: "one dimension after the other, farthest first; parts of the data in different orders keep all busy",
-    options: &[Opt::bytes("chunk", Derived("x"), "About the size of a message.")],
+    options: &[
+        Opt::bytes("chunk", Derived("whole"), "Messages are cut into chunks of about this size, which follow each other."),
+        Opt {
+            parameter: Parameter {
+                key: "forward",
+                domain: Domain::Choice(&["ranks", "network"]),
+                meaning: "Who forwards what goes farther than to a neighbour.",
+            },
+            default: Derived("ranks"),
+        },
+    ],
     source: "this project",
     collectives: &[Kind::AllToAll],
 };
@@ -45,16 +55,22 @@ impl Algorithm for Exchange {
             product.dimensions.iter().all(|d| matches!(d.shape, DimensionShape::Line | DimensionShape::Ring))
         };
         match request.fabric.product().filter(|product| straight(product)) {
-            Some(product) => schedule(request, product, request.options.given("chunk").map(Value::whole)),
+            Some(product) => {
+                let forward = match request.options.given("forward").map(Value::text) {
+                    Some("network") => Forward::Network,
+                    _ => Forward::Ranks,
+                };
+                schedule(request, product, forward, request.options.given("chunk").map(Value::whole))
+            }
             None => request.refuse("it needs a mesh, a torus or another product of lines and rings"),
         }
     }
 }
 
 /// The schedule for a request on a product of lines and rings, in messages of about `chunk` bytes.
-fn schedule(request: &Request, product: &Product, chunk: Option<Bytes>) -> Result<Schedule> {
+fn schedule(request: &Request, product: &Product, forward: Forward, chunk: Option<Bytes>) -> Result<Schedule> {
     let product = product.without_ones();
-    let plan = Plan::new(request, &product, chunk)?;
+    let plan = Plan::new(request, &product, forward, chunk)?;
     let mut builder = request.builder();
     plan.lanes(request, &mut builder);
     builder.phase("all-to-all", false);
@@ -64,6 +80,7 @@ fn schedule(request: &Request, product: &Product, chunk: Option<Bytes>) -> Resul
 
 struct Plan<'a> {
     product: &'a Product,
+    fabric: &'a Fabric,
     /// The rank at every position.
     ranks: Vec<u32>,
     timetables: Vec<Timetable>,
@@ -75,7 +92,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(request: &Request, product: &'a Product, chunk: Option<Bytes>) -> Result<Self> {
+    fn new(request: &'a Request, product: &'a Product, forward: Forward, chunk: Option<Bytes>) -> Result<Self> {
         let n = request.ranks();
         if n > MAX_RANKS {
             let what = format!("{} on {n} ranks; at most {MAX_RANKS} are supported", request.spec);
@@ -88,7 +105,7 @@ impl<'a> Plan<'a> {
         if pair < u64::from(4 * halves * parts) {
             (halves, parts) = (1, 1);
         }
-        let of_dimension = |(shape, size)| u64::from(n / size) * timetable::hops(shape, size);
+        let of_dimension = |(shape, size)| u64::from(n / size) * timetable::transfers(shape, size, halves, forward);
         request.expect(u64::from(parts) * dimensions().map(of_dimension).sum::<u64>(), 0)?;
         let lanes = |(shape, size)| u64::from(n / size) * of_dimension((shape, size));
         let lane_transfers = u64::from(halves * parts) * dimensions().map(lanes).sum::<u64>();
@@ -99,13 +116,15 @@ impl<'a> Plan<'a> {
             );
             return Err(Error::new(Code::TooLarge, what));
         }
-        let timetables = dimensions().map(|(shape, size)| Timetable::new(shape, size, halves)).collect();
-        let block = pair.div_ceil(u64::from(halves * parts));
-        let message = u64::from(halves) * block * u64::from(n / dimensions().map(|d| d.1).max().unwrap_or(1));
-        let chunk = chunk.unwrap_or(64 << 10);
-        let payload = Lane::payload(block, (message / chunk).clamp(1, 64).min((block / 512).max(1)));
-        let chunks = block.div_ceil(payload).max(1);
-        Ok(Plan { product, ranks: product.ranks(request.fabric), timetables, halves, parts, chunks })
+        let timetables = dimensions().map(|(shape, size)| Timetable::new(shape, size, halves, forward)).collect();
+        // Lanes of the shortest messages.
+        let blocks = u64::from(n / dimensions().map(|(_, size)| size).max().unwrap_or(1));
+        let block = request.bytes.div_ceil(u64::from(n * halves * parts));
+        let chunks = chunk.map_or(1, |chunk| {
+            let least = chunk.div_ceil(blocks).next_multiple_of(4);
+            block.div_ceil(Lane::payload(block, block.div_ceil(least)))
+        });
+        Ok(Plan { product, fabric: request.fabric, ranks: product.ranks(request.fabric), timetables, halves, parts, chunks })
     }
 
     /// Number of positions.
@@ -207,10 +226,18 @@ impl<'a> Plan<'a> {
                             })
                         }))
                     };
-                    let rank = |at| self.ranks[coordinates.with(origin, dimension, at) as usize];
+                    let place = |at| coordinates.with(origin, dimension, at) as usize;
                     for hop in &table.hops {
+                        let [from, to] = [hop.at, hop.to].map(|at| self.ranks[place(at)]);
                         let step = self.first_step(stage) + hop.step;
-                        builder.send(Op::Copy, rank(hop.at), rank(hop.to), payload(hop), step)?;
+                        let way: Vec<_> = table.way(hop).map(|at| self.product.nodes[place(at)]).collect();
+                        if way.len() == 2 {
+                            builder.send(Op::Copy, from, to, payload(hop), step)?;
+                            continue;
+                        }
+                        let link = |pair: &[u32]| self.fabric.link_between(pair[0], pair[1]).expect("neighbours");
+                        let route: Vec<LinkId> = way.windows(2).map(link).collect();
+                        builder.send_via(Op::Copy, from, to, payload(hop), step, route)?;
                     }
                 }
             }
