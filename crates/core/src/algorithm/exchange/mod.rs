@@ -1,13 +1,13 @@
 //! Exchange: an AllToAll on a product of lines and rings that keeps its busiest links busy from the first moment to the last.
 //!
-//! Data goes along one dimension after the other, from neighbour to neighbour the shorter way, so that no message crosses
-//! more links than it must and all links of a ring, and all in the middle of lines, carry the same. It is cut into as many
-//! parts as there are dimensions; each part begins with another one, so that all are busy at once. None waits
-//! for the busiest: while that carries a part, every other dimension carries one too, in less time. Within a dimension what has
-//! farthest to go is first ([`timetable`]).
+//! Data goes along one dimension after the other, the shorter way, so that no block crosses more links than it must, and all
+//! links of a ring and all in the middle of lines carry the same. It is cut into as many parts as there are
+//! dimensions, and each part begins with another one, so that all are busy at once. The busiest never waits for others: while
+//! it carries a part, each of them carries one too, in no more time. Within a dimension what has farthest to go
+//! is first ([`timetable`]). What goes the same way in a dimension goes as one message.
 //!
-//! Chunks follow each other: what a chunk does in its second dimension comes after what the next chunk does in its first, so
-//! that nothing waits for what has only just been sent.
+//! Ranks forward what goes farther than to a neighbour, since that keeps the order on every link and needs no buffers in
+//! the network; where handing over takes long, the network does.
 
 mod timetable;
 
@@ -17,8 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::{DimensionShape, Fabric, LinkId, Product};
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::{Domain, Parameter, Value};
-use crate::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, Op, Payload, Schedule};
-use crate::units::Bytes;
+use crate::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload, Schedule};
+use crate::units::{Bytes, Picos};
 use timetable::{Forward, Hop, Timetable};
 
 /// See the module.
@@ -26,19 +26,27 @@ pub struct Exchange;
 
 const INFO: Info = Info {
     name: "exchange",
-    summary: "one dimension after the other, farthest first; parts of the data in different orders keep all busy",
+    summary: "all-to-all along one dimension after the other, farthest first; parts in different orders keep all busy",
     options: &[
-        Opt::bytes("chunk", Derived("whole"), "Messages are cut into chunks of about this size, which follow each other."),
+        Opt::bytes(
+            "chunk",
+            Derived("a whole message"),
+            "About the size into which messages are cut. Chunks follow each other through the dimensions.",
+        ),
         Opt {
             parameter: Parameter {
                 key: "forward",
                 domain: Domain::Choice(&["ranks", "network"]),
-                meaning: "Who forwards what goes farther than to a neighbour.",
+                meaning: "Who forwards within a dimension.",
             },
-            default: Derived("ranks"),
+            default: Derived(
+                "ranks; the network where hand-offs would take more than a quarter of the time of the busiest link, or \
+                 there would be too many messages",
+            ),
         },
     ],
-    source: "this project",
+    source: "farthest first: Leighton, Introduction to Parallel Algorithms and Architectures, 1992, section 1.7; dimensions \
+             in different orders: Themis (ISCA 2022)",
     collectives: &[Kind::AllToAll],
 };
 
@@ -51,24 +59,26 @@ impl Algorithm for Exchange {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let straight = |product: &Product| {
-            product.dimensions.iter().all(|d| matches!(d.shape, DimensionShape::Line | DimensionShape::Ring))
+        let is_straight = |product: &&Product| {
+            let shapes = product.dimensions.iter().map(|dimension| dimension.shape);
+            shapes.into_iter().all(|shape| matches!(shape, DimensionShape::Line | DimensionShape::Ring))
         };
-        match request.fabric.product().filter(|product| straight(product)) {
-            Some(product) => {
-                let forward = match request.options.given("forward").map(Value::text) {
-                    Some("network") => Forward::Network,
-                    _ => Forward::Ranks,
-                };
-                schedule(request, product, forward, request.options.given("chunk").map(Value::whole))
-            }
-            None => request.refuse("it needs a mesh, a torus or another product of lines and rings"),
-        }
+        let Some(product) = request.fabric.product().filter(is_straight) else {
+            return request.refuse("it needs a mesh, a torus or another product of lines and rings");
+        };
+        let forward = request.options.given("forward").map(|value| match value.text() {
+            "network" => Forward::Network,
+            _ => Forward::Ranks,
+        });
+        schedule(request, product, forward, request.options.given("chunk").map(Value::whole))
     }
 }
 
-/// The schedule for a request on a product of lines and rings, in messages of about `chunk` bytes.
-fn schedule(request: &Request, product: &Product, forward: Forward, chunk: Option<Bytes>) -> Result<Schedule> {
+/// The schedule of an AllToAll on a product of lines and rings, in messages of about `chunk` bytes if they are to be cut.
+///
+/// # Errors
+/// [`Code::TooLarge`] for more ranks, messages or blocks than are supported.
+fn schedule(request: &Request, product: &Product, forward: Option<Forward>, chunk: Option<Bytes>) -> Result<Schedule> {
     let product = product.without_ones();
     let plan = Plan::new(request, &product, forward, chunk)?;
     let mut builder = request.builder();
@@ -78,11 +88,33 @@ fn schedule(request: &Request, product: &Product, forward: Forward, chunk: Optio
     builder.finish()
 }
 
+/// Shapes and sizes of the dimensions.
+fn dimensions(product: &Product) -> impl Iterator<Item = (DimensionShape, u32)> {
+    product.dimensions.iter().map(|dimension| (dimension.shape, dimension.size as u32))
+}
+
+/// Whether forwarding by ranks would take longer than what the network may lose: it serves what arrives in the order in
+/// which it comes, and links in the middle of lines then wait, at the end, for up to a quarter of their time.
+fn is_slow(request: &Request, product: &Product) -> bool {
+    let (n, mut hand_offs, mut busiest) = (request.ranks(), 0, 0);
+    for (dimension, (shape, size)) in dimensions(product).enumerate() {
+        hand_offs += Picos::from(timetable::longest(shape, size) - 1);
+        let neighbour = product.coordinates.with(0, dimension, 1);
+        let link = request.fabric.link_between(product.nodes[0], product.nodes[neighbour as usize]);
+        let rate = link.map(|link| request.system.rate_of(request.fabric.link(link)));
+        let bytes = u128::from(n / size) * timetable::crossing(shape, size) * u128::from(request.bytes) / u128::from(n);
+        busiest = busiest.max(rate.map_or(0, |rate| rate.time_for(bytes as Bytes)));
+    }
+    hand_offs.saturating_mul(4 * request.system.hand_off_ps) > busiest
+}
+
+/// How the data is cut, and its ways.
 struct Plan<'a> {
     product: &'a Product,
     fabric: &'a Fabric,
     /// The rank at every position.
     ranks: Vec<u32>,
+    /// One for each dimension.
     timetables: Vec<Timetable>,
     /// Into how many each part is cut to go both ways round a ring.
     halves: u32,
@@ -92,44 +124,55 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(request: &'a Request, product: &'a Product, forward: Forward, chunk: Option<Bytes>) -> Result<Self> {
+    fn new(
+        request: &Request<'a>,
+        product: &'a Product,
+        forward: Option<Forward>,
+        chunk: Option<Bytes>,
+    ) -> Result<Self> {
         let n = request.ranks();
         if n > MAX_RANKS {
             let what = format!("{} on {n} ranks; at most {MAX_RANKS} are supported", request.spec);
             return Err(Error::new(Code::TooLarge, what));
         }
-        let dimensions = || product.dimensions.iter().map(|dimension| (dimension.shape, dimension.size as u32));
-        let mut halves = dimensions().map(|(shape, size)| timetable::halves(shape, size)).max().unwrap_or(1);
+        let mut halves = dimensions(product).map(|(shape, size)| timetable::halves(shape, size)).max().unwrap_or(1);
         let mut parts = product.dimensions.len().max(1) as u32;
-        let pair = request.bytes / u64::from(n);
-        if pair < u64::from(4 * halves * parts) {
+        if request.bytes / u64::from(n) < u64::from(4 * halves * parts) {
             (halves, parts) = (1, 1);
         }
-        let of_dimension = |(shape, size)| u64::from(n / size) * timetable::transfers(shape, size, halves, forward);
-        request.expect(u64::from(parts) * dimensions().map(of_dimension).sum::<u64>(), 0)?;
-        let lanes = |(shape, size)| u64::from(n / size) * of_dimension((shape, size));
-        let lane_transfers = u64::from(halves * parts) * dimensions().map(lanes).sum::<u64>();
-        if lane_transfers > MAX_LANE_TRANSFERS as u64 {
-            let what = format!(
-                "{} on {n} ranks has {lane_transfers} blocks in messages, more than {MAX_LANE_TRANSFERS}",
-                request.spec
-            );
+        let counts = |forward| {
+            let (mut transfers, mut blocks) = (0, 0);
+            for (shape, size) in dimensions(product) {
+                let lines = u64::from(n / size);
+                let of_dimension = lines * timetable::transfers(shape, size, halves, forward);
+                transfers += u64::from(parts) * of_dimension;
+                blocks += u64::from(parts * halves) * of_dimension * lines;
+            }
+            (transfers, blocks)
+        };
+        let forward = forward.unwrap_or_else(|| {
+            let (transfers, blocks) = counts(Forward::Ranks);
+            let fits = transfers <= MAX_TRANSFERS as u64 && blocks <= MAX_LANE_TRANSFERS as u64;
+            if fits && !is_slow(request, product) { Forward::Ranks } else { Forward::Network }
+        });
+        let (transfers, blocks) = counts(forward);
+        request.expect(transfers, 0)?;
+        if blocks > MAX_LANE_TRANSFERS as u64 {
+            let (spec, most) = (request.spec, MAX_LANE_TRANSFERS);
+            let what =
+                format!("{spec} on {n} ranks has {blocks} blocks in messages, more than {most}; use fewer ranks");
             return Err(Error::new(Code::TooLarge, what));
         }
-        let timetables = dimensions().map(|(shape, size)| Timetable::new(shape, size, halves, forward)).collect();
-        // Lanes of the shortest messages.
-        let blocks = u64::from(n / dimensions().map(|(_, size)| size).max().unwrap_or(1));
+        let timetables =
+            dimensions(product).map(|(shape, size)| Timetable::new(shape, size, halves, forward)).collect();
         let block = request.bytes.div_ceil(u64::from(n * halves * parts));
         let chunks = chunk.map_or(1, |chunk| {
-            let least = chunk.div_ceil(blocks).next_multiple_of(4);
-            block.div_ceil(Lane::payload(block, block.div_ceil(least)))
+            let blocks = u64::from(n / dimensions(product).map(|(_, size)| size).max().unwrap_or(1));
+            let payload = Lane::payload(block, block.div_ceil(chunk.div_ceil(blocks).next_multiple_of(4)));
+            block.div_ceil(payload)
         });
-        Ok(Plan { product, fabric: request.fabric, ranks: product.ranks(request.fabric), timetables, halves, parts, chunks })
-    }
-
-    /// Number of positions.
-    fn count(&self) -> u32 {
-        self.product.coordinates.count()
+        let ranks = product.ranks(request.fabric);
+        Ok(Plan { product, fabric: request.fabric, ranks, timetables, halves, parts, chunks })
     }
 
     /// The dimension of a stage of a part.
@@ -137,7 +180,13 @@ impl<'a> Plan<'a> {
         (part as usize + stage) % self.product.dimensions.len()
     }
 
-    /// Steps from a stage to the next, long enough for any dimension.
+    /// Sizes of the dimensions in the order of a part.
+    fn sizes(&self, part: u32) -> Vec<u32> {
+        let sizes = self.product.coordinates.sizes();
+        (0..sizes.len()).map(|stage| sizes[self.dimension(part, stage)]).collect()
+    }
+
+    /// Steps of a stage, enough for any dimension.
     fn stage_steps(&self) -> u32 {
         self.timetables.iter().map(|table| table.steps).max().unwrap_or(1)
     }
@@ -147,21 +196,16 @@ impl<'a> Plan<'a> {
         self.stage_steps() * self.product.dimensions.len().max(1) as u32
     }
 
-    /// The step in which a stage begins. A stage later is a chunk later too.
+    /// The step in which a stage begins. The next chunk begins its stage before, so that links do not wait for what has only
+    /// just been sent.
     fn first_step(&self, stage: usize) -> u32 {
         stage as u32 * (self.stage_steps() + self.stride())
     }
 
-    /// Sizes of the dimensions in the order of a part.
-    fn sizes(&self, part: u32) -> Vec<u32> {
-        let sizes = self.product.coordinates.sizes();
-        (0..sizes.len()).map(|stage| sizes[self.dimension(part, stage)]).collect()
-    }
-
-    /// Where among the lanes of a half of a part those of a source begin, by the source's position, and where in these is
-    /// that for a destination. In the order of the part, the first dimension changes fastest among sources, the last
-    /// one among destinations: so all lanes whose sources differ in dimensions of earlier stages, or whose
-    /// destinations in those of later stages, adjoin.
+    /// Where among the lanes of a half of a part those from a position begin, in blocks of as many as there are ranks, and
+    /// where in a block that to this position is. In the order of the part's dimensions, the first changes fastest
+    /// among sources and the last among destinations: so all lanes adjoin whose sources differ in dimensions of
+    /// earlier stages, and all whose destinations differ in those of later ones.
     fn places(&self, part: u32, position: u32) -> (u32, u32) {
         let (mut source, mut destination, mut step) = (0, 0, 1);
         for (stage, size) in self.sizes(part).into_iter().enumerate() {
@@ -173,27 +217,26 @@ impl<'a> Plan<'a> {
         (source, destination)
     }
 
+    /// Adds the lanes: by part, half, source and destination.
     fn lanes(&self, request: &Request, builder: &mut Builder) {
-        let n = self.count();
         let all = (self.parts * self.halves) as usize;
         for part in 0..self.parts {
-            let (mut sources, mut destinations) = (vec![0; n as usize], vec![0; n as usize]);
-            for position in 0..n {
+            let (mut sources, mut destinations) = (self.ranks.clone(), self.ranks.clone());
+            for (position, &rank) in (0..).zip(&self.ranks) {
                 let (source, destination) = self.places(part, position);
-                sources[source as usize] = self.ranks[position as usize];
-                destinations[destination as usize] = self.ranks[position as usize];
+                (sources[source as usize], destinations[destination as usize]) = (rank, rank);
             }
             for half in 0..self.halves {
                 let region = |&owner: &u32| {
                     let (start, length) = request.shard(owner);
                     let (offset, bytes) = shard(length, all, (part * self.halves + half) as usize);
-                    (start + offset, bytes)
+                    (owner, start + offset, bytes)
                 };
                 let regions: Vec<_> = destinations.iter().map(region).collect();
                 for &source in &sources {
-                    for (&owner, &(offset, bytes)) in destinations.iter().zip(&regions) {
-                        let chunk_bytes = Lane::payload(bytes, self.chunks).min(bytes).max(1);
+                    for &(owner, offset, bytes) in &regions {
                         let (chunks, stride) = (self.chunks, self.stride());
+                        let chunk_bytes = Lane::payload(bytes, chunks).min(bytes).max(1);
                         builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });
                     }
                 }
@@ -201,47 +244,51 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Adds the transfers.
     fn send(&self, builder: &mut Builder) -> Result<()> {
-        let (n, coordinates) = (self.count(), &self.product.coordinates);
         for part in 0..self.parts {
-            let sizes = self.sizes(part);
-            for stage in 0..sizes.len() {
-                let dimension = self.dimension(part, stage);
-                let table = &self.timetables[dimension];
-                let before: u32 = sizes[..stage].iter().product();
-                let after: u32 = sizes[stage + 1..].iter().product();
-                for origin in coordinates.origins(dimension) {
-                    let (source, destination) = self.places(part, origin);
-                    // Sources are anywhere in the dimensions that are behind, destinations in those ahead.
-                    let source = source / (before * sizes[stage]) * before * sizes[stage];
-                    let destination = destination / (after * sizes[stage]) * after * sizes[stage];
-                    let payload = |hop: &Hop| {
-                        let message = &table.messages[hop.message as usize];
-                        let (from, to) = (source + message.from * before, destination + message.to * after);
-                        Payload::of(message.halves.clone().flat_map(|half| {
-                            let first = (part * self.halves + half) * n;
-                            (from..from + before).map(move |source| {
-                                let lane = (first + source) * n + to;
-                                lane..lane + after
-                            })
-                        }))
-                    };
-                    let place = |at| coordinates.with(origin, dimension, at) as usize;
-                    for hop in &table.hops {
-                        let [from, to] = [hop.at, hop.to].map(|at| self.ranks[place(at)]);
-                        let step = self.first_step(stage) + hop.step;
-                        let way: Vec<_> = table.way(hop).map(|at| self.product.nodes[place(at)]).collect();
-                        if way.len() == 2 {
-                            builder.send(Op::Copy, from, to, payload(hop), step)?;
-                            continue;
-                        }
-                        let link = |pair: &[u32]| self.fabric.link_between(pair[0], pair[1]).expect("neighbours");
-                        let route: Vec<LinkId> = way.windows(2).map(link).collect();
-                        builder.send_via(Op::Copy, from, to, payload(hop), step, route)?;
-                    }
+            for stage in 0..self.timetables.len() {
+                for origin in self.product.coordinates.origins(self.dimension(part, stage)) {
+                    self.send_along(builder, part, stage, origin)?;
                 }
             }
         }
         Ok(())
     }
+
+    /// Adds those of a stage of a part along the line or ring from a position on.
+    fn send_along(&self, builder: &mut Builder, part: u32, stage: usize, origin: u32) -> Result<()> {
+        let (sizes, dimension, n) = (self.sizes(part), self.dimension(part, stage), self.ranks.len() as u32);
+        let before: u32 = sizes[..stage].iter().product();
+        let after: u32 = sizes[stage + 1..].iter().product();
+        // Sources are anywhere in the dimensions of earlier stages, destinations in those of later ones.
+        let (source, destination) = self.places(part, origin);
+        let source = source - source % (before * sizes[stage]);
+        let destination = destination - destination % (after * sizes[stage]);
+        let table = &self.timetables[dimension];
+        let payload = |hop: &Hop| {
+            let message = &table.messages[hop.message as usize];
+            let (from, to) = (source + message.from * before, destination + message.to * after);
+            let first = |half: u32, source: u32| ((part * self.halves + half) * n + source) * n + to;
+            let lanes = |half| (from..from + before).map(move |source| first(half, source));
+            Payload::of(message.halves.clone().flat_map(lanes).map(|lane| lane..lane + after))
+        };
+        let place = |at| self.product.coordinates.with(origin, dimension, at) as usize;
+        for hop in &table.hops {
+            let [from, to] = [hop.at, hop.to].map(|at| self.ranks[place(at)]);
+            let step = self.first_step(stage) + hop.step;
+            let way: Vec<_> = table.way(hop).map(|at| self.product.nodes[place(at)]).collect();
+            if way.len() == 2 {
+                builder.send(Op::Copy, from, to, payload(hop), step)?;
+                continue;
+            }
+            let link = |pair: &[u32]| self.fabric.link_between(pair[0], pair[1]).expect("neighbours are joined");
+            let route: Vec<LinkId> = way.windows(2).map(link).collect();
+            builder.send_via(Op::Copy, from, to, payload(hop), step, route)?;
+        }
+        Ok(())
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,20 +62,35 @@ pub(super) struct Timetable {
 
 /// Whether both ways between opposite positions are equally long, and longer than a link.
 pub(super) fn halves(shape: DimensionShape, size: u32) -> u32 {
-    if shape == DimensionShape::Ring && size > 2 && size.is_multiple_of(2) { 2 } else { 1 }
+    if wraps(shape, size) && size.is_multiple_of(2) { 2 } else { 1 }
+}
+
+/// Messages that cross the busiest link, rounded up where the halves of some do.
+pub(super) fn crossing(shape: DimensionShape, size: u32) -> u128 {
+    let square = u128::from(size).pow(2);
+    if wraps(shape, size) { square.div_ceil(8) } else { square / 4 }
+}
+
+/// Links of the longest way.
+pub(super) fn longest(shape: DimensionShape, size: u32) -> u32 {
+    if wraps(shape, size) { size / 2 } else { size - 1 }
+}
+
+/// Whether there is another way round.
+fn wraps(shape: DimensionShape, size: u32) -> bool {
+    shape == DimensionShape::Ring && size > 2
 }
 
 /// Transfers that all messages take together. O(1).
 pub(super) fn transfers(shape: DimensionShape, size: u32, halves: u32, forward: Forward) -> u64 {
-    let n = u64::from(size);
-    let opposite = shape == DimensionShape::Ring && n > 2 && n.is_multiple_of(2);
-    match (forward, shape) {
-        (Forward::Network, _) => n * (n - 1) + if opposite { n * u64::from(halves - 1) } else { 0 },
-        (_, DimensionShape::Ring) if n > 2 => {
-            let near = (n - 1) / 2;
-            n * near * (near + 1) + if opposite { n * n / 2 * u64::from(halves) } else { 0 }
-        }
-        _ => n * (n * n - 1) / 3,
+    let (n, halves, half) = (u64::from(size), u64::from(halves), u64::from(size / 2));
+    let opposite = u64::from(n.is_multiple_of(2));
+    match (wraps(shape, size), forward) {
+        (false, Forward::Ranks) => n * (n * n - 1) / 3,
+        (false, Forward::Network) => n * (n - 1),
+        // To those nearer than the opposite, then to that.
+        (true, Forward::Ranks) => n * ((half + 1 - opposite) * (half - opposite) + opposite * half * halves),
+        (true, Forward::Network) => n * (2 * (half - opposite) + opposite * halves),
     }
 }
 
@@ -85,17 +100,13 @@ type Ready = Vec<BinaryHeap<(u32, u32, Reverse<u32>)>>;
 impl Timetable {
     /// For data in one or two halves. O(transfers * log size).
     pub fn new(shape: DimensionShape, size: u32, halves: u32, forward: Forward) -> Timetable {
-        let wraps = shape == DimensionShape::Ring && size > 2;
-        let mut table = Timetable { messages: messages(wraps, size, halves), hops: vec![], steps: 0, size };
+        let mut table =
+            Timetable { messages: messages(wraps(shape, size), size, halves), hops: vec![], steps: 0, size };
         match forward {
             Forward::Ranks => table.relay(halves),
             Forward::Network => {
-                let hop = |(message, of): (u32, &Message)| Hop {
-                    message,
-                    at: of.from,
-                    to: of.to,
-                    step: size - of.links,
-                };
+                let hop =
+                    |(message, of): (u32, &Message)| Hop { message, at: of.from, to: of.to, step: size - of.links };
                 table.hops = (0..).zip(&table.messages).map(hop).collect();
                 table.steps = size;
             }
@@ -108,7 +119,8 @@ impl Timetable {
         let mut ready: Ready = vec![BinaryHeap::new(); 2 * self.size as usize];
         let mut free_at = vec![0; ready.len()];
         // By time: messages, where they are and how far they have come.
-        let mut coming: Vec<Vec<(u32, u32, u32)>> = vec![(0..).zip(&self.messages).map(|(id, m)| (id, m.from, 0)).collect()];
+        let mut coming: Vec<Vec<(u32, u32, u32)>> =
+            vec![(0..).zip(&self.messages).map(|(id, m)| (id, m.from, 0)).collect()];
         let (mut left, mut now) = (self.messages.len(), 0u32);
         while left > 0 {
             for (id, at, come) in coming.get_mut(now as usize).map(std::mem::take).unwrap_or_default() {
@@ -166,4 +178,78 @@ fn messages(wraps: bool, size: u32, halves: u32) -> Vec<Message> {
         }
     }
     messages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DimensionShape::{Line, Ring};
+
+    fn all() -> impl Iterator<Item = (DimensionShape, u32, u32)> {
+        let sizes = |shape| (2..14).flat_map(move |size| [1, 2].map(|halves| (shape, size, halves)));
+        [Line, Ring].into_iter().flat_map(sizes)
+    }
+
+    /// What the busiest link carries, in halves: in its middle a line has size / 2 on either side; on a ring all links
+    /// together carry all ways.
+    fn load(shape: DimensionShape, size: u32, halves: u32) -> u32 {
+        match shape {
+            Ring if size > 2 && size.is_multiple_of(2) && halves == 1 => (size / 2) * (size / 2 + 1) / 2,
+            Ring if size > 2 => halves * (size * size - size % 2) / 8,
+            _ => halves * (size / 2) * size.div_ceil(2),
+        }
+    }
+
+    #[test]
+    fn busy_from_the_first_moment_to_the_last() {
+        for (shape, size, halves) in all() {
+            let table = Timetable::new(shape, size, halves, Forward::Ranks);
+            // On short lines there is nothing to send while a message comes from afar.
+            let wait = if shape == Line && (3..6).contains(&size) { halves } else { 0 };
+            let name = format!("{shape:?} {size}, {halves} halves");
+            assert_eq!(table.steps, load(shape, size, halves) + wait, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_message_gets_there_and_links_carry_one_at_a_time() {
+        for (shape, size, halves) in all() {
+            for forward in [Forward::Ranks, Forward::Network] {
+                let name = format!("{shape:?} {size}, {halves} halves, {forward:?}");
+                let table = Timetable::new(shape, size, halves, forward);
+                assert_eq!(table.hops.len() as u64, transfers(shape, size, halves, forward), "{name}");
+                let mut at: Vec<_> = table.messages.iter().map(|message| (message.from, 0)).collect();
+                let mut busy = std::collections::BTreeSet::new();
+                for hop in &table.hops {
+                    let message = &table.messages[hop.message as usize];
+                    let (place, from) = at[hop.message as usize];
+                    assert!(place == hop.at && from <= hop.step, "{name}: {hop:?}");
+                    let time = message.halves.len() as u32;
+                    at[hop.message as usize] = (hop.to, hop.step + time + 1);
+                    assert!(hop.step < table.steps && table.way(hop).count() as u32 <= longest(shape, size) + 1);
+                    if forward == Forward::Ranks {
+                        let mut steps = hop.step..hop.step + time;
+                        assert!(steps.all(|step| busy.insert((hop.at, message.up, step))), "{name}: {hop:?}");
+                        assert_eq!(table.way(hop).collect::<Vec<_>>(), [hop.at, hop.to], "{name}");
+                    }
+                }
+                for (message, (place, _)) in table.messages.iter().zip(at) {
+                    assert_eq!(place, message.to, "{name}: {message:?}");
+                }
+                // Every pair has all of its data on the way.
+                let sent: u32 = table.messages.iter().map(|message| message.halves.len() as u32).sum();
+                assert_eq!(sent, size * (size - 1) * halves, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_the_network_forwards_the_farthest_are_sent_first() {
+        let table = Timetable::new(Line, 5, 1, Forward::Network);
+        let mut of_first: Vec<_> = table.hops.iter().filter(|hop| hop.at == 0).collect();
+        of_first.sort_by_key(|hop| hop.step);
+        assert_eq!(of_first.iter().map(|hop| hop.to).collect::<Vec<_>>(), [4, 3, 2, 1]);
+        let way: Vec<u32> = table.way(of_first[1]).collect();
+        assert_eq!(way, [0, 1, 2, 3]);
+    }
 }
