@@ -65,7 +65,8 @@ fn every_link_carries_no_more_than_it_must() {
 #[test]
 fn proven_and_right_on_real_numbers() {
     let system = System::preset("generic").unwrap();
-    for spec in ["mesh:5", "mesh:1x4", "mesh:3x4", "mesh:2x3x2", "ring:2", "ring:5", "ring:6", "torus:4x3", "torus:2x4x3"]
+    for spec in
+        ["mesh:5", "mesh:1x4", "mesh:3x4", "mesh:2x3x2", "ring:2", "ring:5", "ring:6", "torus:4x3", "torus:2x4x3"]
     {
         let fabric = Fabric::parse(spec).unwrap();
         for bytes in [4, 100, 5000, 100_000] {
