@@ -18,7 +18,7 @@ use crate::fabric::{DimensionShape, Fabric, LinkId, Product};
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::{Domain, Parameter, Value};
 use crate::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload, Schedule};
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, Picos, Rate};
 use timetable::{Forward, Hop, Timetable};
 
 /// See the module.
@@ -30,7 +30,9 @@ const INFO: Info = Info {
     options: &[
         Opt::bytes(
             "chunk",
-            Derived("a whole message"),
+            Derived(
+                "a whole message; half of one where hand-offs between dimensions would take more than 1 % of the time",
+            ),
             "About the size into which messages are cut. Chunks follow each other through the dimensions.",
         ),
         Opt {
@@ -93,19 +95,54 @@ fn dimensions(product: &Product) -> impl Iterator<Item = (DimensionShape, u32)> 
     product.dimensions.iter().map(|dimension| (dimension.shape, dimension.size as u32))
 }
 
-/// Whether forwarding by ranks would take longer than what the network may lose: it serves what arrives in the order in
-/// which it comes, and links in the middle of lines then wait, at the end, for up to a quarter of their time.
-fn is_slow(request: &Request, product: &Product) -> bool {
-    let (n, mut hand_offs, mut busiest) = (request.ranks(), 0, 0);
-    for (dimension, (shape, size)) in dimensions(product).enumerate() {
-        hand_offs += Picos::from(timetable::longest(shape, size) - 1);
-        let neighbour = product.coordinates.with(0, dimension, 1);
-        let link = request.fabric.link_between(product.nodes[0], product.nodes[neighbour as usize]);
-        let rate = link.map(|link| request.system.rate_of(request.fabric.link(link)));
-        let bytes = u128::from(n / size) * timetable::crossing(shape, size) * u128::from(request.bytes) / u128::from(n);
-        busiest = busiest.max(rate.map_or(0, |rate| rate.time_for(bytes as Bytes)));
+/// What bounds every schedule.
+struct Busiest {
+    /// Time of what a link in the middle of the busiest dimension carries.
+    time: Picos,
+    /// Rate of that link.
+    rate: Rate,
+    /// Pairs of ranks whose blocks make up a message there.
+    pairs: u32,
+}
+
+impl Busiest {
+    /// The busiest of all dimensions of more than one node.
+    fn of(request: &Request, product: &Product) -> Busiest {
+        let n = request.ranks();
+        let link = |dimension| {
+            let neighbour = product.coordinates.with(0, dimension, 1);
+            request.fabric.link_between(product.nodes[0], product.nodes[neighbour as usize])
+        };
+        let of_dimension = |(dimension, (shape, size))| {
+            let pairs = n / size;
+            let rate = request.system.rate_of(request.fabric.link(link(dimension)?));
+            let bytes =
+                u128::from(pairs) * timetable::crossing(shape, size) * u128::from(request.bytes) / u128::from(n);
+            Some(Busiest { time: rate.time_for(bytes as Bytes), rate, pairs })
+        };
+        let all = dimensions(product).enumerate().filter_map(of_dimension);
+        all.max_by_key(|busiest| busiest.time).expect("neighbours are joined")
     }
-    hand_offs.saturating_mul(4 * request.system.hand_off_ps) > busiest
+
+    /// Whether forwarding by ranks would take longer than what the network may lose: it serves what arrives in the order
+    /// in which it comes, and links in the middle of lines then wait, at the end, for up to a quarter of their time.
+    fn is_held_up(&self, request: &Request, product: &Product) -> bool {
+        let more = dimensions(product).map(|(shape, size)| Picos::from(timetable::longest(shape, size) - 1));
+        more.sum::<Picos>().saturating_mul(4 * request.system.hand_off_ps) > self.time
+    }
+
+    /// Chunks of messages of `bytes`: two where one is sent while the other is handed over between dimensions, if that
+    /// gains more than a hundredth, and packets are filled as well.
+    fn chunks(&self, request: &Request, product: &Product, bytes: Bytes) -> u64 {
+        let (hand_off, half) = (request.system.hand_off_ps, bytes.div_ceil(2));
+        let waits = (product.dimensions.len() as Picos - 1).saturating_mul(hand_off);
+        let flits = |bytes| {
+            let packets = request.system.packets(bytes);
+            u128::from(packets.count) * u128::from(packets.flits)
+        };
+        let gains = self.rate.time_for(half) >= hand_off && waits > self.time / 100;
+        if gains && 200 * flits(half) <= 101 * flits(bytes) { 2 } else { 1 }
+    }
 }
 
 /// How the data is cut, and its ways.
@@ -135,8 +172,9 @@ impl<'a> Plan<'a> {
             let what = format!("{} on {n} ranks; at most {MAX_RANKS} are supported", request.spec);
             return Err(Error::new(Code::TooLarge, what));
         }
+        let busiest = Busiest::of(request, product);
         let mut halves = dimensions(product).map(|(shape, size)| timetable::halves(shape, size)).max().unwrap_or(1);
-        let mut parts = product.dimensions.len().max(1) as u32;
+        let mut parts = product.dimensions.len() as u32;
         if request.bytes / u64::from(n) < u64::from(4 * halves * parts) {
             (halves, parts) = (1, 1);
         }
@@ -153,7 +191,7 @@ impl<'a> Plan<'a> {
         let forward = forward.unwrap_or_else(|| {
             let (transfers, blocks) = counts(Forward::Ranks);
             let fits = transfers <= MAX_TRANSFERS as u64 && blocks <= MAX_LANE_TRANSFERS as u64;
-            if fits && !is_slow(request, product) { Forward::Ranks } else { Forward::Network }
+            if fits && !busiest.is_held_up(request, product) { Forward::Ranks } else { Forward::Network }
         });
         let (transfers, blocks) = counts(forward);
         request.expect(transfers, 0)?;
@@ -166,11 +204,10 @@ impl<'a> Plan<'a> {
         let timetables =
             dimensions(product).map(|(shape, size)| Timetable::new(shape, size, halves, forward)).collect();
         let block = request.bytes.div_ceil(u64::from(n * halves * parts));
-        let chunks = chunk.map_or(1, |chunk| {
-            let blocks = u64::from(n / dimensions(product).map(|(_, size)| size).max().unwrap_or(1));
-            let payload = Lane::payload(block, block.div_ceil(chunk.div_ceil(blocks).next_multiple_of(4)));
-            block.div_ceil(payload)
-        });
+        let message = u64::from(busiest.pairs * halves) * block;
+        let chunks = chunk.map_or(busiest.chunks(request, product, message), |chunk| message.div_ceil(chunk));
+        // Whole elements of every block.
+        let chunks = block.div_ceil(Lane::payload(block, chunks));
         let ranks = product.ranks(request.fabric);
         Ok(Plan { product, fabric: request.fabric, ranks, timetables, halves, parts, chunks })
     }
@@ -193,7 +230,7 @@ impl<'a> Plan<'a> {
 
     /// Steps from a chunk to the next.
     fn stride(&self) -> u32 {
-        self.stage_steps() * self.product.dimensions.len().max(1) as u32
+        self.stage_steps() * self.product.dimensions.len() as u32
     }
 
     /// The step in which a stage begins. The next chunk begins its stage before, so that links do not wait for what has only

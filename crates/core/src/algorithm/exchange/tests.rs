@@ -141,6 +141,20 @@ fn long_hand_offs_leave_forwarding_to_the_network() {
     assert_eq!((longest(64 << 10), longest(64 << 20)), (Some(3), Some(1)));
 }
 
+/// Two chunks hide what is handed over between dimensions, where a chunk takes longer than that.
+#[test]
+fn long_messages_hide_hand_offs() {
+    let (fabric, system) = (Fabric::parse("torus:4x4x4").unwrap(), System::preset("dgx1").unwrap());
+    let time = |bytes, spec| {
+        let schedule = exchange(&fabric, &system, bytes, spec).unwrap();
+        let time = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+        (schedule.lanes[1].chunks, time)
+    };
+    let (whole, cut) = (time(64 << 20, "exchange:chunk=1GiB"), time(64 << 20, "exchange"));
+    assert_eq!((whole.0, cut.0, time(1 << 20, "exchange").0, time(16 << 30, "exchange").0), (1, 2, 1, 1));
+    assert!(whole.1 > cut.1 + system.hand_off_ps, "{whole:?} {cut:?}");
+}
+
 #[test]
 fn others_than_lines_and_rings_are_refused() {
     let system = System::preset("ideal").unwrap();
