@@ -17,12 +17,15 @@ fn build_and_verify(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("build-and-verify");
     group.sample_size(10).sampling_mode(SamplingMode::Flat).warm_up_time(Duration::from_millis(1));
     let system = System::preset("tto").unwrap();
-    for name in algorithm::ALL.map(|a| a.info().name) {
+    for info in algorithm::ALL.map(|a| a.info()) {
+        let name = info.name;
         // This one is for odd sides.
         let spec = if name == "ring-bi-odd" { "mesh:15x15" } else { "mesh:16x16" };
         let fabric = Fabric::parse(spec).unwrap();
+        // Some do no AllReduce.
+        let kind = info.collectives.iter().find(|&&kind| kind == Kind::AllReduce).unwrap_or(&info.collectives[0]);
         let run = || {
-            let collective = Collective::new(Kind::AllReduce);
+            let collective = Collective::new(*kind);
             let schedule = algorithm::build(&fabric, &system, collective, BYTES, name).unwrap();
             verify(&fabric, &schedule).unwrap()
         };

@@ -6,6 +6,7 @@ mod cycle;
 mod dbtree;
 mod direct;
 mod estimate;
+mod exchange;
 mod forest;
 mod halving_doubling;
 mod hierarchical;
@@ -76,6 +77,7 @@ pub const ALL: [&dyn Algorithm; 16] = [
     &hierarchical::Hierarchical,
     &direct::Direct,
     &bruck::Bruck,
+    &exchange::Exchange,
 ];
 
 /// What a schedule is wanted for.
