@@ -68,6 +68,15 @@ impl Algorithm for Combs {
     }
 }
 
+/// Combs on the links of a request's fabric, if it is a product without switches.
+pub(super) fn trees(request: &Request) -> Option<Vec<Tree>> {
+    let placed = request.product().filter(|placed| placed.product.is_direct())?;
+    let packing = Packing::new(placed.product, request.system.link_rate);
+    let combs = packing.combs(tree::most(request));
+    let mut planter = Planter::new(request.fabric, request.system);
+    Some(planter.plant_all(combs.iter().map(|comb| placed.by_rank(&packing.parents(comb)))))
+}
+
 /// A comb: lines along the first dimension of an order everywhere, along the next one where they cross at the centre,
 /// and so on. Every line is a tree around the coordinate of the centre, which is the root.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -58,6 +58,15 @@ impl Algorithm for Forest {
     }
 }
 
+/// Packings on the links of a request's fabric, if it is symmetric and has no switches.
+pub(super) fn trees(request: &Request) -> Option<Vec<Vec<Tree>>> {
+    let edges = symmetric_edges(request.fabric, request.system).filter(|edges| edges.len() <= MOST_EDGES)?;
+    let links = parallel_links(request.fabric, request.system)?;
+    let packings = packings(request.fabric.ranks(), &edges, &links, tree::most(request));
+    let mut planter = Planter::new(request.fabric, request.system);
+    Some(packings.iter().map(|packing| planter.plant_all(packing)).collect())
+}
+
 /// A tree as the parents of all ranks.
 type Parents = Vec<Option<u32>>;
 

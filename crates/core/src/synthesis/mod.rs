@@ -23,6 +23,13 @@ use crate::watch::Watch;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
 use symmetry::Symmetry;
 
+/// Arcs are critical that make up more than this part of what all are worth.
+const CRITICAL: f64 = 1e-9;
+/// The part of their time that other arcs may be busy, if that is enough.
+const SPARE: f64 = 0.75;
+/// What time to spare may cost, relative.
+const MORE: f64 = 2e-3;
+
 /// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
 /// costs as much as `level` picoseconds for every byte.
 ///
@@ -45,6 +52,15 @@ pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64,
     let share = 1.0 / roots.len().max(1) as f64;
     let demand = Demand { rates: &rates, symmetry: &symmetry, roots, share, level, accuracy };
     let mut found = demand.mixture(&mut *oracle, watch)?;
+    if graph.rank_at.contains(&None) {
+        // In switches messages wait for each other. So what need not be busy should have time to spare.
+        let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * SPARE };
+        let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
+        let other = Demand { rates: &rates, ..demand }.mixture(&mut *oracle, watch)?;
+        if other.time <= found.time * (1.0 + MORE) {
+            found = Mixture { prices: found.prices, least: found.least, ..other };
+        }
+    }
     if turned {
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }

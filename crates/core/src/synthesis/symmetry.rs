@@ -16,6 +16,10 @@ pub struct Permutation {
     pub arcs: Vec<u32>,
 }
 
+/// Rows of a linear program that are few.
+const FEW_ROWS: usize = 48;
+/// Branches of all roots' trees that are few.
+const FEW_TREES: usize = 1 << 12;
 /// Most permutations of a group that are kept.
 const MOST: usize = 4096;
 /// Most arcs and ranks that all permutations of a group may move.
@@ -33,28 +37,29 @@ pub struct Symmetry {
 }
 
 impl Symmetry {
-    /// The symmetries of a graph that are found, of these such that leave `fixed` where it is.
+    /// The symmetries of a graph that are found, of these such that leave `fixed` where it is; no more than save time.
     pub fn new(graph: &Graph, fixed: Option<u32>) -> Symmetry {
-        let ranks = graph.ranks.len();
-        let identity = Permutation { ranks: (0..ranks as u32).collect(), arcs: (0..graph.arcs.len() as u32).collect() };
+        let (ranks, arcs) = (graph.ranks.len(), graph.arcs.len());
+        let identity = Permutation { ranks: (0..ranks as u32).collect(), arcs: (0..arcs as u32).collect() };
         let mut generators: Vec<Permutation> = vec![];
-        let mut group = vec![identity];
-        for permuted in candidates(ranks) {
-            // Whatever the group has already adds nothing.
-            if group.iter().any(|one| one.ranks == permuted) {
-                continue;
+        let (mut alike_ranks, mut alike_arcs) = (Classes::new(ranks), Classes::new(arcs));
+        for permuted in candidates(ranks, fixed) {
+            // Few classes of arcs and few roots to look at are left.
+            if alike_arcs.count + alike_ranks.count <= FEW_ROWS && alike_ranks.count * ranks <= FEW_TREES {
+                break;
             }
             let Some(arcs) = automorphism(graph, &permuted) else { continue };
-            generators.push(Permutation { ranks: permuted, arcs });
-            match closed(&group[0], &generators) {
-                Some(larger) => group = larger,
-                None => _ = generators.pop(),
+            let merged = [alike_ranks.merge(&permuted), alike_arcs.merge(&arcs)];
+            if merged.contains(&true) {
+                generators.push(Permutation { ranks: permuted, arcs });
             }
         }
-        if let Some(rank) = fixed {
-            group.retain(|one| one.ranks[rank as usize] == rank);
+        loop {
+            if let Some(group) = closed(&identity, &generators) {
+                return Symmetry::of(group, arcs);
+            }
+            generators.pop();
         }
-        Symmetry::of(group, graph.arcs.len())
     }
 
     fn of(group: Vec<Permutation>, count: usize) -> Symmetry {
@@ -90,24 +95,69 @@ impl Symmetry {
     }
 }
 
-/// Turns and reflections of blocks within larger blocks, larger turns of each first: ranks' images.
-fn candidates(ranks: usize) -> Vec<Vec<u32>> {
+/// What permutations make alike.
+struct Classes {
+    top: Vec<u32>,
+    count: usize,
+}
+
+impl Classes {
+    fn new(count: usize) -> Classes {
+        Classes { top: (0..count as u32).collect(), count }
+    }
+
+    fn find(&mut self, mut at: u32) -> u32 {
+        while self.top[at as usize] != at {
+            self.top[at as usize] = self.top[self.top[at as usize] as usize];
+            at = self.top[at as usize];
+        }
+        at
+    }
+
+    /// Adds a permutation; whether it makes more alike.
+    fn merge(&mut self, permuted: &[u32]) -> bool {
+        let before = self.count;
+        for (at, &to) in (0..).zip(permuted) {
+            let [a, b] = [at, to].map(|one| self.find(one));
+            if a != b {
+                self.top[a as usize] = b;
+                self.count -= 1;
+            }
+        }
+        self.count < before
+    }
+}
+
+/// Turns of blocks within larger blocks, then reflections, the larger first: ranks' images. With a fixed rank, turns of the
+/// other blocks, and reflections round its own.
+fn candidates(ranks: usize, fixed: Option<u32>) -> Vec<Vec<u32>> {
     let divisors: Vec<usize> = (1..=ranks).filter(|by| ranks.is_multiple_of(*by)).collect();
-    let mut found = vec![];
+    let mut found = [vec![], vec![]];
     for &whole in divisors.iter().rev() {
         for &unit in divisors.iter().filter(|&&unit| unit < whole && whole.is_multiple_of(unit)) {
+            let blocks = whole / unit;
             let image = |at: usize| -> [usize; 2] {
                 let (start, place) = (at / whole * whole, at % whole);
-                let (block, inner, blocks) = (place / unit, place % unit, whole / unit);
-                let turned = (block + 1) % blocks;
-                [start + turned * unit + inner, start + (blocks - 1 - block) * unit + inner]
+                let (block, inner) = (place / unit, place % unit);
+                let [turned, reflected] = match fixed.map(|rank| rank as usize % whole / unit) {
+                    None => [(block + 1) % blocks, blocks - 1 - block],
+                    Some(own) if block == own => [own, own],
+                    Some(own) => {
+                        // The place among the others, from the own one on.
+                        let other = (block + blocks - own) % blocks - 1;
+                        [(own + 1 + (other + 1) % (blocks - 1)) % blocks, (2 * own + blocks - block) % blocks]
+                    }
+                };
+                [turned, reflected].map(|block| start + block * unit + inner)
             };
-            for way in 0..2 {
+            for (way, found) in found.iter_mut().enumerate() {
                 found.push((0..ranks).map(|rank| image(rank)[way] as u32).collect());
             }
         }
     }
-    // A square grid may be turned over its diagonal, a cube over two.
+    let mut found: Vec<Vec<u32>> = found.concat();
+    // Lines are reflected round their middle. A square grid may be turned over its diagonal, a cube over two.
+    found.push((0..ranks as u32).rev().collect());
     for side in (2..=ranks).take_while(|side| side * side <= ranks) {
         if side * side == ranks {
             found.push((0..ranks).map(|at| (at % side * side + at / side) as u32).collect());
@@ -120,6 +170,7 @@ fn candidates(ranks: usize) -> Vec<Vec<u32>> {
             found.push((0..ranks).map(|at| swapped(place(at)) as u32).collect());
         }
     }
+    found.retain(|permuted| fixed.is_none_or(|rank| permuted[rank as usize] == rank));
     found
 }
 

@@ -14,7 +14,7 @@ mod timetable;
 use super::{Algorithm, Info, Request};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{DimensionShape, Fabric, LinkId, Product};
+use crate::fabric::{Dimension, DimensionShape, Fabric, LinkId, Product};
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::{Domain, Parameter, Value};
 use crate::schedule::{Builder, Lane, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op, Payload, Schedule};
@@ -61,11 +61,7 @@ impl Algorithm for Exchange {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let is_straight = |product: &&Product| {
-            let shapes = product.dimensions.iter().map(|dimension| dimension.shape);
-            shapes.into_iter().all(|shape| matches!(shape, DimensionShape::Line | DimensionShape::Ring))
-        };
-        let Some(product) = request.fabric.product().filter(is_straight) else {
+        let Some(product) = straight(request.fabric) else {
             return request.refuse("it needs a mesh, a torus or another product of lines and rings");
         };
         let forward = request.options.given("forward").map(|value| match value.text() {
@@ -74,6 +70,20 @@ impl Algorithm for Exchange {
         });
         schedule(request, product, forward, request.options.given("chunk").map(Value::whole))
     }
+}
+
+/// The product of lines and rings that a fabric is, if it is one.
+pub(super) fn straight(fabric: &Fabric) -> Option<&Product> {
+    let is_straight = |dimension: &Dimension| matches!(dimension.shape, DimensionShape::Line | DimensionShape::Ring);
+    fabric.product().filter(|product| product.dimensions.iter().all(is_straight))
+}
+
+/// The schedule of an AllToAll on a product of lines and rings.
+///
+/// # Errors
+/// As [`schedule`].
+pub(super) fn exchange(request: &Request, product: &Product) -> Result<Schedule> {
+    schedule(request, product, None, None)
 }
 
 /// The schedule of an AllToAll on a product of lines and rings, in messages of about `chunk` bytes if they are to be cut.

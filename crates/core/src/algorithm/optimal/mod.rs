@@ -2,10 +2,10 @@
 //!
 //! [`crate::synthesis`] finds the mixture; here its trees get links, pieces and slots as those of `combs` and `forest` do.
 
-mod exchange;
+mod paths;
 mod trees;
 
-use super::{Algorithm, Info, Request, tree};
+use super::{Algorithm, Info, Request, exchange, tree};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::Schedule;
@@ -21,6 +21,11 @@ const INFO: Info = Info {
     collectives: &Kind::ALL,
 };
 
+/// Whether the links of every dimension of a product are equally fast.
+fn is_even(request: &Request) -> bool {
+    request.fabric.links.iter().all(|link| link.speed_permille == 1000)
+}
+
 /// How near to the optimum a mixture is, relative.
 const ACCURACY: f64 = 1e-3;
 
@@ -31,7 +36,10 @@ impl Algorithm for Optimal {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         match request.collective.kind {
-            Kind::AllToAll => exchange::exchange(request),
+            Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_even(request)) {
+                Some(product) => exchange::exchange(request, product),
+                None => paths::paths(request),
+            },
             _ => trees::trees(request),
         }
     }

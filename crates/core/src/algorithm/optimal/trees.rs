@@ -1,7 +1,7 @@
 //! Mixtures of trees, laid on links and streamed.
 
 use super::ACCURACY;
-use crate::algorithm::Request;
+use crate::algorithm::{Request, combs, forest};
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -29,11 +29,26 @@ pub fn trees(request: &Request) -> Result<Schedule> {
     let little = std::env::var("LITTLE").map_or(2e-3, |a| a.parse().unwrap()) / rates.iter().sum::<f64>();
     let level = little.max(way as f64 / request.bytes as f64);
     let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
-    let sizes: Vec<u32> = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
-    let trees: Vec<Tree> = mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect();
-    let timetable = Timetable::new(request, &trees, sizes, work, true);
-    tree::stream_timed(request, &[timetable])
+    let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
+    let mut choices: Vec<Choice> = vec![(mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true)];
+    if collective.kind == Kind::AllReduce {
+        let alike = |trees: Vec<Tree>| {
+            let sizes = vec![1; trees.len()];
+            (trees, sizes, false)
+        };
+        let combs = combs::trees(request).unwrap_or_default();
+        choices.extend(tree::prefixes(combs.len()).filter(|&count| count > 0).map(|count| alike(combs[..count].to_vec())));
+        choices.extend(forest::trees(request).into_iter().flatten().map(alike));
+    }
+    let timetables = choices
+        .iter()
+        .map(|(trees, sizes, together)| Timetable::new(request, trees, sizes.clone(), work, *together))
+        .collect::<Vec<_>>();
+    tree::stream_timed(request, &timetables)
 }
+
+/// Trees, their parts of the data, and whether parallel links carry messages together.
+type Choice = (Vec<Tree>, Vec<u32>, bool);
 
 /// Lays a plan on the links of its arcs.
 fn lay(graph: &Graph, plan: &Plan) -> Tree {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
-pub fn exchange(request: &Request) -> Result<Schedule> {
+pub fn paths(request: &Request) -> Result<Schedule> {
     let Request { fabric, system, collective, watch, .. } = *request;
     let graph = Graph::new(fabric, system);
     let mixture = synthesis::mixture(&graph, collective, ACCURACY, 0.0, watch)?;
