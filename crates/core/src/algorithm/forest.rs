@@ -53,7 +53,8 @@ impl Algorithm for Forest {
         let widths = tree::widths(&flit_times);
         let mut planter = Planter::new(request.fabric, request.system);
         let planted: Vec<Vec<Tree>> = packings.iter().map(|packing| planter.plant_all(packing)).collect();
-        let tables = planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, Work::Overlapped));
+        let tables =
+            planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, Work::Overlapped));
         tree::stream(request, tables)
     }
 }

@@ -40,6 +40,8 @@ pub struct Demand<'a> {
     pub accuracy: f64,
 }
 
+/// What a level of a tree costs at least, of the time of all, where levels cost something.
+const LEVEL: f64 = 2e-4;
 /// The share of the old prices in the next ones, at first (P. Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
 const SMOOTH: f64 = 0.7;
 /// Rounds without gain after which levels are left as they are.
@@ -80,9 +82,8 @@ impl Demand<'_> {
         let spread = |classes: &[f64]| -> Vec<f64> {
             class_of.iter().map(|&class| classes[class as usize] / arcs[class as usize].len() as f64).collect()
         };
-        let cost = |orbit: usize, plan: &Plan| {
-            self.level * self.share * orbits[orbit].len() as f64 * f64::from(plan.height())
-        };
+        let cost = |orbit: usize, plan: &Plan| self.share * orbits[orbit].len() as f64 * f64::from(plan.height());
+        let mut level = self.level;
         let mut centre: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
         let mut prices = centre.clone();
         let mut plans: Vec<(usize, Plan)> = vec![];
@@ -103,7 +104,8 @@ impl Demand<'_> {
             let mut better = false;
             let master = match &mut master {
                 None => {
-                    let loads = |(orbit, plan)| (cost(orbit, plan), self.loads(plan, orbits[orbit].len()));
+                    level = if level > 0.0 { level.max(least * LEVEL) } else { 0.0 };
+                    let loads = |(orbit, plan)| (level * cost(orbit, plan), self.loads(plan, orbits[orbit].len()));
                     let loaded: Vec<(f64, Vec<(u32, f64)>)> = found.iter().enumerate().map(loads).collect();
                     plans.extend(found.into_iter().enumerate());
                     better = true;
@@ -111,9 +113,9 @@ impl Demand<'_> {
                     master.insert(Master::new(rates.clone(), loaded))
                 }
                 Some(master) => {
-                    let low = if self.level > 0.0 { oracle.low(&each, &first) } else { vec![] };
+                    let low = if level > 0.0 { oracle.low(&each, &first) } else { vec![] };
                     for (orbit, plan) in found.into_iter().enumerate().chain(low.into_iter().enumerate()) {
-                        let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), cost(orbit, &plan));
+                        let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), level * cost(orbit, &plan));
                         if master.dearer(orbit as u32, cost, &loads) < -1e-9 * master.time() {
                             better = true;
                             master.add(orbit as u32, cost, &loads);
@@ -129,7 +131,7 @@ impl Demand<'_> {
             if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
                 (objective, last) = (master.objective(), rounds);
             }
-            let near = time - least <= self.accuracy * time && (self.level == 0.0 || rounds >= last + PATIENCE);
+            let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
             if near || rounds == ROUNDS || !better && smooth == 0.0 {
                 let shares = self.fewer(&rates, &plans, &orbits, &master.amounts(), time);
                 let time = shares.1;

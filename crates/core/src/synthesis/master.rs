@@ -224,7 +224,9 @@ impl Master {
         // Of rows that leave at about the same time the one with the largest pivot, but never the time.
         let late = least * (1.0 + 1e-9) + 1e-15;
         let leaves = |&row: &usize| row != self.time_row && steps(row).is_some_and(|step| step <= late);
-        let Some(row) = (0..rows).filter(leaves).max_by(|&a, &b| direction[a].total_cmp(&direction[b])) else { return false };
+        let Some(row) = (0..rows).filter(leaves).max_by(|&a, &b| direction[a].total_cmp(&direction[b])) else {
+            return false;
+        };
         let step = self.values[row].max(0.0) / direction[row];
         let along = self.reduced(basic) / direction[row];
         let leaving = &self.inverse[row * rows..][..rows];
@@ -267,7 +269,9 @@ impl Master {
                 }
             });
             let free = (0..rows).filter(|&row| placed[row].is_none());
-            let row = free.max_by(|&a, &b| direction[a].abs().total_cmp(&direction[b].abs())).expect("as many rows as columns");
+            let row = free
+                .max_by(|&a, &b| direction[a].abs().total_cmp(&direction[b].abs()))
+                .expect("as many rows as columns");
             placed[row] = Some(basic);
             pivot(&mut self.inverse, rows, row, &direction);
         }

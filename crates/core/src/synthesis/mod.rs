@@ -12,8 +12,8 @@ mod oracle;
 mod plan;
 mod symmetry;
 
-pub use generate::Mixture;
 use generate::Demand;
+pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
 
@@ -25,8 +25,8 @@ use symmetry::Symmetry;
 
 /// Arcs are critical that make up more than this part of what all are worth.
 const CRITICAL: f64 = 1e-9;
-/// The part of their time that other arcs may be busy, if that is enough.
-const SPARE: f64 = 0.75;
+/// The parts of their time that other arcs may be busy: the first that is enough.
+const SPARE: [f64; 2] = [0.5, 0.75];
 /// What time to spare may cost, relative.
 const MORE: f64 = 2e-3;
 
@@ -54,11 +54,14 @@ pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64,
     let mut found = demand.mixture(&mut *oracle, watch)?;
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
-        let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * SPARE };
-        let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
-        let other = Demand { rates: &rates, ..demand }.mixture(&mut *oracle, watch)?;
-        if other.time <= found.time * (1.0 + MORE) {
-            found = Mixture { prices: found.prices, least: found.least, ..other };
+        for part in SPARE {
+            let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
+            let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
+            let other = Demand { rates: &rates, ..demand }.mixture(&mut *oracle, watch)?;
+            if other.time <= found.time * (1.0 + MORE) {
+                found = Mixture { prices: found.prices, least: found.least, ..other };
+                break;
+            }
         }
     }
     if turned {

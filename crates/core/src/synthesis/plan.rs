@@ -15,7 +15,13 @@ pub struct Plan {
 
 impl Plan {
     /// Adds a branch.
-    pub fn branch(&mut self, above: u32, below: u32, up: impl IntoIterator<Item = u32>, down: impl IntoIterator<Item = u32>) {
+    pub fn branch(
+        &mut self,
+        above: u32,
+        below: u32,
+        up: impl IntoIterator<Item = u32>,
+        down: impl IntoIterator<Item = u32>,
+    ) {
         if self.ends.is_empty() {
             self.ends.push(0);
         }

@@ -2,12 +2,21 @@
 
 use super::ACCURACY;
 use crate::algorithm::Request;
+use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::collective::shard;
 use crate::error::Result;
 use crate::fabric::LinkId;
 use crate::schedule::{Lane, Op, Schedule};
 use crate::synthesis::{self, Graph};
+use crate::units::Bytes;
 use std::collections::BTreeMap;
+
+/// Up to so many ranks pass on what comes, by a timetable.
+const FEW_RANKS: u32 = 128;
+/// Parts of what a rank has for another that shares are rounded to.
+const WHOLE: f64 = 256.0;
+/// Chunks of a message that the network passes on.
+const ROUNDS: u64 = 16;
 
 /// The schedule of the best mixture of paths.
 ///
@@ -25,8 +34,42 @@ pub fn paths(request: &Request) -> Result<Schedule> {
             *paths.entry(ends).or_default().entry(plan.ways(branch)[1]).or_default() += share;
         }
     }
+    let total: f64 = f64::from(ranks) * f64::from(ranks - 1);
+    if ranks > FEW_RANKS {
+        return direct(request, &graph, paths);
+    }
+    let laid = |(&ends, paths): (&(u32, u32), &BTreeMap<&[u32], f64>)| {
+        let sum: f64 = paths.values().sum();
+        let tree =
+            |(path, share): (&&[u32], &f64)| (lay(&graph, ends.0, path), ((share / sum * WHOLE).round() as u32).max(1));
+        paths.iter().map(tree).collect::<Vec<_>>()
+    };
+    let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
+    let bytes = (request.bytes as f64 / f64::from(ranks) * total) as Bytes;
+    // Every rank's shard for every other is cut, so that they add up to a little more.
+    let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(bytes.max(1));
+    tree::stream_timed(request, &[timetable])
+}
+
+/// A path on links as a tree: ranks on its way pass on what comes.
+fn lay(graph: &Graph, from: u32, path: &[u32]) -> Tree {
+    let mut edges: Vec<(u32, u32, [Vec<LinkId>; 2])> = vec![];
+    let (mut above, mut links) = (from, vec![]);
+    for &arc in path {
+        let arc = &graph.arcs[arc as usize];
+        links.push(arc.links[0]);
+        if let Some(rank) = graph.rank_at[arc.to as usize] {
+            edges.push((rank, above, [vec![], std::mem::take(&mut links)]));
+            above = rank;
+        }
+    }
+    Tree::new(graph.ranks.len(), edges)
+}
+
+/// Paths over which the network passes messages on: for many ranks.
+fn direct(request: &Request, graph: &Graph, paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>>) -> Result<Schedule> {
+    let ranks = request.ranks();
     let mut builder = request.builder();
-    let rounds: u64 = std::env::var("ROUNDS").map_or(16, |r| r.parse().unwrap());
     let longest = paths.values().flatten().map(|(path, _)| path.len()).max().unwrap_or(1) as u32;
     let stride = longest * ranks;
     builder.phase("all-to-all", false);
@@ -47,7 +90,7 @@ pub fn paths(request: &Request) -> Result<Schedule> {
             }
             let (offset, bytes) = (start + from, to - from);
             from = to;
-            let chunks = rounds.min(bytes.div_ceil(4)).max(1);
+            let chunks = ROUNDS.min(bytes.div_ceil(4)).max(1);
             let chunk_bytes = Lane::payload(bytes, chunks).max(1);
             let chunks = bytes.div_ceil(chunk_bytes);
             let lane = builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride, source, owner });

@@ -1,8 +1,8 @@
 //! Mixtures of trees, laid on links and streamed.
 
 use super::ACCURACY;
-use crate::algorithm::{Request, combs, forest};
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
+use crate::algorithm::{Request, combs, forest};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::LinkId;
@@ -23,11 +23,9 @@ pub fn trees(request: &Request) -> Result<Schedule> {
         _ => Work::Broadcast,
     };
     let graph = Graph::new(fabric, system);
-    let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
-    // A level of a tree costs the time of a way, and where that is nothing a little.
+    // A level of a tree costs the time of a way.
     let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
-    let little = std::env::var("LITTLE").map_or(2e-3, |a| a.parse().unwrap()) / rates.iter().sum::<f64>();
-    let level = little.max(way as f64 / request.bytes as f64);
+    let level = way.max(1) as f64 / request.bytes as f64;
     let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     let mut choices: Vec<Choice> = vec![(mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true)];
@@ -37,7 +35,8 @@ pub fn trees(request: &Request) -> Result<Schedule> {
             (trees, sizes, false)
         };
         let combs = combs::trees(request).unwrap_or_default();
-        choices.extend(tree::prefixes(combs.len()).filter(|&count| count > 0).map(|count| alike(combs[..count].to_vec())));
+        choices
+            .extend(tree::prefixes(combs.len()).filter(|&count| count > 0).map(|count| alike(combs[..count].to_vec())));
         choices.extend(forest::trees(request).into_iter().flatten().map(alike));
     }
     let timetables = choices

@@ -185,6 +185,11 @@ impl Tree {
         self.nodes[rank as usize].depth
     }
 
+    /// The last rank in the order outwards: the end of a path.
+    pub fn farthest(&self) -> u32 {
+        self.outwards.last().map_or(self.root, |&edge| self.edges[edge as usize].0)
+    }
+
     /// Edges from the root to the farthest rank.
     pub fn height(&self) -> u32 {
         self.height_of(self.root)

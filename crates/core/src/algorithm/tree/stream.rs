@@ -5,6 +5,7 @@ use super::timetable::Timed;
 use super::{Table, Timetable, Work};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::Recurrence;
+use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
@@ -39,7 +40,7 @@ pub(in crate::algorithm) fn stream<'a>(
 ) -> Result<Schedule> {
     let given = request.options.given("piece").map(Value::whole);
     let (table, rounds) = best(request, tables, given);
-    lower(request, &table, rounds)
+    lower(request, &table, request.bytes, rounds)
 }
 
 /// The schedule of the timetable that is through soonest, in the best number of pieces.
@@ -51,52 +52,61 @@ pub(in crate::algorithm) fn stream<'a>(
 /// Without timetables.
 pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timetable]) -> Result<Schedule> {
     let given = request.options.given("piece").map(Value::whole);
-    let mut best: Option<Timed> = None;
+    let mut best: Option<(Timed, Bytes)> = None;
     for timetable in timetables {
-        let trees = timetable.trees().len();
-        let counts = match given {
-            Some(_) => rounds(request, trees, given),
-            None => {
-                let most = request.bytes.div_ceil(trees as u64).div_ceil(smallest(request)).max(1);
-                let steps = (0..64u32).flat_map(|exponent| [1u64 << (exponent / 2) << (exponent % 2), 3 << exponent / 2]);
-                let mut steps: Vec<u64> = steps.take_while(|&rounds| rounds < most).chain([most]).collect();
-                steps.sort_unstable();
-                steps.dedup();
-                steps
-            }
-        };
-        // From few rounds on, until more are worse.
-        let mut worse = 0;
         let mut own = u128::MAX;
-        for rounds in counts {
+        let mut worse = 0;
+        // From few rounds on, until more are worse.
+        for rounds in counts(request, timetable, given) {
+            request.watch.step(0, 1)?;
             let timed = timetable.timed(rounds);
             worse = if timed.time_ps < own { 0 } else { worse + 1 };
             own = own.min(timed.time_ps);
-            if best.as_ref().is_none_or(|best| timed.time_ps < best.time_ps) {
-                best = Some(timed);
+            if best.as_ref().is_none_or(|best| timed.time_ps < best.0.time_ps) {
+                best = Some((timed, timetable.bytes()));
             }
-            if worse == 3 {
+            if worse == PATIENCE {
                 break;
             }
         }
     }
-    let Timed { table, rounds, time_ps } = best.expect("a timetable");
-    if std::env::var_os("TRACE").is_some() {
-        eprintln!("trees {} rounds {rounds} predicted {:.4} ms height {:?}", table.trees.len(), time_ps as f64 / 1e9, table.trees.iter().map(|t| t.height()).max());
-    }
-    lower(request, &table, rounds)
+    let (Timed { table, rounds, .. }, bytes) = best.expect("a timetable");
+    lower(request, &table, bytes, rounds)
 }
 
-/// The schedule of a table in so many rounds.
-fn lower(request: &Request, table: &Table, rounds: u64) -> Result<Schedule> {
+/// Numbers of rounds that are tried after the best, each half as many again as the one before or a third more.
+const PATIENCE: usize = 3;
+
+/// Numbers of rounds worth a look, rising; that of `given` pieces if so.
+fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec<u64> {
+    let part = timetable.bytes().div_ceil(timetable.trees().len() as u64);
+    if let Some(piece) = given {
+        return vec![part.div_ceil(piece.clamp(4, part.max(4)).next_multiple_of(4)).max(1)];
+    }
+    let most = part.div_ceil(smallest(request)).max(1);
+    let steps = (0..62).flat_map(|exponent| [2u64 << exponent, 3 << exponent]);
+    [1].into_iter().chain(steps.take_while(|&rounds| rounds < most)).chain((most > 1).then_some(most)).collect()
+}
+
+/// The schedule of a table whose trees move so many bytes, in so many rounds.
+fn lower(request: &Request, table: &Table, bytes: Bytes, rounds: u64) -> Result<Schedule> {
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
-    table.lanes(&mut builder, |tree| table.piece(tree, request.bytes, rounds), rounds);
+    table.lanes(&mut builder, |tree| table.piece(tree, bytes, rounds), rounds);
+    if request.collective.kind == Kind::AllToAll {
+        // What ranks have for themselves.
+        for rank in 0..request.ranks() {
+            let lane = builder.block(request.shard(rank), 1);
+            let entry = &mut builder.schedule.lanes[lane as usize];
+            (entry.source, entry.owner) = (rank, rank);
+        }
+    }
     builder.phase(
-        match table.work {
-            Work::Phases | Work::Overlapped => "reduce and broadcast",
-            Work::Reduce => "reduce",
-            Work::Broadcast => "broadcast",
+        match (request.collective.kind, table.work) {
+            (Kind::AllToAll, _) => Kind::AllToAll.name(),
+            (_, Work::Phases | Work::Overlapped) => "reduce and broadcast",
+            (_, Work::Reduce) => "reduce",
+            (_, Work::Broadcast) => "broadcast",
         },
         false,
     );

@@ -7,7 +7,7 @@ use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Builder, Lane, Op};
 use crate::units::{Bytes, Picos};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// Slots by tree and edge: of the message up, and of that down.
 pub(in crate::algorithm) type Slots = Vec<Vec<[u32; 2]>>;
@@ -78,7 +78,15 @@ pub(in crate::algorithm) fn widths(flit_times: &[Picos]) -> Vec<u32> {
 impl<'a> Table<'a> {
     /// Trees with given slots on a fabric whose links are all alike.
     pub fn new(fabric: &Fabric, trees: &'a [Tree], slots: Slots, period: u32, work: Work) -> Self {
-        Table { trees, slots, period, widths: vec![1; fabric.links.len()], sizes: vec![1; trees.len()], work, together: false }
+        Table {
+            trees,
+            slots,
+            period,
+            widths: vec![1; fabric.links.len()],
+            sizes: vec![1; trees.len()],
+            work,
+            together: false,
+        }
     }
 
     /// Overlapped trees on a fabric whose links are all alike, where the message up or down an edge of a tree goes out as
@@ -146,7 +154,7 @@ impl<'a> Table<'a> {
         last[0] + last[1]
     }
 
-    /// Bytes of a tree's piece where every tree sends its part of `bytes` in so many `rounds`.
+    /// Bytes of a tree's piece where every tree sends its part of `bytes`, what all trees move, in so many `rounds`.
     pub fn piece(&self, tree: usize, bytes: Bytes, rounds: u64) -> Bytes {
         let all: u64 = self.sizes.iter().map(|&size| u64::from(size)).sum();
         let part = (u128::from(bytes) * u128::from(self.sizes[tree])).div_ceil(all.into()) as Bytes;
@@ -157,31 +165,38 @@ impl<'a> Table<'a> {
     /// bytes.
     pub fn lanes(&self, builder: &mut Builder, chunk: impl Fn(usize) -> Bytes, chunks: u64) {
         let parts = self.parts(builder.schedule.collective.kind, builder.schedule.bytes);
-        for (tree, ((offset, bytes), rank)) in parts.into_iter().enumerate() {
+        for (tree, ((offset, bytes), [source, owner])) in parts.into_iter().enumerate() {
             let chunk_bytes = chunk(tree).max(Lane::payload(bytes, chunks));
-            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source: rank, owner: rank });
+            builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source, owner });
         }
     }
 
-    /// The part of the data that every tree moves, and the rank that it is of, if it is of one: trees with one root share
-    /// the shard of that rank where ranks have shards, all trees the whole buffer elsewhere.
-    fn parts(&self, kind: Kind, bytes: Bytes) -> Vec<((Bytes, Bytes), u32)> {
-        let sharded = matches!(kind, Kind::AllGather | Kind::ReduceScatter);
+    /// The part of the data that every tree moves, and the ranks that have it before and after: trees with one root share
+    /// the shard of that rank where ranks have shards, paths with the same ends what the one has for the other, all trees
+    /// the whole buffer elsewhere.
+    fn parts(&self, kind: Kind, bytes: Bytes) -> Vec<((Bytes, Bytes), [u32; 2])> {
         let ranks = self.trees[0].nodes.len();
-        let owner = |tree: &Tree| if sharded { tree.root } else { 0 };
+        let ends = |tree: &Tree| match kind {
+            Kind::AllGather | Kind::ReduceScatter => [tree.root; 2],
+            Kind::AllToAll => [tree.root, tree.farthest()],
+            _ => [0, 0],
+        };
         let sized = || self.trees.iter().zip(&self.sizes);
-        let mut all = vec![0; ranks];
-        sized().for_each(|(tree, &size)| all[owner(tree) as usize] += size as usize);
-        let mut before = vec![0; ranks];
+        let mut all: HashMap<[u32; 2], usize> = HashMap::new();
+        sized().for_each(|(tree, &size)| *all.entry(ends(tree)).or_default() += size as usize);
+        let mut before: HashMap<[u32; 2], usize> = HashMap::new();
         let part = |(tree, &size): (&Tree, &u32)| {
-            let rank = owner(tree);
-            let (start, length) = if sharded { shard(bytes, ranks, rank as usize) } else { (0, bytes) };
-            let (before, all) = (&mut before[rank as usize], all[rank as usize]);
+            let ends = ends(tree);
+            let (start, length) = match kind {
+                Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll => shard(bytes, ranks, ends[1] as usize),
+                _ => (0, bytes),
+            };
+            let (before, all) = (before.entry(ends).or_default(), all[&ends]);
             // From the first of so many equal parts to the last.
             let end = |count: usize| if count == all { length } else { shard(length, all, count).0 };
             let first = *before;
             *before += size as usize;
-            ((start + end(first), end(*before) - end(first)), rank)
+            ((start + end(first), end(*before) - end(first)), ends)
         };
         sized().map(part).collect()
     }
@@ -223,7 +238,11 @@ impl<'a> Table<'a> {
 
     /// A list schedule: every message in its turn gets the slot that `take` finds from its own on, the first in which it
     /// can be sent, and arrives when it says. `None` if it finds none for some message.
-    pub(super) fn list(&self, priority: Priority, mut take: impl FnMut(&Message) -> Option<(u32, u32)>) -> Option<Slots> {
+    pub(super) fn list(
+        &self,
+        priority: Priority,
+        mut take: impl FnMut(&Message) -> Option<(u32, u32)>,
+    ) -> Option<Slots> {
         let mut slots = unfilled(self.trees);
         // When a rank has everything of its children, then when it has the sum; children still to come.
         let missing = |tree: &Tree| (0..tree.nodes.len() as u32).map(|rank| (0, tree.children(rank).len())).collect();
@@ -337,8 +356,13 @@ impl Table<'_> {
                 let copies = self.work != Work::Reduce;
                 assert!(!copies || sends(child, down), "broadcast");
                 match tree.nodes[parent as usize].above {
-                    Some(next) => assert!(up <= slots[next as usize][Op::Reduce as usize] || self.work == Work::Broadcast, "reduction"),
-                    None => assert!(self.work != Work::Overlapped || sends(parent, up), "broadcast starts with the sum"),
+                    Some(next) => assert!(
+                        up <= slots[next as usize][Op::Reduce as usize] || self.work == Work::Broadcast,
+                        "reduction"
+                    ),
+                    None => {
+                        assert!(self.work != Work::Overlapped || sends(parent, up), "broadcast starts with the sum")
+                    }
                 }
             }
         }

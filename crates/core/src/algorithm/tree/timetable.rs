@@ -10,7 +10,7 @@ use crate::algorithm::Request;
 use crate::algorithm::estimate::{flit_times, way};
 use crate::fabric::LinkId;
 use crate::schedule::Op;
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use std::collections::BTreeMap;
 
 /// Trees with their parts of the data, to be timed.
@@ -20,6 +20,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     sizes: Vec<u32>,
     work: Work,
     together: bool,
+    bytes: Bytes,
     flit_times: Vec<Picos>,
     /// Until what has been sent on each link may be used, and until the next link may have it.
     ways: Vec<Picos>,
@@ -46,7 +47,17 @@ impl<'a> Timetable<'a> {
             flit_times[links[0] as usize] = (1.0 / rate).ceil() as Picos;
         }
         let ways = (0..flit_times.len() as LinkId).map(|link| way(request, &[link])).collect();
-        Timetable { request, trees, sizes, work, together, flit_times, ways }
+        Timetable { request, trees, sizes, work, together, bytes: request.bytes, flit_times, ways }
+    }
+
+    /// With so many bytes that all trees move, other than the buffer.
+    pub fn moving(self, bytes: Bytes) -> Self {
+        Timetable { bytes, ..self }
+    }
+
+    /// Bytes that all trees move.
+    pub fn bytes(&self) -> Bytes {
+        self.bytes
     }
 
     /// The trees.
@@ -57,7 +68,8 @@ impl<'a> Timetable<'a> {
     /// The table for so many rounds, and how long they take.
     /// O(messages * log messages), a few times, some more where links are crowded.
     pub fn timed(&self, rounds: u64) -> Timed<'a> {
-        let Request { fabric, system, bytes, .. } = *self.request;
+        let Request { fabric, system, .. } = *self.request;
+        let bytes = self.bytes;
         let mut table = Table::new(fabric, self.trees, unfilled(self.trees), 1, self.work);
         table.sizes.clone_from(&self.sizes);
         table.together = self.together;
@@ -146,11 +158,7 @@ impl Lines {
     ///
     /// # Errors
     /// The link that has no such gap.
-    fn take(
-        &mut self,
-        ready: u32,
-        hops: impl Iterator<Item = Hop>,
-    ) -> std::result::Result<(u32, u32), LinkId> {
+    fn take(&mut self, ready: u32, hops: impl Iterator<Item = Hop>) -> std::result::Result<(u32, u32), LinkId> {
         let period = self.period;
         let (mut sent, mut start, mut arrives) = (None, ready, ready);
         for Hop { link, length, first, way } in hops {

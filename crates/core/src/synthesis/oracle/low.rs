@@ -44,7 +44,8 @@ impl<'a> Lowest<'a> {
         for &rank in &order[1..] {
             let nearer = |way: &&u32| level[ways[**way as usize].from as usize] + 1 == level[rank as usize];
             let ways = self.into[rank as usize].iter().filter(nearer);
-            let (least, way) = ways.map(|&way| (price(way), way)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("it was reached");
+            let (least, way) =
+                ways.map(|&way| (price(way), way)).min_by(|a, b| a.0.total_cmp(&b.0)).expect("it was reached");
             cost += least;
             entered[rank as usize] = Some(way);
         }

@@ -43,8 +43,7 @@ impl Oracle for SpanningTrees {
         let closure = Closure::new(&self.0, prices);
         let numbers: HashMap<(u32, u32), u32> =
             (0..).zip(&closure.ways).map(|(id, way)| ((way.from, way.to), id)).collect();
-        let back: Vec<Option<u32>> =
-            closure.ways.iter().map(|way| numbers.get(&(way.to, way.from)).copied()).collect();
+        let back: Vec<Option<u32>> = closure.ways.iter().map(|way| numbers.get(&(way.to, way.from)).copied()).collect();
         let price = |way: u32| {
             let back = back[way as usize].map_or(f64::INFINITY, |back| closure.ways[back as usize].cost);
             closure.ways[way as usize].cost + back
