@@ -18,11 +18,13 @@ pub use graph::{Arc, Graph};
 pub use plan::Plan;
 
 use crate::collective::{Collective, Kind};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::watch::Watch;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
 use symmetry::Symmetry;
 
+/// Most rows of a linear program: some seconds of work.
+const MOST_ROWS: usize = 1 << 10;
 /// Arcs are critical that make up more than this part of what all are worth.
 const CRITICAL: f64 = 1e-9;
 /// The parts of their time that other arcs may be busy: the first that is enough.
@@ -34,7 +36,8 @@ const MORE: f64 = 2e-3;
 /// costs as much as `level` picoseconds for every byte.
 ///
 /// # Errors
-/// [`crate::error::Code::Interrupted`].
+/// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
+/// [`Code::Interrupted`].
 pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
     let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
     let ranks = graph.ranks.len();
@@ -44,12 +47,17 @@ pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64,
     let all: Vec<u32> = (0..ranks as u32).collect();
     let (mut oracle, roots): (Box<dyn Oracle>, &[u32]) = match collective.kind {
         // Of whatever root: all symmetries turn the trees.
-        Kind::AllReduce => (Box::new(SpanningTrees(ground)), &[]),
+        Kind::AllReduce => (Box::new(SpanningTrees::new(ground)), &[]),
         Kind::AllToAll => (Box::new(Paths(ground)), &all),
         Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), &all),
         Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), &[collective.root]),
     };
     let share = 1.0 / roots.len().max(1) as f64;
+    let rows = symmetry.arcs.len() + symmetry.orbits(roots).len();
+    if rows > MOST_ROWS {
+        let what = format!("{} unlike links and roots are too many; at most {MOST_ROWS}", rows);
+        return Err(Error::new(Code::TooLarge, what));
+    }
     let demand = Demand { rates: &rates, symmetry: &symmetry, roots, share, level, accuracy };
     let mut found = demand.mixture(&mut *oracle, watch)?;
     if graph.rank_at.contains(&None) {

@@ -35,6 +35,12 @@ impl Algorithm for Optimal {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
+        let ranks = u64::from(request.ranks());
+        match request.collective.kind {
+            Kind::AllGather | Kind::ReduceScatter => request.expect(ranks * (ranks - 1), 0)?,
+            Kind::AllToAll => request.expect(ranks * (ranks - 1), 0)?,
+            _ => {}
+        }
         match request.collective.kind {
             Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_even(request)) {
                 Some(product) => exchange::exchange(request, product),

@@ -9,8 +9,11 @@ use crate::fabric::LinkId;
 use crate::schedule::Schedule;
 use crate::synthesis::{self, Graph, Plan};
 
+/// Up to so many ranks packings of equal trees are tried beside plans.
+const FEW_RANKS: usize = 64;
 /// Parts of a root's data that shares are rounded to.
 const WHOLE: f64 = 65536.0;
+
 /// The schedule of the best mixture of trees.
 ///
 /// # Errors
@@ -26,18 +29,24 @@ pub fn trees(request: &Request) -> Result<Schedule> {
     // A level of a tree costs the time of a way.
     let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
     let level = way.max(1) as f64 / request.bytes as f64;
-    let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
-    let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
-    let mut choices: Vec<Choice> = vec![(mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true)];
+    let mut choices: Vec<Choice> = vec![];
+    let many = fabric.ranks() > FEW_RANKS;
     if collective.kind == Kind::AllReduce {
         let alike = |trees: Vec<Tree>| {
             let sizes = vec![1; trees.len()];
             (trees, sizes, false)
         };
         let combs = combs::trees(request).unwrap_or_default();
-        choices
-            .extend(tree::prefixes(combs.len()).filter(|&count| count > 0).map(|count| alike(combs[..count].to_vec())));
-        choices.extend(forest::trees(request).into_iter().flatten().map(alike));
+        choices.extend(tree::prefixes(combs.len()).filter(|&few| few > 0).map(|few| alike(combs[..few].to_vec())));
+        if !many {
+            choices.extend(forest::trees(request).into_iter().flatten().map(alike));
+        }
+    }
+    // Where combs are, and the optimum by themselves, plans only take time to find.
+    if choices.is_empty() || !many {
+        let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
+        let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
+        choices.push((mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true));
     }
     let timetables = choices
         .iter()

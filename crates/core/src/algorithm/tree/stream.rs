@@ -54,15 +54,19 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
     let given = request.options.given("piece").map(Value::whole);
     let mut best: Option<(Timed, Bytes)> = None;
     for timetable in timetables {
+        request.expect(timetable.messages() as u64, 0)?;
         let mut own = u128::MAX;
         let mut worse = 0;
-        // From few rounds on, until more are worse.
+        // From few rounds on, until more are hardly better.
         for rounds in counts(request, timetable, given) {
             request.watch.step(0, 1)?;
             let timed = timetable.timed(rounds);
-            worse = if timed.time_ps < own { 0 } else { worse + 1 };
-            own = own.min(timed.time_ps);
-            if best.as_ref().is_none_or(|best| timed.time_ps < best.0.time_ps) {
+            let better = |than: u128| timed.time_ps < than - than / WORTH;
+            worse = if better(own) { 0 } else { worse + 1 };
+            if worse == 0 {
+                own = timed.time_ps;
+            }
+            if best.as_ref().is_none_or(|best| better(best.0.time_ps)) {
                 best = Some((timed, timetable.bytes()));
             }
             if worse == PATIENCE {
@@ -74,6 +78,10 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
     lower(request, &table, bytes, rounds)
 }
 
+/// A table is better that saves this part of the time.
+const WORTH: u128 = 2000;
+/// Every so many messages of a round one number of rounds more is left out between two.
+const MANY_MESSAGES: usize = 1 << 16;
 /// Numbers of rounds that are tried after the best, each half as many again as the one before or a third more.
 const PATIENCE: usize = 3;
 
@@ -85,7 +93,9 @@ fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec
     }
     let most = part.div_ceil(smallest(request)).max(1);
     let steps = (0..62).flat_map(|exponent| [2u64 << exponent, 3 << exponent]);
-    [1].into_iter().chain(steps.take_while(|&rounds| rounds < most)).chain((most > 1).then_some(most)).collect()
+    let counts = [1].into_iter().chain(steps.take_while(|&rounds| rounds < most)).chain((most > 1).then_some(most));
+    // Fewer where a look takes long.
+    counts.step_by(1 + (timetable.messages() / MANY_MESSAGES).min(5)).collect()
 }
 
 /// The schedule of a table whose trees move so many bytes, in so many rounds.

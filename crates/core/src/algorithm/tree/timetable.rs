@@ -55,6 +55,11 @@ impl<'a> Timetable<'a> {
         Timetable { bytes, ..self }
     }
 
+    /// Messages of a round.
+    pub fn messages(&self) -> usize {
+        self.trees.iter().map(|tree| tree.edges().len()).sum::<usize>() * self.work.ops().len()
+    }
+
     /// Bytes that all trees move.
     pub fn bytes(&self) -> Bytes {
         self.bytes
@@ -96,16 +101,16 @@ impl<'a> Timetable<'a> {
         let mut lines: Vec<bool> = taken.iter().map(|&taken| f64::from(taken) > CROWDED * f64::from(period)).collect();
         loop {
             let mut lines_of = Lines::new(period, &lines);
-            let (mut full, mut last) = (None, 0);
+            let (mut full, mut last, mut hops) = (None, 0, vec![]);
             let take = |message: &Message| {
                 let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
-                let hops = message.route.iter().map(|&link| {
+                hops.clear();
+                hops.extend(message.route.iter().map(|&link| {
                     let flit_time = self.flit_times[link as usize];
-                    let length = slots(flits[message.tree] * flit_time);
-                    let first = slots(packets[message.tree] * flit_time);
+                    let [length, first] = [&flits, &packets].map(|of| slots(of[message.tree] * flit_time));
                     Hop { link, length, first, way: slots(self.ways[link as usize]) }
-                });
-                let (slot, arrives) = lines_of.take(message.slot, hops).map_err(|link| full = Some(link)).ok()?;
+                }));
+                let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
                 Some((slot, arrives + slots(adds)))
             };
@@ -153,38 +158,63 @@ impl Lines {
         Lines { period, lines: packed.iter().map(line).collect() }
     }
 
-    /// When a message is sent that is ready in some slot, and when it has arrived: on each link it takes the first gap in any
-    /// period after its first packet has come.
+    /// When a message is sent that is ready in some slot, and when it has arrived: it takes the first gaps in any period such
+    /// that no packet waits on its way, or if there are none the first on each link after its first packet has come.
     ///
     /// # Errors
     /// The link that has no such gap.
-    fn take(&mut self, ready: u32, hops: impl Iterator<Item = Hop>) -> std::result::Result<(u32, u32), LinkId> {
+    fn take(&mut self, ready: u32, hops: &[Hop]) -> std::result::Result<(u32, u32), LinkId> {
+        let packed = |hop: &Hop| matches!(self.lines[hop.link as usize], Line::Packed(_));
+        let sent = if hops.len() > 1 && !hops.iter().any(packed) { self.smooth(ready, hops) } else { None };
+        let (mut start, mut first, mut arrives) = (sent.unwrap_or(ready), None, ready);
+        for hop in hops {
+            start += self.wait(start, hop).ok_or(hop.link)?;
+            self.mark(start, hop);
+            first.get_or_insert(start);
+            arrives = (start + hop.length + hop.way).max(arrives);
+            start += hop.first + hop.way;
+        }
+        Ok((first.unwrap_or(ready), arrives))
+    }
+
+    /// The first slot from which all links are free when the first packet comes.
+    fn smooth(&self, ready: u32, hops: &[Hop]) -> Option<u32> {
+        let mut sent = ready;
+        while sent < ready + self.period {
+            let (mut later, mut start) = (0, sent);
+            for hop in hops {
+                later = later.max(self.wait(start, hop)?);
+                start += hop.first + hop.way;
+            }
+            if later == 0 {
+                return Some(sent);
+            }
+            sent += later;
+        }
+        None
+    }
+
+    /// How long after a slot a link has room; `None` if it never has.
+    fn wait(&self, start: u32, hop: &Hop) -> Option<u32> {
         let period = self.period;
-        let (mut sent, mut start, mut arrives) = (None, ready, ready);
-        for Hop { link, length, first, way } in hops {
-            match &mut self.lines[link as usize] {
-                Line::Packed(end) => {
-                    start += (*end % period + period - start % period) % period;
-                    *end += length;
-                }
-                Line::Gaps(taken) => {
-                    let later = gap(taken, start % period, length, period);
-                    if later >= period {
-                        return Err(link);
-                    }
-                    start += later;
-                    let (from, to) = (start % period, start % period + length);
-                    taken.insert(from, to.min(period));
-                    if to > period {
-                        taken.insert(0, to - period);
-                    }
+        match &self.lines[hop.link as usize] {
+            Line::Packed(end) => Some((*end % period + period - start % period) % period),
+            Line::Gaps(taken) => Some(gap(taken, start % period, hop.length, period)).filter(|&later| later < period),
+        }
+    }
+
+    /// Takes a link from a slot on.
+    fn mark(&mut self, start: u32, hop: &Hop) {
+        match &mut self.lines[hop.link as usize] {
+            Line::Packed(end) => *end += hop.length,
+            Line::Gaps(taken) => {
+                let (from, to) = (start % self.period, start % self.period + hop.length);
+                taken.insert(from, to.min(self.period));
+                if to > self.period {
+                    taken.insert(0, to - self.period);
                 }
             }
-            sent.get_or_insert(start);
-            arrives = (start + length + way).max(arrives);
-            start += first + way;
         }
-        Ok((sent.unwrap_or(ready), arrives))
     }
 }
 

@@ -15,13 +15,13 @@ pub struct Arborescences(pub Graph);
 impl Oracle for Arborescences {
     /// O(ways log ways) for every root.
     fn cheapest(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan> {
-        let closure = Closure::new(&self.0, prices);
+        let closure = Closure::new(&self.0, prices, false);
         let mut branching = Branching::new(self.0.ranks.len(), &closure.ways);
         roots.iter().map(|&root| plan(&closure, &branching.from(root))).collect()
     }
 
     fn low(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan> {
-        let closure = Closure::new(&self.0, prices);
+        let closure = Closure::new(&self.0, prices, false);
         let lowest = Lowest::new(self.0.ranks.len(), &closure);
         let tree = |&root: &u32| plan(&closure, &lowest.from(root, |way| closure.ways[way as usize].cost).0);
         roots.iter().map(tree).collect()

@@ -2,7 +2,7 @@
 
 use crate::synthesis::graph::Graph;
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 /// A way from a rank to another one without ranks between.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,12 +98,12 @@ pub struct Closure {
 }
 
 impl Closure {
-    /// At given prices.
-    pub fn new(graph: &Graph, prices: &[f64]) -> Closure {
+    /// At given prices; over other ranks, too, if `through`.
+    pub fn new(graph: &Graph, prices: &[f64], through: bool) -> Closure {
         let mut closure = Closure { ways: vec![], arcs: vec![], first: vec![0] };
         let mut search = Search::new(graph.rank_at.len());
         for from in 0..graph.ranks.len() as u32 {
-            search.run(graph, prices, from, false);
+            search.run(graph, prices, from, through);
             for &node in search.reached() {
                 let Some(to) = graph.rank_at[node as usize].filter(|&to| to != from) else { continue };
                 closure.ways.push(Way { from, to, cost: search.cost(node) });
@@ -114,6 +114,13 @@ impl Closure {
             }
         }
         closure
+    }
+
+    /// The way in the opposite direction of each, if there is one.
+    pub fn back(&self) -> Vec<Option<u32>> {
+        let numbers: HashMap<(u32, u32), u32> =
+            (0..).zip(&self.ways).map(|(id, way)| ((way.from, way.to), id)).collect();
+        self.ways.iter().map(|way| numbers.get(&(way.to, way.from)).copied()).collect()
     }
 
     /// Arcs of a way.
