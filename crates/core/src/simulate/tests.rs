@@ -509,8 +509,10 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                 let [alpha_beta, packet] =
                     [Fidelity::AlphaBeta, Fidelity::Packet].map(|f| time_ps(&fabric, &schedule, &tto(), f) as f64);
                 let single = schedule.transfers.iter().all(|t| t.route.len() == 1);
-                // Where several messages wait for one link, which is ready first may differ.
-                let agree = single && schedule.endpoint.issue == Issue::Links && name != "hierarchical";
+                // Where several messages wait for one link or to be added, which is ready first may differ.
+                let agree = single
+                    && schedule.endpoint.issue == Issue::Links
+                    && !["hierarchical", "optimal"].contains(&name);
                 // Where links or interfaces are shared, alpha-beta does not see the queues.
                 let range = if agree { 0.999..=1.001 } else { 0.7..=1.01 };
                 assert!(range.contains(&(alpha_beta / packet)), "{name} on {spec}: {alpha_beta} and {packet}");
@@ -547,7 +549,9 @@ fn skipped_periods_change_no_result_of_any_algorithm() {
         let fabric = Fabric::parse(spec).unwrap();
         for name in algorithm::ALL.map(|a| a.info().name) {
             let chunked = ["tto", "direct", "halving-doubling"].contains(&name);
-            let specs = [name.to_string(), format!("{name}:chunk=30kB")];
+            // Messages of a few bytes would only take long.
+            let first = if name == "optimal" { format!("{name}:piece=16KiB") } else { name.to_string() };
+            let specs = [first, format!("{name}:chunk=30kB")];
             for spec in &specs[..if chunked { 2 } else { 1 }] {
                 for (system, bytes) in
                     PRESETS.iter().flat_map(|preset| [(preset.name, 3_000_000), (preset.name, 1 << 23)])

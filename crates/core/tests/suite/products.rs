@@ -131,23 +131,23 @@ fn every_algorithm_on_unlike_rates() {
     for (spec, expected) in [
         (
             "mesh:4x4@100+50/9ns",
-            "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree halving-doubling hierarchical direct",
+            "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest optimal overlapped-tree halving-doubling hierarchical direct",
         ),
         (
             "mesh:3x3@100+5",
-            "ring ring-bi-odd ring-2d nested-ring dbtree multitree tto combs forest overlapped-tree hierarchical direct",
+            "ring ring-bi-odd ring-2d nested-ring dbtree multitree tto combs forest optimal overlapped-tree hierarchical direct",
         ),
         (
             "torus:2x4x3@7+50+3",
-            "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct",
+            "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct",
         ),
         (
             "fbfly:3x4@25+1",
-            "ring ring-bi ring-2d nested-ring dbtree multitree combs forest overlapped-tree hierarchical direct",
+            "ring ring-bi ring-2d nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct",
         ),
         (
             "hypercube:3@1+2+4",
-            "ring ring-bi nested-ring dbtree multitree combs forest overlapped-tree halving-doubling hierarchical direct",
+            "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree halving-doubling hierarchical direct",
         ),
     ] {
         let fabric = Fabric::parse(spec).unwrap();

@@ -79,7 +79,7 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
 }
 
 /// A table is better that saves this part of the time.
-const WORTH: u128 = 2000;
+const WORTH: u128 = 1000;
 /// Every so many messages of a round one number of rounds more is left out between two.
 const MANY_MESSAGES: usize = 1 << 16;
 /// Numbers of rounds that are tried after the best, each half as many again as the one before or a third more.
