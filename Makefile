@@ -55,9 +55,10 @@ bench: build ## time the core (cargo bench) and whatever benches/ holds
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
 
-tables: build ## write again what follows from declared parameters, and the table of docs/fidelity.md
+tables: build ## write again what follows from declared parameters, and the tables of docs/fidelity.md and docs/optimal.md
 	$(BIN)/python scripts/parameter_tables.py
 	$(BIN)/python scripts/fidelity_table.py
+	$(BIN)/python scripts/optimal_table.py
 
 oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about 550 MB)
 	@test -x .venv-scalesim/bin/python || $(PYTHON) -m venv .venv-scalesim

@@ -85,6 +85,14 @@ def test_the_table_of_fidelities_is_current() -> None:
             assert f"| {fabric} | {algorithm} | {module['cell'](row)} |" in written
 
 
+def test_the_table_of_shares_is_current() -> None:
+    module = runpy.run_path(str(ROOT / "scripts" / "optimal_table.py"))
+    written = module["TABLE"].search(module["PAGE"].read_text("utf-8"))[0]
+    assert all(f"| `{fabric}` |" in written for fabric in module["FABRICS"])
+    for fabric in ("dgx1v", "fc:8"):
+        assert f"{module['row'](fabric)}\n" in written, "run make tables"
+
+
 def test_what_follows_from_parameters_is_current() -> None:
     module = runpy.run_path(str(ROOT / "scripts" / "parameter_tables.py"))
     for file in {path for path, _, _ in module["PARTS"]}:
