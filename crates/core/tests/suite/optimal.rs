@@ -6,7 +6,6 @@ use antiphon_core::bound::of_schedule;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
-use antiphon_core::parameter::Choice;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::units::Rate;
