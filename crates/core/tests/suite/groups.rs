@@ -57,7 +57,7 @@ fn every_row_of_a_mesh() {
 }
 
 /// Algorithms that lay trees or routes on any graph, through the ranks outside too.
-const OF_GRAPHS: [&str; 3] = ["multitree", "forest", "overlapped-tree"];
+const OF_GRAPHS: [&str; 4] = ["multitree", "forest", "optimal", "overlapped-tree"];
 
 /// The corner of a mesh is a mesh: algorithms for grids do there what they do on a mesh of its size, on the corner's links.
 #[test]

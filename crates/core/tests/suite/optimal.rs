@@ -62,7 +62,6 @@ fn odd_sizes_on_degraded_and_switched_fabrics() {
         "bigraph:2x2",
         "mesh:2x4@50+25",
         "aries:4x4,x0=0-1+2-3,off=1-5+2-6,y3=0-3",
-        "aries:4x4,x0=0-2,off=2-6,then,x0=0-2,x1=1-3,off=2-6+1-5",
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         for (system, bytes) in [("generic", 1), ("tto", 3), ("aries", 5), ("dgx1", 4097)] {
