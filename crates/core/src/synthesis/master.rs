@@ -305,3 +305,80 @@ fn pivot(inverse: &mut [f64], rows: usize, row: usize, direction: &[f64]) {
     }
     inverse[row * rows..][..rows].copy_from_slice(&own);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a plan loads on each of so many arcs, and its cost.
+    fn plan(arcs: usize) -> impl Strategy<Value = (Vec<u32>, u32)> {
+        (prop::collection::vec(0u32..4, arcs), 0u32..4)
+    }
+
+    proptest! {
+        /// Amounts and prices that are feasible and of equal worth are the best (linear programming duality).
+        #[test]
+        fn what_is_found_proves_itself(
+            rates in prop::collection::vec(1u32..5, 5),
+            first in prop::collection::vec(plan(5), 1..5),
+            more in prop::collection::vec((any::<prop::sample::Index>(), plan(5)), 0..40),
+            costly in any::<bool>(),
+        ) {
+            let loads = |(loads, _): &(Vec<u32>, u32)| -> Vec<(u32, f64)> {
+                // The first arc is always used, so that no time is zero.
+                (0..).zip(loads).map(|(arc, &load)| (arc, f64::from(load) + f64::from(u32::from(arc == 0)))).collect()
+            };
+            let cost = |plan: &(Vec<u32>, u32)| if costly { f64::from(plan.1) / 8.0 } else { 0.0 };
+            let rates: Vec<f64> = rates.into_iter().map(f64::from).collect();
+            let mut known: Vec<(usize, f64, Vec<(u32, f64)>)> =
+                first.iter().enumerate().map(|(root, plan)| (root, cost(plan), loads(plan))).collect();
+            let mut master = Master::new(rates.clone(), known.iter().map(|plan| (plan.1, plan.2.as_slice())));
+            // Some at a time, as they are generated.
+            for (at, (root, plan)) in more.iter().enumerate() {
+                let root = root.index(first.len());
+                known.push((root, cost(plan), loads(plan)));
+                master.add(root as u32, cost(plan), &loads(plan));
+                if at % 3 == 0 {
+                    master.solve();
+                }
+            }
+            master.solve();
+            let (mut sums, mut busy, mut paid) = (vec![0.0; first.len()], [0.0; 5], master.time());
+            for (plan, amount) in master.amounts() {
+                let (root, cost, loads) = &known[plan as usize];
+                sums[*root] += amount;
+                paid += amount * cost;
+                loads.iter().for_each(|&(arc, load)| busy[arc as usize] += amount * load);
+            }
+            prop_assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-7), "{sums:?}");
+            for (busy, rate) in busy.iter().zip(&rates) {
+                prop_assert!(*busy <= rate * master.time() * (1.0 + 1e-7), "{busy} {rate} {}", master.time());
+            }
+            let prices = master.prices();
+            let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
+            prop_assert!((worth - 1.0).abs() < 1e-7, "{worth}");
+            let price = |plan: &(usize, f64, Vec<(u32, f64)>)| {
+                plan.1 + plan.2.iter().map(|&(arc, load)| prices[arc as usize] * load).sum::<f64>()
+            };
+            let cheapest = |root: usize| known.iter().filter(|plan| plan.0 == root).map(price).fold(f64::INFINITY, f64::min);
+            let least: f64 = (0..first.len()).map(cheapest).sum();
+            prop_assert!((least / paid - 1.0).abs() < 1e-6, "{least} {paid}");
+            prop_assert!((master.objective() / paid - 1.0).abs() < 1e-6);
+        }
+    }
+
+    /// One root's data over two ways of rates 1 and 3: a quarter over the one; or none where it costs too much.
+    #[test]
+    fn two_ways_share_by_their_rates() {
+        for (cost, amounts, time) in [(0.0, vec![(0, 0.25), (1, 0.75)], 0.25), (2.0, vec![(1, 1.0)], 1.0 / 3.0)] {
+            let mut master = Master::new(vec![1.0, 3.0], [(cost, &[(0, 1.0)][..])]);
+            assert_eq!(master.add(0, 0.0, &[(1, 1.0)]), 1);
+            master.solve();
+            assert!((master.time() - time).abs() < 1e-6);
+            for ((plan, found), (expected, amount)) in master.amounts().into_iter().zip(amounts) {
+                assert!(plan == expected && (found - amount).abs() < 1e-6, "{plan} {found}");
+            }
+        }
+    }
+}

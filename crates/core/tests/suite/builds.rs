@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 /// Every algorithm, and options that change what is sent.
-const SPECS: [&str; 37] = [
+const SPECS: [&str; 40] = [
     "ring",
     "ring-bi",
     "ring-bi-odd",
@@ -38,6 +38,8 @@ const SPECS: [&str; 37] = [
     "combs:piece=500",
     "forest",
     "forest:piece=500",
+    "optimal",
+    "optimal:piece=500",
     "overlapped-tree",
     "overlapped-tree:overlap=no",
     "overlapped-tree:trees=1",
@@ -49,6 +51,7 @@ const SPECS: [&str; 37] = [
     "halving-doubling:chunk=500",
     "direct",
     "direct:chunk=500",
+    "exchange",
 ];
 
 /// What is wrong with builds on a fabric: those that the verifier refuses, and refusals that are no single line.
@@ -81,7 +84,7 @@ fn wrong_builds(fabric: &Fabric, bytes: u64) -> BTreeSet<String> {
 
 /// A random fabric of 2 to 9 nodes, of which some may be switches or excluded ranks: a ring one way or a tree both
 /// ways, and further links one way or both, some parallel, some slow.
-fn random_fabric() -> impl Strategy<Value = Fabric> {
+pub fn random_fabric() -> impl Strategy<Value = Fabric> {
     let link = (0usize..9, 0usize..9, 1usize..4, 1u64..4, any::<bool>());
     let rank = prop_oneof![4 => Just(true), 1 => Just(false)];
     (prop::collection::vec(rank, 2..10), any::<bool>(), any::<u64>(), prop::collection::vec(link, 0..12)).prop_map(

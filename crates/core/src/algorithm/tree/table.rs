@@ -410,5 +410,29 @@ mod tests {
             let ways = work.ops().len() as u32;
             prop_assert!(table.last() >= trees.iter().map(|tree| ways * tree.height()).max().unwrap());
         }
+
+        /// Nothing of a buffer is left out or twice, however uneven the trees' parts.
+        #[test]
+        fn parts_are_the_whole(
+            trees in trees(),
+            sizes in prop::collection::vec(1u32..70_000, 4),
+            bytes in prop_oneof![1u64..50, 1u64..1 << 40],
+            rounds in 1u64..50,
+        ) {
+            let sizes = sizes[..trees.len()].to_vec();
+            let widths = vec![1; 12];
+            let table = Table { sizes, ..Table::listed(&trees, widths, Priority::Farthest, Work::Broadcast) };
+            for kind in [Kind::AllReduce, Kind::Broadcast, Kind::AllGather, Kind::ReduceScatter] {
+                let rooted = matches!(kind, Kind::AllGather | Kind::ReduceScatter);
+                let (mut end, all) = if rooted { shard(bytes, 10, trees[0].root as usize) } else { (0, bytes) };
+                let last = end + all;
+                for (tree, ((start, length), ends)) in table.parts(kind, bytes).into_iter().enumerate() {
+                    prop_assert_eq!((start, ends), (end, if rooted { [trees[tree].root; 2] } else { [0, 0] }));
+                    prop_assert!(rooted || table.piece(tree, bytes, rounds) * rounds + 4 >= length);
+                    end += length;
+                }
+                prop_assert_eq!(end, last);
+            }
+        }
     }
 }

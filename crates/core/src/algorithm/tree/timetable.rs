@@ -236,3 +236,79 @@ fn gap(taken: &BTreeMap<u32, u32>, from: u32, length: u32, period: u32) -> u32 {
     }
     start - from
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Slot by slot.
+        #[test]
+        fn a_gap_is_the_first_that_is_free(period in 1u32..40, wanted in prop::collection::vec((0u32..40, 1u32..9), 0..12)) {
+            let (mut taken, mut slots) = (BTreeMap::new(), vec![false; period as usize]);
+            for (from, length) in wanted {
+                let from = from % period;
+                let free = |wait: &u32| (0..length).all(|slot| !slots[((from + wait + slot) % period) as usize]);
+                let first = (0..period).find(free).filter(|_| length <= period);
+                let found = gap(&taken, from, length, period);
+                prop_assert_eq!((found < period).then_some(found), first, "{:?} {} {} {}", taken, from, length, period);
+                if let Some(wait) = first {
+                    let start = (from + wait) % period;
+                    (start..start + length).for_each(|slot| slots[(slot % period) as usize] = true);
+                    taken.insert(start, (start + length).min(period));
+                    if start + length > period {
+                        taken.insert(0, start + length - period);
+                    }
+                }
+            }
+        }
+
+        /// Whatever is taken of a link is apart, modulo the period, and no message is anywhere before it can be.
+        #[test]
+        fn links_have_one_message_at_a_time(
+            period in 20u32..200,
+            messages in prop::collection::vec(
+                (0u32..400, prop::collection::vec((0u32..6, 1u32..10, 1u32..4, 0u32..30), 1..4)), 1..40),
+            packed in prop::collection::vec(any::<bool>(), 6),
+        ) {
+            let mut lines = Lines::new(period, &packed);
+            let mut sums = [0; 6];
+            let mut alone: Vec<(u32, u32, u32)> = vec![];
+            for (ready, mut route) in messages {
+                route.sort_unstable();
+                route.dedup_by_key(|hop| hop.0);
+                // Packed links are those whose messages are known to fit.
+                if route.iter().any(|&(link, length, ..)| packed[link as usize] && sums[link as usize] + length > period) {
+                    continue;
+                }
+                let hops = route.iter().map(|&(link, length, first, way)| Hop { link, length, first: first.min(length), way });
+                // What it took before it failed stays taken.
+                let Ok((sent, arrives)) = lines.take(ready, hops) else { return Ok(()) };
+                let least: u32 = route.iter().map(|&(_, length, first, way)| first.min(length) + way).sum();
+                let &(link, length, first, way) = route.last().unwrap();
+                prop_assert!(sent >= ready && arrives >= sent + least + length - first.min(length));
+                route.iter().for_each(|hop| sums[hop.0 as usize] += hop.1);
+                if route.len() == 1 {
+                    prop_assert_eq!(arrives, sent + length + way);
+                    for slot in sent..sent + length {
+                        let other = alone.iter().find(|&&(on, from, to)| on == link && (from..to).any(|at| at % period == slot % period));
+                        prop_assert!(other.is_none(), "{other:?}");
+                    }
+                    alone.push((link, sent, sent + length));
+                }
+            }
+            for (line, sum) in lines.lines.iter().zip(sums) {
+                match line {
+                    Line::Packed(end) => prop_assert_eq!(*end, sum),
+                    Line::Gaps(taken) => {
+                        let all: Vec<_> = taken.iter().collect();
+                        prop_assert!(all.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{taken:?}");
+                        prop_assert!(all.iter().all(|(start, end)| start < end && **end <= period), "{taken:?}");
+                        prop_assert_eq!(all.iter().map(|(start, end)| *end - *start).sum::<u32>(), sum, "{:?}", taken);
+                    }
+                }
+            }
+        }
+    }
+}

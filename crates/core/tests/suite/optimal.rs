@@ -1,0 +1,114 @@
+//! The best mixture of trees or paths does every collective on any fabric: proven, executed, timed, bounded.
+
+use crate::builds;
+use antiphon_core::algorithm;
+use antiphon_core::bound::of_schedule;
+use antiphon_core::collective::{Collective, Kind};
+use antiphon_core::execute::check_by_execution;
+use antiphon_core::fabric::{Fabric, Link, Node, Shape};
+use antiphon_core::simulate::{Fidelity, simulate};
+use antiphon_core::system::System;
+use antiphon_core::units::Rate;
+use antiphon_core::verify::verify;
+use proptest::prelude::*;
+
+/// Builds, proves, executes and times it.
+fn done(fabric: &Fabric, system: &str, collective: Collective, bytes: u64) {
+    let system = System::preset(system).unwrap();
+    let name = || format!("{collective:?} of {bytes} B, {}, on {}: {:?}", system.name, fabric.name, fabric.links);
+    let schedule = algorithm::build(fabric, &system, collective, bytes, "optimal")
+        .unwrap_or_else(|error| panic!("{error}: {}", name()));
+    let proof = verify(fabric, &schedule).unwrap_or_else(|error| panic!("{error}: {}", name()));
+    assert!(proof.complete, "{}", name());
+    for seed in [None, Some(1)] {
+        check_by_execution(&schedule, seed).unwrap_or_else(|error| panic!("{error}: {}", name()));
+    }
+    let bound = of_schedule(fabric, &system, &schedule).unwrap();
+    let flits = if bytes < 1000 {
+        &[Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit][..]
+    } else {
+        &[Fidelity::AlphaBeta, Fidelity::Packet]
+    };
+    for &fidelity in flits {
+        match simulate(fabric, &schedule, &system, fidelity, &mut |_| true) {
+            Ok(result) => {
+                assert!(result.time_ps >= bound.time_ps, "{fidelity:?} {} {bound:?}: {}", result.time_ps, name())
+            }
+            // The one documented limit of routes over switches.
+            Err(error) => assert!(
+                fidelity == Fidelity::Flit && error.message.contains("virtual channels are too few"),
+                "{error}: {}",
+                name()
+            ),
+        }
+    }
+}
+
+fn everything(fabric: &Fabric, system: &str, bytes: u64, root: u32) {
+    for kind in Kind::ALL {
+        done(fabric, system, Collective { kind, root: if kind.rooted() { root } else { 0 } }, bytes);
+    }
+}
+
+#[test]
+fn odd_sizes_on_degraded_and_switched_fabrics() {
+    for spec in [
+        "ring:2",
+        "mesh:1x3",
+        "switch:2",
+        "mesh:3x3,slow=0-1:0.5,drop=4-5",
+        "mesh:3x3,exclude=4",
+        "mesh:3x3,drop=4>5",
+        "bigraph:2x2",
+        "mesh:2x4@50+25",
+        "aries:4x4,x0=0-1+2-3,off=1-5+2-6,y3=0-3",
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for (system, bytes) in [("generic", 1), ("tto", 3), ("aries", 5), ("dgx1", 4097)] {
+            everything(&fabric, system, bytes, fabric.ranks() as u32 - 1);
+        }
+    }
+}
+
+/// Ranks of a part of a fabric, over nodes that only forward.
+#[test]
+fn groups_of_ranks() {
+    for spec in ["mesh:2x3", "ring:6", "dgx1v", "switch:5"] {
+        let group = Fabric::parse(spec).unwrap().group(&[0, 2, 3]).unwrap().fabric;
+        for bytes in [1, 30_000] {
+            everything(&group, "generic", bytes, 2);
+        }
+    }
+}
+
+/// Whatever a link's latency and rate may be, slots do not overflow.
+#[test]
+fn slow_and_long_links() {
+    for (latency, rate) in [(3_000_000_000, 50e9), (1_000_000_000_000_000, 50e9), (0, 10.0)] {
+        let nodes = (0..5).map(|rank| Node::rank(rank, [])).collect();
+        let links = (0..4u32).flat_map(|at| {
+            let mut link = Link::new(at, at + 1, "x");
+            (link.latency, link.rate) = (Some(latency), Some(Rate(rate as u64)));
+            [link.clone(), link.reversed()]
+        });
+        let fabric = Fabric::new("long", Shape::Graph, nodes, links.collect()).unwrap();
+        for bytes in [1, 65_536] {
+            everything(&fabric, "ideal", bytes, 3);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// With switches, links one way, parallel and slow ones.
+    #[test]
+    fn random_fabrics(
+        fabric in builds::random_fabric(),
+        bytes in prop_oneof![1u64..20, 1u64..5000, 1u64..1 << 20],
+        system in prop::sample::select(vec!["generic", "tto", "dgx1", "aries"]),
+        root in any::<prop::sample::Index>(),
+    ) {
+        everything(&fabric, system, bytes, root.index(fabric.ranks()) as u32);
+    }
+}
