@@ -510,9 +510,8 @@ fn fidelities_agree_where_no_routes_or_interfaces_are_shared() {
                     [Fidelity::AlphaBeta, Fidelity::Packet].map(|f| time_ps(&fabric, &schedule, &tto(), f) as f64);
                 let single = schedule.transfers.iter().all(|t| t.route.len() == 1);
                 // Where several messages wait for one link or to be added, which is ready first may differ.
-                let agree = single
-                    && schedule.endpoint.issue == Issue::Links
-                    && !["hierarchical", "optimal"].contains(&name);
+                let agree =
+                    single && schedule.endpoint.issue == Issue::Links && !["hierarchical", "optimal"].contains(&name);
                 // Where links or interfaces are shared, alpha-beta does not see the queues.
                 let range = if agree { 0.999..=1.001 } else { 0.7..=1.01 };
                 assert!(range.contains(&(alpha_beta / packet)), "{name} on {spec}: {alpha_beta} and {packet}");

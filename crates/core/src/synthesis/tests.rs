@@ -113,7 +113,7 @@ fn check(fabric: &Fabric, collective: Collective) {
     let turned = matches!(kind, Kind::ReduceScatter | Kind::Reduce);
     let ground = if turned { graph.reversed() } else { graph.clone() };
     let cheapest = match kind {
-        Kind::AllReduce => SpanningTrees(ground).cheapest(&found.prices, &[0]),
+        Kind::AllReduce => SpanningTrees::new(ground).cheapest(&found.prices, &[0]),
         Kind::AllToAll => Paths(ground).cheapest(&found.prices, &roots),
         _ => Arborescences(ground).cheapest(&found.prices, &roots),
     };
@@ -215,7 +215,7 @@ proptest! {
             tree.iter().map(each).sum::<f64>()
         };
         let least = trees(ranks, 0).iter().map(both).fold(f64::INFINITY, f64::min);
-        let plan = &SpanningTrees(graph.clone()).cheapest(prices, &[0])[0];
+        let plan = &SpanningTrees::new(graph.clone()).cheapest(prices, &[0])[0];
         assert_plan(&graph, Kind::AllReduce, 0, plan);
         prop_assert!((plan.cost(prices) - least).abs() < 1e-9, "{} {least}", plan.cost(prices));
     }

@@ -124,13 +124,22 @@ fn which_algorithms_apply_where() {
             "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest optimal overlapped-tree hierarchical direct",
         ),
         ("mesh:5", "nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct"),
-        ("mesh:2x2x3", "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct"),
+        (
+            "mesh:2x2x3",
+            "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct",
+        ),
         (
             "torus:3x3",
             "ring ring-bi ring-2d nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct",
         ),
-        ("torus:2x3x2", "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct"),
-        ("ring:6", "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct"),
+        (
+            "torus:2x3x2",
+            "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct",
+        ),
+        (
+            "ring:6",
+            "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree hierarchical direct",
+        ),
         (
             "ring:2",
             "ring nested-ring dbtree multitree combs forest optimal overlapped-tree halving-doubling hierarchical direct",
@@ -144,7 +153,10 @@ fn which_algorithms_apply_where() {
             "hypercube:3",
             "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree halving-doubling hierarchical direct",
         ),
-        ("switch:8", "ring ring-bi nested-ring dbtree multitree optimal overlapped-tree halving-doubling hierarchical direct"),
+        (
+            "switch:8",
+            "ring ring-bi nested-ring dbtree multitree optimal overlapped-tree halving-doubling hierarchical direct",
+        ),
         ("bigraph:2x2", "ring ring-bi dbtree multitree optimal overlapped-tree halving-doubling direct"),
         ("bigraph:3x2", "ring ring-bi dbtree multitree optimal overlapped-tree direct"),
         ("dgx1v", "ring ring-bi dbtree multitree forest optimal overlapped-tree halving-doubling direct"),

@@ -1,8 +1,9 @@
 //! Mixtures of trees, laid on links and streamed.
 
 use super::ACCURACY;
+use crate::algorithm::combs::{self, Combs};
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
-use crate::algorithm::{Request, combs, forest};
+use crate::algorithm::{Algorithm, Request, forest};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::LinkId;
@@ -37,17 +38,18 @@ pub fn trees(request: &Request) -> Result<Schedule> {
             (trees, sizes, false)
         };
         let combs = combs::trees(request).unwrap_or_default();
+        if many && !combs.is_empty() {
+            // These are the optimum, and plans would only take time to find.
+            return Combs.build(request);
+        }
         choices.extend(tree::prefixes(combs.len()).filter(|&few| few > 0).map(|few| alike(combs[..few].to_vec())));
         if !many {
             choices.extend(forest::trees(request).into_iter().flatten().map(alike));
         }
     }
-    // Where combs are, and the optimum by themselves, plans only take time to find.
-    if choices.is_empty() || !many {
-        let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
-        let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
-        choices.push((mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true));
-    }
+    let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
+    let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
+    choices.push((mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true));
     let timetables = choices
         .iter()
         .map(|(trees, sizes, together)| Timetable::new(request, trees, sizes.clone(), work, *together))

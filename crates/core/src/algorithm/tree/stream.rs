@@ -80,6 +80,8 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
 
 /// A table is better that saves this part of the time.
 const WORTH: u128 = 1000;
+/// Most messages of all rounds, where rounds are more than a few.
+const MOST_MESSAGES: usize = 1 << 24;
 /// Every so many messages of a round one number of rounds more is left out between two.
 const MANY_MESSAGES: usize = 1 << 16;
 /// Numbers of rounds that are tried after the best, each half as many again as the one before or a third more.
@@ -91,7 +93,9 @@ fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec
     if let Some(piece) = given {
         return vec![part.div_ceil(piece.clamp(4, part.max(4)).next_multiple_of(4)).max(1)];
     }
-    let most = part.div_ceil(smallest(request)).max(1);
+    // So many messages take seconds to simulate where no periods can be skipped.
+    let bearable = (MOST_MESSAGES / timetable.messages().max(1)).max(64) as u64;
+    let most = part.div_ceil(smallest(request)).clamp(1, bearable);
     let steps = (0..62).flat_map(|exponent| [2u64 << exponent, 3 << exponent]);
     let counts = [1].into_iter().chain(steps.take_while(|&rounds| rounds < most)).chain((most > 1).then_some(most));
     // Fewer where a look takes long.

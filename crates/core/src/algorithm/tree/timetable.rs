@@ -35,6 +35,8 @@ pub(in crate::algorithm) struct Timed<'a> {
 
 /// Slots of a period, about.
 const SLOTS: u64 = 1 << 16;
+/// Most slots of a way: all of a schedule must fit into 32 bits.
+const LONGEST: u64 = 1 << 19;
 /// Links that are at least so busy have their messages one after another from the start.
 const CROWDED: f64 = 0.9;
 
@@ -90,7 +92,8 @@ impl<'a> Timetable<'a> {
         }
         let most = busy.iter().copied().max().unwrap_or(1).max(1);
         let slot_ps = most.div_ceil(SLOTS).max(1);
-        let slots = |picos: Picos| picos.div_ceil(slot_ps).min(u32::MAX.into()) as u32;
+        // Of a way that is longer than many periods only the order matters.
+        let slots = |picos: Picos| picos.div_ceil(slot_ps).min(LONGEST) as u32;
         // Rounded up message by message.
         let mut taken = vec![0u32; busy.len()];
         for message in table.messages(self.work.ops()) {
@@ -282,9 +285,9 @@ mod tests {
                 if route.iter().any(|&(link, length, ..)| packed[link as usize] && sums[link as usize] + length > period) {
                     continue;
                 }
-                let hops = route.iter().map(|&(link, length, first, way)| Hop { link, length, first: first.min(length), way });
-                // What it took before it failed stays taken.
-                let Ok((sent, arrives)) = lines.take(ready, hops) else { return Ok(()) };
+                let hop = |&(link, length, first, way): &(u32, u32, u32, u32)| Hop { link, length, first: first.min(length), way };
+                let hops: Vec<Hop> = route.iter().map(hop).collect();
+                let Ok((sent, arrives)) = lines.take(ready, &hops) else { return Ok(()) };
                 let least: u32 = route.iter().map(|&(_, length, first, way)| first.min(length) + way).sum();
                 let &(link, length, first, way) = route.last().unwrap();
                 prop_assert!(sent >= ready && arrives >= sent + least + length - first.min(length));
