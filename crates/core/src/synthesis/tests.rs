@@ -232,7 +232,6 @@ proptest! {
 /// Every permutation of a group is one of the fabric, and classes and orbits are what the group makes alike.
 #[test]
 fn symmetries_leave_the_fabric_as_it_is() {
-    let uneven = "mesh:4x4,slow=0-1:0.5";
     for (spec, alike) in [
         ("torus:8x8", true),
         ("mesh:8x8", true),

@@ -270,7 +270,7 @@ mod tests {
         /// Whatever is taken of a link is apart, modulo the period, and no message is anywhere before it can be.
         #[test]
         fn links_have_one_message_at_a_time(
-            period in 20u32..200,
+            period in 10u32..100,
             messages in prop::collection::vec(
                 (0u32..400, prop::collection::vec((0u32..6, 1u32..10, 1u32..4, 0u32..30), 1..4)), 1..40),
             packed in prop::collection::vec(any::<bool>(), 6),
