@@ -316,6 +316,9 @@ mod tests {
         (prop::collection::vec(0u32..4, arcs), 0u32..4)
     }
 
+    /// Root, cost and loads of a plan.
+    type Known = (usize, f64, Vec<(u32, f64)>);
+
     proptest! {
         /// Amounts and prices that are feasible and of equal worth are the best (linear programming duality).
         #[test]
@@ -331,7 +334,7 @@ mod tests {
             };
             let cost = |plan: &(Vec<u32>, u32)| if costly { f64::from(plan.1) / 8.0 } else { 0.0 };
             let rates: Vec<f64> = rates.into_iter().map(f64::from).collect();
-            let mut known: Vec<(usize, f64, Vec<(u32, f64)>)> =
+            let mut known: Vec<Known> =
                 first.iter().enumerate().map(|(root, plan)| (root, cost(plan), loads(plan))).collect();
             let mut master = Master::new(rates.clone(), known.iter().map(|plan| (plan.1, plan.2.as_slice())));
             // Some at a time, as they are generated.

@@ -6,7 +6,7 @@
 
 mod concentrated;
 
-use super::tree::twins;
+use super::tree::{Laid, Tree, twins};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -218,6 +218,27 @@ fn priorities(fabric: &Fabric, roots: &[u32]) -> Vec<u32> {
     roots.iter().map(|&root| eccentricity(root)).collect()
 }
 
+/// The tree of every rank on the links of a request's fabric, if all have a counterpart in the opposite direction.
+pub(super) fn trees(request: &Request) -> Option<Vec<Tree>> {
+    let fabric = request.fabric;
+    let twins = twins(fabric).into_iter().collect::<Option<Vec<LinkId>>>()?;
+    let roots: Vec<u32> = (0..request.ranks()).collect();
+    let mut edges: Vec<Vec<Laid>> = vec![Vec::new(); roots.len()];
+    for Edge { tree, parent, child, route, .. } in everywhere(fabric, &roots).0 {
+        let back = route.iter().rev().map(|&link| twins[link as usize]).collect();
+        edges[tree as usize].push((child, parent, [back, route]));
+    }
+    Some(edges.into_iter().map(|edges| Tree::new(roots.len(), edges)).collect())
+}
+
+/// The trees of these roots on all links, and the number of timesteps.
+fn everywhere(fabric: &Fabric, roots: &[u32]) -> (Vec<Edge>, u32) {
+    let (switches, seen) = (fabric.has_switches(), vec![0; fabric.nodes.len()]);
+    let mut ground = Everywhere { fabric, switches, seen, search: 0 };
+    let nobody = vec![vec![false; fabric.ranks()]; roots.len()];
+    grow(fabric, &mut ground, |_| true, roots, &priorities(fabric, roots), nobody)
+}
+
 impl Algorithm for MultiTree {
     fn info(&self) -> &'static Info {
         &INFO
@@ -237,10 +258,7 @@ impl Algorithm for MultiTree {
         // Growing the trees takes long; do not start what cannot be held.
         let passes = if kind == Kind::AllReduce { 2 } else { 1 };
         request.expect((passes * roots.len() * (fabric.ranks() - 1)) as u64, 0)?;
-        let (switches, seen) = (fabric.has_switches(), vec![0; fabric.nodes.len()]);
-        let mut ground = Everywhere { fabric, switches, seen, search: 0 };
-        let nobody = vec![vec![false; fabric.ranks()]; roots.len()];
-        let (edges, steps) = grow(fabric, &mut ground, |_| true, &roots, &priorities(fabric, &roots), nobody);
+        let (edges, steps) = everywhere(fabric, &roots);
         let mut builder = request.builder();
         if kind.rooted() {
             let chunks = request.bytes.div_ceil(chunk);

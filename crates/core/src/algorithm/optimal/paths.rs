@@ -2,7 +2,7 @@
 
 use super::ACCURACY;
 use crate::algorithm::Request;
-use crate::algorithm::tree::{self, Timetable, Tree, Work};
+use crate::algorithm::tree::{self, Laid, Timetable, Tree, Work};
 use crate::collective::shard;
 use crate::error::Result;
 use crate::fabric::LinkId;
@@ -53,7 +53,7 @@ pub fn paths(request: &Request) -> Result<Schedule> {
 
 /// A path on links as a tree: ranks on its way pass on what comes.
 fn lay(graph: &Graph, from: u32, path: &[u32]) -> Tree {
-    let mut edges: Vec<(u32, u32, [Vec<LinkId>; 2])> = vec![];
+    let mut edges: Vec<Laid> = vec![];
     let (mut above, mut links) = (from, vec![]);
     for &arc in path {
         let arc = &graph.arcs[arc as usize];

@@ -3,7 +3,7 @@
 use super::ACCURACY;
 use crate::algorithm::combs::{self, Combs};
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
-use crate::algorithm::{Algorithm, Request, forest};
+use crate::algorithm::{Algorithm, Request, forest, multitree};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::LinkId;
@@ -32,11 +32,11 @@ pub fn trees(request: &Request) -> Result<Schedule> {
     let level = way.max(1) as f64 / request.bytes as f64;
     let mut choices: Vec<Choice> = vec![];
     let many = fabric.ranks() > FEW_RANKS;
+    let alike = |trees: Vec<Tree>| {
+        let sizes = vec![1; trees.len()];
+        (trees, sizes, false)
+    };
     if collective.kind == Kind::AllReduce {
-        let alike = |trees: Vec<Tree>| {
-            let sizes = vec![1; trees.len()];
-            (trees, sizes, false)
-        };
         let combs = combs::trees(request).unwrap_or_default();
         if many && !combs.is_empty() {
             // These are the optimum, and plans would only take time to find.
@@ -46,6 +46,10 @@ pub fn trees(request: &Request) -> Result<Schedule> {
         if !many {
             choices.extend(forest::trees(request).into_iter().flatten().map(alike));
         }
+    }
+    if !many && !collective.kind.rooted() {
+        // One low tree of every rank: soonest through where there is little data.
+        choices.extend(multitree::trees(request).map(alike));
     }
     let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();

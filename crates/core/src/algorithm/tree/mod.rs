@@ -22,6 +22,9 @@ use crate::schedule::Op;
 /// Up an edge, and down.
 const OPS: [Op; 2] = [Op::Reduce, Op::Copy];
 
+/// Child and parent of an edge, and its links up and down.
+pub(super) type Laid = (u32, u32, [Vec<LinkId>; 2]);
+
 /// What trees do with their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {

@@ -100,7 +100,11 @@ impl<'a> Timetable<'a> {
             let length = |link: LinkId| slots(flits[message.tree] * self.flit_times[link as usize]);
             message.route.iter().for_each(|&link| taken[link as usize] += length(link));
         }
-        let period = taken.iter().copied().max().unwrap_or(1).max(1);
+        let period = match rounds {
+            // There is no next round to leave room for.
+            1 => 1 << 30,
+            _ => taken.iter().copied().max().unwrap_or(1).max(1),
+        };
         let mut lines: Vec<bool> = taken.iter().map(|&taken| f64::from(taken) > CROWDED * f64::from(period)).collect();
         loop {
             let mut lines_of = Lines::new(period, &lines);
@@ -237,7 +241,9 @@ fn gap(taken: &BTreeMap<u32, u32>, from: u32, length: u32, period: u32) -> u32 {
         }
         start = start.max(end);
     }
-    start - from
+    // It may end in what is taken first, two periods later.
+    let first = taken.first_key_value().map_or(u32::MAX, |(&begin, _)| begin + 2 * period);
+    if start + length > first { period } else { start - from }
 }
 
 #[cfg(test)]
