@@ -217,7 +217,11 @@ proptest! {
         let least = trees(ranks, 0).iter().map(both).fold(f64::INFINITY, f64::min);
         let plan = &SpanningTrees::new(graph.clone()).cheapest(prices, &[0])[0];
         assert_plan(&graph, Kind::AllReduce, 0, plan);
-        prop_assert!((plan.cost(prices) - least).abs() < 1e-9, "{} {least}", plan.cost(prices));
+        // Where neighbours are joined one way only, ways back lead over other ranks, and may be cheaper.
+        let one_way = |a: usize, b: usize| cost[a][b].is_finite() && !cost[b][a].is_finite();
+        let through = (0..ranks as usize).any(|a| (0..ranks as usize).any(|b| one_way(a, b)));
+        prop_assert!(plan.cost(prices) < least + 1e-9, "{} {least}", plan.cost(prices));
+        prop_assert!(through || plan.cost(prices) > least - 1e-9, "{} {least}", plan.cost(prices));
     }
 
     #[test]
