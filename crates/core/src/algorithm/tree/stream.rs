@@ -62,9 +62,10 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
             request.watch.step(0, 1)?;
             let timed = timetable.timed(rounds);
             let better = |than: u128| timed.time_ps < than - than / WORTH;
-            worse = if better(own) { 0 } else { worse + 1 };
-            if worse == 0 {
-                own = timed.time_ps;
+            // One round alone, which leaves no room for others, says nothing of more.
+            if rounds > 1 {
+                worse = if better(own) { 0 } else { worse + 1 };
+                own = if worse == 0 { timed.time_ps } else { own };
             }
             if best.as_ref().is_none_or(|best| better(best.0.time_ps)) {
                 best = Some((timed, timetable.bytes()));
