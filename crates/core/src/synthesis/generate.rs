@@ -133,9 +133,9 @@ impl Demand<'_> {
             }
             let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
             if near || rounds == ROUNDS || !better && smooth == 0.0 {
-                let shares = self.fewer(&rates, &plans, &orbits, &master.amounts(), time);
-                let time = shares.1;
-                let plans = self.expanded(&plans, &orbits, &shares.0);
+                let (amounts, _) = self.fewer(&rates, &plans, &orbits, &master.amounts(), time);
+                let time = self.busiest(&rates, &plans, &orbits, &amounts);
+                let plans = self.expanded(&plans, &orbits, &amounts);
                 return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
             }
             smooth = match better {
@@ -148,6 +148,17 @@ impl Demand<'_> {
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
         }
+    }
+
+    /// The time of the busiest arc, without the little room that the program gives every arc.
+    fn busiest(&self, rates: &[f64], plans: &[(usize, Plan)], orbits: &[Vec<u32>], amounts: &[(u32, f64)]) -> f64 {
+        let mut busy = vec![0.0; rates.len()];
+        for &(plan, share) in amounts {
+            let (orbit, plan) = &plans[plan as usize];
+            let loads = self.loads(plan, orbits[*orbit].len());
+            loads.into_iter().for_each(|(class, load)| busy[class as usize] += share * load);
+        }
+        busy.iter().zip(rates).map(|(busy, rate)| busy / rate).fold(0.0, f64::max)
     }
 
     /// The best mixture without plans of small shares, and its time, where that costs little.

@@ -9,6 +9,7 @@ mod generate;
 mod graph;
 mod master;
 mod oracle;
+mod parts;
 mod plan;
 mod symmetry;
 
@@ -55,7 +56,7 @@ pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64,
     let share = 1.0 / roots.len().max(1) as f64;
     let rows = symmetry.arcs.len() + symmetry.orbits(roots).len();
     if rows > MOST_ROWS {
-        let what = format!("{} unlike links and roots are too many; at most {MOST_ROWS}", rows);
+        let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
         return Err(Error::new(Code::TooLarge, what));
     }
     let demand = Demand { rates: &rates, symmetry: &symmetry, roots, share, level, accuracy };

@@ -5,6 +5,7 @@
 //! by arc, so what is not found costs time, and what is found is right.
 
 use super::graph::Graph;
+use super::parts::Parts;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A permutation, of ranks and of arcs.
@@ -42,14 +43,14 @@ impl Symmetry {
         let (ranks, arcs) = (graph.ranks.len(), graph.arcs.len());
         let identity = Permutation { ranks: (0..ranks as u32).collect(), arcs: (0..arcs as u32).collect() };
         let mut generators: Vec<Permutation> = vec![];
-        let (mut alike_ranks, mut alike_arcs) = (Classes::new(ranks), Classes::new(arcs));
+        let (mut alike_ranks, mut alike_arcs) = (Parts::new(ranks), Parts::new(arcs));
         for permuted in candidates(ranks, fixed) {
             // Few classes of arcs and few roots to look at are left.
             if alike_arcs.count + alike_ranks.count <= FEW_ROWS && alike_ranks.count * ranks <= FEW_TREES {
                 break;
             }
             let Some(arcs) = automorphism(graph, &permuted) else { continue };
-            let merged = [alike_ranks.merge(&permuted), alike_arcs.merge(&arcs)];
+            let merged = [merge(&mut alike_ranks, &permuted), merge(&mut alike_arcs, &arcs)];
             if merged.contains(&true) {
                 generators.push(Permutation { ranks: permuted, arcs });
             }
@@ -95,37 +96,11 @@ impl Symmetry {
     }
 }
 
-/// What permutations make alike.
-struct Classes {
-    top: Vec<u32>,
-    count: usize,
-}
-
-impl Classes {
-    fn new(count: usize) -> Classes {
-        Classes { top: (0..count as u32).collect(), count }
-    }
-
-    fn find(&mut self, mut at: u32) -> u32 {
-        while self.top[at as usize] != at {
-            self.top[at as usize] = self.top[self.top[at as usize] as usize];
-            at = self.top[at as usize];
-        }
-        at
-    }
-
-    /// Adds a permutation; whether it makes more alike.
-    fn merge(&mut self, permuted: &[u32]) -> bool {
-        let before = self.count;
-        for (at, &to) in (0..).zip(permuted) {
-            let [a, b] = [at, to].map(|one| self.find(one));
-            if a != b {
-                self.top[a as usize] = b;
-                self.count -= 1;
-            }
-        }
-        self.count < before
-    }
+/// Makes alike what a permutation moves to each other; whether that is new.
+fn merge(parts: &mut Parts, permuted: &[u32]) -> bool {
+    let before = parts.count;
+    (0..).zip(permuted).for_each(|(at, &to)| _ = parts.join(at, to));
+    parts.count < before
 }
 
 /// Turns of blocks within larger blocks, then reflections, the larger first: ranks' images. With a fixed rank, turns of the

@@ -9,6 +9,7 @@ use super::{Algorithm, Info, Request, exchange, tree};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::Schedule;
+use crate::synthesis::{self, Graph, Mixture};
 
 /// See the module.
 pub struct Optimal;
@@ -21,9 +22,18 @@ const INFO: Info = Info {
     collectives: &Kind::ALL,
 };
 
-/// Whether the links of every dimension of a product are equally fast.
-fn is_even(request: &Request) -> bool {
+/// Whether all links have their full speed, so that what holds for a product holds.
+fn is_intact(request: &Request) -> bool {
     request.fabric.links.iter().all(|link| link.speed_permille == 1000)
+}
+
+/// The best mixture for a request, where a level of a tree costs as much as `level` picoseconds for every byte.
+///
+/// # Errors
+/// As [`synthesis::mixture`].
+fn mixture(request: &Request, graph: &Graph, level: f64) -> Result<Mixture> {
+    synthesis::mixture(graph, request.collective, ACCURACY, level, request.watch)
+        .map_err(|error| error.at(format_args!("{} on {}", request.spec, request.fabric.name)))
 }
 
 /// How near to the optimum a mixture is, relative.
@@ -36,13 +46,12 @@ impl Algorithm for Optimal {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let ranks = u64::from(request.ranks());
-        match request.collective.kind {
-            Kind::AllGather | Kind::ReduceScatter => request.expect(ranks * (ranks - 1), 0)?,
-            Kind::AllToAll => request.expect(ranks * (ranks - 1), 0)?,
-            _ => {}
+        // A tree of every rank, or a path of every pair.
+        if matches!(request.collective.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
+            request.expect(ranks * (ranks - 1), 0)?;
         }
         match request.collective.kind {
-            Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_even(request)) {
+            Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_intact(request)) {
                 Some(product) => exchange::exchange(request, product),
                 None => paths::paths(request),
             },

@@ -1,14 +1,13 @@
 //! Mixtures of paths between all pairs.
 
-use super::ACCURACY;
+use super::mixture;
 use crate::algorithm::Request;
 use crate::algorithm::tree::{self, Laid, Timetable, Tree, Work};
 use crate::collective::shard;
 use crate::error::Result;
 use crate::fabric::LinkId;
 use crate::schedule::{Lane, Op, Schedule};
-use crate::synthesis::{self, Graph};
-use crate::units::Bytes;
+use crate::synthesis::Graph;
 use std::collections::BTreeMap;
 
 /// Up to so many ranks pass on what comes, by a timetable.
@@ -23,9 +22,8 @@ const ROUNDS: u64 = 16;
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
 pub fn paths(request: &Request) -> Result<Schedule> {
-    let Request { fabric, system, collective, watch, .. } = *request;
-    let graph = Graph::new(fabric, system);
-    let mixture = synthesis::mixture(&graph, collective, ACCURACY, 0.0, watch)?;
+    let graph = Graph::new(request.fabric, request.system);
+    let mixture = mixture(request, &graph, 0.0)?;
     let ranks = request.ranks();
     // Shares of every path, by its ends.
     let mut paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>> = BTreeMap::new();
@@ -34,7 +32,6 @@ pub fn paths(request: &Request) -> Result<Schedule> {
             *paths.entry(ends).or_default().entry(plan.ways(branch)[1]).or_default() += share;
         }
     }
-    let total: f64 = f64::from(ranks) * f64::from(ranks - 1);
     if ranks > FEW_RANKS {
         return direct(request, &graph, paths);
     }
@@ -45,9 +42,9 @@ pub fn paths(request: &Request) -> Result<Schedule> {
         paths.iter().map(tree).collect::<Vec<_>>()
     };
     let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
-    let bytes = (request.bytes as f64 / f64::from(ranks) * total) as Bytes;
-    // Every rank's shard for every other is cut, so that they add up to a little more.
-    let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(bytes.max(1));
+    // Every rank sends all but its own shard.
+    let bytes = request.bytes.saturating_mul(u64::from(ranks - 1));
+    let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(bytes);
     tree::stream_timed(request, &[timetable])
 }
 

@@ -1,6 +1,6 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::ACCURACY;
+use super::mixture;
 use crate::algorithm::combs::{self, Combs};
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::algorithm::{Algorithm, Request, forest, multitree};
@@ -8,7 +8,7 @@ use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::LinkId;
 use crate::schedule::Schedule;
-use crate::synthesis::{self, Graph, Plan};
+use crate::synthesis::{Graph, Plan};
 
 /// Up to so many ranks packings of equal trees are tried beside plans.
 const FEW_RANKS: usize = 64;
@@ -20,7 +20,7 @@ const WHOLE: f64 = 65536.0;
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
 pub fn trees(request: &Request) -> Result<Schedule> {
-    let Request { fabric, system, collective, watch, .. } = *request;
+    let Request { fabric, system, collective, .. } = *request;
     let work = match collective.kind {
         Kind::AllReduce => Work::Overlapped,
         Kind::ReduceScatter | Kind::Reduce => Work::Reduce,
@@ -51,7 +51,7 @@ pub fn trees(request: &Request) -> Result<Schedule> {
         // One low tree of every rank: soonest through where there is little data.
         choices.extend(multitree::trees(request).map(alike));
     }
-    let mixture = synthesis::mixture(&graph, collective, ACCURACY, level, watch)?;
+    let mixture = mixture(request, &graph, level)?;
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     choices.push((mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true));
     let timetables = choices

@@ -87,7 +87,9 @@ impl<'a> Timetable<'a> {
         let mut busy = vec![0u64; self.flit_times.len()];
         for message in table.messages(self.work.ops()) {
             for &link in message.route {
-                busy[link as usize] += flits[message.tree] * self.flit_times[link as usize];
+                let picos = flits[message.tree].saturating_mul(self.flit_times[link as usize]);
+                let busy = &mut busy[link as usize];
+                *busy = busy.saturating_add(picos);
             }
         }
         let most = busy.iter().copied().max().unwrap_or(1).max(1);
@@ -97,7 +99,7 @@ impl<'a> Timetable<'a> {
         // Rounded up message by message.
         let mut taken = vec![0u32; busy.len()];
         for message in table.messages(self.work.ops()) {
-            let length = |link: LinkId| slots(flits[message.tree] * self.flit_times[link as usize]);
+            let length = |link: LinkId| slots(flits[message.tree].saturating_mul(self.flit_times[link as usize]));
             message.route.iter().for_each(|&link| taken[link as usize] += length(link));
         }
         let period = match rounds {
@@ -114,7 +116,8 @@ impl<'a> Timetable<'a> {
                 hops.clear();
                 hops.extend(message.route.iter().map(|&link| {
                     let flit_time = self.flit_times[link as usize];
-                    let [length, first] = [&flits, &packets].map(|of| slots(of[message.tree] * flit_time));
+                    let [length, first] =
+                        [&flits, &packets].map(|of| slots(of[message.tree].saturating_mul(flit_time)));
                     Hop { link, length, first, way: slots(self.ways[link as usize]) }
                 }));
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;

@@ -7,6 +7,7 @@ use super::Oracle;
 use super::closure::{Closure, Way};
 use super::low::Lowest;
 use crate::synthesis::graph::Graph;
+use crate::synthesis::parts::Parts;
 use crate::synthesis::plan::Plan;
 
 /// Trees that reach all ranks from a root.
@@ -89,13 +90,13 @@ impl<'a> Branching<'a> {
         }
         // Parts: ranks, then what cycles were contracted to. `above` is the part that a part went into.
         let mut above: Vec<u32> = (0..self.ranks as u32).collect();
-        let mut top: Vec<u32> = above.clone();
+        let mut parts = Parts::new(self.ranks);
         let mut entered: Vec<u32> = vec![NONE; self.ranks];
         let mut state: Vec<u8> = vec![0; self.ranks];
         state[root as usize] = 2;
         for start in 0..self.ranks as u32 {
             let mut path: Vec<u32> = vec![];
-            let mut part = find(&mut top, start);
+            let mut part = parts.of(start);
             while state[part as usize] != 2 {
                 state[part as usize] = 1;
                 path.push(part);
@@ -106,20 +107,20 @@ impl<'a> Branching<'a> {
                     self.settle(first);
                     let HeapNode { left, right, .. } = self.nodes[first as usize];
                     let from = self.ways[first as usize].from;
-                    if find(&mut top, from) == part {
+                    if parts.of(from) == part {
                         heaps[part as usize] = self.merge(left, right);
                     } else {
                         break first;
                     }
                 };
                 entered[part as usize] = way;
-                let from = find(&mut top, self.ways[way as usize].from);
+                let from = parts.of(self.ways[way as usize].from);
                 if state[from as usize] != 1 {
                     part = from;
                     continue;
                 }
                 // A cycle: its parts become one.
-                let whole = above.len() as u32;
+                let whole = parts.push();
                 let mut heap = NONE;
                 while let Some(member) = path.pop() {
                     let first = heaps[member as usize];
@@ -127,13 +128,12 @@ impl<'a> Branching<'a> {
                     self.nodes[first as usize].less += paid;
                     heap = self.merge(heap, first);
                     above[member as usize] = whole;
-                    top[member as usize] = whole;
+                    parts.join(member, whole);
                     if member == from {
                         break;
                     }
                 }
                 above.push(whole);
-                top.push(whole);
                 entered.push(NONE);
                 state.push(0);
                 heaps.push(heap);
@@ -191,13 +191,4 @@ impl<'a> Branching<'a> {
         (node.left, node.right, node.rank) = (left, right, rank);
         top
     }
-}
-
-/// The outermost part around a rank or part.
-fn find(top: &mut [u32], mut part: u32) -> u32 {
-    while top[part as usize] != part {
-        top[part as usize] = top[top[part as usize] as usize];
-        part = top[part as usize];
-    }
-    part
 }

@@ -4,6 +4,7 @@ use super::Oracle;
 use super::closure::Closure;
 use super::low::Lowest;
 use crate::synthesis::graph::Graph;
+use crate::synthesis::parts::Parts;
 use crate::synthesis::plan::Plan;
 use std::collections::HashMap;
 
@@ -36,13 +37,11 @@ impl Oracle for SpanningTrees {
         };
         let mut pairs: Vec<(f64, u32, u32)> = (0..closure.ways.len() as u32).filter_map(pair).collect();
         pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut top: Vec<u32> = (0..ranks as u32).collect();
+        let mut parts = Parts::new(ranks);
         let mut joined: Vec<Vec<Edge>> = vec![Vec::new(); ranks];
         for (_, there, back) in pairs {
             let way = closure.ways[there as usize];
-            let [a, b] = [way.from, way.to].map(|rank| find(&mut top, rank));
-            if a != b {
-                top[a as usize] = b;
+            if parts.join(way.from, way.to) {
                 joined[way.from as usize].push((way.to, there, back));
                 joined[way.to as usize].push((way.from, back, there));
             }
@@ -102,12 +101,4 @@ fn rooted(closure: &Closure, joined: &[Vec<Edge>]) -> Plan {
         plan.branch(above, rank, closure.arcs(up).iter().copied(), closure.arcs(down).iter().copied());
     }
     plan
-}
-
-fn find(top: &mut [u32], mut rank: u32) -> u32 {
-    while top[rank as usize] != rank {
-        top[rank as usize] = top[top[rank as usize] as usize];
-        rank = top[rank as usize];
-    }
-    rank
 }
