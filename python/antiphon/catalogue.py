@@ -115,7 +115,7 @@ def algorithms() -> list[Entry]:
     """All algorithms, in the order of the documentation.
 
     >>> [each for each in algorithms() if "broadcast" in each.collectives]
-    ['multitree', 'direct']
+    ['multitree', 'optimal', 'direct']
     """
     return [
         Entry(each.name, each.summary, each.source, each.options, collectives=each.collectives)

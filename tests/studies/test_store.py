@@ -234,7 +234,7 @@ workers = [start(), start()]
 kills = 0
 for _ in range(20):
     pid, told = workers.pop(chance.randrange(2))
-    for _ in range(chance.randrange(1, 25)):
+    for _ in range(chance.randrange(1, 15)):
         os.read(told, 1)
     time.sleep(chance.random() * 0.006)
     os.kill(pid, signal.SIGKILL)
