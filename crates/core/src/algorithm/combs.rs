@@ -12,7 +12,7 @@
 
 use super::estimate::flit_times;
 use super::tree::{self, Planter, Priority, Table, Tree, Work};
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Placed, Request};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::{Dimension, DimensionShape, Fabric, Product, split};
@@ -36,12 +36,10 @@ impl Algorithm for Combs {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let Some(placed) = request.product().filter(|placed| placed.product.is_direct()) else {
+        let Some((placed, packing, combs, planted)) = planted(request) else {
             return request
                 .refuse("it needs an intact mesh, torus or flattened butterfly; forest takes others without switches");
         };
-        let packing = Packing::new(placed.product, request.system.link_rate);
-        let combs = packing.combs(tree::most(request));
         let mut flit_times = flit_times(request);
         // Links to nodes that only forward are not used: they count as any other.
         let joins_ranks = |id: &usize| {
@@ -51,8 +49,6 @@ impl Algorithm for Combs {
         let one = (0..flit_times.len()).find(joins_ranks).map_or(1, |id| flit_times[id]);
         (0..flit_times.len()).filter(|id| !joins_ranks(id)).for_each(|id| flit_times[id] = one);
         let widths = tree::widths(&flit_times);
-        let mut planter = Planter::new(request.fabric, request.system);
-        let planted = planter.plant_all(combs.iter().map(|comb| placed.by_rank(&packing.parents(comb))));
         let alike = flit_times.iter().all(|&time| time == flit_times[0]);
         // Row and column of every rank.
         let mut places = vec![[0; 2]; placed.ranks.len()];
@@ -68,13 +64,19 @@ impl Algorithm for Combs {
     }
 }
 
-/// Combs on the links of a request's fabric, if it is a product without switches.
-pub(super) fn trees(request: &Request) -> Option<Vec<Tree>> {
+/// A request's product, if it has no switches, its packing, and combs on its links.
+fn planted<'a>(request: &Request<'a>) -> Option<(Placed<'a>, Packing, Vec<Comb>, Vec<Tree>)> {
     let placed = request.product().filter(|placed| placed.product.is_direct())?;
     let packing = Packing::new(placed.product, request.system.link_rate);
     let combs = packing.combs(tree::most(request));
     let mut planter = Planter::new(request.fabric, request.system);
-    Some(planter.plant_all(combs.iter().map(|comb| placed.by_rank(&packing.parents(comb)))))
+    let trees = planter.plant_all(combs.iter().map(|comb| placed.by_rank(&packing.parents(comb))));
+    Some((placed, packing, combs, trees))
+}
+
+/// Combs on the links of a request's fabric, if it is a product without switches.
+pub(super) fn trees(request: &Request) -> Option<Vec<Tree>> {
+    Some(planted(request)?.3)
 }
 
 /// A comb: lines along the first dimension of an order everywhere, along the next one where they cross at the centre,

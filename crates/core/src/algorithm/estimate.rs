@@ -45,8 +45,8 @@ struct Costs {
     adding: u128,
 }
 
-/// Time of a table of equal parts whose reduction and broadcast overlap, in rounds of a piece of every tree: a link sends its pieces in
-/// the order of their slots, each when it has arrived and has been added. The first rounds are timed by a
+/// Time of a table of equal parts whose reduction and broadcast overlap, in rounds of a piece of every tree: a link sends its
+/// pieces in the order of their slots, each when it has arrived and has been added. The first rounds are timed by a
 /// recurrence, the others by the busiest link and what holds it up.
 pub(super) struct Recurrence<'a> {
     request: &'a Request<'a>,

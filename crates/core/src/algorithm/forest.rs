@@ -37,35 +37,32 @@ impl Algorithm for Forest {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let ranks = request.fabric.ranks();
-        let Some(edges) = symmetric_edges(request.fabric, request.system) else {
-            return request.refuse(match request.fabric.has_switches() {
-                true => "it needs a fabric of ranks, with no switches and none that only forward",
-                false => "it needs links that are equally fast both ways, and some are not",
-            });
-        };
-        if edges.len() > MOST_EDGES {
-            return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
-        }
-        let links = parallel_links(request.fabric, request.system).expect("every edge has links");
-        let packings = packings(ranks, &edges, &links, tree::most(request));
-        let flit_times = flit_times(request);
-        let widths = tree::widths(&flit_times);
-        let mut planter = Planter::new(request.fabric, request.system);
-        let planted: Vec<Vec<Tree>> = packings.iter().map(|packing| planter.plant_all(packing)).collect();
+        let planted = trees(request)?;
+        let widths = tree::widths(&flit_times(request));
         let tables =
             planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, Work::Overlapped));
         tree::stream(request, tables)
     }
 }
 
-/// Packings on the links of a request's fabric, if it is symmetric and has no switches.
-pub(super) fn trees(request: &Request) -> Option<Vec<Vec<Tree>>> {
-    let edges = symmetric_edges(request.fabric, request.system).filter(|edges| edges.len() <= MOST_EDGES)?;
-    let links = parallel_links(request.fabric, request.system)?;
+/// Packings on the links of a request's fabric.
+///
+/// # Errors
+/// [`crate::error::Code::NotApplicable`] if it has switches, links that are not equally fast both ways, or too many.
+pub(super) fn trees(request: &Request) -> Result<Vec<Vec<Tree>>> {
+    let Some(edges) = symmetric_edges(request.fabric, request.system) else {
+        return request.refuse(match request.fabric.has_switches() {
+            true => "it needs a fabric of ranks, with no switches and none that only forward",
+            false => "it needs links that are equally fast both ways, and some are not",
+        });
+    };
+    if edges.len() > MOST_EDGES {
+        return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
+    }
+    let links = parallel_links(request.fabric, request.system).expect("every edge has links");
     let packings = packings(request.fabric.ranks(), &edges, &links, tree::most(request));
     let mut planter = Planter::new(request.fabric, request.system);
-    Some(packings.iter().map(|packing| planter.plant_all(packing)).collect())
+    Ok(packings.iter().map(|packing| planter.plant_all(packing)).collect())
 }
 
 /// A tree as the parents of all ranks.

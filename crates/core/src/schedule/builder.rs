@@ -34,7 +34,7 @@ pub struct Builder<'a> {
 /// How transfers use some parallel links.
 struct Parallel {
     first: LinkId,
-    /// Whether a route that was found uses them, and whether one that was given does.
+    /// Whether a route uses them together, and whether one that was given uses them apart.
     found: bool,
     given: bool,
 }
@@ -139,8 +139,7 @@ impl<'a> Builder<'a> {
         }
         let node = |rank| self.schedule.node_of(self.fabric, rank);
         let route = self.router.route(node(from), node(to));
-        self.parallel_on(&route, |parallel| parallel.found = true);
-        self.add(op, from, to, payload.into(), step, route.into())
+        self.send_over(op, from, to, payload, step, route)
     }
 
     /// Adds a transfer along a given route.
@@ -161,8 +160,7 @@ impl<'a> Builder<'a> {
         self.add(op, from, to, payload.into(), step, route)
     }
 
-    /// Adds a transfer along a given route on which parallel links act as one channel, unless another transfer is given one
-    /// of them by [`Builder::send_via`].
+    /// [`Builder::send_via`] where parallel links on the route act as one channel, unless another transfer is given one of them.
     ///
     /// # Errors
     /// As [`Builder::send`].

@@ -133,7 +133,7 @@ impl Demand<'_> {
             }
             let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
             if near || rounds == ROUNDS || !better && smooth == 0.0 {
-                let (amounts, _) = self.fewer(&rates, &plans, &orbits, &master.amounts(), time);
+                let amounts = self.fewer(&rates, &plans, &orbits, master.amounts(), time);
                 let time = self.busiest(&rates, &plans, &orbits, &amounts);
                 let plans = self.expanded(&plans, &orbits, &amounts);
                 return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
@@ -161,18 +161,18 @@ impl Demand<'_> {
         busy.iter().zip(rates).map(|(busy, rate)| busy / rate).fold(0.0, f64::max)
     }
 
-    /// The best mixture without plans of small shares, and its time, where that costs little.
+    /// The best mixture without plans of small shares, as many as can go at little cost.
     fn fewer(
         &self,
         rates: &[f64],
         plans: &[(usize, Plan)],
         orbits: &[Vec<u32>],
-        amounts: &[(u32, f64)],
+        amounts: Vec<(u32, f64)>,
         time: f64,
-    ) -> (Vec<(u32, f64)>, f64) {
+    ) -> Vec<(u32, f64)> {
         let orbit = |plan: u32| plans[plan as usize].0;
         let mut largest = vec![(0.0f64, 0); orbits.len()];
-        for &(plan, share) in amounts {
+        for &(plan, share) in &amounts {
             let most = &mut largest[orbit(plan)];
             *most = if share > most.0 { (share, plan) } else { *most };
         }
@@ -183,15 +183,14 @@ impl Demand<'_> {
             let others = amounts.iter().filter(|&&(plan, share)| share >= cut && largest[orbit(plan)].1 != plan);
             stays.extend(others.map(|other| other.0));
             if stays.len() == amounts.len() {
-                return (amounts.to_vec(), time);
+                return amounts;
             }
             let first: Vec<_> = stays[..orbits.len()].iter().map(|&plan| loads(plan)).collect();
             let mut master = Master::new(rates.to_vec(), first.iter().map(|loads| (0.0, loads.as_slice())));
             stays[orbits.len()..].iter().for_each(|&plan| _ = master.add(orbit(plan) as u32, 0.0, &loads(plan)));
             master.solve();
             if master.time() <= time * (1.0 + LOSS) {
-                let amounts = master.amounts().into_iter().map(|(at, share)| (stays[at as usize], share));
-                return (amounts.collect(), master.time());
+                return master.amounts().into_iter().map(|(at, share)| (stays[at as usize], share)).collect();
             }
             cut /= 2.0;
         }

@@ -1,7 +1,6 @@
 //! A plan: how one root's data go over the arcs.
 
 use super::symmetry::Permutation;
-use std::collections::HashMap;
 
 /// Branches between ranks, each with arcs up, towards the root, and down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -50,24 +49,20 @@ impl Plan {
         self.arcs.iter().map(|&arc| prices[arc as usize]).sum()
     }
 
-    /// Most branches between the root and a rank.
+    /// Most branches between the root and a rank. O(branches + ranks).
     pub fn height(&self) -> u32 {
-        let above: HashMap<u32, u32> = self.branches.iter().map(|&(above, below)| (below, above)).collect();
-        let mut depths: HashMap<u32, u32> = HashMap::new();
-        let mut path = vec![];
-        for &(_, below) in &self.branches {
-            let mut rank = below;
-            while let (None, Some(&next)) = (depths.get(&rank), above.get(&rank)) {
-                path.push(rank);
-                rank = next;
-            }
-            let mut depth = depths.get(&rank).copied().unwrap_or(0);
-            while let Some(rank) = path.pop() {
-                depth += 1;
-                depths.insert(rank, depth);
-            }
+        let ranks = self.branches.iter().map(|&(above, below)| above.max(below) + 1).max().unwrap_or(0) as usize;
+        let mut above = vec![None; ranks];
+        self.branches.iter().for_each(|&(upper, lower)| above[lower as usize] = Some(upper));
+        // Of roots and of what has been measured.
+        let mut depths: Vec<Option<u32>> = above.iter().map(|above| above.is_none().then_some(0)).collect();
+        for &(_, lower) in &self.branches {
+            let up = |&rank: &u32| if depths[rank as usize].is_none() { above[rank as usize] } else { None };
+            let path: Vec<u32> = std::iter::successors(Some(lower), up).collect();
+            let known = depths[path[path.len() - 1] as usize].unwrap_or(0);
+            path.iter().rev().zip(known..).for_each(|(&rank, depth)| depths[rank as usize] = Some(depth));
         }
-        depths.into_values().max().unwrap_or(0)
+        depths.into_iter().flatten().max().unwrap_or(0)
     }
 
     /// What becomes of it by a permutation.

@@ -16,7 +16,7 @@ pub struct Optimal;
 
 const INFO: Info = Info {
     name: "optimal",
-    summary: "the best mixture of trees or paths on any fabric, switches included, with prices that prove it",
+    summary: "the best mixture of trees or paths on any fabric, switches included",
     options: tree::OPTIONS,
     source: "linear programming over arborescences and paths; optimality of schedules: ForestColl (2024)",
     collectives: &Kind::ALL,

@@ -3,7 +3,6 @@
 use super::mixture;
 use crate::algorithm::Request;
 use crate::algorithm::tree::{self, Laid, Timetable, Tree, Work};
-use crate::collective::shard;
 use crate::error::Result;
 use crate::fabric::LinkId;
 use crate::schedule::{Lane, Op, Schedule};
@@ -71,11 +70,10 @@ fn direct(request: &Request, graph: &Graph, paths: BTreeMap<(u32, u32), BTreeMap
     let stride = longest * ranks;
     builder.phase("all-to-all", false);
     for rank in 0..ranks {
-        let (offset, bytes) = shard(request.bytes, ranks as usize, rank as usize);
-        builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes.max(1), stride, source: rank, owner: rank });
+        builder.shard_block(rank, request.shard(rank), 1);
     }
     for ((source, owner), paths) in paths {
-        let (start, length) = shard(request.bytes, ranks as usize, owner as usize);
+        let (start, length) = request.shard(owner);
         let total: f64 = paths.values().sum();
         let (mut before, mut from) = (0.0, 0);
         let count = paths.len();

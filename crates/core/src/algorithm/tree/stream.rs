@@ -92,7 +92,7 @@ const PATIENCE: usize = 3;
 fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec<u64> {
     let part = timetable.bytes().div_ceil(timetable.trees().len() as u64);
     if let Some(piece) = given {
-        return vec![part.div_ceil(piece.clamp(4, part.max(4)).next_multiple_of(4)).max(1)];
+        return vec![rounds_of(part, piece)];
     }
     // So many messages take seconds to simulate where no periods can be skipped.
     let bearable = (MOST_MESSAGES / timetable.messages().max(1)).max(64) as u64;
@@ -111,9 +111,7 @@ fn lower(request: &Request, table: &Table, bytes: Bytes, rounds: u64) -> Result<
     if request.collective.kind == Kind::AllToAll {
         // What ranks have for themselves.
         for rank in 0..request.ranks() {
-            let lane = builder.block(request.shard(rank), 1);
-            let entry = &mut builder.schedule.lanes[lane as usize];
-            (entry.source, entry.owner) = (rank, rank);
+            builder.shard_block(rank, request.shard(rank), 1);
         }
     }
     builder.phase(
@@ -159,7 +157,7 @@ fn best<'a>(request: &Request, tables: impl IntoIterator<Item = Table<'a>>, give
 /// Numbers of rounds worth a look: few, then whole packets.
 fn rounds(request: &Request, trees: usize, given: Option<Bytes>) -> Vec<u64> {
     let most = request.bytes.div_ceil(trees as u64);
-    let of = |piece: Bytes| most.div_ceil(piece.clamp(4, most.max(4)).next_multiple_of(4)).max(1);
+    let of = |piece: Bytes| rounds_of(most, piece);
     if let Some(piece) = given {
         return vec![of(piece)];
     }
@@ -171,6 +169,11 @@ fn rounds(request: &Request, trees: usize, given: Option<Bytes>) -> Vec<u64> {
     rounds.sort_unstable();
     rounds.dedup();
     rounds
+}
+
+/// Rounds in which a tree's part of the data goes in pieces of about `piece` bytes, whole elements.
+fn rounds_of(part: Bytes, piece: Bytes) -> u64 {
+    part.div_ceil(piece.clamp(4, part.max(4)).next_multiple_of(4)).max(1)
 }
 
 /// Payload of the smallest packet.
