@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "algorithm": ABOVE | {"bound", "cost", "rails", "synthesis"},
     "verify": ABOVE,
     "execute": ABOVE | {"verify"},
-    "bound": ABOVE,
+    "bound": ABOVE | {"synthesis"},
     "export": ABOVE,
     "simulate": ABOVE | {"noc"},
     "rails": ABOVE | {"verify"},

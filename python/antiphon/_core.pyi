@@ -430,7 +430,7 @@ class Schedule:
         (its sending, else its applying), ``lag`` (chunks before), ``at_receiver`` (who waits)."""
     def stats(self, fabric: Fabric) -> Stats:
         """Steps, tree heights and bytes per link."""
-    def verify(self, fabric: Fabric) -> Proof:
+    def verify(self, fabric: Fabric, system: _System = "generic") -> Proof:
         """See ``verify``."""
     def lower_bound(self, fabric: Fabric, system: _System = "generic") -> Bound:
         """How fast its collective could be among the ranks that it does not exclude, on the nodes where it
@@ -608,14 +608,20 @@ def build(
             ``unknown-name`` with the nearest known one, ``bad-spec`` or ``bad-size``.
     """
 
-def verify(fabric: Fabric, schedule: Schedule, progress: Callable[[float], object] | None = None) -> Proof:
+def verify(
+    fabric: Fabric,
+    schedule: Schedule,
+    progress: Callable[[float], object] | None = None,
+    system: _System = "generic",
+) -> Proof:
     """Proves that every rank ends with the right bytes and that nothing can deadlock.
 
-    ``progress`` is called as by ``simulate``; the share starts again with every property.
+    A certificate is checked for the links of ``system``. ``progress`` is called as by ``simulate``; the share starts
+    again with every property.
 
     Raises:
         AntiphonError: ``not-proven`` with the first counter-example: rank, chunk, step, and what
-            is missing or counted twice.
+            is missing or counted twice; or for a certificate that claims too much.
     """
 
 def lower_bound(

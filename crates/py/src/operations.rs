@@ -18,8 +18,9 @@ use antiphon_core::watch::Watch;
 use antiphon_core::{
     algorithm, bound, fabric, schedule, simulate as simulation, system, units, verify as verification,
 };
+use bound::Certified;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 use std::cell::RefCell;
 
 /// The collective of a name and a root, which must be a rank of the fabric.
@@ -80,24 +81,30 @@ pub fn build(
     Ok(Schedule(schedule))
 }
 
-/// A `Proof` that a schedule gives every rank the right bytes and cannot deadlock. `progress` is called with the share
-/// of each property, 0 to 1.
+/// A `Proof` that a schedule gives every rank the right bytes and cannot deadlock, and, if it has a certificate, of how near to
+/// the optimum it is with the links of `system`. `progress` is called with the share of each property, 0 to 1.
 ///
-/// Raises AntiphonError: `not-proven` with the first counter-example; `bad-file` or `too-large` for a schedule that is
-/// not for this fabric.
+/// Raises AntiphonError: `not-proven` with the first counter-example, or for a certificate that claims too much;
+/// `bad-file` or `too-large` for a schedule that is not for this fabric; `unknown-name` for the system.
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, progress = None))]
+#[pyo3(signature = (fabric, schedule, progress = None, system = generic()),
+       text_signature = "(fabric, schedule, progress=None, system='generic')")]
 pub fn verify<'py>(
     py: Python<'py>,
     fabric: &Fabric,
     schedule: &Schedule,
     progress: Option<Py<PyAny>>,
+    system: SystemLike,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let proof = run_watched(py, progress, |watch| verification::verify_watched(&fabric.0, &schedule.0, watch))?;
-    proof_record(py, &proof)
+    let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
+    let (proof, certified) = run_watched(py, progress, |watch| {
+        let proof = verification::verify_watched(fabric, schedule, watch)?;
+        Ok((proof, bound::certified(fabric, &system, schedule)?))
+    })?;
+    proof_record(py, &proof, certified)
 }
 
-fn proof_record<'py>(py: Python<'py>, proof: &Proof) -> PyResult<Bound<'py, PyAny>> {
+fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified>) -> PyResult<Bound<'py, PyAny>> {
     record(
         "Proof",
         &fields!(py, {
@@ -106,6 +113,8 @@ fn proof_record<'py>(py: Python<'py>, proof: &Proof) -> PyResult<Bound<'py, PyAn
             lanes: proof.lanes,
             transfers: proof.transfers,
             gaps: &proof.gaps,
+            share_of_optimum: certified.map(|certified| f64::from(certified.share_ppm) / 1e6),
+            certified_ns: certified.map(|certified| nanos(certified.least_ps)),
         }),
     )
 }
@@ -152,6 +161,20 @@ fn bound_record<'py>(py: Python<'py>, bound: &bound::Bound) -> PyResult<Bound<'p
             cut_ns: nanos(bound.cut_ps),
             latency_ns: nanos(bound.latency_ps),
             strength_ns: bound.strength_ps.map(nanos),
+            prices_ns: bound.prices_ps.map(nanos),
+            limit: limit_record(py, &bound.limit)?,
+        }),
+    )
+}
+
+fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'py, PyAny>> {
+    record(
+        "Limit",
+        &fields!(py, {
+            text: &limit.text,
+            links: PyTuple::new(py, &limit.links)?,
+            prices: PyTuple::new(py, &limit.prices)?,
+            part_of: PyTuple::new(py, &limit.part_of)?,
         }),
     )
 }
@@ -176,12 +199,13 @@ pub fn simulate<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
     let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
-    let (proof, result, least) = run_with_progress(py, progress, |heartbeat| {
+    let (proof, certified, result, least) = run_with_progress(py, progress, |heartbeat| {
         let proof = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             verification::verify_watched(fabric, schedule, Watch::new(&proving))?
         };
+        let certified = bound::certified(fabric, &system, schedule)?;
         let flights = [Flight::new(schedule)];
         let result =
             simulation::simulate_flights(fabric, &flights, Order::default(), &system, fidelity, energy, heartbeat)?;
@@ -189,9 +213,9 @@ pub fn simulate<'py>(
             let time_ps = bound::of_schedule(fabric, &system, schedule)?.time_ps;
             bound::least_energy(fabric, &system, schedule, time_ps)
         });
-        Ok((proof, result, least.transpose()?))
+        Ok((proof, certified, result, least.transpose()?))
     })?;
-    result_record(py, fabric, &system, &proof, &result, least)
+    result_record(py, fabric, &system, (&proof, certified), &result, least)
 }
 
 /// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
@@ -244,7 +268,7 @@ pub fn simulate_flights<'py>(
         simulation::simulate_flights(fabric, &flights, order, &system, fidelity, energy, heartbeat)
             .map(|result| (proof, result))
     })?;
-    result_record(py, fabric, &system, &proof, &result, None)
+    result_record(py, fabric, &system, (&proof, None), &result, None)
 }
 
 /// The proof of a schedule for all ranks of a fabric, or for a group of them.
@@ -276,7 +300,7 @@ fn result_record<'py>(
     py: Python<'py>,
     fabric: &fabric::Fabric,
     system: &system::System,
-    proof: &Proof,
+    (proof, certified): (&Proof, Option<Certified>),
     result: &SimulationResult,
     least: Option<Attojoules>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -312,7 +336,7 @@ fn result_record<'py>(
         "SimulationResult",
         &fields!(py, {
             fidelity: result.fidelity.name(),
-            proof: proof_record(py, proof)?,
+            proof: proof_record(py, proof, certified)?,
             time_ns: nanos(result.time_ps),
             first_chunk_ns: nanos(result.first_chunk_ps),
             last_chunk_ns: nanos(result.last_chunk_ps),

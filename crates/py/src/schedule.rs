@@ -156,11 +156,17 @@ impl Schedule {
     }
 
     /// A `Proof` that every rank ends with the right bytes and that nothing can deadlock; `antiphon.verify` also
-    /// reports progress.
+    /// reports progress. `system` is a preset's name or a `System`.
     ///
     /// Raises AntiphonError: `not-proven` with a counter-example, and as `stats`.
-    fn verify<'py>(&self, py: Python<'py>, fabric: &Fabric) -> PyResult<Bound<'py, PyAny>> {
-        operations::verify(py, fabric, self, None)
+    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        fabric: &Fabric,
+        system: operations::SystemLike,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        operations::verify(py, fabric, self, None, system)
     }
 
     /// An `Energy`: what its messages take on a fabric, whenever they are sent, without static power. `system` is a preset's

@@ -38,7 +38,7 @@ from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
 from antiphon.view.terminal.console import open_console, print_verbatim, progress_bar, right_aligned
-from antiphon.view.text import format_time
+from antiphon.view.text import certified, format_time
 
 
 @main.command()
@@ -232,15 +232,15 @@ def verify(
             schedule = read_schedule(path, network)
         else:
             schedule = _built(network, algorithm or "", collective, size, system, root)
-        return _verified(network, schedule)
+        return _verified(network, schedule, system)
 
     each_group("verify", fabric, group, groups, output, work)
 
 
-def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
+def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:
     document = _schedule_dict(network, schedule)
     try:
-        proof = _proven(network, schedule)
+        proof = _proven(network, schedule, system)
     except AntiphonError as error:
         if error.code != "not-proven":
             raise
@@ -252,6 +252,8 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
         "conflict_free": proof.conflict_free,
         "lanes": proof.lanes,
         "transfers": proof.transfers,
+        "share_of_optimum": proof.share_of_optimum,
+        "certified_ns": proof.certified_ns,
     }
     if not proof.complete:
         message = f"{schedule.algorithm} on {network.name} is incomplete: {proof.gaps}"
@@ -262,6 +264,9 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule) -> Outcome:
         f" proven; every rank ends with the right bytes{conflicts}"
         f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
     )
+    share, least = proof.share_of_optimum, proof.certified_ns
+    if share is not None and least is not None:
+        text += f"\n✓ {certified(share)}: no schedule takes less than {format_time(least)}"
     return Outcome(document, lambda: open_console().print(text, markup=False))
 
 
@@ -310,7 +315,7 @@ def _print_bound(title: str, lower: Bound) -> None:
         "Bound",
         right_aligned("Time"),
     )
-    for name in ("volume", "cut", "latency", "strength"):
+    for name in ("volume", "cut", "latency", "strength", "prices"):
         value = getattr(lower, f"{name}_ns")
         binding = name == lower.binding
         text = "not applicable" if value is None else format_time(value)
@@ -318,6 +323,7 @@ def _print_bound(title: str, lower: Bound) -> None:
     console = open_console()
     console.print(title, markup=False)
     console.print(table)
+    console.print(f"Limit: {lower.limit.text}", markup=False, soft_wrap=True)
 
 
 @main.command()
@@ -351,7 +357,7 @@ def show(
 
         def work(network: antiphon.Fabric) -> Outcome:
             schedule = _built(network, algorithm, collective, size, system, root)
-            proof = _proven(network, schedule)
+            proof = _proven(network, schedule, system)
             stats = schedule.stats(network)
             if file is not None:
                 file.write(schedule.to_json())
@@ -434,9 +440,9 @@ def _built(
         return antiphon.build(fabric, algorithm, collective, size, system, root, building)
 
 
-def _proven(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> Proof:
+def _proven(fabric: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Proof:
     with progress_bar() as progress:
-        return antiphon.verify(fabric, schedule, partial(progress, f"{schedule.algorithm} (proving)"))
+        return antiphon.verify(fabric, schedule, partial(progress, f"{schedule.algorithm} (proving)"), system)
 
 
 def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict[str, Any]:

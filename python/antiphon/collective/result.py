@@ -143,6 +143,7 @@ class Run(Result):
             "excluded_ranks": self.excluded_ranks,
             "verified": result.proof.complete,
             "known_gaps": result.proof.gaps,
+            "share_of_optimum": result.proof.share_of_optimum,
             "time_ns": self.time_ns,
             "lower_bound_ns": bound.time_ns,
             "lower_bound_of": self.bound_of,
@@ -312,6 +313,13 @@ def bound_dict(bound: Bound) -> dict[str, Any]:
         "cut_ns": bound.cut_ns,
         "latency_ns": bound.latency_ns,
         "strength_ns": bound.strength_ns,
+        "prices_ns": bound.prices_ns,
+        "limit": {
+            "text": bound.limit.text,
+            "links": list(bound.limit.links),
+            "prices": list(bound.limit.prices),
+            "part_of": list(bound.limit.part_of),
+        },
     }
 
 

@@ -86,24 +86,33 @@ def build(
 
 
 def verify(
-    fabric: str | Fabric, schedule: str | os.PathLike[str] | Schedule, progress: Heartbeat | None = None
+    fabric: str | Fabric,
+    schedule: str | os.PathLike[str] | Schedule,
+    progress: Heartbeat | None = None,
+    system: str | System = "generic",
 ) -> Proof:
     """Proves that every rank ends with the right bytes and that nothing can deadlock.
 
     >>> verify("ring:4", build("ring:4", "ring", bytes=4096)).complete
     True
 
+    A certificate, which schedules of ``optimal`` have, proves by prices of links how near to the optimum it is.
+
+    >>> verify("ring:4", build("ring:4", "optimal", bytes="1GiB")).share_of_optimum > 0.999
+    True
+
     Args:
         fabric: specification or Fabric that the schedule is for.
         schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
         progress: as in ``build``; the share starts again with every property.
+        system: preset, file or System: of it only the rates of links count, for certificates.
 
     Raises:
         AntiphonError: ``not-proven`` with the first counter-example: rank, chunk, step, and what is missing or counted
-            twice; ``bad-file``.
+            twice, or for a certificate that claims more than its prices prove; ``bad-file``.
     """
     fabric = as_fabric(fabric)
-    return core_verify(fabric, as_schedule(schedule, fabric), progress)
+    return core_verify(fabric, as_schedule(schedule, fabric), progress, as_system(system))
 
 
 def lower_bound(

@@ -1,7 +1,7 @@
 """What the core returns: frozen, picklable results and records. The core looks its classes up here."""
 
 from antiphon.results.base import ByValue, Result
-from antiphon.results.collective import Bound, Proof, SimulationResult, Stats
+from antiphon.results.collective import Bound, Limit, Proof, SimulationResult, Stats
 from antiphon.results.configured import Configured
 from antiphon.results.energy import Area, Energy
 from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
@@ -20,6 +20,7 @@ __all__ = [
     "EngineAdvice",
     "Iteration",
     "Latency",
+    "Limit",
     "NocResult",
     "Parameter",
     "Proof",

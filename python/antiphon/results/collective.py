@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from antiphon import plot
@@ -29,6 +29,9 @@ class Proof:
         lanes: number of lanes proven; every chunk of a lane goes the same way.
         transfers: number of transfers followed.
         gaps: for a schedule with known gaps, what is missing, in one line; empty otherwise.
+        share_of_optimum: if it has a certificate, the least time that any schedule takes by the rates of links, proven
+            by prices of links, over the time for which the busiest link of this one is busy; else None.
+        certified_ns: that least time.
     """
 
     complete: bool
@@ -36,6 +39,31 @@ class Proof:
     lanes: int
     transfers: int
     gaps: str
+    share_of_optimum: float | None = None
+    certified_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The links that a lower bound by rates rests on.
+
+    >>> import antiphon
+    >>> antiphon.lower_bound("ring:4", "all-gather", "1MiB").limit.part_of
+    (0, 0, 0, 1)
+
+    Attributes:
+        text: in one line.
+        links: indices of the links.
+        prices: what each counts, in any unit: at these prices the cheapest plan of the collective costs so much that
+            the links, each selling its rate, need the time of the bound.
+        part_of: the part of every rank, where the links join parts of the ranks; of a cut, 0 is where they start.
+            Else empty.
+    """
+
+    text: str
+    links: tuple[int, ...]
+    prices: tuple[int, ...]
+    part_of: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -46,6 +74,8 @@ class Bound:
     >>> bound = antiphon.lower_bound("ring:4", bytes="1MiB")
     >>> bound.time_ns == max(bound.volume_ns, bound.cut_ns, bound.latency_ns, bound.strength_ns)
     True
+    >>> bound.limit.text
+    '8 links of 25 GB/s that leave single ranks: 0>1, 1>0, 0>3, ...'
 
     Attributes:
         time_ns: the largest of all.
@@ -54,6 +84,9 @@ class Bound:
         cut_ns: the most loaded cut between two groups of ranks.
         latency_ns: distance of the farthest ranks.
         strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
+        prices_ns: AllToAll, the optimum by rates, from prices of links; None for other collectives, and on irregular
+            fabrics of more than some 64 ranks.
+        limit: what the largest of them, latency apart, rests on.
     """
 
     time_ns: float
@@ -62,6 +95,8 @@ class Bound:
     cut_ns: float
     latency_ns: float
     strength_ns: float | None
+    prices_ns: float | None
+    limit: Limit = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)

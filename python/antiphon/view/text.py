@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from antiphon._core import System
 
 TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
@@ -57,6 +59,11 @@ def format_power(watts: float) -> str:
 def _with_prefix(value: float, unit: str) -> str:
     prefix, factor = next((each for each in PREFIXES if value >= each[1]), PREFIXES[-1])
     return f"{digits(value / factor)} {prefix if value else ''}{unit}"
+
+
+def certified(share: float) -> str:
+    """How near to the optimum a schedule is, as its certificate proves."""
+    return f"{math.floor(share * 1e4) / 100:.2f} % of the optimum by the rates of links, proven by their prices"
 
 
 def format_bandwidth(gb_per_s: float) -> str:

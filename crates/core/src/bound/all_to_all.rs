@@ -6,7 +6,9 @@
 //! depend on no link; and sets grown from single nodes along the links. The best of them are refined by moving nodes.
 
 use super::capacity::{Capacities, Load};
-use super::maxflow::{FlowNetwork, UNLIMITED, spread};
+use super::cut::Cut;
+use super::least_cut::LeastCuts;
+use super::maxflow::spread;
 use super::task::Task;
 use crate::fabric::{Fabric, NodeId};
 use std::cmp::{Ordering, Reverse};
@@ -23,17 +25,19 @@ const MOVES: usize = 1 << 19;
 /// Most moves in a row without a worse cut.
 const PATIENCE: usize = 32;
 
-/// Load of the worst cut that is found.
+/// The worst cut that is found.
 ///
 /// O(links log nodes) for boxes and for each set that is grown, [`MOVES`] for each that is refined, both fewer in large
 /// fabrics; with switches, two maximum flows for every site and every refined set, most of them local.
-pub(super) fn all_to_all(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load {
+pub(super) fn all_to_all(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Cut {
     let graph = Graph::new(fabric, capacities, task);
-    match graph.nodes.len() {
-        _ if task.sites.len() == 1 => Load::NONE,
+    let mut cut = match graph.nodes.len() {
+        _ if task.sites.len() == 1 => Cut::NONE,
         ..=FEW_NODES => graph.worst_of_all(),
         _ => graph.search(fabric, task),
-    }
+    };
+    cut.inside.iter_mut().for_each(|node| *node = graph.nodes[*node as usize]);
+    cut
 }
 
 /// What nodes add to a side.
@@ -84,26 +88,42 @@ impl Graph {
         Graph { nodes, weights, links, neighbours, ranks: task.ranks(), bytes: task.bytes as u128 }
     }
 
-    /// Load of AllToAll on the links between a side and the rest, in the worse direction.
-    fn load(&self, side: Weight) -> Load {
+    /// Loads of AllToAll on the links that leave a side, and on those that enter it.
+    fn loads(&self, side: Weight) -> [Load; 2] {
         let load = |bytes, capacity| if bytes == 0 { Load::NONE } else { Load { bytes, capacity } };
-        load(side.ranks * (self.bytes - side.shards), side.leaving)
-            .max(load((self.ranks - side.ranks) * side.shards, side.entering))
+        let entering = load((self.ranks - side.ranks) * side.shards, side.entering);
+        [load(side.ranks * (self.bytes - side.shards), side.leaving), entering]
+    }
+
+    /// The load in the worse direction.
+    fn load(&self, side: Weight) -> Load {
+        let [leaving, entering] = self.loads(side);
+        leaving.max(entering)
+    }
+
+    /// A side as a cut.
+    fn cut(&self, side: Weight, inside: impl Fn(u32) -> bool) -> Cut {
+        let [leaving, entering] = self.loads(side);
+        let inside = (0..self.nodes.len() as u32).filter(|&node| inside(node)).collect();
+        Cut { load: leaving.max(entering), inside, entering: entering.exceeds(leaving) }
     }
 
     /// Over all sets without the last node, each a move from that before.
-    fn worst_of_all(&self) -> Load {
+    fn worst_of_all(&self) -> Cut {
         let mut side = Side::empty(self);
-        let mut worst = Load::NONE;
+        let mut worst = (Load::NONE, 0, Weight::default());
         for step in 1u32..1 << (self.nodes.len() - 1) {
             side.flip(step.trailing_zeros());
-            worst = worst.max(side.load());
+            if side.load().exceeds(worst.0) {
+                // Sides go through a Gray code.
+                worst = (side.load(), step ^ step >> 1, side.sum);
+            }
         }
-        worst
+        self.cut(worst.2, |node| worst.1 >> node & 1 == 1)
     }
 
     /// Over the sets that this module names.
-    fn search(&self, fabric: &Fabric, task: &Task) -> Load {
+    fn search(&self, fabric: &Fabric, task: &Task) -> Cut {
         let count = self.nodes.len();
         let coordinates = |&node: &NodeId| &fabric.nodes[node as usize].coords;
         let dimensions = self.nodes.iter().map(|node| coordinates(node).len()).max().unwrap_or(0);
@@ -122,20 +142,35 @@ impl Graph {
         found.dedup_by(|a, b| a.1 == b.1);
         found.truncate((MOVES * SETS / (count * count)).clamp(1, SETS));
 
-        let mut cuts = (count > task.sites.len()).then(|| LeastCuts::new(self));
-        let mut load = |side: &Side| cuts.as_mut().map_or_else(|| side.load(), |cuts| cuts.load(side));
-        let mut worst = Load::NONE;
+        let sites: Vec<u32> = (0..count as u32).filter(|&node| self.weights[node as usize].ranks > 0).collect();
+        let mut cuts = (count > task.sites.len())
+            .then(|| [false, true].map(|reversed| LeastCuts::new(count, &self.links, sites.clone(), reversed)));
+        let mut worst = Cut::NONE;
+        let mut look = |side: &Side| {
+            let sum = match &mut cuts {
+                None => side.sum,
+                // Whatever the side of the switches.
+                Some(cuts) => {
+                    let [leaving, entering] =
+                        cuts.each_mut().map(|cuts| cuts.around(|site| side.inside[site as usize]));
+                    Weight { leaving, entering, ..side.sum }
+                }
+            };
+            if self.load(sum).exceeds(worst.load) {
+                worst = self.cut(sum, |node| side.inside[node as usize]);
+            }
+        };
         let mut side = Side::empty(self);
-        for site in (0..count as u32).filter(|&node| self.weights[node as usize].ranks > 0) {
+        for &site in &sites {
             side.flip(site);
-            worst = worst.max(load(&side));
+            look(&side);
             side.flip(site);
         }
         for (_, nodes) in found {
             let mut side = Side::empty(self);
             nodes.into_iter().for_each(|node| side.flip(node));
             side.refine();
-            worst = worst.max(load(&side));
+            look(&side);
         }
         worst
     }
@@ -285,42 +320,6 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The least cuts around the sites of a side, whatever the side of the switches.
-struct LeastCuts {
-    /// The graph and its reverse. Edges: from the source to each site, from each site to the sink, and the links.
-    networks: [FlowNetwork; 2],
-    sites: Vec<u32>,
-    source: u32,
-}
-
-impl LeastCuts {
-    fn new(graph: &Graph) -> LeastCuts {
-        let source = graph.nodes.len() as u32;
-        let sites: Vec<u32> = (0..source).filter(|&node| graph.weights[node as usize].ranks > 0).collect();
-        let network = |reversed: bool| {
-            let ends =
-                sites.iter().map(|&site| (source, site, 0)).chain(sites.iter().map(|&site| (site, source + 1, 0)));
-            let links =
-                graph.links.iter().map(|&(a, b, capacity)| if reversed { (b, a, capacity) } else { (a, b, capacity) });
-            FlowNetwork::new(source as usize + 2, &ends.chain(links).collect::<Vec<_>>())
-        };
-        LeastCuts { networks: [network(false), network(true)], sites, source }
-    }
-
-    fn load(&mut self, side: &Side) -> Load {
-        let [leaving, entering] = self.networks.each_mut().map(|network| {
-            network.reset();
-            for (edge, &site) in self.sites.iter().enumerate() {
-                let (source, sink) = if side.inside[site as usize] { (UNLIMITED, 0) } else { (0, UNLIMITED) };
-                network.set_capacity(edge, source);
-                network.set_capacity(self.sites.len() + edge, sink);
-            }
-            network.augment(self.source, self.source + 1, UNLIMITED)
-        });
-        side.graph.load(Weight { leaving, entering, ..side.sum })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,7 +360,7 @@ mod tests {
             let capacities = Capacities::new(&fabric, &System::preset("generic").unwrap());
             let task = Task::new(&fabric, Collective::new(Kind::AllToAll), 1 << 20);
             let graph = Graph::new(&fabric, &capacities, &task);
-            let (found, worst) = (graph.search(&fabric, &task), graph.worst_of_all());
+            let (found, worst) = (graph.search(&fabric, &task).load, graph.worst_of_all().load);
             assert!(!found.exceeds(worst));
             missed += u32::from(worst.exceeds(found));
         }

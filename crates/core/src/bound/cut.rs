@@ -7,11 +7,26 @@ use super::task::Task;
 use crate::collective::Kind;
 use crate::fabric::{Fabric, NodeId};
 
-/// Load of the worst cut. Exact over all cuts, except for [AllToAll](all_to_all).
+/// A cut: what must cross it, and the nodes on one side.
+pub(super) struct Cut {
+    /// Bytes that must cross, over the capacity of the links that do.
+    pub load: Load,
+    /// The nodes on one side; all the others are on the other side, but for AllToAll's switches, which may be on either.
+    pub inside: Vec<NodeId>,
+    /// Whether the links are those that enter the side, not those that leave it.
+    pub entering: bool,
+}
+
+impl Cut {
+    /// None at all.
+    pub const NONE: Cut = Cut { load: Load::NONE, inside: vec![], entering: false };
+}
+
+/// The worst cut. Exact over all cuts, except for [AllToAll](all_to_all).
 ///
 /// AllReduce must bring every rank's data to every other, so it is bounded by Reduce and Broadcast at any one root.
 /// O(sites) maximum flows at worst, most of them local.
-pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load {
+pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Cut {
     let shards = || task.sites.iter().map(|site| site.shards).collect::<Vec<_>>();
     let at_root = || {
         let mut wanted = vec![0; task.sites.len()];
@@ -25,7 +40,10 @@ pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load
         Kind::AllGather => worst(true, shards()),
         Kind::Reduce => worst(false, at_root()),
         Kind::Broadcast => worst(true, at_root()),
-        Kind::AllReduce => worst(false, at_root()).max(worst(true, at_root())),
+        Kind::AllReduce => {
+            let [leaving, entering] = [false, true].map(|reversed| worst(reversed, at_root()));
+            if entering.load.exceeds(leaving.load) { entering } else { leaving }
+        }
     }
 }
 
@@ -35,7 +53,7 @@ pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load
 /// Newton's iteration on the ratio, with maximum flows as the test: as ForestColl's optimality test (Zhao et al.,
 /// "ForestColl", 2024), but from each site towards the sites before it in [`spread`] order. Sets
 /// whose first site is `v` are tested together; all sites before `v` are then outside, and flows to them are short.
-fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bool, wanted: &[u128]) -> Load {
+fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bool, wanted: &[u128]) -> Cut {
     let nodes = fabric.nodes.len();
     let sink = nodes as NodeId;
     let total: u128 = wanted.iter().sum();
@@ -54,10 +72,15 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bo
     let mut network = FlowNetwork::new(nodes + 1, &sinks.chain(edges.iter().copied()).collect::<Vec<_>>());
 
     if sites().len() == 1 {
-        return Load::NONE;
+        return Cut::NONE;
     }
-    let alone = |site: usize| Load { bytes: total - wanted[site], capacity: leaving[node(site) as usize] };
-    let mut worst = sites().map(alone).fold(Load::NONE, Load::max);
+    let mut worst = Cut::NONE;
+    for site in sites() {
+        let alone = Load { bytes: total - wanted[site], capacity: leaving[node(site) as usize] };
+        if alone.exceeds(worst.load) {
+            worst = Cut { load: alone, inside: vec![node(site)], entering: reversed };
+        }
+    }
     // A set A is worse than the ratio bytes/capacity if bytes * leaving(A) + capacity * wanted(A) < capacity * total.
     let scale = |network: &mut FlowNetwork, outside: &[bool], ratio: Load| {
         for (edge, &(_, _, capacity)) in edges.iter().enumerate() {
@@ -68,7 +91,7 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bo
             network.set_capacity(site, if outside[site] { UNLIMITED } else { wants });
         }
     };
-    let mut ratio = worst.reduced();
+    let mut ratio = worst.load.reduced();
     let mut outside = vec![false; sites().len()];
     scale(&mut network, &outside, ratio);
     for site in spread(sites().len() as u32) {
@@ -76,11 +99,12 @@ fn worst_cut(fabric: &Fabric, capacities: &Capacities, task: &Task, reversed: bo
         while network.augment(start, sink, ratio.capacity * total) < ratio.capacity * total {
             let inside = |node: NodeId| network.on_source_side(node);
             let crossing = edges.iter().filter(|edge| inside(edge.0) && !inside(edge.1));
-            worst = Load {
+            let load = Load {
                 bytes: sites().filter(|&site| !inside(node(site))).map(|site| wanted[site]).sum(),
                 capacity: crossing.map(|edge| edge.2).sum(),
             };
-            ratio = worst.reduced();
+            worst = Cut { load, inside: (0..sink).filter(|&node| inside(node)).collect(), entering: reversed };
+            ratio = load.reduced();
             network.reset();
             scale(&mut network, &outside, ratio);
         }

@@ -2,26 +2,34 @@
 //!
 //! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes, on
 //! switches that only forward. All are computed in integers and rounded down to a picosecond. Cuts and strength are
-//! the exact optimum over all cuts and all partitions, except for AllToAll, whose worst cut is looked for.
+//! the exact optimum over all cuts and all partitions, except for AllToAll, whose worst cut is looked for; there prices of
+//! links, found by a linear program, are the optimum.
 
 mod all_to_all;
 mod capacity;
+mod certified;
 mod cut;
 mod energy;
 mod latency;
+mod least_cut;
+mod limit;
 mod maxflow;
 mod paths;
+mod prices;
 mod strength;
 mod task;
 mod volume;
 
+pub use certified::{Certified, certificate, certified};
+pub use limit::Limit;
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
 
 use crate::collective::{Collective, Kind};
 use crate::energy::{Attojoules, static_energy};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
-use crate::schedule::Schedule;
+use crate::schedule::{Certificate, Schedule};
+use crate::synthesis;
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, Picos};
 use capacity::Capacities;
@@ -40,11 +48,20 @@ pub struct Bound {
     /// AllReduce: bytes over rate times strength; on symmetric fabrics without switches no better bound exists for
     /// schedules that ship sums or copies.
     pub strength_ps: Option<Picos>,
+    /// AllToAll on fabrics that are regular or of up to about 64 ranks: by prices of links; no better bound by rates exists.
+    pub prices_ps: Option<Picos>,
     /// The largest of all.
     pub time_ps: Picos,
-    /// Name of the largest bound: `strength`, `cut`, `volume` or `latency`; the first of them if some are equal.
+    /// Name of the largest bound: `strength`, `cut`, `prices`, `volume` or `latency`; the first of them if some are equal.
     pub binding: &'static str,
+    /// What the largest of all but the latency rests on.
+    pub limit: Limit,
 }
+
+/// Most links and ranks that are not alike, times ranks, for which prices of an AllToAll are looked for: a second or two.
+const MOST_PRICES: usize = 20_000;
+/// How near to the optimum these are, relative.
+const ACCURACY: f64 = 1e-6;
 
 /// Computes all lower bounds. Rates are payload rates of full packets, so headers do not count.
 ///
@@ -97,20 +114,45 @@ pub fn subject(schedule: &Schedule) -> &'static str {
 
 fn bound(fabric: &Fabric, system: &System, task: &Task) -> Bound {
     let capacities = Capacities::new(fabric, system);
-    let strength_ps = match task.kind {
-        Kind::AllReduce => Some(capacities.time(strength::load(fabric, &capacities, task))),
-        _ => None,
-    };
-    let cut_ps = capacities.time(cut::cut(fabric, &capacities, task));
+    let partition = (task.kind == Kind::AllReduce).then(|| strength::weakest(fabric, &capacities, task));
+    let strength_ps = partition.as_ref().map(|partition| capacities.time(partition.load));
+    let cut = cut::cut(fabric, &capacities, task);
+    let cut_ps = capacities.time(cut.load);
     let volume_ps = capacities.time(volume::volume(fabric, &capacities, task));
     let latency_ps = latency::latency(fabric, system, task);
+    let certificate = (task.kind == Kind::AllToAll && task.sites.len() > 1).then(|| prices_of(fabric, system, task));
+    let certificate = certificate.flatten();
+    let prices_ps = certificate.as_ref().map(|certificate| {
+        prices::load(fabric, &capacities, task, certificate).map_or(0, |load| capacities.time(load))
+    });
     let mut largest = (strength_ps.unwrap_or(0), "strength");
-    for next in [(cut_ps, "cut"), (volume_ps, "volume"), (latency_ps, "latency")] {
+    for next in [(cut_ps, "cut"), (prices_ps.unwrap_or(0), "prices"), (volume_ps, "volume")] {
         if next.0 > largest.0 {
             largest = next;
         }
     }
-    Bound { volume_ps, cut_ps, latency_ps, strength_ps, time_ps: largest.0, binding: largest.1 }
+    let limit = match (largest.1, &partition, &certificate) {
+        _ if task.sites.len() == 1 => Limit::default(),
+        ("strength", Some(partition), _) => Limit::partition(fabric, system, task, &capacities, partition),
+        ("prices", _, Some(certificate)) => Limit::prices(fabric, system, certificate),
+        ("cut", ..) => Limit::cut(fabric, system, task, &capacities, &cut),
+        _ => Limit::volume(fabric),
+    };
+    if latency_ps > largest.0 {
+        largest = (latency_ps, "latency");
+    }
+    let (time_ps, binding) = largest;
+    Bound { volume_ps, cut_ps, latency_ps, strength_ps, prices_ps, time_ps, binding, limit }
+}
+
+/// Prices for an AllToAll among all ranks of a fabric, if they are found soon.
+fn prices_of(fabric: &Fabric, system: &System, task: &Task) -> Option<Certificate> {
+    let graph = synthesis::Graph::new(fabric, system);
+    let is_of_all = task.ranks() == fabric.ranks() as u128
+        && task.sites.iter().all(|site| site.ranks == 1 && fabric.nodes[site.node as usize].rank.is_some());
+    let prices = is_of_all
+        .then(|| synthesis::prices(&graph, Collective::new(task.kind), ACCURACY, MOST_PRICES / fabric.ranks()))?;
+    Some(Certificate::new(graph.of_links(&prices?)))
 }
 
 #[cfg(test)]

@@ -19,6 +19,11 @@ pub(super) struct Paths {
 impl Paths {
     /// Paths along the links, or against them if `reversed`. O(nodes + links).
     pub fn new(fabric: &Fabric, reversed: bool, cost: impl Fn(&Link) -> u64) -> Paths {
+        Paths::of_costs(fabric, reversed, &fabric.links.iter().map(cost).collect::<Vec<_>>())
+    }
+
+    /// [`Self::new`] from the cost of every link.
+    pub fn of_costs(fabric: &Fabric, reversed: bool, costs: &[u64]) -> Paths {
         let ends = |link: &Link| {
             if reversed { (link.to, link.from) } else { (link.from, link.to) }
         };
@@ -31,9 +36,9 @@ impl Paths {
         }
         let mut free = first.clone();
         let mut arcs = vec![(0, 0); fabric.links.len()];
-        for link in &fabric.links {
+        for (link, &cost) in fabric.links.iter().zip(costs) {
             let (from, to) = ends(link);
-            arcs[free[from as usize]] = (to, cost(link));
+            arcs[free[from as usize]] = (to, cost);
             free[from as usize] += 1;
         }
         let uniform = arcs.first().map(|arc| arc.1).filter(|&cost| arcs.iter().all(|arc| arc.1 == cost));

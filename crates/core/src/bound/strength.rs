@@ -52,19 +52,35 @@ pub fn strength_of(nodes: usize, edges: &[Edge]) -> Strength {
     Strength { part_of, ..best }
 }
 
-/// Load of an AllReduce on the links between the parts of the weakest partition of its sites.
-pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Load {
+/// A partition of an AllReduce's sites.
+pub(super) struct Partition {
+    /// What all must send or receive, over what leaves or enters the parts.
+    pub load: Load,
+    /// Part of every site.
+    pub part_of: Vec<u32>,
+    /// Whether it is about what enters them.
+    pub entering: bool,
+}
+
+/// The weakest partition of an AllReduce's sites.
+pub(super) fn weakest(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Partition {
     if task.sites.len() == 1 {
-        return Load::NONE;
+        return Partition { load: Load::NONE, part_of: vec![0], entering: false };
     }
-    let load = |reversed: bool| {
-        let found = Cuts::new(fabric, capacities, task, reversed).weakest();
+    let weakest = |entering: bool| {
+        let found = Cuts::new(fabric, capacities, task, entering).weakest();
         let load = Load { bytes: 2 * (found.parts - 1) as u128, capacity: found.crossing }.reduced();
-        Load { bytes: load.bytes * task.bytes as u128, ..load }
+        let load = Load { bytes: load.bytes * task.bytes as u128, ..load };
+        let part_of = places(task.sites.len()).into_iter().map(|place| found.part_of[place as usize]).collect();
+        Partition { load, part_of, entering }
     };
     // Without switches all that enters a part leaves another.
     let has_switches = task.sites.len() + task.helpers.len() < fabric.nodes.len();
-    if has_switches { load(false).max(load(true)) } else { load(false) }
+    let leaving = weakest(false);
+    match has_switches.then(|| weakest(true)) {
+        Some(entering) if entering.load.exceeds(leaving.load) => entering,
+        _ => leaving,
+    }
 }
 
 /// The place of every node in [`spread`] order.

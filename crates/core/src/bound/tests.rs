@@ -3,6 +3,7 @@
 use super::capacity::{Capacities, Load};
 use super::*;
 use crate::fabric::{DimensionShape, Link, Node, NodeId, Shape, grid::grid};
+use crate::schedule::Certificate;
 use crate::units::Rate;
 use proptest::prelude::*;
 use std::time::Instant;
@@ -402,7 +403,7 @@ proptest! {
         let task = Task::new(&fabric, Collective::new(Kind::AllReduce), bytes);
         let mut expected = strength_by_force(&fabric, &capacities);
         expected.bytes *= bytes as u128;
-        prop_assert_eq!(strength::load(&fabric, &capacities, &task).reduced(), expected.reduced());
+        prop_assert_eq!(strength::weakest(&fabric, &capacities, &task).load.reduced(), expected.reduced());
         let Some(found) = strength(&fabric, &unit_system()) else { return Ok(()) };
         let load = Load { bytes: bytes as u128 * (found.parts as u128 - 1), capacity: found.crossing };
         prop_assert_eq!(load.reduced(), expected.reduced());
@@ -425,7 +426,16 @@ proptest! {
             let collective = Collective { kind, root: root % fabric.ranks() as u32 };
             let found = cut::cut(&fabric, &capacities, &Task::new(&fabric, collective, bytes));
             let expected = cut_by_force(&fabric, &capacities, collective, bytes);
-            prop_assert_eq!(found.reduced(), expected.reduced(), "{:?}", kind);
+            prop_assert_eq!(found.load.reduced(), expected.reduced(), "{:?}", kind);
+            // The links that it names prove it, by way of the cheapest plan at their prices.
+            let bound = lower_bound(&fabric, &unit_system(), collective, bytes).unwrap();
+            let task = Task::new(&fabric, collective, bytes);
+            let proven = prices::load(&fabric, &capacities, &task, &bound.limit.certificate()).unwrap();
+            let rates = [bound.volume_ps, bound.cut_ps, bound.strength_ps.unwrap_or(0), bound.prices_ps.unwrap_or(0)];
+            let largest = rates.into_iter().max().unwrap();
+            // Of all links together more can be said where switches are between ranks.
+            let is_exact = largest > bound.volume_ps || !fabric.has_switches();
+            prop_assert!(capacities.time(proven) >= largest && (capacities.time(proven) == largest || !is_exact), "{:?} {:?}", kind, bound);
         }
     }
 
@@ -442,6 +452,30 @@ proptest! {
             let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
             let time = naive(&fabric, &system, collective, bytes);
             prop_assert!(bound.time_ps as u128 <= time, "{:?}: {:?} against {}", kind, bound, time);
+        }
+    }
+
+    /// Whatever the prices, they prove no more than is true: the exact bounds, or the time of a naive schedule.
+    #[test]
+    fn any_prices_hold(
+        fabric in fabrics(true, false),
+        prices in prop::collection::vec(0u64..9, 200),
+        bytes in 1u64..200,
+        root in 0u32..7,
+    ) {
+        let (system, capacities) = (unit_system(), Capacities::new(&fabric, &unit_system()));
+        let prices = (0..fabric.links.len() as u32).map(|link| (link, prices[link as usize % 200])).collect();
+        let certificate = Certificate { prices, ..Certificate::default() };
+        for kind in Kind::ALL {
+            let collective = Collective { kind, root: root % fabric.ranks() as u32 };
+            let task = Task::new(&fabric, collective, bytes);
+            let proven = capacities.time(prices::load(&fabric, &capacities, &task, &certificate).unwrap());
+            let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
+            let exact = match kind {
+                Kind::AllReduce | Kind::AllToAll => naive(&fabric, &system, collective, bytes) as u64,
+                _ => bound.cut_ps,
+            };
+            prop_assert!(proven <= exact, "{:?} {} {:?}", kind, proven, bound);
         }
     }
 

@@ -139,7 +139,8 @@ fn rerouted(schedule: &Schedule, fabric: &Fabric) -> Result<Schedule> {
         let what = format!("schedule: it is for {own} ranks of {}, the fabric has {ranks}", schedule.fabric);
         return Err(Error::new(Code::NotApplicable, what));
     }
-    let mut other = Schedule { fabric: fabric.name.clone(), conflict_free: false, ..schedule.clone() };
+    let mut other =
+        Schedule { fabric: fabric.name.clone(), conflict_free: false, certificate: None, ..schedule.clone() };
     let mut router = Router::new(fabric);
     let parallel = fabric.parallel_links();
     let mut bundled = vec![];

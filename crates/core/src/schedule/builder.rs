@@ -74,6 +74,7 @@ impl<'a> Builder<'a> {
                 conflict_free: false,
                 known_gaps: vec![],
                 known_race: false,
+                certificate: None,
             },
         }
     }

@@ -36,6 +36,10 @@ impl Schedule {
         if let Some(link) = self.bundled_links.iter().find(|&&link| link as usize >= fabric.links.len()) {
             return bad(format!("bundled_links names link {link} of {}", fabric.links.len()));
         }
+        let links = fabric.links.len();
+        if let Some(wrong) = self.certificate.as_ref().and_then(|certificate| certificate.wrong(links)) {
+            return bad(format!("certificate: {wrong}"));
+        }
         for (id, transfer) in self.transfers.iter().enumerate() {
             if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
                 return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));

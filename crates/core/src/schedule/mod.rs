@@ -10,6 +10,7 @@
 //! `step + k * stride`.
 
 mod builder;
+mod certificate;
 mod channels;
 mod check;
 mod json;
@@ -19,6 +20,7 @@ mod transfer;
 mod version_1;
 
 pub use builder::Builder;
+pub use certificate::Certificate;
 pub use channels::Channels;
 pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};
@@ -177,6 +179,9 @@ pub struct Schedule {
     /// reproductions of published schedules do, and they never count as verified.
     #[serde(default)]
     pub known_race: bool,
+    /// How near to the optimum it is, with the reason; only of algorithms that know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
 }
 
 impl Schedule {

@@ -105,6 +105,7 @@ impl TryFrom<Schedule1> for Schedule {
             conflict_free: old.conflict_free,
             known_gaps: old.known_gaps,
             known_race: old.known_race,
+            certificate: None,
         })
     }
 }

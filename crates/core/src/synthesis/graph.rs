@@ -60,6 +60,11 @@ impl Graph {
         Graph { arcs, ranks, rank_at, out }
     }
 
+    /// Every link of every arc with what the arc has, such as a price.
+    pub fn of_links<'a>(&'a self, of_arcs: &'a [f64]) -> impl Iterator<Item = (LinkId, f64)> + 'a {
+        self.arcs.iter().zip(of_arcs).flat_map(|(arc, &of)| arc.links.iter().map(move |&link| (link, of)))
+    }
+
     /// The same with every arc turned round, under its number.
     pub fn reversed(&self) -> Graph {
         let arcs = self.arcs.iter().map(|arc| Arc { from: arc.to, to: arc.from, ..arc.clone() });

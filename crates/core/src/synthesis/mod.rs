@@ -33,6 +33,46 @@ const SPARE: [f64; 2] = [0.5, 0.75];
 /// What time to spare may cost, relative.
 const MORE: f64 = 2e-3;
 
+/// A collective among all ranks of a graph, as a linear program over plans.
+struct Problem {
+    rates: Vec<f64>,
+    symmetry: Symmetry,
+    roots: Vec<u32>,
+    oracle: Box<dyn Oracle>,
+    /// Whether plans are those of the graph turned round.
+    turned: bool,
+}
+
+impl Problem {
+    fn new(graph: &Graph, collective: Collective) -> Problem {
+        let turned = matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce);
+        let ground = if turned { graph.reversed() } else { graph.clone() };
+        let all = || (0..graph.ranks.len() as u32).collect();
+        let (oracle, roots): (Box<dyn Oracle>, Vec<u32>) = match collective.kind {
+            // Of whatever root: all symmetries turn the trees.
+            Kind::AllReduce => (Box::new(SpanningTrees::new(ground)), vec![]),
+            Kind::AllToAll => (Box::new(Paths(ground)), all()),
+            Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), all()),
+            Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), vec![collective.root]),
+        };
+        let rates = graph.arcs.iter().map(|arc| arc.rate).collect();
+        let symmetry = Symmetry::new(graph, collective.kind.rooted().then_some(collective.root));
+        Problem { rates, symmetry, roots, oracle, turned }
+    }
+
+    /// Rows of the linear program: links and roots of which none is like another.
+    fn rows(&self) -> usize {
+        self.symmetry.arcs.len() + self.symmetry.orbits(&self.roots).len()
+    }
+
+    /// The best mixture at these rates.
+    fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
+        let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
+        let share = 1.0 / roots.len().max(1) as f64;
+        Demand { rates, symmetry, roots, share, level, accuracy }.mixture(&mut *self.oracle, watch)
+    }
+}
+
 /// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
 /// costs as much as `level` picoseconds for every byte.
 ///
@@ -40,43 +80,39 @@ const MORE: f64 = 2e-3;
 /// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
 /// [`Code::Interrupted`].
 pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
-    let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
-    let ranks = graph.ranks.len();
-    let turned = matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce);
-    let ground = if turned { graph.reversed() } else { graph.clone() };
-    let symmetry = Symmetry::new(graph, collective.kind.rooted().then_some(collective.root));
-    let all: Vec<u32> = (0..ranks as u32).collect();
-    let (mut oracle, roots): (Box<dyn Oracle>, &[u32]) = match collective.kind {
-        // Of whatever root: all symmetries turn the trees.
-        Kind::AllReduce => (Box::new(SpanningTrees::new(ground)), &[]),
-        Kind::AllToAll => (Box::new(Paths(ground)), &all),
-        Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), &all),
-        Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), &[collective.root]),
-    };
-    let share = 1.0 / roots.len().max(1) as f64;
-    let rows = symmetry.arcs.len() + symmetry.orbits(roots).len();
+    let mut problem = Problem::new(graph, collective);
+    let rows = problem.rows();
     if rows > MOST_ROWS {
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
         return Err(Error::new(Code::TooLarge, what));
     }
-    let demand = Demand { rates: &rates, symmetry: &symmetry, roots, share, level, accuracy };
-    let mut found = demand.mixture(&mut *oracle, watch)?;
+    let rates = problem.rates.clone();
+    let mut found = problem.solve(&rates, accuracy, level, watch)?;
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
         for part in SPARE {
             let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
             let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
-            let other = Demand { rates: &rates, ..demand }.mixture(&mut *oracle, watch)?;
+            let other = problem.solve(&rates, accuracy, level, watch)?;
             if other.time <= found.time * (1.0 + MORE) {
                 found = Mixture { prices: found.prices, least: found.least, ..other };
                 break;
             }
         }
     }
-    if turned {
+    if problem.turned {
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }
     Ok(found)
+}
+
+/// The prices of arcs that prove the most, within `accuracy` of the optimum; `None` if the linear program would have more
+/// than `most_rows` rows.
+pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
+    let mut problem = Problem::new(graph, collective);
+    let rates = problem.rates.clone();
+    let is_small = problem.rows() <= most_rows;
+    is_small.then(|| problem.solve(&rates, accuracy, 0.0, Watch::default()).ok())?.map(|found| found.prices)
 }
 
 #[cfg(test)]

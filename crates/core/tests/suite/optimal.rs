@@ -2,10 +2,11 @@
 
 use crate::builds;
 use antiphon_core::algorithm;
-use antiphon_core::bound::of_schedule;
+use antiphon_core::bound::{certified, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
+use antiphon_core::schedule::Certificate;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::units::Rate;
@@ -24,6 +25,16 @@ fn done(fabric: &Fabric, system: &str, collective: Collective, bytes: u64) {
         check_by_execution(&schedule, seed).unwrap_or_else(|error| panic!("{error}: {}", name()));
     }
     let bound = of_schedule(fabric, &system, &schedule).unwrap();
+    let certified =
+        certified(fabric, &system, &schedule).unwrap_or_else(|error| panic!("{error}: {}", name())).unwrap();
+    let rates = [bound.volume_ps, bound.cut_ps, bound.strength_ps.unwrap_or(0), bound.prices_ps.unwrap_or(0)];
+    let rates = rates.into_iter().max().unwrap_or(0);
+    let certified = certified.least_ps;
+    assert!(certified <= rates + rates / 100_000 + 1, "{certified} {bound:?} {}", name());
+    // Where shards are alike, as the mixture takes them to be.
+    if bytes.is_multiple_of(4 * fabric.ranks() as u64) {
+        assert!(certified >= rates - rates / 500, "{certified} {bound:?} {}", name());
+    }
     let flits = if bytes < 1000 {
         &[Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit][..]
     } else {
@@ -110,5 +121,40 @@ proptest! {
         root in any::<prop::sample::Index>(),
     ) {
         everything(&fabric, system, bytes, root.index(fabric.ranks()) as u32);
+    }
+}
+
+/// What claims more than it proves is refused: other prices, another schedule, another claim.
+#[test]
+fn certificates_that_were_tampered_with() {
+    let (fabric, system) = (Fabric::parse("dgx1v").unwrap(), System::preset("ideal").unwrap());
+    for kind in Kind::ALL {
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, "optimal").unwrap();
+        let good = schedule.certificate.clone().unwrap();
+        let refused = |change: &dyn Fn(&mut Certificate)| {
+            let mut other = schedule.clone();
+            change(other.certificate.as_mut().unwrap());
+            certified(&fabric, &system, &other).err().map(|error| error.message)
+        };
+        assert_eq!(refused(&|_| ()), None);
+        assert!(refused(&|other| other.share_ppm += 2).unwrap().contains("it claims"), "{kind:?}");
+        assert!(
+            refused(&|other| other.prices.truncate(good.prices.len() / 2)).unwrap().contains("it claims"),
+            "{kind:?}"
+        );
+        let cleared = |other: &mut Certificate| other.prices.clear();
+        assert!(refused(&cleared).unwrap().contains("no link has a price"));
+        assert!(refused(&|other| other.prices[0].0 = 99).unwrap().contains("link 99 of 48"));
+        assert!(refused(&|other| other.prices[0].1 = 1 << 33).unwrap().contains("prices are 1 to"));
+        // A schedule that does more than it must on some link.
+        let mut worse = schedule.clone();
+        worse.transfers.push(worse.transfers[0].clone());
+        worse.transfers.push(worse.transfers[0].clone());
+        assert_eq!(worse.certificate.as_ref(), Some(&good));
+        let least = certified(&fabric, &system, &schedule).unwrap().unwrap();
+        match certified(&fabric, &system, &worse) {
+            Ok(found) => assert!(found.unwrap().share_ppm <= least.share_ppm),
+            Err(error) => assert!(error.message.contains("it claims"), "{error}"),
+        }
     }
 }

@@ -16,9 +16,10 @@ from antiphon._core import Fabric, __version__, format_bytes
 from antiphon.collective.result import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
 from antiphon.plot import COLOURS
+from antiphon.results import Bound
 from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import digits, format_bandwidth, format_energy, format_power, format_time, platform
+from antiphon.view.text import certified, digits, format_bandwidth, format_energy, format_power, format_time, platform
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -61,8 +62,9 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         share=_share,
         energy=format_energy,
         power=format_power,
+        certified=certified,
     )
-    picture = _picture(fabric)
+    picture = _picture(fabric, comparison.bound)
     ranking = comparison.ranking
     best = ranking[0]
     alike = [run for run in ranking if _note(run) == _note(best)]
@@ -183,7 +185,7 @@ def _lines(comparison: Comparison) -> dict[str, Any]:
 # --- the fabric ---------------------------------------------------------------------------------
 
 
-def _picture(fabric: Fabric) -> dict[str, Any] | None:
+def _picture(fabric: Fabric, bound: Bound) -> dict[str, Any] | None:
     """Nodes and links in pixels, or None if the fabric is too large to draw."""
     nodes, links = fabric.nodes, fabric.links
     count = len(nodes["rank"])
@@ -196,6 +198,8 @@ def _picture(fabric: Fabric) -> dict[str, Any] | None:
     radius = min(15.0, (0.27 if labelled else 0.18) * scale)
     margin = radius + 0.5 * scale
     points = unit * scale + margin
+    # Where all links are the limit there is nothing to point out.
+    limit = set(bound.limit.links) if len(bound.limit.links) < len(links["from"]) else set()
     seen: dict[tuple[int, int], int] = {}
     paths = []
     for start, end in zip(links["from"].tolist(), links["to"].tolist(), strict=True):
@@ -217,8 +221,11 @@ def _picture(fabric: Fabric) -> dict[str, Any] | None:
                 "path": path,
                 "name": f"{nodes['name'][a]} → {nodes['name'][b]}" + (", bypass" if bypass else ""),
                 "bypass": bypass,
+                "limit": link in limit,
             }
-            for path, a, b, bypass in zip(paths, links["from"], links["to"], _bypasses(fabric), strict=True)
+            for link, (path, a, b, bypass) in enumerate(
+                zip(paths, links["from"], links["to"], _bypasses(fabric), strict=True)
+            )
         ],
     }
 

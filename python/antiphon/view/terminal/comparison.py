@@ -12,7 +12,7 @@ import antiphon
 from antiphon.collective.result import ALL_RANKS
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
-from antiphon.view.text import format_bandwidth, format_energy, format_power, format_time, platform
+from antiphon.view.text import certified, format_bandwidth, format_energy, format_power, format_time, platform
 
 DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth", "Power")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
@@ -65,6 +65,11 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(table)
     bound = comparison.bound
     console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
+    if bound.limit.text:
+        console.print(f"Limit: {bound.limit.text}", markup=False, soft_wrap=True)
+    for run in comparison.runs:
+        if (share := run.result.proof.share_of_optimum) is not None:
+            console.print(f"Certificate: {run.algorithm} is at {certified(share)}", markup=False, soft_wrap=True)
     if any(run.bound_of != ALL_RANKS for run in comparison.runs):
         note = (
             "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."

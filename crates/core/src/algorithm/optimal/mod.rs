@@ -6,9 +6,10 @@ mod paths;
 mod trees;
 
 use super::{Algorithm, Info, Request, exchange, tree};
+use crate::bound;
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::schedule::Schedule;
+use crate::schedule::{Certificate, Schedule};
 use crate::synthesis::{self, Graph, Mixture};
 
 /// See the module.
@@ -36,6 +37,11 @@ fn mixture(request: &Request, graph: &Graph, level: f64) -> Result<Mixture> {
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, request.fabric.name)))
 }
 
+/// What a mixture's prices prove.
+fn certificate(graph: &Graph, mixture: &Mixture) -> Certificate {
+    Certificate::new(graph.of_links(&mixture.prices))
+}
+
 /// How near to the optimum a mixture is, relative.
 const ACCURACY: f64 = 1e-3;
 
@@ -50,12 +56,14 @@ impl Algorithm for Optimal {
         if matches!(request.collective.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
             request.expect(ranks * (ranks - 1), 0)?;
         }
-        match request.collective.kind {
+        let (mut schedule, certificate) = match request.collective.kind {
             Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_intact(request)) {
-                Some(product) => exchange::exchange(request, product),
-                None => paths::paths(request),
+                Some(product) => (exchange::exchange(request, product)?, None),
+                None => paths::paths(request)?,
             },
-            _ => trees::trees(request),
-        }
+            _ => (trees::trees(request)?, None),
+        };
+        schedule.certificate = Some(bound::certificate(request.fabric, request.system, &schedule, certificate)?);
+        Ok(schedule)
     }
 }

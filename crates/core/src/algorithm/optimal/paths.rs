@@ -1,11 +1,11 @@
 //! Mixtures of paths between all pairs.
 
-use super::mixture;
+use super::{certificate, mixture};
 use crate::algorithm::Request;
 use crate::algorithm::tree::{self, Laid, Timetable, Tree, Work};
 use crate::error::Result;
 use crate::fabric::LinkId;
-use crate::schedule::{Lane, Op, Schedule};
+use crate::schedule::{Certificate, Lane, Op, Schedule};
 use crate::synthesis::Graph;
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ const WHOLE: f64 = 256.0;
 /// Chunks of a message that the network passes on.
 const ROUNDS: u64 = 16;
 
-/// The schedule of the best mixture of paths.
+/// The schedule of the best mixture of paths, and the mixture's certificate.
 ///
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
-pub fn paths(request: &Request) -> Result<Schedule> {
+pub fn paths(request: &Request) -> Result<(Schedule, Option<Certificate>)> {
     let graph = Graph::new(request.fabric, request.system);
     let mixture = mixture(request, &graph, 0.0)?;
     let ranks = request.ranks();
@@ -32,7 +32,7 @@ pub fn paths(request: &Request) -> Result<Schedule> {
         }
     }
     if ranks > FEW_RANKS {
-        return direct(request, &graph, paths);
+        return Ok((direct(request, &graph, paths)?, Some(certificate(&graph, &mixture))));
     }
     let laid = |(&ends, paths): (&(u32, u32), &BTreeMap<&[u32], f64>)| {
         let sum: f64 = paths.values().sum();
@@ -44,7 +44,7 @@ pub fn paths(request: &Request) -> Result<Schedule> {
     // Every rank sends all but its own shard.
     let bytes = request.bytes.saturating_mul(u64::from(ranks - 1));
     let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(bytes);
-    tree::stream_timed(request, &[timetable])
+    Ok((tree::stream_timed(request, &[timetable])?, Some(certificate(&graph, &mixture))))
 }
 
 /// A path on links as a tree: ranks on its way pass on what comes.
