@@ -17,13 +17,13 @@ mod volume;
 
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
 
-use crate::collective::{Collective, Kind};
+use crate::collective::{Collective, Data, Kind};
 use crate::energy::{Attojoules, static_energy};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use crate::system::System;
-use crate::units::{Bytes, MAX_BYTES, Picos};
+use crate::units::{MAX_BYTES, Picos};
 use capacity::Capacities;
 use serde::Serialize;
 use task::Task;
@@ -52,8 +52,11 @@ pub struct Bound {
 /// only for cliques of many hundreds, which have a million links.
 ///
 /// # Errors
-/// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank.
-pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> Result<Bound> {
+/// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank or a matrix that does not fit.
+pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, data: impl Into<Data>) -> Result<Bound> {
+    let data = data.into();
+    data.check(collective.kind, fabric.ranks())?;
+    let bytes = data.bytes;
     if bytes == 0 || bytes > MAX_BYTES {
         let message = format!("size {bytes} is out of range; give 1 byte to 1 PiB");
         return Err(Error::new(Code::BadSize, message));
@@ -62,7 +65,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, byt
         let message = format!("root {} is no rank; ranks are 0 to {}", collective.root, fabric.ranks() - 1);
         return Err(Error::new(Code::BadSpec, message));
     }
-    Ok(bound(fabric, system, &Task::new(fabric, collective, bytes)))
+    Ok(bound(fabric, system, &Task::new(fabric, collective, data)))
 }
 
 /// The lower bounds of what a schedule does: its collective among the ranks that it does not exclude, on the nodes

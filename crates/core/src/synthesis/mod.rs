@@ -18,7 +18,7 @@ pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
 
-use crate::collective::{Collective, Kind};
+use crate::collective::{Collective, Kind, Matrix};
 use crate::error::{Code, Error, Result};
 use crate::watch::Watch;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
@@ -34,18 +34,31 @@ const SPARE: [f64; 2] = [0.5, 0.75];
 const MORE: f64 = 2e-3;
 
 /// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
-/// costs as much as `level` picoseconds for every byte.
+/// costs as much as `level` picoseconds for every byte. With a `matrix` paths carry what it says, and bytes of the collective are
+/// those of the rank that sends most.
 ///
 /// # Errors
 /// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
 /// [`Code::Interrupted`].
-pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
+pub fn mixture(
+    graph: &Graph,
+    collective: Collective,
+    matrix: Option<&Matrix>,
+    accuracy: f64,
+    level: f64,
+    watch: Watch,
+) -> Result<Mixture> {
     let rates: Vec<f64> = graph.arcs.iter().map(|arc| arc.rate).collect();
     let ranks = graph.ranks.len();
     let turned = matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce);
     let ground = if turned { graph.reversed() } else { graph.clone() };
-    let symmetry = Symmetry::new(graph, collective.kind.rooted().then_some(collective.root));
-    let all: Vec<u32> = (0..ranks as u32).collect();
+    let symmetry = match matrix {
+        // Few of a fabric's symmetries leave a matrix as it is.
+        Some(_) => Symmetry::none(graph),
+        None => Symmetry::new(graph, collective.kind.rooted().then_some(collective.root)),
+    };
+    let sends = |&rank: &u32| matrix.is_none_or(|matrix| matrix.row(rank as usize) > 0);
+    let all: Vec<u32> = (0..ranks as u32).filter(sends).collect();
     let (mut oracle, roots): (Box<dyn Oracle>, &[u32]) = match collective.kind {
         // Of whatever root: all symmetries turn the trees.
         Kind::AllReduce => (Box::new(SpanningTrees::new(ground)), &[]),
@@ -53,13 +66,16 @@ pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64,
         Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), &all),
         Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), &[collective.root]),
     };
-    let share = 1.0 / roots.len().max(1) as f64;
+    let share = match matrix {
+        Some(matrix) => 1.0 / matrix.most() as f64,
+        None => 1.0 / roots.len().max(1) as f64,
+    };
     let rows = symmetry.arcs.len() + symmetry.orbits(roots).len();
     if rows > MOST_ROWS {
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
         return Err(Error::new(Code::TooLarge, what));
     }
-    let demand = Demand { rates: &rates, symmetry: &symmetry, roots, share, level, accuracy };
+    let demand = Demand { rates: &rates, symmetry: &symmetry, roots, matrix, share, level, accuracy };
     let mut found = demand.mixture(&mut *oracle, watch)?;
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.

@@ -108,7 +108,7 @@ fn lower(request: &Request, table: &Table, bytes: Bytes, rounds: u64) -> Result<
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
     table.lanes(&mut builder, |tree| table.piece(tree, bytes, rounds), rounds);
-    if request.collective.kind == Kind::AllToAll {
+    if request.collective.kind == Kind::AllToAll && request.matrix.is_none() {
         // What ranks have for themselves.
         for rank in 0..request.ranks() {
             builder.shard_block(rank, request.shard(rank), 1);
