@@ -172,7 +172,7 @@ fn schedules_are_read_back_and_tampering_shows() {
             ("[400,0,0,16]", "[400,0,16,0]", "is not within the shard of rank"),
             ("[8,8,0,8]", "[8,8,0,12]", "bytes 24..28 of rank 2's buffer are in no lane"),
             ("[8,8,0,8]", "[8,8,0,4]", "is not within the shard of rank 3 (bytes 16..20)"),
-            ("[0,0,4,0]", "[0,0,4,4]", "bytes 4..8 of rank 3's buffer are in no lane"),
+            ("[0,0,4,0]", "[0,0,8,0]", "bytes 4..8 of rank 3's buffer are in no lane"),
         ] {
             let tampered = Schedule::from_json(&text.replacen(from, to, 1), Some(&fabric)).unwrap();
             let error = verify(&fabric, &tampered).unwrap_err();
