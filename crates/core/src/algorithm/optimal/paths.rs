@@ -54,6 +54,7 @@ pub fn paths(request: &Request) -> Result<Schedule> {
     };
     let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
     let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(request.exchanged());
+    let timetable = if request.matrix.is_some() { timetable.loose() } else { timetable };
     tree::stream_timed(request, &[timetable])
 }
 
