@@ -62,9 +62,9 @@ impl<'a> Timetable<'a> {
         Timetable { loose: self.trees.iter().any(over_switches), ..self }
     }
 
-    /// Most rounds, whatever the size of a piece.
-    pub fn most_rounds(&self) -> u64 {
-        if self.loose { LOOSE_ROUNDS } else { u64::MAX }
+    /// The fewest and the most rounds worth a look, where there are pieces for so many.
+    pub fn bounds(&self, most: u64) -> (u64, u64) {
+        if self.loose && most >= LOOSE_ROUNDS { (2, LOOSE_ROUNDS) } else { (1, most) }
     }
 
     /// With so many bytes that all trees move, other than the buffer.
