@@ -99,7 +99,9 @@ def test_runs_and_bounds() -> None:
     own = antiphon.build(FABRIC, "direct", "all-to-all", matrix=SIZES)
     assert len(antiphon.compare(FABRIC, "all-to-all", None, "optimal", matrix=SIZES, schedules=[own])) == 2
     other = [list(reversed(row)) for row in reversed(SIZES)]
-    with pytest.raises(AntiphonError, match=f"direct does all-to-all of {sum(map(sum, SENT))}B by a matrix: compare it"):
+    with pytest.raises(
+        AntiphonError, match=f"direct does all-to-all of {sum(map(sum, SENT))}B by a matrix: compare it"
+    ):
         antiphon.compare(FABRIC, "all-to-all", algorithms="optimal", matrix=other, schedules=[own])
 
 

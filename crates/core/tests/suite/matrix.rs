@@ -77,7 +77,7 @@ fn a_few_ranks_with_much_for_one() {
 
 fn some_matrix(numbers: &[u64], ranks: usize) -> Option<Matrix> {
     // About half of all pairs have nothing.
-    let entry = |at: usize| if numbers[at] % 2 == 0 { 0 } else { numbers[at] / 2 };
+    let entry = |at: usize| if numbers[at].is_multiple_of(2) { 0 } else { numbers[at] / 2 };
     let row = |from: usize| (0..ranks).map(|to| entry(from * ranks + to)).collect();
     Matrix::new(&(0..ranks).map(row).collect::<Vec<_>>()).ok()
 }
@@ -214,7 +214,8 @@ fn energy_keeps_its_bound() {
 #[test]
 fn more_ranks_than_a_timetable_has() {
     let (fabric, system) = (Fabric::parse("switch:130").unwrap(), System::preset("generic").unwrap());
-    let row = |from: usize| (0..130).map(|to| if (from + to) % 5 == 0 { 4096 + to as u64 } else { 0 }).collect();
+    let row =
+        |from: usize| (0..130).map(|to| if (from + to).is_multiple_of(5) { 4096 + to as u64 } else { 0 }).collect();
     let sparse = Matrix::new(&(0..130).map(row).collect::<Vec<_>>()).unwrap();
     let schedule = built(&fabric, &system, &sparse, "optimal");
     assert!(verify(&fabric, &schedule).unwrap().complete);

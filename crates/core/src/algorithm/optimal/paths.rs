@@ -28,13 +28,9 @@ pub fn paths(request: &Request) -> Result<Schedule> {
     let ranks = request.ranks();
     // Shares of every path, by its ends.
     let mut paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>> = BTreeMap::new();
+    let wanted = |ends: (u32, u32)| request.matrix.is_none() || request.part(ends.0, ends.1).1 > 0;
     for (_, share, plan) in &mixture.plans {
-        let wanted = plan
-            .branches
-            .iter()
-            .enumerate()
-            .filter(|(_, ends)| request.part(ends.0, ends.1).1 > 0 || request.matrix.is_none());
-        for (branch, &ends) in wanted {
+        for (branch, &ends) in plan.branches.iter().enumerate().filter(|(_, ends)| wanted(**ends)) {
             *paths.entry(ends).or_default().entry(plan.ways(branch)[1]).or_default() += share;
         }
     }
