@@ -472,7 +472,13 @@ class Schedule:
         """Root rank of a Broadcast or Reduce."""
     @property
     def bytes(self) -> int:
-        """Full buffer size."""
+        """Full buffer size: with a matrix, the most that a rank sends."""
+    @property
+    def matrix(self) -> np.ndarray[Any, np.dtype[np.uint64]] | None:
+        """Bytes from every rank, by row, to every other one, in an all-to-all by a matrix; None for others."""
+    @property
+    def matrix_bytes(self) -> int | None:
+        """Sum of the matrix in bytes; None without."""
     @property
     def ranks(self) -> int:
         """Number of ranks of the fabric."""
@@ -597,6 +603,7 @@ def build(
     system: _System = "generic",
     root: int = 0,
     progress: Callable[[float], object] | None = None,
+    matrix: np.ndarray[Any, np.dtype[np.uint64]] | None = None,
 ) -> Schedule:
     """The schedule of an algorithm ``name[:key=value,...]`` on a fabric.
 
@@ -630,6 +637,7 @@ def lower_bound(
     bytes: _Size = "64MiB",
     system: _System = "generic",
     root: int = 0,
+    matrix: np.ndarray[Any, np.dtype[np.uint64]] | None = None,
 ) -> Bound:
     """How fast any schedule for all ranks could be."""
 

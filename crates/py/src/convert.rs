@@ -1,8 +1,9 @@
 //! Conversions shared by all wrappers: errors, sizes, times, tables and result records.
 
+use antiphon_core::collective::{self, Data};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{self, Bytes, Picos};
-use numpy::{Element, IntoPyArray};
+use numpy::{Element, IntoPyArray, PyReadonlyArray2};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -59,6 +60,24 @@ impl<'py> FromPyObject<'_, 'py> for Size {
 fn not_a_size(value: &Bound<'_, PyAny>) -> PyErr {
     let text = format!("size '{value}' is not a whole number of bytes; write for example 4096, '375kB' or '64MiB'");
     raise(Error::new(Code::BadSize, text))
+}
+
+/// Bytes from every rank, by row, to every other one: an array of uint64.
+pub struct Matrix(collective::Matrix);
+
+impl<'py> FromPyObject<'_, 'py> for Matrix {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyReadonlyArray2<u64> = value.extract()?;
+        let rows: Vec<Vec<Bytes>> = array.as_array().rows().into_iter().map(|row| row.to_vec()).collect();
+        collective::Matrix::new(&rows).map(Matrix).map_err(raise)
+    }
+}
+
+/// How much a collective moves: a matrix, if there is one.
+pub fn data(bytes: Size, matrix: Option<Matrix>) -> Data {
+    matrix.map_or(bytes.0.into(), |matrix| matrix.0.into())
 }
 
 /// An integer given from Python, whatever its size.

@@ -1,6 +1,8 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{Fit, Int, MAX_NANOS, Number, Size, Table, fields, nanos, picos, raise, record, run};
+use crate::convert::{
+    Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, data, fields, nanos, picos, raise, record, run,
+};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run_watched, run_with_progress};
@@ -54,15 +56,15 @@ pub fn generic() -> SystemLike {
     SystemLike::Name("generic".into())
 }
 
-/// The `Schedule` of an algorithm `name[:key=value,...]` for a collective of `bytes` bytes (the full buffer), its
-/// chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress` is called about ten
+/// The `Schedule` of an algorithm `name[:key=value,...]` for a collective of `bytes` bytes (the full buffer), or of a
+/// `matrix` of uint64, its chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress` is called about ten
 /// times a second with the share done, 0 to 1; what it raises ends the run.
 ///
 /// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), progress = None),
-       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, progress=None)")]
+#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), progress = None, matrix = None),
+       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, progress=None, matrix=None)")]
 pub fn build(
     py: Python<'_>,
     fabric: &Fabric,
@@ -72,11 +74,12 @@ pub fn build(
     system: SystemLike,
     root: Int,
     progress: Option<Py<PyAny>>,
+    matrix: Option<Matrix>,
 ) -> PyResult<Schedule> {
-    let (fabric, system) = (&fabric.0, system.get()?);
+    let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
     let collective = self::collective(collective, root, fabric)?;
     let schedule = run_watched(py, progress, |watch| {
-        algorithm::build_watched(fabric, &system, collective, bytes.0, algorithm, watch)
+        algorithm::build_watched(fabric, &system, collective, data, algorithm, watch)
     })?;
     Ok(Schedule(schedule))
 }
@@ -123,8 +126,8 @@ fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-size`, or `bad-spec` for a root that does not exist.
 #[pyfunction]
-#[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0)),
-       text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0)")]
+#[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None),
+       text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None)")]
 pub fn lower_bound<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -132,10 +135,11 @@ pub fn lower_bound<'py>(
     bytes: Size,
     system: SystemLike,
     root: Int,
+    matrix: Option<Matrix>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (fabric, system) = (&fabric.0, system.get()?);
+    let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
     let collective = self::collective(collective, root, fabric)?;
-    let bound = run(py, || bound::lower_bound(fabric, &system, collective, bytes.0))?;
+    let bound = run(py, || bound::lower_bound(fabric, &system, collective, data))?;
     bound_record(py, &bound)
 }
 

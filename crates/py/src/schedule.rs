@@ -9,7 +9,7 @@ use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::{execute, run_threads};
 use antiphon_core::schedule::{self, Event, Instruction, Op, Program};
 use antiphon_core::simulate;
-use numpy::{Element, IntoPyArray, PyReadonlyArray1};
+use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 use std::ops::Add;
@@ -283,10 +283,23 @@ impl Schedule {
         self.0.collective.kind.rooted().then_some(self.0.collective.root)
     }
 
-    /// Size of the full buffer in bytes.
+    /// Size of the full buffer in bytes: with a matrix, the most that a rank sends.
     #[getter]
     fn bytes(&self) -> u64 {
         self.0.bytes
+    }
+
+    /// Bytes from every rank, by row, to every other one, in an all-to-all by a matrix; None for others.
+    #[getter]
+    fn matrix<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<u64>>>> {
+        let Some(matrix) = &self.0.matrix else { return Ok(None) };
+        Ok(Some(PyArray2::from_vec2(py, &Vec::from(matrix.clone()))?))
+    }
+
+    /// Sum of the matrix in bytes; None without.
+    #[getter]
+    fn matrix_bytes(&self) -> Option<u64> {
+        self.0.matrix.as_ref().map(|matrix| matrix.total())
     }
 
     /// Number of ranks of the fabric, excluded ones among them.

@@ -29,6 +29,7 @@ from antiphon.cli.options import (
     renamed,
 )
 from antiphon.cli.output import note, output_option
+from antiphon.collective.matrix import amount, size_text
 from antiphon.collective.result import bound_dict
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
@@ -63,7 +64,8 @@ def compare(
     fabric: str,
     collective: str,
     root: int,
-    size: str,
+    size: str | None,
+    matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
@@ -84,6 +86,7 @@ def compare(
         antiphon compare mesh:4x4,drop=5-6 --bytes 1MiB --algorithms ring,combs --fidelity alpha-beta,packet
         antiphon compare mesh:4x4 --schedule tto.json --algorithms ring,combs --format markdown
         antiphon compare ring:8 --bytes 1MiB --report ring.html
+        antiphon compare dgx-a100:2 --collective all-to-all --matrix examples/experts.csv
     """
     specs = split_specs(algorithms) if algorithms else None
     if paths:
@@ -96,14 +99,16 @@ def compare(
             own = [read_schedule(path, network) for path in paths]
             first = own[0] if own else None
             with progress_bar() as progress:
+                sizes = matrix if first is None else first.matrix
                 comparison = antiphon.compare(
                     network,
                     first.collective if first else collective,
-                    first.bytes if first else size,
+                    first.bytes if first and sizes is None else size,
                     specs,
                     system,
                     fidelity,
                     root=first.root or 0 if first else root,
+                    matrix=sizes,
                     schedules=own,
                     jobs=jobs,
                     progress=progress,
@@ -151,7 +156,8 @@ def simulate(
     algorithm: str | None,
     collective: str,
     root: int,
-    size: str,
+    size: str | None,
+    matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
@@ -173,7 +179,7 @@ def simulate(
         if path is not None:
             schedule = read_schedule(path, network)
         else:
-            schedule = _built(network, algorithm or "", collective, size, system, root)
+            schedule = _built(network, algorithm or "", collective, size, matrix, system, root)
         with progress_bar() as progress:
             heartbeat = partial(progress, schedule.algorithm)
             run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy)
@@ -196,7 +202,12 @@ def _one_of(algorithm: str | None, path: str | None) -> None:
 def _refuse_problem() -> None:
     """Refuses options that say what a file says."""
     context = click.get_current_context()
-    for name, option in (("collective", "--collective"), ("root", "--root"), ("size", "--bytes")):
+    for name, option in (
+        ("collective", "--collective"),
+        ("root", "--root"),
+        ("size", "--bytes"),
+        ("matrix", "--matrix"),
+    ):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
@@ -212,7 +223,8 @@ def verify(
     algorithm: str | None,
     collective: str,
     root: int,
-    size: str,
+    size: str | None,
+    matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
@@ -231,7 +243,7 @@ def verify(
         if path is not None:
             schedule = read_schedule(path, network)
         else:
-            schedule = _built(network, algorithm or "", collective, size, system, root)
+            schedule = _built(network, algorithm or "", collective, size, matrix, system, root)
         return _verified(network, schedule, system)
 
     each_group("verify", fabric, group, groups, output, work)
@@ -259,8 +271,9 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
         message = f"{schedule.algorithm} on {network.name} is incomplete: {proof.gaps}"
         return Outcome(document, lambda: None, AntiphonError(message, "not-proven"))
     conflicts = ", and no two messages of a step share a link" if proof.conflict_free else ""
+    size = size_text(schedule.bytes, schedule.matrix_bytes)
     text = (
-        f"✓ {schedule.algorithm}, {schedule.collective} of {antiphon.format_bytes(schedule.bytes)} on {network.name}:"
+        f"✓ {schedule.algorithm}, {schedule.collective} of {size} on {network.name}:"
         f" proven; every rank ends with the right bytes{conflicts}"
         f" ({proof.lanes:,} lanes, {proof.transfers:,} transfers)"
     )
@@ -279,7 +292,8 @@ def bound(
     fabric: str,
     collective: str,
     root: int,
-    size: str,
+    size: str | None,
+    matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
@@ -291,20 +305,23 @@ def bound(
         antiphon bound torus:4x4x4 --bytes 1GiB
         antiphon bound mesh:8x8 --groups rows --collective all-to-all --bytes 1MiB --format csv
     """
-    total = antiphon.parse_bytes(size)
 
     def work(network: antiphon.Fabric) -> Outcome:
-        lower = antiphon.lower_bound(network, collective, size, system, root)
+        data = amount(size, matrix, network)
+        given: dict[str, Any] = {"bytes": data.bytes} if data.matrix is None else {"matrix": data.matrix}
+        lower = antiphon.lower_bound(network, collective, system=system, root=root, **given)
         document: dict[str, Any] = {
             "fabric": network.name,
             "group": network.members,
             "collective": collective,
-            "bytes": total,
+            "bytes": data.bytes,
+            "matrix_bytes": data.matrix_bytes,
             "system": system.name,
             "lower_bound_ns": lower.time_ns,
             "bound": bound_dict(lower),
         }
-        title = f"{collective} of {antiphon.format_bytes(total)} on {network.name}, system {system.name}"
+        size_of = size_text(data.bytes, data.matrix_bytes)
+        title = f"{collective} of {size_of} on {network.name}, system {system.name}"
         return Outcome(document, partial(_print_bound, title, lower))
 
     each_group("bound", fabric, group, groups, output, work)
@@ -338,7 +355,8 @@ def show(
     algorithm: str,
     collective: str,
     root: int,
-    size: str,
+    size: str | None,
+    matrix: str | None,
     system: antiphon.System,
     group: str | None,
     groups: str | None,
@@ -356,7 +374,7 @@ def show(
         file = None if path is None else written.enter_context(written_whole(path, ".json"))
 
         def work(network: antiphon.Fabric) -> Outcome:
-            schedule = _built(network, algorithm, collective, size, system, root)
+            schedule = _built(network, algorithm, collective, size, matrix, system, root)
             proof = _proven(network, schedule, system)
             stats = schedule.stats(network)
             if file is not None:
@@ -398,7 +416,7 @@ def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, docume
     table = Table(show_header=False, title=Text(f"{schedule.algorithm} on {network.name}"))
     steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in document["phases"])
     for label, value in (
-        ("Collective", f"{schedule.collective} of {antiphon.format_bytes(schedule.bytes)}"),
+        ("Collective", f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"),
         ("Dimensions", "\n".join(map(_dimension, document["dimensions"])) or "none"),
         ("Proof", "✓ complete" if document["verified"] else f"incomplete: {document['known_gaps']}"),
         ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
@@ -433,11 +451,17 @@ def _dimension(row: dict[str, Any]) -> str:
 
 
 def _built(
-    fabric: antiphon.Fabric, algorithm: str, collective: str, size: str, system: antiphon.System, root: int
+    fabric: antiphon.Fabric,
+    algorithm: str,
+    collective: str,
+    size: str | None,
+    matrix: str | None,
+    system: antiphon.System,
+    root: int,
 ) -> antiphon.Schedule:
     with progress_bar() as progress:
         building = partial(progress, f"{algorithm} (building)")
-        return antiphon.build(fabric, algorithm, collective, size, system, root, building)
+        return antiphon.build(fabric, algorithm, collective, size, system, root, building, matrix=matrix)
 
 
 def _proven(fabric: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Proof:
@@ -453,6 +477,7 @@ def _schedule_dict(fabric: antiphon.Fabric, schedule: antiphon.Schedule) -> dict
         "collective": schedule.collective,
         "root": schedule.root,
         "bytes": schedule.bytes,
+        "matrix_bytes": schedule.matrix_bytes,
         "ranks": schedule.ranks,
         "excluded_ranks": schedule.excluded,
     }

@@ -12,6 +12,7 @@ from antiphon.cli.group import main
 from antiphon.cli.options import FABRIC, FILE, algorithm_specs, completing, fidelity_option, problem_on, read_fabric
 from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.configuring import METHODS, STEPS, Method
+from antiphon.collective.matrix import DEFAULT
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
@@ -52,7 +53,7 @@ def configure(
     path: str | None,
     collective: str,
     root: int,
-    size: str,
+    size: str | None,
     system: antiphon.System,
     fidelity: str,
     method: Method | None,
@@ -79,7 +80,7 @@ def configure(
             found = antiphon.configure(
                 fabric,
                 specs,
-                size,
+                DEFAULT if size is None else size,
                 collective=collective,
                 root=root,
                 schedule=schedule,

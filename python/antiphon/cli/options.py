@@ -197,13 +197,22 @@ def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> an
     return system if endpoint is None else system.with_(endpoint=read_endpoint(endpoint))
 
 
+MATRIX = click.option(
+    "--matrix",
+    metavar="FILE.csv",
+    help="For all-to-all, instead of --bytes: a line for each rank, with its bytes for every rank (docs/cli.md).",
+    shell_complete=FILE,
+)
+"""What every rank has for every other one."""
+
+
 def problem_on(system: str) -> Callable[[F], F]:
     """The options that say what is to be done, and on what, with a default platform."""
 
     def given(function: F) -> F:
         for option in (
             platform_option(system),
-            click.option("--bytes", "size", default="64MiB", show_default=True, help="Full buffer size."),
+            click.option("--bytes", "size", help="Full buffer size.  [default: 64MiB]"),
             click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
             click.option(
                 "--collective",
@@ -219,8 +228,9 @@ def problem_on(system: str) -> Callable[[F], F]:
     return given
 
 
-problem = problem_on("generic")
-"""The options of most commands for one collective."""
+def problem(function: F) -> F:
+    """The options of most commands for one collective."""
+    return problem_on("generic")(MATRIX(function))
 
 
 class Sectioned(Documented):

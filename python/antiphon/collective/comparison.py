@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from antiphon._core import (
     Fabric,
     Schedule,
     System,
-    format_bytes,
-    parse_bytes,
 )
+from antiphon.collective.matrix import Amount, Matrix, amount, size_text
 from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
 from antiphon.collective.schedules import as_schedule, build, lower_bound, simulate
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
@@ -66,6 +66,7 @@ def run(
         collective=schedule.collective,
         root=schedule.root,
         bytes=schedule.bytes,
+        matrix_bytes=schedule.matrix_bytes,
         system=system,
         ranks=fabric.ranks,
         excluded_ranks=schedule.excluded,
@@ -80,7 +81,7 @@ def run(
 def compare(
     fabric: str | Fabric,
     collective: Collective | str = "all-reduce",
-    bytes: int | str = "64MiB",
+    bytes: int | str | None = None,
     algorithms: str | Iterable[str] | None = None,
     system: str | System = "generic",
     fidelity: Fidelity | str | Iterable[str] = "packet",
@@ -90,6 +91,7 @@ def compare(
     jobs: int | None = None,
     progress: Progress | None = None,
     energy: bool = False,
+    matrix: Matrix | None = None,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
@@ -100,7 +102,7 @@ def compare(
     Args:
         fabric: specification or Fabric.
         collective: what to compute.
-        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        bytes: full buffer size, a number of bytes or text; default: 64 MiB.
         algorithms: a sequence of specifications or ``Algorithm``, or text with commas.
         system: preset, file or System.
         fidelity: one fidelity or several, in a sequence or with commas; the most detailed decides the order.
@@ -109,30 +111,32 @@ def compare(
         jobs: algorithms that run at a time; default: as many as there are cores.
         progress: called with an algorithm and the share done of building or simulating it, 0 to 1.
         energy: also what each takes (docs/energy.md); the order stays that of times.
+        matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
+            an array, rows of sizes, or a CSV file (docs/cli.md).
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
             cannot be proven or is too large is listed in ``refused`` instead.
     """
     fabric, system = as_fabric(fabric), as_system(system)
-    size = parse_bytes(bytes)
-    bound = lower_bound(fabric, collective, size, system, root)
+    data = amount(bytes, matrix, fabric)
+    given: dict[str, Any] = {"bytes": data.bytes} if data.matrix is None else {"matrix": data.matrix}
+    given |= {"collective": collective, "system": system, "root": root}
+    bound = lower_bound(fabric, **given)
     specs = known_names() if algorithms is None else specs_of(algorithms)
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
-            build(fabric, spec, collective, size, system, root)  # raises, naming the nearest
+            build(fabric, spec, **given)  # raises, naming the nearest
     others = [as_schedule(each, fabric, "schedules") for each in schedules]
     for schedule in others:
-        _expect_same(schedule, collective, size, root)
+        _expect_same(schedule, collective, data, root)
     chosen = split_fidelities(fidelity)
 
     def time(way: str | Schedule) -> tuple[list[Run], list[Refusal]]:
         spec = way if isinstance(way, str) else way.algorithm
         try:
             building = _heartbeat(progress, f"{spec} (building)")
-            schedule = (
-                way if isinstance(way, Schedule) else build(fabric, way, collective, size, system, root, building)
-            )
+            schedule = way if isinstance(way, Schedule) else build(fabric, way, progress=building, **given)
         except AntiphonError as error:
             return [], [_refusal(spec, fabric, error)]
         runs: list[Run] = []
@@ -159,14 +163,17 @@ def compare(
             runs[0].time_ns,
         )
     )
-    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused)
+    size, total = data.bytes, data.matrix_bytes
+    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total)
 
 
-def _expect_same(schedule: Schedule, collective: str, size: int, root: int) -> None:
+def _expect_same(schedule: Schedule, collective: str, data: Amount, root: int) -> None:
     """Refuses a schedule that does something else."""
-    asked = (collective, size, root if schedule.root is not None else None)
-    if (schedule.collective, schedule.bytes, schedule.root) != asked:
-        what = f"{schedule.algorithm} does {schedule.collective} of {format_bytes(schedule.bytes)}"
+    asked = (collective, data.bytes, root if schedule.root is not None else None)
+    matrix = schedule.matrix
+    same = (matrix is None) == (data.matrix is None) and (matrix is None or bool((matrix == data.matrix).all()))
+    if (schedule.collective, schedule.bytes, schedule.root) != asked or not same:
+        what = f"{schedule.algorithm} does {schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"
         where = "" if schedule.root is None else f" with root {schedule.root}"
         raise AntiphonError(f"{what}{where}: compare it with others that do the same", "bad-spec")
 

@@ -12,6 +12,7 @@ from antiphon import plot
 from antiphon._core import Fabric, Schedule, System, build
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
+from antiphon.collective.matrix import amount
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
@@ -34,6 +35,7 @@ KEYS = (
     "collective",
     "root",
     "bytes",
+    "matrix",
     "schedule",
     "group",
     "groups",
@@ -299,20 +301,22 @@ def _read_entry(
 
 def _schedule(entry: dict[str, Any], part: Fabric, system: str | System, progress: Progress | None) -> Schedule:
     if "schedule" in entry:
-        for key in ("collective", "root", "bytes"):
+        for key in ("collective", "root", "bytes", "matrix"):
             if key in entry:
                 raise AntiphonError(f"{key} is the schedule's", "bad-file")
         path = _text(entry, "schedule", "")
         return Schedule.from_json(read_text(path, LARGEST_SCHEDULE), part)
     algorithm = _text(entry, "algorithm", "")
-    size = entry.get("bytes", "64MiB")
-    if isinstance(size, bool) or not isinstance(size, str | int):
+    size = entry.get("bytes")
+    if isinstance(size, bool) or not isinstance(size, str | int | None):
         raise AntiphonError("bytes is a size such as 16MiB, or a whole number", "bad-file")
     root = entry.get("root", 0)
     if isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < 1 << 32:
         raise AntiphonError("root is the number of a rank", "bad-file")
     heartbeat = None if progress is None else partial(progress, f"{algorithm} on {part.name} (building)")
-    return build(part, algorithm, _text(entry, "collective", "all-reduce"), size, system, root, heartbeat)
+    data = amount(size, _text(entry, "matrix", "") or None, part)
+    collective = _text(entry, "collective", "all-reduce")
+    return build(part, algorithm, collective, data.bytes, as_system(system), root, heartbeat, data.matrix)
 
 
 def _text(entry: dict[str, Any], key: str, default: str) -> str:

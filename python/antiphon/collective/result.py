@@ -37,7 +37,7 @@ class Run(Result):
         algorithm: what made the schedule, with options.
         collective: what it does.
         root: rank that a Broadcast starts from, or a Reduce ends at; else None.
-        bytes: full buffer size.
+        bytes: full buffer size: with a matrix, the most that a rank sends.
         system: the platform.
         ranks: how many the fabric has.
         excluded_ranks: ranks that contribute nothing and need no result.
@@ -46,6 +46,7 @@ class Run(Result):
         stats: figures of the schedule that need no simulation.
         result: what the simulation gave.
         rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
+        matrix_bytes: sum of the matrix; None without.
     """
 
     fabric: str
@@ -62,6 +63,7 @@ class Run(Result):
     stats: Stats
     result: SimulationResult
     rounded_rates: list[tuple[float, float]]
+    matrix_bytes: int | None = None
 
     shown = SHOWN
 
@@ -110,7 +112,9 @@ class Run(Result):
 
     @property
     def bus_bandwidth_gb_per_s(self) -> float:
-        """Algorithm bandwidth times the share of the buffer each rank must send."""
+        """Algorithm bandwidth times the share of the buffer each rank must send; with a matrix, all of it."""
+        if self.matrix_bytes is not None:
+            return self.algorithm_bandwidth_gb_per_s
         participants = self.ranks - len(self.excluded_ranks)
         return self.algorithm_bandwidth_gb_per_s * bus_factor(self.collective, participants)
 
@@ -133,6 +137,7 @@ class Run(Result):
             "collective": self.collective,
             "root": self.root,
             "bytes": self.bytes,
+            "matrix_bytes": self.matrix_bytes,
             "system": self.system.name,
             "endpoint": self.system.endpoint,
             "rounded_rates": [
@@ -201,12 +206,13 @@ class Comparison(Result):
         fabric: its specification or name.
         group: ranks of the whole fabric that take part; None if all do.
         collective: what was compared.
-        bytes: full buffer size.
+        bytes: full buffer size: with a matrix, the most that a rank sends.
         system: the platform.
         fidelities: cheapest first.
         bound: lower bound of all ranks.
         ladder: the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.
         refused: algorithms that were left out, and why.
+        matrix_bytes: sum of the matrix; None without.
     """
 
     fabric: str
@@ -218,6 +224,7 @@ class Comparison(Result):
     bound: Bound
     ladder: list[list[Run]]
     refused: list[Refusal]
+    matrix_bytes: int | None = None
 
     shown = SHOWN
 
@@ -294,6 +301,7 @@ class Comparison(Result):
             "group": self.group,
             "collective": self.collective,
             "bytes": self.bytes,
+            "matrix_bytes": self.matrix_bytes,
             "system": self.system.name,
             "endpoint": self.system.endpoint,
             "fidelity": self.fidelity,

@@ -12,6 +12,7 @@ from antiphon._core import lower_bound as core_lower_bound
 from antiphon._core import simulate as core_simulate
 from antiphon._core import verify as core_verify
 from antiphon.arguments import expect, shown
+from antiphon.collective.matrix import Matrix, amount
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text
 from antiphon.given import as_fabric, as_system
@@ -56,10 +57,12 @@ def build(
     fabric: str | Fabric,
     algorithm: str,
     collective: Collective | str = "all-reduce",
-    bytes: str | SupportsIndex = "64MiB",
+    bytes: str | SupportsIndex | None = None,
     system: str | System = "generic",
     root: int = 0,
     progress: Heartbeat | None = None,
+    *,
+    matrix: Matrix | None = None,
 ) -> Schedule:
     """The schedule of an algorithm on a fabric.
 
@@ -73,16 +76,20 @@ def build(
         fabric: specification or Fabric.
         algorithm: ``name[:key=value,...]`` or ``Algorithm``.
         collective: what to compute.
-        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        bytes: full buffer size, a number of bytes or text; default: 64 MiB.
         system: preset, file or System.
         root: rank that a Broadcast starts from, or a Reduce ends at.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the work.
+        matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
+            an array, rows of sizes, or a CSV file (docs/cli.md).
 
     Raises:
         AntiphonError: ``not-applicable`` with the reason if the algorithm does not fit, ``unknown-name`` with the
             nearest known one, ``bad-spec``, ``bad-size``, ``too-large``.
     """
-    return core_build(as_fabric(fabric), algorithm, collective, bytes, as_system(system), root, progress)
+    fabric = as_fabric(fabric)
+    size, sizes = amount(bytes, matrix, fabric)
+    return core_build(fabric, algorithm, collective, size, as_system(system), root, progress, sizes)
 
 
 def verify(
@@ -118,9 +125,11 @@ def verify(
 def lower_bound(
     fabric: str | Fabric,
     collective: Collective | str = "all-reduce",
-    bytes: str | SupportsIndex = "64MiB",
+    bytes: str | SupportsIndex | None = None,
     system: str | System = "generic",
     root: int = 0,
+    *,
+    matrix: Matrix | None = None,
 ) -> Bound:
     """How fast any schedule for all ranks could be.
 
@@ -131,14 +140,18 @@ def lower_bound(
     Args:
         fabric: specification or Fabric.
         collective: what to compute.
-        bytes: full buffer size, a number of bytes or text such as ``64MiB``.
+        bytes: full buffer size, a number of bytes or text; default: 64 MiB.
         system: preset, file or System: of it only the rates and latencies of links count.
         root: rank that a Broadcast starts from, or a Reduce ends at.
+        matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
+            an array, rows of sizes, or a CSV file (docs/cli.md).
 
     Raises:
         AntiphonError: ``unknown-name``, ``bad-spec``, ``bad-size``, ``not-applicable``.
     """
-    return core_lower_bound(as_fabric(fabric), collective, bytes, as_system(system), root)
+    fabric = as_fabric(fabric)
+    size, sizes = amount(bytes, matrix, fabric)
+    return core_lower_bound(fabric, collective, size, as_system(system), root, sizes)
 
 
 def simulate(

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NewType, get_args, get_type_hints
 
-from antiphon._core import Fabric, Schedule, System, build, parse_bytes, router_parameters
+from antiphon._core import Fabric, Schedule, System, parse_bytes, router_parameters
 from antiphon.arguments import shown
 from antiphon.collective.comparison import compare, run
 from antiphon.collective.configuring import STEPS, configure
-from antiphon.collective.schedules import read_schedule
+from antiphon.collective.schedules import build, read_schedule
 from antiphon.collective.tuning import tune
 from antiphon.errors import AntiphonError
 from antiphon.network.noc import noc
@@ -29,6 +29,8 @@ SETTING = "set."
 """Before the name of a parameter of the system where a key could be."""
 PROBLEM: dict[str, Any] = {"collective": str, "root": int, "bytes": Size}
 """Keys that say what is to be done, where no schedule does."""
+MATRIX: dict[str, Any] = {"matrix": str}
+"""A file instead of ``bytes``."""
 KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Size: "a size such as 64MiB"}
 """Kinds of values, in words."""
 
@@ -173,7 +175,8 @@ def _compare(
     network = _fabric(fabric, group)
     own = [] if schedule is None else [_own(schedule, network, problem)]
     for each in own:
-        problem = {"collective": each.collective, "bytes": each.bytes, "root": each.root or 0}
+        size = {"bytes": each.bytes} if each.matrix is None else {"matrix": each.matrix}
+        problem = {"collective": each.collective, "root": each.root or 0} | size
     comparison = compare(
         network,
         algorithms=algorithms,
@@ -394,8 +397,8 @@ def _router_keys() -> dict[str, Any]:
 
 
 COMMANDS = {
-    "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM),
-    "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM),
+    "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM | MATRIX),
+    "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM | MATRIX),
     "train": Command(_train, ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
     "rails": Command(_rails, ("time_ns", "utilization"), system="ideal"),
     "noc": Command(

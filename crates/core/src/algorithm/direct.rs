@@ -4,7 +4,7 @@
 //! together, so that few packets wait in the network, and makes long runs periodic.
 
 use super::{Algorithm, Info, Request};
-use crate::collective::{Kind, shard};
+use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
@@ -33,6 +33,10 @@ impl Algorithm for Direct {
         &INFO
     }
 
+    fn takes_matrix(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let n = request.ranks();
         let mut builder = request.builder();
@@ -56,8 +60,13 @@ impl Algorithm for Direct {
                 builder.phase("all-to-all", false);
                 for source in 0..n {
                     for owner in 0..n {
-                        let region = shard(request.bytes, n as usize, owner as usize);
-                        let lane = builder.block(region, request.block_bytes(n));
+                        let region = request.part(source, owner);
+                        let wire = match request.matrix {
+                            Some(_) if region.1 == 0 => continue,
+                            Some(_) => request.wire_bytes(region.1),
+                            None => request.block_bytes(n),
+                        };
+                        let lane = builder.block(region, wire);
                         let entry = &mut builder.schedule.lanes[lane as usize];
                         (entry.source, entry.owner) = (source, owner);
                         if source != owner {

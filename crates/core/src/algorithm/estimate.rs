@@ -259,6 +259,7 @@ mod tests {
                     system: &system,
                     collective: Collective::new(Kind::AllReduce),
                     bytes: 4 << 20,
+                    matrix: None,
                     spec: "test",
                     options: Options::parse("test", "", &[]).unwrap(),
                     watch: Watch::default(),

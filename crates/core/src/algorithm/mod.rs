@@ -23,7 +23,7 @@ mod ring_bi_odd;
 mod tree;
 mod tto;
 
-use crate::collective::{Collective, Kind, shard};
+use crate::collective::{Collective, Data, Kind, Matrix, shard};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{DimensionShape, Fabric, Product};
 use crate::options::{Opt, Options};
@@ -52,7 +52,12 @@ pub trait Algorithm: Sync {
     /// What it is.
     fn info(&self) -> &'static Info;
 
-    /// The schedule for a request whose collective is among [`Info::collectives`].
+    /// Whether it does an AllToAll by a matrix.
+    fn takes_matrix(&self) -> bool {
+        false
+    }
+
+    /// The schedule for a request whose collective is among [`Info::collectives`], with a matrix only if it takes one.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] with the reason in one line, [`Code::BadSpec`] for option values.
@@ -88,8 +93,10 @@ pub struct Request<'a> {
     pub system: &'a System,
     /// What to compute.
     pub collective: Collective,
-    /// Full buffer size.
+    /// Full buffer size: with a matrix, the most that a rank sends.
     pub bytes: Bytes,
+    /// What every rank has for every other one, in an AllToAll of unequal sizes.
+    pub matrix: Option<Matrix>,
     spec: &'a str,
     options: Options,
     watch: Watch<'a>,
@@ -143,9 +150,14 @@ impl<'a> Request<'a> {
         self.fabric.ranks() as u32
     }
 
+    /// How much is moved.
+    fn data(&self) -> Data {
+        Data { bytes: self.bytes, matrix: self.matrix.clone() }
+    }
+
     /// A schedule builder for this request.
     fn builder(&self) -> Builder<'a> {
-        Builder::new(self.spec, self.fabric, self.collective, self.bytes).watched(self.watch)
+        Builder::new(self.spec, self.fabric, self.collective, self.data()).watched(self.watch)
     }
 
     /// Refuses, before time and memory are taken, a schedule that would have too many transfers or dependencies.
@@ -166,9 +178,13 @@ impl<'a> Request<'a> {
     /// Bytes on the wire of one of `parts` equal parts of the buffer, in whole packets where the
     /// system's packets have a fixed size.
     fn block_bytes(&self, parts: u32) -> Bytes {
+        self.wire_bytes(self.bytes.div_ceil(parts as u64))
+    }
+
+    /// `bytes` on the wire, as [`Request::block_bytes`].
+    fn wire_bytes(&self, bytes: Bytes) -> Bytes {
         let format = &self.system.packet;
-        let unit = if format.fixed_size { format.payload_bytes } else { 1 };
-        self.bytes.div_ceil(parts as u64).div_ceil(unit) * unit
+        bytes.next_multiple_of(if format.fixed_size { format.payload_bytes } else { 1 })
     }
 
     /// [`Request::expect`] for an algorithm that sends every shard once around all ranks, or twice.
@@ -206,6 +222,20 @@ impl<'a> Request<'a> {
         shard(self.bytes, self.fabric.ranks(), rank as usize)
     }
 
+    /// What rank `source` has for rank `owner` in an AllToAll: start in its buffer, and length.
+    fn part(&self, source: u32, owner: u32) -> (Bytes, Bytes) {
+        match &self.matrix {
+            Some(matrix) => matrix.part(source as usize, owner as usize),
+            None => self.shard(owner),
+        }
+    }
+
+    /// Bytes that go from rank to rank in an AllToAll.
+    fn exchanged(&self) -> Bytes {
+        let ranks = u64::from(self.ranks());
+        self.matrix.as_ref().map_or(self.bytes.saturating_mul(ranks - 1), Matrix::total)
+    }
+
     /// Whether the collective starts with (or is) a ReduceScatter.
     fn scatters(&self) -> bool {
         matches!(self.collective.kind, Kind::AllReduce | Kind::ReduceScatter)
@@ -228,13 +258,19 @@ fn half(region: (Bytes, Bytes), half: usize) -> (Bytes, Bytes) {
     (region.0 + start, length)
 }
 
-/// Builds the schedule of `spec`, i.e. `name[:key=value,...]`.
+/// Builds the schedule of `spec`, i.e. `name[:key=value,...]`, for so many bytes or a matrix.
 ///
 /// # Errors
-/// [`Code::UnknownName`] for an unknown algorithm or option, [`Code::BadSpec`] for a bad value,
-/// [`Code::NotApplicable`] with the reason, [`Code::BadSize`] and [`Code::TooLarge`].
-pub fn build(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes, spec: &str) -> Result<Schedule> {
-    build_watched(fabric, system, collective, bytes, spec, Watch::default())
+/// [`Code::UnknownName`] for an unknown algorithm or option, [`Code::BadSpec`] for a bad value or a matrix that does not
+/// fit, [`Code::NotApplicable`] with the reason, [`Code::BadSize`] and [`Code::TooLarge`].
+pub fn build(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    data: impl Into<Data>,
+    spec: &str,
+) -> Result<Schedule> {
+    build_watched(fabric, system, collective, data, spec, Watch::default())
 }
 
 /// [`build`], reporting to `watch`.
@@ -245,10 +281,13 @@ pub fn build_watched(
     fabric: &Fabric,
     system: &System,
     collective: Collective,
-    bytes: Bytes,
+    data: impl Into<Data>,
     spec: &str,
     watch: Watch,
 ) -> Result<Schedule> {
+    let data = data.into();
+    data.check(collective.kind, fabric.ranks())?;
+    let Data { bytes, matrix } = data;
     if bytes == 0 || bytes > MAX_BYTES {
         return Err(Error::new(Code::BadSize, format!("{bytes} bytes: expected 1 to 1 PiB")));
     }
@@ -265,10 +304,15 @@ pub fn build_watched(
     };
     let info = algorithm.info();
     let options = Options::parse(info.name, rest, info.options)?;
-    let request = Request { fabric, system, collective, bytes, spec, options, watch };
+    let request = Request { fabric, system, collective, bytes, matrix, spec, options, watch };
     if !info.collectives.contains(&collective.kind) {
         let names: Vec<_> = info.collectives.iter().map(|kind| kind.name()).collect();
         return request.refuse(format!("it does {}, not {}", names.join(", "), collective.kind.name()));
+    }
+    if request.matrix.is_some() && !algorithm.takes_matrix() {
+        let able: Vec<_> = ALL.iter().filter(|other| other.takes_matrix()).map(|other| other.info().name).collect();
+        let able = able.join(" or ");
+        return request.refuse(format!("{name} cannot do an all-to-all with a matrix; use {able}"));
     }
     algorithm.build(&request)
 }

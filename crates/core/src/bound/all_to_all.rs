@@ -45,6 +45,9 @@ pub(super) fn all_to_all(fabric: &Fabric, capacities: &Capacities, task: &Task) 
 struct Weight {
     ranks: u128,
     shards: u128,
+    /// With a matrix: bytes for nodes outside, and from them.
+    sent: u128,
+    received: u128,
     /// Capacity of the links that leave.
     leaving: u128,
     /// Capacity of the links that enter.
@@ -58,6 +61,8 @@ struct Graph {
     links: Vec<(u32, u32, u128)>,
     /// The other end and the capacity of every link from or to a node.
     neighbours: Vec<Vec<(u32, u128)>>,
+    /// With a matrix: the other node and the bytes both ways, of every pair with any.
+    partners: Option<Vec<Vec<(u32, u128)>>>,
     ranks: u128,
     bytes: u128,
 }
@@ -73,6 +78,12 @@ impl Graph {
             let weight = &mut weights[site.node as usize];
             (weight.ranks, weight.shards) = (site.ranks, site.shards);
         }
+        let node = |site: usize| task.sites[site].node as usize;
+        let pairs = || (0..task.sites.len()).flat_map(|from| (0..task.sites.len()).map(move |to| (from, to)));
+        for (from, to) in pairs().filter(|_| task.has_matrix()) {
+            weights[node(from)].sent += task.between(from, to);
+            weights[node(to)].received += task.between(from, to);
+        }
         let linked = |&node: &NodeId| weights[node as usize].leaving + weights[node as usize].entering > 0;
         let nodes: Vec<NodeId> = (0..fabric.nodes.len() as NodeId).filter(linked).collect();
         let mut number = vec![0; fabric.nodes.len()];
@@ -85,14 +96,25 @@ impl Graph {
             neighbours[to as usize].push((from, capacity));
         }
         let weights = nodes.iter().map(|&node| weights[node as usize]).collect();
-        Graph { nodes, weights, links, neighbours, ranks: task.ranks(), bytes: task.bytes as u128 }
+        let partners = task.has_matrix().then(|| {
+            let mut partners = vec![Vec::new(); nodes.len()];
+            let both = |(a, b)| (a, b, task.between(a, b) + task.between(b, a));
+            for (a, b, bytes) in pairs().map(both).filter(|pair| pair.2 > 0) {
+                partners[number[node(a)] as usize].push((number[node(b)], bytes));
+            }
+            partners
+        });
+        Graph { nodes, weights, links, neighbours, partners, ranks: task.ranks(), bytes: task.bytes as u128 }
     }
 
     /// Loads of AllToAll on the links that leave a side, and on those that enter it.
     fn loads(&self, side: Weight) -> [Load; 2] {
         let load = |bytes, capacity| if bytes == 0 { Load::NONE } else { Load { bytes, capacity } };
-        let entering = load((self.ranks - side.ranks) * side.shards, side.entering);
-        [load(side.ranks * (self.bytes - side.shards), side.leaving), entering]
+        let (sent, received) = match self.partners {
+            Some(_) => (side.sent, side.received),
+            None => (side.ranks * (self.bytes - side.shards), (self.ranks - side.ranks) * side.shards),
+        };
+        [load(sent, side.leaving), load(received, side.entering)]
     }
 
     /// The load in the worse direction.
@@ -232,13 +254,16 @@ struct Side<'a> {
     inside: Vec<bool>,
     /// Capacity of the links between every node and the set.
     joined: Vec<u128>,
+    /// With a matrix: bytes both ways between every node and the set.
+    exchanged: Vec<u128>,
     sum: Weight,
 }
 
 impl<'a> Side<'a> {
     fn empty(graph: &'a Graph) -> Side<'a> {
         let count = graph.nodes.len();
-        Side { graph, inside: vec![false; count], joined: vec![0; count], sum: Weight::default() }
+        let (joined, exchanged) = (vec![0; count], vec![0; count]);
+        Side { graph, inside: vec![false; count], joined, exchanged, sum: Weight::default() }
     }
 
     fn load(&self) -> Load {
@@ -247,17 +272,22 @@ impl<'a> Side<'a> {
 
     /// The set's figures once a node has changed sides.
     fn moved(&self, node: u32) -> Weight {
-        let (sum, joined, own) = (self.sum, self.joined[node as usize], self.graph.weights[node as usize]);
+        let (sum, own) = (self.sum, self.graph.weights[node as usize]);
+        let (joined, exchanged) = (self.joined[node as usize], self.exchanged[node as usize]);
         match self.inside[node as usize] {
             false => Weight {
                 ranks: sum.ranks + own.ranks,
                 shards: sum.shards + own.shards,
+                sent: sum.sent + own.sent - exchanged,
+                received: sum.received + own.received - exchanged,
                 leaving: sum.leaving + own.leaving - joined,
                 entering: sum.entering + own.entering - joined,
             },
             true => Weight {
                 ranks: sum.ranks - own.ranks,
                 shards: sum.shards - own.shards,
+                sent: sum.sent + exchanged - own.sent,
+                received: sum.received + exchanged - own.received,
                 leaving: sum.leaving + joined - own.leaving,
                 entering: sum.entering + joined - own.entering,
             },
@@ -271,6 +301,10 @@ impl<'a> Side<'a> {
         for &(other, capacity) in &self.graph.neighbours[node as usize] {
             let joined = &mut self.joined[other as usize];
             *joined = if *inside { *joined + capacity } else { *joined - capacity };
+        }
+        for &(other, bytes) in self.graph.partners.iter().flat_map(|partners| &partners[node as usize]) {
+            let exchanged = &mut self.exchanged[other as usize];
+            *exchanged = if *inside { *exchanged + bytes } else { *exchanged - bytes };
         }
     }
 

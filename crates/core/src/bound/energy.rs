@@ -7,7 +7,7 @@
 //! the minimum spanning tree of cheapest paths.
 
 use super::paths::{Paths, UNREACHABLE};
-use super::task::{Site, Task};
+use super::task::Task;
 use crate::collective::Kind;
 use crate::energy::Attojoules;
 use crate::fabric::{Fabric, Link, NodeId};
@@ -95,12 +95,12 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
             Kind::Broadcast => tree(bytes, 1, ways.least[task.root]),
             Kind::AllToAll => {
                 let paths = Paths::new(fabric, false, byte);
-                let from = |from: &Site| -> Attojoules {
-                    let cost = paths.from(from.node);
-                    let others = task.sites.iter().filter(|to| to.node != from.node);
-                    others.map(|to| from.ranks * to.shards * (u128::from(cost[to.node as usize]) + message)).sum()
+                let from = |from: usize| -> Attojoules {
+                    let cost = paths.from(own[from]);
+                    let others = (0..own.len()).filter(|&to| to != from);
+                    others.map(|to| task.between(from, to) * (u128::from(cost[own[to] as usize]) + message)).sum()
                 };
-                task.sites.iter().map(from).sum()
+                (0..own.len()).map(from).sum()
             }
         }
     };
@@ -114,6 +114,12 @@ pub(super) fn energy(fabric: &Fabric, system: &System, task: &Task) -> Attojoule
         Kind::ReduceScatter | Kind::Reduce => (count + 1) * bytes,
         Kind::AllGather => bytes + shards(),
         Kind::Broadcast => count * bytes,
+        Kind::AllToAll if task.has_matrix() => {
+            2 * (0..own.len())
+                .flat_map(|from| (0..own.len()).map(move |to| (from, to)))
+                .map(|(from, to)| task.between(from, to))
+                .sum::<u128>()
+        }
         Kind::AllToAll => 2 * shards(),
     };
     let loaded = loaded * (memory + sram);

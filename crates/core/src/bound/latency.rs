@@ -1,7 +1,7 @@
 //! The latency bound: the smallest packet between the farthest ranks that must communicate.
 
 use super::paths::Paths;
-use super::task::{Site, Task};
+use super::task::Task;
 use crate::collective::Kind;
 use crate::fabric::{Fabric, Link, LinkId};
 use crate::system::System;
@@ -14,12 +14,13 @@ use std::collections::HashMap;
 /// Every link of the path costs its latency and one flit; the remaining flits follow once, at the fastest link's pace
 /// (cut-through; store-and-forward only takes longer). O(sites * links log nodes), less if links are alike.
 pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task) -> Picos {
-    let with_shard = || task.sites.iter().filter(|site| site.shards > 0).collect::<Vec<_>>();
-    let all = || task.sites.iter().collect::<Vec<_>>();
-    let root = || vec![&task.sites[task.root]];
+    let all = || (0..task.sites.len()).collect::<Vec<_>>();
+    let with_shard = || (0..task.sites.len()).filter(|&site| task.sites[site].shards > 0).collect::<Vec<_>>();
+    let root = || vec![task.root];
     let (senders, receivers) = match task.kind {
         Kind::AllReduce => (all(), all()),
         Kind::AllGather => (with_shard(), all()),
+        Kind::AllToAll if task.has_matrix() => (all(), all()),
         Kind::ReduceScatter | Kind::AllToAll => (all(), with_shard()),
         Kind::Broadcast => (root(), all()),
         Kind::Reduce => (all(), root()),
@@ -35,9 +36,10 @@ pub(super) fn latency(fabric: &Fabric, system: &System, task: &Task) -> Picos {
     let flit_ps = |link: &Link| parallel.get(&(link.from, link.to)).copied().unwrap_or_else(|| alone(link));
     let hop = |link: &Link| system.latency_of(link).saturating_add(flit_ps(link));
     let paths = Paths::new(fabric, reversed, hop);
-    let farthest = |start: &&Site| {
-        let time = paths.from(start.node);
-        ends.iter().map(|end| time[end.node as usize]).max().unwrap_or(0)
+    let farthest = |&start: &usize| {
+        let time = paths.from(task.sites[start].node);
+        let ends = ends.iter().filter(|&&end| !task.has_matrix() || task.between(start, end) > 0);
+        ends.map(|&end| time[task.sites[end].node as usize]).max().unwrap_or(0)
     };
     let head = starts.iter().map(farthest).max().unwrap_or(0);
     if head == 0 {

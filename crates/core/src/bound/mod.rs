@@ -24,14 +24,14 @@ pub use certified::{Certified, certificate, certified};
 pub use limit::Limit;
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
 
-use crate::collective::{Collective, Kind};
+use crate::collective::{Collective, Data, Kind};
 use crate::energy::{Attojoules, static_energy};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::{Certificate, Schedule};
 use crate::synthesis;
 use crate::system::System;
-use crate::units::{Bytes, MAX_BYTES, Picos};
+use crate::units::{MAX_BYTES, Picos};
 use capacity::Capacities;
 use serde::Serialize;
 use task::Task;
@@ -69,8 +69,11 @@ const ACCURACY: f64 = 1e-6;
 /// only for cliques of many hundreds, which have a million links.
 ///
 /// # Errors
-/// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank.
-pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> Result<Bound> {
+/// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank or a matrix that does not fit.
+pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, data: impl Into<Data>) -> Result<Bound> {
+    let data = data.into();
+    data.check(collective.kind, fabric.ranks())?;
+    let bytes = data.bytes;
     if bytes == 0 || bytes > MAX_BYTES {
         let message = format!("size {bytes} is out of range; give 1 byte to 1 PiB");
         return Err(Error::new(Code::BadSize, message));
@@ -79,7 +82,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, byt
         let message = format!("root {} is no rank; ranks are 0 to {}", collective.root, fabric.ranks() - 1);
         return Err(Error::new(Code::BadSpec, message));
     }
-    Ok(bound(fabric, system, &Task::new(fabric, collective, bytes)))
+    Ok(bound(fabric, system, &Task::new(fabric, collective, data)))
 }
 
 /// The lower bounds of what a schedule does: its collective among the ranks that it does not exclude, on the nodes
@@ -148,7 +151,8 @@ fn bound(fabric: &Fabric, system: &System, task: &Task) -> Bound {
 /// Prices for an AllToAll among all ranks of a fabric, if they are found soon.
 fn prices_of(fabric: &Fabric, system: &System, task: &Task) -> Option<Certificate> {
     let graph = synthesis::Graph::new(fabric, system);
-    let is_of_all = task.ranks() == fabric.ranks() as u128
+    let is_of_all = !task.has_matrix()
+        && task.ranks() == fabric.ranks() as u128
         && task.sites.iter().all(|site| site.ranks == 1 && fabric.nodes[site.node as usize].rank.is_some());
     let prices = is_of_all
         .then(|| synthesis::prices(&graph, Collective::new(task.kind), ACCURACY, MOST_PRICES / fabric.ranks()))?;

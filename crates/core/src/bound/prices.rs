@@ -43,14 +43,18 @@ pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task, certif
         return Ok(Load::NONE);
     }
     let shards = |group: &Vec<usize>| group.iter().map(|&site| task.sites[site].shards).sum::<u128>();
-    let ranks = |group: &Vec<usize>| group.iter().map(|&site| task.sites[site].ranks).sum::<u128>();
     let root = groups.iter().position(|group| group.contains(&task.root)).unwrap_or(0);
     let bytes = match task.kind {
         Kind::AllToAll => {
-            let shards: Vec<u128> = groups.iter().map(shards).collect();
-            let to =
-                |ways: &[u64]| shards.iter().zip(ways).map(|(shards, &way)| shards * u128::from(way)).sum::<u128>();
-            groups.iter().zip(&ways).map(|(from, ways)| ranks(from) * to(ways)).sum()
+            let mut bytes = 0;
+            for (from, ways) in groups.iter().zip(&ways) {
+                for (to, &way) in groups.iter().zip(ways) {
+                    let pairs = from.iter().flat_map(|&from| to.iter().map(move |&to| (from, to)));
+                    let between = pairs.map(|(from, to)| task.between(from, to)).sum::<u128>();
+                    bytes += between * u128::from(way);
+                }
+            }
+            bytes
         }
         Kind::Broadcast | Kind::Reduce => arborescence(&ways, root) * u128::from(task.bytes),
         Kind::AllGather | Kind::ReduceScatter => {

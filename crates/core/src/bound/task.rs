@@ -1,7 +1,7 @@
 //! What a bound is about besides links: which data start and end where.
 
 use super::paths::{Paths, UNREACHABLE};
-use crate::collective::{Collective, Kind, shard};
+use crate::collective::{Collective, Data, Kind, Matrix, shard};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
@@ -29,15 +29,17 @@ pub(super) struct Task {
     pub sites: Vec<Site>,
     /// Index of the root's site.
     pub root: usize,
+    /// With a matrix: bytes from every site, by row, to every other one.
+    traffic: Option<Vec<u128>>,
     /// Nodes that have only ranks that are left out: these may forward and add. All other nodes only forward.
     pub helpers: Vec<NodeId>,
 }
 
 impl Task {
     /// All ranks on the fabric's own nodes.
-    pub fn new(fabric: &Fabric, collective: Collective, bytes: Bytes) -> Task {
+    pub fn new(fabric: &Fabric, collective: Collective, data: impl Into<Data>) -> Task {
         let nodes: Vec<NodeId> = (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect();
-        Task::of_nodes(fabric, collective.kind, bytes, &nodes, nodes[collective.root as usize], &[])
+        Task::of_nodes(fabric, collective.kind, data.into(), &nodes, nodes[collective.root as usize], &[])
     }
 
     /// What a schedule does: the ranks that it does not exclude, on the nodes where it places them.
@@ -62,7 +64,7 @@ impl Task {
             ranks.map(|rank| schedule.node_of(fabric, rank)).collect()
         };
         let root = schedule.node_of(fabric, root);
-        let task = Task::of_nodes(fabric, kind, schedule.bytes, &nodes(false), root, &nodes(true));
+        let task = Task::of_nodes(fabric, kind, schedule.data(), &nodes(false), root, &nodes(true));
         for reversed in [false, true].into_iter().filter(|_| !schedule.placement.is_empty()) {
             let hops = Paths::new(fabric, reversed, |_| 1).from(task.sites[0].node);
             if let Some(lost) = task.sites.iter().find(|site| hops[site.node as usize] == UNREACHABLE) {
@@ -76,8 +78,9 @@ impl Task {
     }
 
     /// From the nodes of the ranks that take part, of the root, and of the ranks that are left out.
-    fn of_nodes(fabric: &Fabric, kind: Kind, bytes: Bytes, nodes: &[NodeId], root: NodeId, out: &[NodeId]) -> Task {
+    fn of_nodes(fabric: &Fabric, kind: Kind, data: Data, nodes: &[NodeId], root: NodeId, out: &[NodeId]) -> Task {
         const NONE: usize = usize::MAX;
+        let Data { bytes, matrix } = data;
         let mut site_of = vec![NONE; fabric.nodes.len()];
         let mut sites: Vec<Site> = Vec::new();
         for (index, &node) in nodes.iter().enumerate() {
@@ -94,7 +97,29 @@ impl Task {
         let mut helpers: Vec<NodeId> = out.iter().copied().filter(|&node| site_of[node as usize] == NONE).collect();
         helpers.sort_unstable();
         helpers.dedup();
-        Task { kind, bytes, sites, root, helpers }
+        let traffic = matrix.map(|matrix: Matrix| {
+            let mut traffic = vec![0; sites.len() * sites.len()];
+            let site = |rank: usize| site_of[nodes[rank] as usize];
+            let pairs = (0..nodes.len()).flat_map(|from| (0..nodes.len()).map(move |to| (from, to)));
+            for (from, to) in pairs.filter(|&(from, to)| site(from) != site(to)) {
+                traffic[site(from) * sites.len() + site(to)] += u128::from(matrix.bytes(from, to));
+            }
+            traffic
+        });
+        Task { kind, bytes, sites, root, traffic, helpers }
+    }
+
+    /// Bytes of an AllToAll from one site to another one.
+    pub fn between(&self, from: usize, to: usize) -> u128 {
+        match &self.traffic {
+            Some(traffic) => traffic[from * self.sites.len() + to],
+            None => self.sites[from].ranks * self.sites[to].shards,
+        }
+    }
+
+    /// Whether sites have what a matrix says for each other.
+    pub fn has_matrix(&self) -> bool {
+        self.traffic.is_some()
     }
 
     /// Ranks that take part.
@@ -110,10 +135,16 @@ mod tests {
     #[test]
     fn ranks_of_a_node_are_one_site() {
         let fabric = Fabric::parse("mesh:2x3").unwrap();
-        let task = Task::of_nodes(&fabric, Kind::AllGather, 40, &[4, 1, 4, 0], 4, &[1, 5, 3, 5]);
+        let task = Task::of_nodes(&fabric, Kind::AllGather, 40.into(), &[4, 1, 4, 0], 4, &[1, 5, 3, 5]);
         let site = |node, ranks, shards| Site { node, ranks, shards };
         // Shards of 8, 12, 8 and 12 bytes: whole elements.
         assert_eq!(task.sites, [site(4, 2, 16), site(1, 1, 12), site(0, 1, 12)]);
         assert_eq!((task.root, task.helpers, task.sites.len()), (0, vec![3, 5], 3));
+        // Rank 0 has 1, 2 and 4 bytes for the others, and so on.
+        let rows = [[0, 1, 2, 4], [8, 0, 16, 32], [64, 128, 0, 256], [512, 1024, 2048, 0]];
+        let matrix = Matrix::new(&rows.map(|row| row.to_vec())).unwrap();
+        let task = Task::of_nodes(&fabric, Kind::AllToAll, matrix.into(), &[4, 1, 4, 0], 4, &[]);
+        let between = |from| [0, 1, 2].map(|to| task.between(from, to));
+        assert_eq!([0, 1, 2].map(between), [[0, 129, 260], [24, 0, 32], [2560, 1024, 0]]);
     }
 }

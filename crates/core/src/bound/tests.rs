@@ -2,9 +2,10 @@
 
 use super::capacity::{Capacities, Load};
 use super::*;
+use crate::collective::Matrix;
 use crate::fabric::{DimensionShape, Link, Node, NodeId, Shape, grid::grid};
 use crate::schedule::Certificate;
-use crate::units::Rate;
+use crate::units::{Bytes, Rate};
 use proptest::prelude::*;
 use std::time::Instant;
 
@@ -336,6 +337,32 @@ fn strength_by_force(fabric: &Fabric, capacities: &Capacities) -> Load {
     worst
 }
 
+/// The worst cut of an AllToAll by a matrix, by trying every node set.
+fn matrix_cut_by_force(fabric: &Fabric, capacities: &Capacities, matrix: &Matrix) -> Load {
+    let mut worst = Load::NONE;
+    for set in 0u32..1 << fabric.nodes.len() {
+        let has = |node: NodeId| set >> node & 1 == 1;
+        let inside = |rank: usize| has(fabric.node_of_rank(rank as u32));
+        let pairs = (0..fabric.ranks()).flat_map(|from| (0..fabric.ranks()).map(move |to| (from, to)));
+        let leaving = pairs.filter(|&(from, to)| inside(from) && !inside(to));
+        let bytes: u128 = leaving.map(|(from, to)| u128::from(matrix.bytes(from, to))).sum();
+        let crosses = |(link, _): &(&Link, &u128)| has(link.from) && !has(link.to);
+        let capacity = fabric.links.iter().zip(&capacities.links).filter(crosses).map(|(_, c)| c).sum();
+        worst = if bytes == 0 { worst } else { worst.max(Load { bytes, capacity }) };
+    }
+    worst
+}
+
+/// A matrix of so many ranks from numbers, about half of them zero.
+fn matrix_of(ranks: usize, numbers: &[Bytes]) -> Option<Matrix> {
+    let entry = |from: usize, to: usize| match numbers[from * ranks + to] {
+        even if even % 2 == 0 => 0,
+        odd => odd / 2,
+    };
+    let rows: Vec<Vec<Bytes>> = (0..ranks).map(|from| (0..ranks).map(|to| entry(from, to)).collect()).collect();
+    Matrix::new(&rows).ok()
+}
+
 /// The worst cut by trying every node set.
 fn cut_by_force(fabric: &Fabric, capacities: &Capacities, collective: Collective, bytes: Bytes) -> Load {
     let shard = |rank| crate::collective::shard(bytes, fabric.ranks(), rank).1 as u128;
@@ -366,8 +393,8 @@ fn cut_by_force(fabric: &Fabric, capacities: &Capacities, collective: Collective
 }
 
 /// Time of a schedule that sends one message after the other, each store-and-forward along its quickest path.
-fn naive(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes) -> u128 {
-    let ranks = 0..fabric.ranks() as u32;
+fn naive(fabric: &Fabric, system: &System, collective: Collective, data: &Data) -> u128 {
+    let (ranks, bytes) = (0..fabric.ranks() as u32, data.bytes);
     let message = |from: u32, to: u32, bytes: Bytes| -> u128 {
         let packets = system.packets(bytes);
         let flits = packets.count * packets.flits;
@@ -375,7 +402,7 @@ fn naive(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes)
         let path = paths::Paths::new(fabric, false, hop).from(fabric.node_of_rank(from));
         if bytes == 0 { 0 } else { path[fabric.node_of_rank(to) as usize] as u128 }
     };
-    let shard = |rank: u32| crate::collective::shard(bytes, fabric.ranks(), rank as usize).1;
+    let part = |from: u32, to: u32| data.part(fabric.ranks(), from as usize, to as usize).1;
     let gather = |root| ranks.clone().map(|rank| message(rank, root, bytes)).sum::<u128>();
     let spread = |root| ranks.clone().map(|rank| message(root, rank, bytes)).sum::<u128>();
     let pairs = |size: &dyn Fn(u32, u32) -> Bytes| -> u128 {
@@ -386,8 +413,8 @@ fn naive(fabric: &Fabric, system: &System, collective: Collective, bytes: Bytes)
         Kind::AllReduce => ranks.clone().map(|root| gather(root) + spread(root)).min().unwrap(),
         Kind::Broadcast => spread(collective.root),
         Kind::Reduce => gather(collective.root),
-        Kind::AllGather => pairs(&|from, _| shard(from)),
-        Kind::ReduceScatter | Kind::AllToAll => pairs(&|_, to| shard(to)),
+        Kind::AllGather => pairs(&|from, to| part(to, from)),
+        Kind::ReduceScatter | Kind::AllToAll => pairs(&part),
     }
 }
 
@@ -450,7 +477,7 @@ proptest! {
         for kind in Kind::ALL {
             let collective = Collective { kind, root: root % fabric.ranks() as u32 };
             let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
-            let time = naive(&fabric, &system, collective, bytes);
+            let time = naive(&fabric, &system, collective, &bytes.into());
             prop_assert!(bound.time_ps as u128 <= time, "{:?}: {:?} against {}", kind, bound, time);
         }
     }
@@ -472,12 +499,57 @@ proptest! {
             let proven = capacities.time(prices::load(&fabric, &capacities, &task, &certificate).unwrap());
             let bound = lower_bound(&fabric, &system, collective, bytes).unwrap();
             let exact = match kind {
-                Kind::AllReduce | Kind::AllToAll => naive(&fabric, &system, collective, bytes) as u64,
-                _ if fabric.has_switches() => naive(&fabric, &system, collective, bytes) as u64,
+                Kind::AllReduce | Kind::AllToAll => naive(&fabric, &system, collective, &bytes.into()) as u64,
+                _ if fabric.has_switches() => naive(&fabric, &system, collective, &bytes.into()) as u64,
                 _ => bound.cut_ps,
             };
             prop_assert!(proven <= exact, "{:?} {} {:?}", kind, proven, bound);
         }
+    }
+
+    #[test]
+    fn bounds_of_matrices_are_those_of_cuts_and_paths(
+        fabric in prop_oneof![4 => fabrics(true, false), 1 => grids()],
+        numbers in prop_oneof![
+            prop::collection::vec(0u64..200, 144),
+            prop::collection::vec(prop_oneof![4 => 0u64..8, 1 => 0u64..1 << 30], 144),
+        ],
+        tto in any::<bool>(),
+    ) {
+        let capacities = Capacities::new(&fabric, &unit_system());
+        let Some(matrix) = matrix_of(fabric.ranks(), &numbers) else { return Ok(()) };
+        let (collective, data) = (Collective::new(Kind::AllToAll), Data::from(matrix.clone()));
+        let task = Task::new(&fabric, collective, matrix.clone());
+        let found = cut::cut(&fabric, &capacities, &task);
+        prop_assert_eq!(found.load.reduced(), matrix_cut_by_force(&fabric, &capacities, &matrix).reduced());
+        let hops = paths::Paths::new(&fabric, false, |_| 1);
+        let mut volume = 0;
+        for from in 0..fabric.ranks() {
+            let hops = hops.from(fabric.node_of_rank(from as u32));
+            let way = |to: usize| u128::from(hops[fabric.node_of_rank(to as u32) as usize]);
+            volume += (0..fabric.ranks()).map(|to| u128::from(matrix.bytes(from, to)) * way(to)).sum::<u128>();
+        }
+        prop_assert_eq!(volume::volume(&fabric, &capacities, &task).bytes, volume);
+        let system = System::preset(if tto { "tto" } else { "generic" }).unwrap();
+        let bound = lower_bound(&fabric, &system, collective, matrix).unwrap();
+        let time = naive(&fabric, &system, collective, &data);
+        prop_assert!(bound.time_ps as u128 <= time, "{:?} against {}", bound, time);
+    }
+
+    /// A matrix that says what a buffer in equal shards says.
+    #[test]
+    fn even_matrices_have_the_bound_of_buffers(
+        fabric in prop_oneof![fabrics(true, false), grids()],
+        words in 1u64..1 << 20,
+    ) {
+        let (ranks, system) = (fabric.ranks(), System::preset("generic").unwrap());
+        let collective = Collective::new(Kind::AllToAll);
+        let matrix = Matrix::new(&vec![vec![4 * words; ranks]; ranks]).unwrap();
+        let [even, plain] = [Data::from(matrix), Data::from(4 * words * ranks as u64)]
+            .map(|data| lower_bound(&fabric, &system, collective, data).unwrap());
+        // Prices are only looked for where shards are equal.
+        let of = |bound: Bound| (bound.volume_ps, bound.cut_ps, bound.latency_ps);
+        prop_assert_eq!(of(even), of(plain));
     }
 
     /// A two-rank exchange of full packets reaches the bound exactly.

@@ -2,7 +2,7 @@
 
 use super::capacity::{Capacities, Load};
 use super::paths::Paths;
-use super::task::{Site, Task};
+use super::task::Task;
 use crate::collective::Kind;
 use crate::fabric::Fabric;
 
@@ -24,10 +24,10 @@ pub(super) fn volume(fabric: &Fabric, capacities: &Capacities, task: &Task) -> L
 /// Bytes times hops over all pairs of ranks.
 fn all_to_all(fabric: &Fabric, task: &Task) -> u128 {
     let hops = Paths::new(fabric, true, |_| 1);
-    let into = |to: &Site| {
-        let distance = hops.from(to.node);
-        let from = task.sites.iter().map(|from| from.ranks * distance[from.node as usize] as u128);
-        from.sum::<u128>() * to.shards
+    let into = |to: usize| {
+        let distance = hops.from(task.sites[to].node);
+        let from = |from: usize| task.between(from, to) * distance[task.sites[from].node as usize] as u128;
+        (0..task.sites.len()).map(from).sum::<u128>()
     };
-    task.sites.iter().map(into).sum()
+    (0..task.sites.len()).map(into).sum()
 }

@@ -134,6 +134,9 @@ impl Work<'_> {
 
 /// A schedule's messages on another fabric of the same ranks, each by the shortest way.
 fn rerouted(schedule: &Schedule, fabric: &Fabric) -> Result<Schedule> {
+    if schedule.matrix.is_some() {
+        return Err(Error::new(Code::NotApplicable, "schedule: it has a matrix, for which fabrics are not configured"));
+    }
     if schedule.ranks as usize != fabric.ranks() || !schedule.group.is_empty() {
         let (own, ranks) = (schedule.ranks, fabric.ranks());
         let what = format!("schedule: it is for {own} ranks of {}, the fabric has {ranks}", schedule.fabric);

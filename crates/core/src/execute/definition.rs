@@ -3,7 +3,7 @@
 
 use super::random::Random;
 use super::{elements, execute, misaligned, run_threads};
-use crate::collective::{Kind, shard};
+use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
 use crate::verify::{participation, text};
@@ -96,8 +96,9 @@ where
     let participants: Vec<usize> = ranks.filter(|&rank| takes_part[rank]).collect();
     let sum = |at: usize| participants.iter().fold(T::default(), |sum, &rank| sum + initial(rank, at));
     let sums: Vec<T> = if schedule.collective.kind.reduces() { (0..length).map(sum).collect() } else { vec![] };
-    let shard_of = |index: usize| -> Range<usize> {
-        let (start, bytes) = shard(schedule.bytes, participants.len(), index);
+    let all = schedule.data();
+    let part_of = |source: usize, index: usize| -> Range<usize> {
+        let (start, bytes) = all.part(participants.len(), source, index);
         // Only the end of the buffer is not a multiple of 4, and then elements are bytes.
         (start / size) as usize..((start + bytes) / size) as usize
     };
@@ -131,18 +132,18 @@ where
         };
         match schedule.collective.kind {
             Kind::AllReduce => check(0..length, &|at| sums[at])?,
-            Kind::ReduceScatter => check(shard_of(index), &|at| sums[at])?,
+            Kind::ReduceScatter => check(part_of(0, index), &|at| sums[at])?,
             Kind::Reduce if rank == root => check(0..length, &|at| sums[at])?,
             Kind::Reduce => {}
             Kind::Broadcast => check(0..length, &|at| initial(root, at))?,
             Kind::AllGather => {
                 for (other, &source) in participants.iter().enumerate() {
-                    check(shard_of(other), &|at| initial(source, at))?;
+                    check(part_of(0, other), &|at| initial(source, at))?;
                 }
             }
             Kind::AllToAll => {
                 for &source in &participants {
-                    let (part, own) = (source * length, shard_of(index));
+                    let (part, own) = (source * length, part_of(source, index));
                     check(part + own.start..part + own.end, &|at| initial(source, at))?;
                 }
             }

@@ -4,7 +4,7 @@ use super::{
     Dependencies, Dependency, Holds, Lane, LaneId, MAX_DEPENDENCIES, MAX_HOPS, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Op,
     Payload, Phase, Recommendation, Route, Schedule, Transfer, TransferId,
 };
-use crate::collective::Collective;
+use crate::collective::{Collective, Data};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId, Router};
 use crate::units::Bytes;
@@ -40,8 +40,14 @@ struct Parallel {
 }
 
 impl<'a> Builder<'a> {
-    /// An empty schedule for `collective` over `bytes` on `fabric`, without phases.
-    pub fn new(algorithm: impl Into<String>, fabric: &'a Fabric, collective: Collective, bytes: Bytes) -> Self {
+    /// An empty schedule for `collective` of `data` on `fabric`, without phases.
+    pub fn new(
+        algorithm: impl Into<String>,
+        fabric: &'a Fabric,
+        collective: Collective,
+        data: impl Into<Data>,
+    ) -> Self {
+        let Data { bytes, matrix } = data.into();
         Builder {
             fabric,
             watch: Watch::default(),
@@ -62,6 +68,7 @@ impl<'a> Builder<'a> {
                 fabric: fabric.name.clone(),
                 collective,
                 bytes,
+                matrix,
                 ranks: fabric.ranks() as u32,
                 group: fabric.members().unwrap_or_default().to_vec(),
                 excluded: vec![],

@@ -63,6 +63,17 @@ impl Schedule {
         if self.bytes == 0 || self.bytes > crate::units::MAX_BYTES {
             return bad(format!("bytes is {}, expected 1 to 1 PiB", self.bytes));
         }
+        if let Some(matrix) = &self.matrix {
+            if let Err(error) = self.data().check(self.collective.kind, self.ranks as usize) {
+                return bad(error.message);
+            }
+            if matrix.most() != self.bytes {
+                return bad(format!("bytes is {}, but the most that a rank sends is {}", self.bytes, matrix.most()));
+            }
+            if !self.excluded.is_empty() {
+                return bad("it excludes ranks; with a matrix those that have nothing need not be excluded".into());
+            }
+        }
         if !self.group.is_empty() && self.group.len() != self.ranks as usize {
             return bad(format!("group must name a rank of the fabric for each of {} ranks", self.ranks));
         }

@@ -26,7 +26,7 @@ pub use program::{Action, Instruction, Program, RankProgram, Stream};
 pub use stats::{PhaseSteps, Stats};
 pub use transfer::{Dependencies, Dependency, Event, Holds, Op, Payload, Route, Transfer};
 
-use crate::collective::Collective;
+use crate::collective::{Collective, Data, Matrix};
 use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -142,8 +142,11 @@ pub struct Schedule {
     pub fabric: String,
     /// What it computes.
     pub collective: Collective,
-    /// Full buffer size.
+    /// Full buffer size: with a matrix, the most that a rank sends.
     pub bytes: Bytes,
+    /// What every rank has for every other one, in an AllToAll of unequal sizes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
     /// Number of ranks, those of a group if there is one.
     pub ranks: u32,
     /// Rank in the whole fabric of every rank, if it is for a group; empty otherwise.
@@ -187,6 +190,11 @@ pub struct Schedule {
 impl Schedule {
     /// Version of the JSON form.
     pub const SCHEMA: &'static str = "antiphon-schedule/2";
+
+    /// How much it moves.
+    pub fn data(&self) -> Data {
+        Data { bytes: self.bytes, matrix: self.matrix.clone() }
+    }
 
     /// Chunks a transfer is repeated for.
     pub fn chunks(&self, transfer: &Transfer) -> u64 {

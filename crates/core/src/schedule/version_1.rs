@@ -88,6 +88,7 @@ impl TryFrom<Schedule1> for Schedule {
             fabric: old.fabric,
             collective: old.collective,
             bytes: old.bytes,
+            matrix: None,
             ranks: old.ranks,
             group: vec![],
             excluded: old.excluded,

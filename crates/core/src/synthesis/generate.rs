@@ -4,6 +4,7 @@ use super::master::Master;
 use super::oracle::Oracle;
 use super::plan::Plan;
 use super::symmetry::Symmetry;
+use crate::collective::Matrix;
 use crate::error::Result;
 use crate::watch::Watch;
 use std::collections::HashMap;
@@ -32,7 +33,9 @@ pub struct Demand<'a> {
     pub symmetry: &'a Symmetry,
     /// Roots, if plans have any.
     pub roots: &'a [u32],
-    /// Bytes of a root's plans, of every byte of the collective.
+    /// Bytes of the branches of plans; each has one if there is none.
+    pub matrix: Option<&'a Matrix>,
+    /// Of every byte of the collective, those of a root's plans; with a matrix, one byte of it.
     pub share: f64,
     /// What every level of a tree costs, as picoseconds for every byte.
     pub level: f64,
@@ -57,15 +60,26 @@ impl Demand<'_> {
     /// What a plan of an orbit's first root loads on every arc of a class, when all of the orbit have it turned round.
     fn loads(&self, plan: &Plan, orbit: usize) -> Vec<(u32, f64)> {
         let mut loads: Vec<(u32, f64)> = vec![];
-        let mut uses: Vec<(u32, u32)> = plan.uses();
+        let mut uses: Vec<(u32, u64)> = plan.carried(|ends| self.bytes(ends)).collect();
         uses.iter_mut().for_each(|(arc, _)| *arc = self.symmetry.class_of[*arc as usize]);
         uses.sort_unstable();
         for same in uses.chunk_by(|a, b| a.0 == b.0) {
-            let (class, uses) = (same[0].0, same.iter().map(|one| one.1).sum::<u32>());
+            let (class, uses) = (same[0].0, same.iter().map(|one| one.1).sum::<u64>());
             let arcs = self.symmetry.arcs[class as usize].len();
-            loads.push((class, self.share * orbit as f64 * f64::from(uses) / arcs as f64));
+            loads.push((class, self.share * orbit as f64 * uses as f64 / arcs as f64));
         }
         loads
+    }
+
+    /// What a plan costs.
+    fn price(&self, plan: &Plan, prices: &[f64]) -> f64 {
+        let carried = plan.carried(|ends| self.bytes(ends));
+        carried.map(|(arc, bytes)| prices[arc as usize] * bytes as f64).sum()
+    }
+
+    /// What a branch carries for every share of its plan.
+    fn bytes(&self, (from, to): (u32, u32)) -> u64 {
+        self.matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize))
     }
 
     /// Finds the mixture.
@@ -95,7 +109,7 @@ impl Demand<'_> {
             rounds += 1;
             let each = spread(&prices);
             let found = oracle.cheapest(&each, &first);
-            let priced = found.iter().zip(&orbits).map(|(plan, orbit)| plan.cost(&each) * orbit.len() as f64);
+            let priced = found.iter().zip(&orbits).map(|(plan, orbit)| self.price(plan, &each) * orbit.len() as f64);
             let proven = priced.sum::<f64>() * self.share;
             if proven > least {
                 least = proven;

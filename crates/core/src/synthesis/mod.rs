@@ -18,7 +18,7 @@ pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
 
-use crate::collective::{Collective, Kind};
+use crate::collective::{Collective, Kind, Matrix};
 use crate::error::{Code, Error, Result};
 use crate::watch::Watch;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
@@ -34,7 +34,8 @@ const SPARE: [f64; 2] = [0.5, 0.75];
 const MORE: f64 = 2e-3;
 
 /// A collective among all ranks of a graph, as a linear program over plans.
-struct Problem {
+struct Problem<'a> {
+    matrix: Option<&'a Matrix>,
     rates: Vec<f64>,
     symmetry: Symmetry,
     roots: Vec<u32>,
@@ -43,11 +44,12 @@ struct Problem {
     turned: bool,
 }
 
-impl Problem {
-    fn new(graph: &Graph, collective: Collective) -> Problem {
+impl<'a> Problem<'a> {
+    fn new(graph: &Graph, collective: Collective, matrix: Option<&'a Matrix>) -> Problem<'a> {
         let turned = matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce);
         let ground = if turned { graph.reversed() } else { graph.clone() };
-        let all = || (0..graph.ranks.len() as u32).collect();
+        let sends = |&rank: &u32| matrix.is_none_or(|matrix| matrix.row(rank as usize) > 0);
+        let all = || (0..graph.ranks.len() as u32).filter(sends).collect();
         let (oracle, roots): (Box<dyn Oracle>, Vec<u32>) = match collective.kind {
             // Of whatever root: all symmetries turn the trees.
             Kind::AllReduce => (Box::new(SpanningTrees::new(ground)), vec![]),
@@ -56,8 +58,12 @@ impl Problem {
             Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), vec![collective.root]),
         };
         let rates = graph.arcs.iter().map(|arc| arc.rate).collect();
-        let symmetry = Symmetry::new(graph, collective.kind.rooted().then_some(collective.root));
-        Problem { rates, symmetry, roots, oracle, turned }
+        let symmetry = match matrix {
+            // Few of a fabric's symmetries leave a matrix as it is.
+            Some(_) => Symmetry::none(graph),
+            None => Symmetry::new(graph, collective.kind.rooted().then_some(collective.root)),
+        };
+        Problem { matrix, rates, symmetry, roots, oracle, turned }
     }
 
     /// Rows of the linear program: links and roots of which none is like another.
@@ -68,19 +74,30 @@ impl Problem {
     /// The best mixture at these rates.
     fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
         let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
-        let share = 1.0 / roots.len().max(1) as f64;
-        Demand { rates, symmetry, roots, share, level, accuracy }.mixture(&mut *self.oracle, watch)
+        let share = match self.matrix {
+            Some(matrix) => 1.0 / matrix.most() as f64,
+            None => 1.0 / roots.len().max(1) as f64,
+        };
+        Demand { rates, symmetry, roots, matrix: self.matrix, share, level, accuracy }.mixture(&mut *self.oracle, watch)
     }
 }
 
 /// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
-/// costs as much as `level` picoseconds for every byte.
+/// costs as much as `level` picoseconds for every byte. With a `matrix` paths carry what it says, and bytes of the collective are
+/// those of the rank that sends most.
 ///
 /// # Errors
 /// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
 /// [`Code::Interrupted`].
-pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
-    let mut problem = Problem::new(graph, collective);
+pub fn mixture(
+    graph: &Graph,
+    collective: Collective,
+    matrix: Option<&Matrix>,
+    accuracy: f64,
+    level: f64,
+    watch: Watch,
+) -> Result<Mixture> {
+    let mut problem = Problem::new(graph, collective, matrix);
     let rows = problem.rows();
     if rows > MOST_ROWS {
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
@@ -109,7 +126,7 @@ pub fn mixture(graph: &Graph, collective: Collective, accuracy: f64, level: f64,
 /// The prices of arcs that prove the most, within `accuracy` of the optimum; `None` if the linear program would have more
 /// than `most_rows` rows.
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
-    let mut problem = Problem::new(graph, collective);
+    let mut problem = Problem::new(graph, collective, None);
     let rates = problem.rates.clone();
     let is_small = problem.rows() <= most_rows;
     is_small.then(|| problem.solve(&rates, accuracy, 0.0, Watch::default()).ok())?.map(|found| found.prices)

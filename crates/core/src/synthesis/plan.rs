@@ -37,14 +37,15 @@ impl Plan {
         [0, 1].map(|way| &self.arcs[end(2 * branch + way)..end(2 * branch + way + 1)])
     }
 
-    /// How often it uses every arc.
-    pub fn uses(&self) -> Vec<(u32, u32)> {
-        let mut arcs = self.arcs.clone();
-        arcs.sort_unstable();
-        arcs.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
+    /// The arcs of all branches, each with what its branch carries.
+    pub fn carried(&self, bytes: impl Fn((u32, u32)) -> u64) -> impl Iterator<Item = (u32, u64)> {
+        self.branches.iter().enumerate().flat_map(move |(at, &ends)| {
+            let bytes = bytes(ends);
+            self.ways(at).into_iter().flatten().map(move |&arc| (arc, bytes))
+        })
     }
 
-    /// What it costs.
+    /// What it costs, where all branches carry the same.
     pub fn cost(&self, prices: &[f64]) -> f64 {
         self.arcs.iter().map(|&arc| prices[arc as usize]).sum()
     }

@@ -17,6 +17,13 @@ pub struct Permutation {
     pub arcs: Vec<u32>,
 }
 
+impl Permutation {
+    fn identity(graph: &Graph) -> Permutation {
+        let [ranks, arcs] = [graph.ranks.len(), graph.arcs.len()].map(|count| (0..count as u32).collect());
+        Permutation { ranks, arcs }
+    }
+}
+
 /// Rows of a linear program that are few.
 const FEW_ROWS: usize = 48;
 /// Branches of all roots' trees that are few.
@@ -41,7 +48,7 @@ impl Symmetry {
     /// The symmetries of a graph that are found, of these such that leave `fixed` where it is; no more than save time.
     pub fn new(graph: &Graph, fixed: Option<u32>) -> Symmetry {
         let (ranks, arcs) = (graph.ranks.len(), graph.arcs.len());
-        let identity = Permutation { ranks: (0..ranks as u32).collect(), arcs: (0..arcs as u32).collect() };
+        let identity = Permutation::identity(graph);
         let mut generators: Vec<Permutation> = vec![];
         let (mut alike_ranks, mut alike_arcs) = (Parts::new(ranks), Parts::new(arcs));
         for permuted in candidates(ranks, fixed) {
@@ -61,6 +68,11 @@ impl Symmetry {
             }
             generators.pop();
         }
+    }
+
+    /// No symmetries.
+    pub fn none(graph: &Graph) -> Symmetry {
+        Symmetry::of(vec![Permutation::identity(graph)], graph.arcs.len())
     }
 
     fn of(group: Vec<Permutation>, count: usize) -> Symmetry {

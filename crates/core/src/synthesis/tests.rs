@@ -87,7 +87,7 @@ fn check(fabric: &Fabric, collective: Collective) {
     let (system, ranks) = (ideal(), fabric.ranks() as f64);
     let graph = Graph::new(fabric, &system);
     let kind = collective.kind;
-    let found = mixture(&graph, collective, 1e-7, 0.0, Watch::default()).unwrap();
+    let found = mixture(&graph, collective, None, 1e-7, 0.0, Watch::default()).unwrap();
     // Arcs have some 1e-9 of room.
     assert!(found.least <= found.time * (1.0 + 1e-8), "{name}: {} {}", found.least, found.time);
     let rooted = kind.rooted() || kind == Kind::AllReduce;
@@ -96,7 +96,7 @@ fn check(fabric: &Fabric, collective: Collective) {
         assert!(*share > 0.0);
         assert_plan(&graph, kind, *root, plan);
         let of_all = if rooted { *share } else { share / ranks };
-        plan.uses().into_iter().for_each(|(arc, count)| loads[arc as usize] += of_all * f64::from(count));
+        plan.carried(|_| 1).for_each(|(arc, count)| loads[arc as usize] += of_all * count as f64);
         // Trees of AllReduce have no roots to share for.
         *shares.entry(if kind == Kind::AllReduce { 0 } else { *root }).or_default() += share;
     }
@@ -139,6 +139,50 @@ fn check(fabric: &Fabric, collective: Collective) {
             assert!(!exact || (found.least / strength - 1.0).abs() < 1e-6, "{name}: {} {strength}", found.least);
         }
         _ => assert!((found.least / cut - 1.0).abs() < 1e-6, "{name}: {} is not the cut's {cut}", found.least),
+    }
+}
+
+/// Paths by a matrix: loads counted again, and what prices prove.
+#[test]
+fn paths_carry_what_a_matrix_says() {
+    for (number, spec) in ["mesh:3x3", "dgx1v", "switch:5", "dgx-a100:2", "mesh:2x4,slow=0-1:0.5"].iter().enumerate() {
+        let fabric = Fabric::parse(spec).unwrap();
+        let (system, ranks) = (ideal(), fabric.ranks());
+        // Some pairs have nothing, one rank sends nothing, and one pair has much.
+        let entry = |from: usize, to: usize| match (from * 31 + to * 17 + number) % 7 {
+            _ if from == 2 || from == to => 0,
+            _ if (from, to) == (0, ranks - 1) => 50_000_000,
+            rest => rest as u64 * 1_000_003,
+        };
+        let rows: Vec<Vec<u64>> = (0..ranks).map(|from| (0..ranks).map(|to| entry(from, to)).collect()).collect();
+        let matrix = Matrix::new(&rows).unwrap();
+        let collective = Collective::new(Kind::AllToAll);
+        let graph = Graph::new(&fabric, &system);
+        let found = mixture(&graph, collective, Some(&matrix), 1e-6, 0.0, Watch::default()).unwrap();
+        let (mut loads, mut shares) = (vec![0.0; graph.arcs.len()], HashMap::<u32, f64>::new());
+        for (root, share, plan) in &found.plans {
+            assert_plan(&graph, Kind::AllToAll, *root, plan);
+            let bytes = |(from, to): (u32, u32)| entry(from as usize, to as usize);
+            plan.carried(bytes).for_each(|(arc, bytes)| loads[arc as usize] += share * bytes as f64);
+            *shares.entry(*root).or_default() += share;
+        }
+        assert_eq!(shares.len(), ranks - 1, "{spec}");
+        shares.values().for_each(|sum| assert!((sum - 1.0).abs() < 1e-6, "{spec}: {sum}"));
+        let time = found.time * matrix.most() as f64;
+        for (arc, load) in graph.arcs.iter().zip(&loads) {
+            assert!(*load <= time * arc.rate * (1.0 + 1e-6), "{spec}: {load} {}", time * arc.rate);
+        }
+        // The cheapest path of every pair, for all that goes along it.
+        let all: Vec<u32> = (0..ranks as u32).collect();
+        let cheapest = Paths(graph.clone()).cheapest(&found.prices, &all);
+        let bytes = |(from, to): (u32, u32)| entry(from as usize, to as usize);
+        let carried = cheapest.iter().flat_map(|plan| plan.carried(bytes));
+        let cost: f64 = carried.map(|(arc, bytes)| found.prices[arc as usize] * bytes as f64).sum();
+        let least = found.least * matrix.most() as f64;
+        assert!((cost / least - 1.0).abs() < 1e-6, "{spec}: prices prove {cost}, not {least}");
+        assert!(found.time <= found.least * 1.0041, "{spec}: {} {}", found.time, found.least);
+        let bound = lower_bound(&fabric, &system, collective, matrix).unwrap();
+        assert!(time >= bound.cut_ps.max(bound.volume_ps) as f64 * (1.0 - 1e-6), "{spec}: {time} under {bound:?}");
     }
 }
 

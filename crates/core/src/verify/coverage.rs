@@ -1,7 +1,7 @@
 //! Lanes tile the data.
 
 use super::{participation, text};
-use crate::collective::{Kind, shard};
+use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::Schedule;
 
@@ -22,9 +22,10 @@ pub fn check(schedule: &Schedule) -> Result<()> {
     if kind.rooted() && !takes_part[root as usize] {
         return text::not_proven(format!("rank {root} is the root, but excluded"));
     }
-    let shard_of = |rank: u32| {
+    let data = schedule.data();
+    let part = |source: u32, rank: u32| {
         let index = participants.binary_search(&rank).ok()?;
-        let (start, length) = shard(schedule.bytes, participants.len(), index);
+        let (start, length) = data.part(participants.len(), source as usize, index);
         Some(start..start + length)
     };
     // (source whose buffer it is, offset, lane) of every lane with data.
@@ -40,7 +41,7 @@ pub fn check(schedule: &Schedule) -> Result<()> {
             Kind::AllReduce | Kind::Broadcast | Kind::Reduce => None,
         };
         if let Some(rank) = holder {
-            let Some(range) = shard_of(rank) else {
+            let Some(range) = part(lane.source, rank) else {
                 return text::not_proven(format!("{}: its rank {rank} is excluded", text::lane(schedule, id)));
             };
             if lane.offset < range.start || lane.offset + lane.bytes > range.end {
@@ -71,8 +72,8 @@ pub fn check(schedule: &Schedule) -> Result<()> {
             }
             covered = offset + schedule.lanes[id].bytes;
         }
-        if covered < schedule.bytes {
-            let end = schedule.bytes;
+        let end = data.buffer(buffer as usize);
+        if covered < end {
             return text::not_proven(format!("bytes {covered}..{end}{whose} are in no lane"));
         }
     }

@@ -13,6 +13,7 @@ mod fabric;
 mod flights;
 mod fuzz;
 mod groups;
+mod matrix;
 mod optimal;
 mod overlapped_tree;
 mod parallel_links;

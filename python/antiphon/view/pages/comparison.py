@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antiphon._core import Fabric, __version__, format_bytes
+from antiphon._core import Fabric, __version__
+from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS, Comparison, Run
 from antiphon.errors import AntiphonError
 from antiphon.plot import COLOURS
@@ -57,7 +58,6 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         "comparison.html",
         time=format_time,
         bandwidth=format_bandwidth,
-        size=format_bytes,
         digits=digits,
         share=_share,
         energy=format_energy,
@@ -70,6 +70,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
     alike = [run for run in ranking if _note(run) == _note(best)]
     return template.render(
         comparison=comparison,
+        size=size_text(comparison.bytes, comparison.matrix_bytes),
         best=best,
         ranking=ranking,
         apart=len(alike) < len(ranking),

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import antiphon
+from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
@@ -23,7 +24,7 @@ BUSIEST = 10
 def print_comparison(comparison: antiphon.Comparison) -> None:
     """The table of a comparison, the bound, and what was left out."""
     console = open_console()
-    size = antiphon.format_bytes(comparison.bytes)
+    size = size_text(comparison.bytes, comparison.matrix_bytes)
     columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
         "Algorithm": lambda runs: runs[0].algorithm,
         "Time": lambda runs: format_time(runs[0].time_ns),
@@ -85,7 +86,7 @@ def print_run(run: antiphon.Run) -> None:
     """The figures of one run and its busiest links."""
     console = open_console()
     result = run.result
-    size = antiphon.format_bytes(run.bytes)
+    size = size_text(run.bytes, run.matrix_bytes)
     table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
     for label, value in (
         ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),

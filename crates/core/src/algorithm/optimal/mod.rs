@@ -23,9 +23,9 @@ const INFO: Info = Info {
     collectives: &Kind::ALL,
 };
 
-/// Whether all links have their full speed, so that what holds for a product holds.
-fn is_intact(request: &Request) -> bool {
-    request.fabric.links.iter().all(|link| link.speed_permille == 1000)
+/// Whether all links have their full speed, and all ranks the same for each other, so that what holds for a product holds.
+fn is_even(request: &Request) -> bool {
+    request.matrix.is_none() && request.fabric.links.iter().all(|link| link.speed_permille == 1000)
 }
 
 /// The best mixture for a request, where a level of a tree costs as much as `level` picoseconds for every byte.
@@ -33,7 +33,7 @@ fn is_intact(request: &Request) -> bool {
 /// # Errors
 /// As [`synthesis::mixture`].
 fn mixture(request: &Request, graph: &Graph, level: f64) -> Result<Mixture> {
-    synthesis::mixture(graph, request.collective, ACCURACY, level, request.watch)
+    synthesis::mixture(graph, request.collective, request.matrix.as_ref(), ACCURACY, level, request.watch)
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, request.fabric.name)))
 }
 
@@ -50,6 +50,10 @@ impl Algorithm for Optimal {
         &INFO
     }
 
+    fn takes_matrix(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let ranks = u64::from(request.ranks());
         // A tree of every rank, or a path of every pair.
@@ -57,7 +61,7 @@ impl Algorithm for Optimal {
             request.expect(ranks * (ranks - 1), 0)?;
         }
         let (mut schedule, certificate) = match request.collective.kind {
-            Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_intact(request)) {
+            Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_even(request)) {
                 Some(product) => (exchange::exchange(request, product)?, None),
                 None => paths::paths(request)?,
             },

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 const FEW_RANKS: u32 = 128;
 /// Parts of what a rank has for another that shares are rounded to.
 const WHOLE: f64 = 256.0;
+/// With a matrix: of the most that a rank has for another.
+const WHOLE_OF_MOST: f64 = 16_777_216.0;
 /// Chunks of a message that the network passes on.
 const ROUNDS: u64 = 16;
 
@@ -26,24 +28,29 @@ pub fn paths(request: &Request) -> Result<(Schedule, Option<Certificate>)> {
     let ranks = request.ranks();
     // Shares of every path, by its ends.
     let mut paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>> = BTreeMap::new();
+    let wanted = |ends: (u32, u32)| request.matrix.is_none() || request.part(ends.0, ends.1).1 > 0;
     for (_, share, plan) in &mixture.plans {
-        for (branch, &ends) in plan.branches.iter().enumerate() {
+        for (branch, &ends) in plan.branches.iter().enumerate().filter(|(_, ends)| wanted(**ends)) {
             *paths.entry(ends).or_default().entry(plan.ways(branch)[1]).or_default() += share;
         }
     }
     if ranks > FEW_RANKS {
         return Ok((direct(request, &graph, paths)?, Some(certificate(&graph, &mixture))));
     }
+    let most = paths.keys().map(|&(source, owner)| request.part(source, owner).1).max().unwrap_or(1);
     let laid = |(&ends, paths): (&(u32, u32), &BTreeMap<&[u32], f64>)| {
         let sum: f64 = paths.values().sum();
+        let whole = match request.matrix {
+            Some(_) => WHOLE_OF_MOST * request.part(ends.0, ends.1).1 as f64 / most as f64,
+            None => WHOLE,
+        };
         let tree =
-            |(path, share): (&&[u32], &f64)| (lay(&graph, ends.0, path), ((share / sum * WHOLE).round() as u32).max(1));
+            |(path, share): (&&[u32], &f64)| (lay(&graph, ends.0, path), ((share / sum * whole).round() as u32).max(1));
         paths.iter().map(tree).collect::<Vec<_>>()
     };
     let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
-    // Every rank sends all but its own shard.
-    let bytes = request.bytes.saturating_mul(u64::from(ranks - 1));
-    let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(bytes);
+    let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(request.exchanged());
+    let timetable = if request.matrix.is_some() { timetable.loose() } else { timetable };
     Ok((tree::stream_timed(request, &[timetable])?, Some(certificate(&graph, &mixture))))
 }
 
@@ -69,11 +76,11 @@ fn direct(request: &Request, graph: &Graph, paths: BTreeMap<(u32, u32), BTreeMap
     let longest = paths.values().flatten().map(|(path, _)| path.len()).max().unwrap_or(1) as u32;
     let stride = longest * ranks;
     builder.phase("all-to-all", false);
-    for rank in 0..ranks {
+    for rank in (0..ranks).filter(|_| request.matrix.is_none()) {
         builder.shard_block(rank, request.shard(rank), 1);
     }
     for ((source, owner), paths) in paths {
-        let (start, length) = request.shard(owner);
+        let (start, length) = request.part(source, owner);
         let total: f64 = paths.values().sum();
         let (mut before, mut from) = (0.0, 0);
         let count = paths.len();

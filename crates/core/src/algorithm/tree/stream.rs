@@ -96,9 +96,10 @@ fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec
     }
     // So many messages take seconds to simulate where no periods can be skipped.
     let bearable = (MOST_MESSAGES / timetable.messages().max(1)).max(64) as u64;
-    let most = part.div_ceil(smallest(request)).clamp(1, bearable);
+    let (first, most) = timetable.bounds(part.div_ceil(smallest(request)).clamp(1, bearable));
     let steps = (0..62).flat_map(|exponent| [2u64 << exponent, 3 << exponent]);
     let counts = [1].into_iter().chain(steps.take_while(|&rounds| rounds < most)).chain((most > 1).then_some(most));
+    let counts = counts.filter(|&rounds| rounds >= first);
     // Fewer where a look takes long.
     counts.step_by(1 + (timetable.messages() / MANY_MESSAGES).min(5)).collect()
 }
@@ -108,7 +109,7 @@ fn lower(request: &Request, table: &Table, bytes: Bytes, rounds: u64) -> Result<
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
     table.lanes(&mut builder, |tree| table.piece(tree, bytes, rounds), rounds);
-    if request.collective.kind == Kind::AllToAll {
+    if request.collective.kind == Kind::AllToAll && request.matrix.is_none() {
         // What ranks have for themselves.
         for rank in 0..request.ranks() {
             builder.shard_block(rank, request.shard(rank), 1);

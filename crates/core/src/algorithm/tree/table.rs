@@ -1,7 +1,7 @@
 //! Slots for the messages of trees on all links.
 
 use super::{OPS, Tree, Work, colour};
-use crate::collective::{Kind, shard};
+use crate::collective::{Data, Kind, shard};
 use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Builder, Lane, Op};
@@ -164,7 +164,7 @@ impl<'a> Table<'a> {
     /// Adds a lane to an empty schedule for every tree: its part of the data, in so many chunks of at least `chunk(tree)`
     /// bytes.
     pub fn lanes(&self, builder: &mut Builder, chunk: impl Fn(usize) -> Bytes, chunks: u64) {
-        let parts = self.parts(builder.schedule.collective.kind, builder.schedule.bytes);
+        let parts = self.parts(builder.schedule.collective.kind, &builder.schedule.data());
         for (tree, ((offset, bytes), [source, owner])) in parts.into_iter().enumerate() {
             let chunk_bytes = chunk(tree).max(Lane::payload(bytes, chunks));
             builder.lane(Lane { offset, bytes, chunks, chunk_bytes, stride: self.period, source, owner });
@@ -174,7 +174,7 @@ impl<'a> Table<'a> {
     /// The part of the data that every tree moves, and the ranks that have it before and after: trees with one root share
     /// the shard of that rank where ranks have shards, paths with the same ends what the one has for the other, all trees
     /// the whole buffer elsewhere.
-    fn parts(&self, kind: Kind, bytes: Bytes) -> Vec<((Bytes, Bytes), [u32; 2])> {
+    fn parts(&self, kind: Kind, data: &Data) -> Vec<((Bytes, Bytes), [u32; 2])> {
         let ranks = self.trees[0].nodes.len();
         let ends = |tree: &Tree| match kind {
             Kind::AllGather | Kind::ReduceScatter => [tree.root; 2],
@@ -188,8 +188,10 @@ impl<'a> Table<'a> {
         let part = |(tree, &size): (&Tree, &u32)| {
             let ends = ends(tree);
             let (start, length) = match kind {
-                Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll => shard(bytes, ranks, ends[1] as usize),
-                _ => (0, bytes),
+                Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll => {
+                    data.part(ranks, ends[0] as usize, ends[1] as usize)
+                }
+                _ => (0, data.bytes),
             };
             let (before, all) = (before.entry(ends).or_default(), all[&ends]);
             // From the first of so many equal parts to the last.
@@ -426,7 +428,7 @@ mod tests {
                 let rooted = matches!(kind, Kind::AllGather | Kind::ReduceScatter);
                 let (mut end, all) = if rooted { shard(bytes, 10, trees[0].root as usize) } else { (0, bytes) };
                 let last = end + all;
-                for (tree, ((start, length), ends)) in table.parts(kind, bytes).into_iter().enumerate() {
+                for (tree, ((start, length), ends)) in table.parts(kind, &bytes.into()).into_iter().enumerate() {
                     prop_assert_eq!((start, ends), (end, if rooted { [trees[tree].root; 2] } else { [0, 0] }));
                     prop_assert!(rooted || table.piece(tree, bytes, rounds) * rounds + 4 >= length);
                     end += length;

@@ -21,6 +21,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     work: Work,
     together: bool,
     bytes: Bytes,
+    loose: bool,
     flit_times: Vec<Picos>,
     /// Until what has been sent on each link may be used, and until the next link may have it.
     ways: Vec<Picos>,
@@ -37,6 +38,8 @@ pub(in crate::algorithm) struct Timed<'a> {
 const SLOTS: u64 = 1 << 16;
 /// Most slots of a way: all of a schedule must fit into 32 bits.
 const LONGEST: u64 = 1 << 19;
+/// Rounds of a loose timetable: with more, what packets wait for each other adds up; of fewer, the first and the last take long.
+const LOOSE_ROUNDS: u64 = 24;
 /// Links that are at least so busy have their messages one after another from the start.
 const CROWDED: f64 = 0.9;
 
@@ -49,7 +52,19 @@ impl<'a> Timetable<'a> {
             flit_times[links[0] as usize] = (1.0 / rate).ceil() as Picos;
         }
         let ways = (0..flit_times.len() as LinkId).map(|link| way(request, &[link])).collect();
-        Timetable { request, trees, sizes, work, together, bytes: request.bytes, flit_times, ways }
+        Timetable { request, trees, sizes, work, together, bytes: request.bytes, loose: false, flit_times, ways }
+    }
+
+    /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
+    /// uneven packets of many ranks meet in switches; who waited for them would hold up others, and these them in turn.
+    pub fn loose(self) -> Self {
+        let over_switches = |tree: &Tree| tree.height() > 1 && tree.routes().any(|route| route.len() > 1);
+        Timetable { loose: self.trees.iter().any(over_switches), ..self }
+    }
+
+    /// The fewest and the most rounds worth a look, where there are pieces for so many.
+    pub fn bounds(&self, most: u64) -> (u64, u64) {
+        if self.loose && most >= LOOSE_ROUNDS { (2, LOOSE_ROUNDS) } else { (1, most) }
     }
 
     /// With so many bytes that all trees move, other than the buffer.
@@ -122,7 +137,8 @@ impl<'a> Timetable<'a> {
                 }));
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
-                Some((slot, arrives + slots(adds)))
+                let later = if self.loose && hops.len() > 1 && rounds > 1 { period } else { 0 };
+                Some((slot, arrives + slots(adds) + later))
             };
             if let Some(found) = table.list(Priority::Farthest, take) {
                 let time_ps = u128::from(slot_ps) * (u128::from(rounds - 1) * u128::from(period) + u128::from(last));

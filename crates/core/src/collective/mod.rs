@@ -1,5 +1,9 @@
 //! Collective operations: what every rank holds before and after.
 
+mod matrix;
+
+pub use matrix::{Data, MAX_MATRIX_RANKS, Matrix};
+
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{Bytes, clip};
 use serde::{Deserialize, Serialize};
@@ -79,7 +83,8 @@ impl Kind {
 ///
 /// The data size `bytes` that accompanies a collective everywhere is the size of the *full* buffer:
 /// the input of AllReduce, ReduceScatter, Reduce, Broadcast and AllToAll on one rank, and the
-/// output of AllGather. Shard `i` of it is [`shard`]`(bytes, ranks, i)`.
+/// output of AllGather. Shard `i` of it is [`shard`]`(bytes, ranks, i)`. An AllToAll may have a [`Matrix`] instead; then
+/// `bytes` is the most that a rank sends ([`Data`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Collective {
