@@ -49,7 +49,7 @@ class Limit:
 
     >>> import antiphon
     >>> antiphon.lower_bound("ring:4", "all-gather", "1MiB").limit.part_of
-    (0, 0, 0, 1)
+    (1, 0, 0, 0)
 
     Attributes:
         text: in one line.
@@ -75,7 +75,7 @@ class Bound:
     >>> bound.time_ns == max(bound.volume_ns, bound.cut_ns, bound.latency_ns, bound.strength_ns)
     True
     >>> bound.limit.text
-    '8 links of 25 GB/s that leave single ranks: 0>1, 1>0, 0>3, ...'
+    '8 links of 25 GB/s that leave single ranks: 0>3, 0>1, 1>0, ...'
 
     Attributes:
         time_ns: the largest of all.
