@@ -110,7 +110,12 @@ fn even_matrices_are_buffers() {
         let even = Matrix::new(&vec![vec![1 << 16; ranks]; ranks]).unwrap();
         let plain = algorithm::build(&fabric, &system, EXCHANGE, (ranks as u64) << 16, "direct").unwrap();
         let direct = built(&fabric, &system, &even, "direct");
-        assert_eq!(of_schedule(&fabric, &system, &direct), of_schedule(&fabric, &system, &plain), "{spec}");
+        // Prices are only looked for where shards are equal.
+        let bounds = |schedule| {
+            let bound = of_schedule(&fabric, &system, schedule).unwrap();
+            (bound.volume_ps, bound.cut_ps, bound.latency_ps)
+        };
+        assert_eq!(bounds(&direct), bounds(&plain), "{spec}");
         let time = |schedule| simulate(&fabric, schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
         assert_eq!(time(&direct), time(&plain), "{spec}");
     }
