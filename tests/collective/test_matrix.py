@@ -94,7 +94,9 @@ def test_runs_and_bounds() -> None:
     assert best.bus_bandwidth_gb_per_s == best.algorithm_bandwidth_gb_per_s == best.bytes / best.time_ns
     assert best.to_dict()["matrix_bytes"] == comparison.to_dict()["matrix_bytes"] == sum(map(sum, SENT))
     even = antiphon.lower_bound(FABRIC, "all-to-all", matrix=np.full((4, 4), 4096))
-    assert even == antiphon.lower_bound(FABRIC, "all-to-all", 4 * 4096)
+    plain = antiphon.lower_bound(FABRIC, "all-to-all", 4 * 4096)
+    # Prices are only looked for where shards are equal.
+    assert (even.volume_ns, even.cut_ns, even.latency_ns) == (plain.volume_ns, plain.cut_ns, plain.latency_ns)
     # A schedule beside others does the same, or is refused.
     own = antiphon.build(FABRIC, "direct", "all-to-all", matrix=SIZES)
     assert len(antiphon.compare(FABRIC, "all-to-all", None, "optimal", matrix=SIZES, schedules=[own])) == 2
