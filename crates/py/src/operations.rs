@@ -57,7 +57,8 @@ pub fn generic() -> SystemLike {
 }
 
 /// The `Schedule` of an algorithm `name[:key=value,...]` for a collective of `bytes` bytes (the full buffer), or of a
-/// `matrix` of uint64, its chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress` is called about ten
+/// `matrix` of uint64, its chunks cut to suit the packets of `system`. `root` matters to broadcast and reduce. `progress`
+/// is called about ten
 /// times a second with the share done, 0 to 1; what it raises ends the run.
 ///
 /// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.

@@ -308,8 +308,7 @@ def bound(
 
     def work(network: antiphon.Fabric) -> Outcome:
         data = amount(size, matrix, network)
-        given: dict[str, Any] = {"bytes": data.bytes} if data.matrix is None else {"matrix": data.matrix}
-        lower = antiphon.lower_bound(network, collective, system=system, root=root, **given)
+        lower = antiphon.lower_bound(network, collective, system=system, root=root, **data.given)
         document: dict[str, Any] = {
             "fabric": network.name,
             "group": network.members,

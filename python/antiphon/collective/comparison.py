@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from antiphon._core import (
     Fabric,
@@ -120,8 +119,7 @@ def compare(
     """
     fabric, system = as_fabric(fabric), as_system(system)
     data = amount(bytes, matrix, fabric)
-    given: dict[str, Any] = {"bytes": data.bytes} if data.matrix is None else {"matrix": data.matrix}
-    given |= {"collective": collective, "system": system, "root": root}
+    given = data.given | {"collective": collective, "system": system, "root": root}
     bound = lower_bound(fabric, **given)
     specs = known_names() if algorithms is None else specs_of(algorithms)
     for spec in specs:

@@ -37,6 +37,11 @@ class Amount(NamedTuple):
         """Sum of the matrix; None without."""
         return None if self.matrix is None else int(self.matrix.sum())
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The one argument that says it: ``bytes`` or ``matrix``."""
+        return {"bytes": self.bytes} if self.matrix is None else {"matrix": self.matrix}
+
 
 def size_text(bytes: int, matrix_bytes: int | None) -> str:
     """What is moved, for people.

@@ -21,7 +21,7 @@ pub struct Certified {
 /// What the prices of a schedule's certificate prove, if it has one.
 ///
 /// # Errors
-/// As [`of_schedule`]; [`Code::NotProven`] if the certificate claims more than it proves.
+/// As [`super::of_schedule`]; [`Code::NotProven`] if the certificate claims more than it proves.
 pub fn certified(fabric: &Fabric, system: &System, schedule: &Schedule) -> Result<Option<Certified>> {
     let Some(certificate) = &schedule.certificate else { return Ok(None) };
     let (task, capacities) = (Task::of_schedule(fabric, schedule)?, Capacities::new(fabric, system));
@@ -37,8 +37,8 @@ pub fn certified(fabric: &Fabric, system: &System, schedule: &Schedule) -> Resul
     Ok(Some(Certified { least_ps: capacities.time(least), share_ppm: share }))
 }
 
-/// The certificate of a schedule that leaves no rank out: `found` with what it proves, or that of the [`Limit`] if nothing was
-/// found.
+/// The certificate of a schedule that leaves no rank out: `found` with what it proves, or that of the bound's
+/// [`super::Limit`] if nothing was found.
 ///
 /// # Errors
 /// As [`certified`].

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct Limit {
     /// In one line.
     pub text: String,
-    /// The links, in ascending order; all are, where it is the volume. Several where only one of them is the limit have prices that differ.
+    /// The links, in ascending order: all, where it is the volume.
     pub links: Vec<LinkId>,
     /// The price of each, from which the bound follows; see [`Certificate`].
     pub prices: Vec<u64>,
@@ -105,7 +105,7 @@ impl Limit {
         Limit { text, links, prices, part_of: part_of.unwrap_or_default() }
     }
 
-    /// Prices that prove what they prove.
+    /// The prices as a certificate that claims nothing yet.
     pub(super) fn certificate(&self) -> Certificate {
         let prices = self.links.iter().copied().zip(self.prices.iter().copied()).collect();
         Certificate { share_ppm: 0, prices }

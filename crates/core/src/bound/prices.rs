@@ -97,9 +97,9 @@ fn groups(fabric: &Fabric, task: &Task, prices: &[u64]) -> Vec<Vec<usize>> {
 
 /// The cost of the cheapest arborescence from a root to all others. O(vertices^2).
 ///
-/// From a vertex that is not reached yet a path grows backwards, always by the cheapest way in, which then is free. A vertex that
-/// is on the path already closes a cycle, which becomes one vertex; a vertex that is reached ends the path (J. Edmonds 1967; H. N. Gabow,
-/// Z. Galil, T. Spencer and R. E. Tarjan, "Efficient algorithms for finding minimum spanning trees", Combinatorica 1986).
+/// From a vertex that is not reached yet a path grows backwards, always by the cheapest way in, which then is free. A
+/// vertex that is on the path already closes a cycle, which becomes one vertex; a vertex that is reached ends the path (J. Edmonds
+/// 1967; H. N. Gabow, Z. Galil, T. Spencer and R. E. Tarjan, "Efficient algorithms for finding minimum spanning trees", Combinatorica 1986).
 fn arborescence(ways: &[Vec<u64>], root: usize) -> u128 {
     let count = ways.len();
     let mut into: Vec<Vec<u64>> = (0..count).map(|to| ways.iter().map(|from| from[to]).collect()).collect();

@@ -123,11 +123,13 @@ pub fn mixture(
     Ok(found)
 }
 
-/// The prices of arcs that prove the most, within `accuracy` of the optimum; `None` if the linear program would have more
-/// than `most_rows` rows.
+/// The prices of arcs that prove the most, within `accuracy` of the optimum, in any unit; `None` if the linear program would
+/// have more than `most_rows` rows.
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
     let mut problem = Problem::new(graph, collective, None);
-    let rates = problem.rates.clone();
+    // Whatever the unit of rates, those of the program are near 1: else its tolerances mean nothing for very slow links.
+    let most = problem.rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let rates: Vec<f64> = problem.rates.iter().map(|rate| rate / most).collect();
     let is_small = problem.rows() <= most_rows;
     is_small.then(|| problem.solve(&rates, accuracy, 0.0, Watch::default()).ok())?.map(|found| found.prices)
 }

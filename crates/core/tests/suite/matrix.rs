@@ -1,6 +1,7 @@
 //! An all-to-all by a matrix: proven, executed, timed, bounded, written and read back.
 
 use crate::common::random_fabric::random_fabric;
+use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
 use antiphon_core::algorithm;
 use antiphon_core::bound::{lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind, Matrix};
@@ -45,19 +46,7 @@ fn done(fabric: &Fabric, system: &str, matrix: &Matrix) {
         }
         let bound = of_schedule(fabric, &system, &schedule).unwrap();
         assert_eq!(bound, lower_bound(fabric, &system, EXCHANGE, matrix.clone()).unwrap(), "{}", name());
-        for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
-            match simulate(fabric, &schedule, &system, fidelity, &mut |_| true) {
-                Ok(result) => {
-                    assert!(result.time_ps >= bound.time_ps, "{fidelity:?} {} {bound:?}: {}", result.time_ps, name())
-                }
-                // The one documented limit of routes over switches.
-                Err(error) => assert!(
-                    fidelity == Fidelity::Flit && error.message.contains("virtual channels are too few"),
-                    "{error}: {}",
-                    name()
-                ),
-            }
-        }
+        ends_within_bounds(fabric, &system, &schedule, &FIDELITIES, &name);
     }
 }
 

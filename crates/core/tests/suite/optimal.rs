@@ -1,13 +1,13 @@
 //! The best mixture of trees or paths does every collective on any fabric: proven, executed, timed, bounded.
 
 use crate::builds;
+use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
 use antiphon_core::algorithm;
 use antiphon_core::bound::{certified, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
 use antiphon_core::schedule::Certificate;
-use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::units::Rate;
 use antiphon_core::verify::verify;
@@ -35,24 +35,9 @@ fn done(fabric: &Fabric, system: &str, collective: Collective, bytes: u64) {
     if bytes.is_multiple_of(4 * fabric.ranks() as u64) {
         assert!(certified >= rates - rates / 500, "{certified} {bound:?} {}", name());
     }
-    let flits = if bytes < 1000 {
-        &[Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit][..]
-    } else {
-        &[Fidelity::AlphaBeta, Fidelity::Packet]
-    };
-    for &fidelity in flits {
-        match simulate(fabric, &schedule, &system, fidelity, &mut |_| true) {
-            Ok(result) => {
-                assert!(result.time_ps >= bound.time_ps, "{fidelity:?} {} {bound:?}: {}", result.time_ps, name())
-            }
-            // The one documented limit of routes over switches.
-            Err(error) => assert!(
-                fidelity == Fidelity::Flit && error.message.contains("virtual channels are too few"),
-                "{error}: {}",
-                name()
-            ),
-        }
-    }
+    // Flits of much data take long.
+    let fidelities = if bytes < 1000 { &FIDELITIES[..] } else { &FIDELITIES[..2] };
+    ends_within_bounds(fabric, &system, &schedule, fidelities, &name);
 }
 
 fn everything(fabric: &Fabric, system: &str, bytes: u64, root: u32) {

@@ -1,0 +1,34 @@
+//! Schedules are as slow as bounds and certificates say, or slower.
+
+use antiphon_core::bound::{certified, of_schedule};
+use antiphon_core::fabric::Fabric;
+use antiphon_core::schedule::Schedule;
+use antiphon_core::simulate::{Fidelity, simulate};
+use antiphon_core::system::System;
+
+/// All of them, the cheapest first.
+pub const FIDELITIES: [Fidelity; 3] = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit];
+
+/// It ends at these fidelities, no sooner than its bound and its certificate allow.
+pub fn ends_within_bounds(
+    fabric: &Fabric,
+    system: &System,
+    schedule: &Schedule,
+    fidelities: &[Fidelity],
+    name: &dyn Fn() -> String,
+) {
+    let bound = of_schedule(fabric, system, schedule).unwrap();
+    let certified = certified(fabric, system, schedule).unwrap_or_else(|error| panic!("{error}: {}", name()));
+    let least = certified.map_or(0, |certified| certified.least_ps).max(bound.time_ps);
+    for &fidelity in fidelities {
+        match simulate(fabric, schedule, system, fidelity, &mut |_| true) {
+            Ok(result) => assert!(result.time_ps >= least, "{fidelity:?} {} {bound:?}: {}", result.time_ps, name()),
+            // The one documented limit of routes over switches.
+            Err(error) => assert!(
+                fidelity == Fidelity::Flit && error.message.contains("virtual channels are too few"),
+                "{error}: {}",
+                name()
+            ),
+        }
+    }
+}
