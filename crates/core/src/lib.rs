@@ -17,6 +17,7 @@ pub mod noc;
 pub mod options;
 pub mod parameter;
 pub mod rails;
+pub mod replan;
 pub mod schedule;
 pub mod simulate;
 pub mod synthesis;

@@ -25,12 +25,13 @@ mod tto;
 
 use crate::collective::{Collective, Data, Kind, Matrix, shard};
 use crate::error::{Code, Error, Result, nearest};
-use crate::fabric::{DimensionShape, Fabric, Product};
+use crate::fabric::{DimensionShape, Fabric, LinkId, Product};
 use crate::options::{Opt, Options};
 use crate::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use crate::system::System;
 use crate::units::{Bytes, MAX_BYTES, clip};
 use crate::watch::Watch;
+use std::time::Duration;
 
 /// What an algorithm is, for people and for option checking.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +63,40 @@ pub trait Algorithm: Sync {
     /// # Errors
     /// [`Code::NotApplicable`] with the reason in one line, [`Code::BadSpec`] for option values.
     fn build(&self, request: &Request) -> Result<Schedule>;
+
+    /// The same from a schedule of its own for a fabric that has lost links or ranks since; most have none to start from.
+    ///
+    /// # Errors
+    /// As [`Algorithm::build`].
+    fn rebuild(&self, request: &Request, _before: &Before) -> Result<Rebuilt> {
+        let name = self.info().name;
+        request.refuse(format!("only schedules of optimal have a plan to start from; build {name} anew"))
+    }
+}
+
+/// A schedule, and what has become of what it was for.
+pub struct Before<'a> {
+    /// Of the same algorithm.
+    pub schedule: &'a Schedule,
+    /// What has become of every rank; `None` if it is lost.
+    pub ranks: Vec<Option<u32>>,
+    /// What has become of every link.
+    pub links: Vec<Option<LinkId>>,
+}
+
+/// A schedule that was found from another one.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// For what is left of the fabric.
+    pub schedule: Schedule,
+    /// Trees, or plans of paths, of the other one that are whole.
+    pub kept: usize,
+    /// Those that are not, and have been mended.
+    pub mended: usize,
+    /// Time for plan and prices.
+    pub planning: Duration,
+    /// Time for the schedule.
+    pub lowering: Duration,
 }
 
 /// All algorithms in documentation order.
@@ -286,6 +321,38 @@ pub fn build_watched(
     watch: Watch,
 ) -> Result<Schedule> {
     let data = data.into();
+    let (algorithm, request) = requested(fabric, system, collective, data, spec, watch)?;
+    algorithm.build(&request)
+}
+
+/// The schedule by `before`'s algorithm for a fabric that has lost links or ranks since, sooner found from it.
+///
+/// # Errors
+/// As [`build_watched`]; [`Code::NotApplicable`] if the algorithm has no plan to start from.
+pub fn rebuild(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    before: &Before,
+    watch: Watch,
+) -> Result<Rebuilt> {
+    let (data, spec) = (before.schedule.data(), &before.schedule.algorithm);
+    let (algorithm, request) = requested(fabric, system, collective, data, spec, watch)?;
+    algorithm.rebuild(&request, before)
+}
+
+/// The algorithm of `spec`, and the request for it.
+///
+/// # Errors
+/// As [`build`], but what the algorithm itself finds.
+fn requested<'a>(
+    fabric: &'a Fabric,
+    system: &'a System,
+    collective: Collective,
+    data: Data,
+    spec: &'a str,
+    watch: Watch<'a>,
+) -> Result<(&'static dyn Algorithm, Request<'a>)> {
     data.check(collective.kind, fabric.ranks())?;
     let Data { bytes, matrix } = data;
     if bytes == 0 || bytes > MAX_BYTES {
@@ -296,7 +363,7 @@ pub fn build_watched(
         return Err(Error::new(Code::BadSpec, what));
     }
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-    let Some(algorithm) = ALL.iter().find(|a| a.info().name == name) else {
+    let Some(&algorithm) = ALL.iter().find(|a| a.info().name == name) else {
         let names = ALL.map(|a| a.info().name);
         let hint = nearest(name, names);
         let what = format!("no algorithm '{}'{hint}; known: {}", clip(name), names.join(", "));
@@ -314,5 +381,5 @@ pub fn build_watched(
         let able = able.join(" or ");
         return request.refuse(format!("{name} cannot do an all-to-all with a matrix; use {able}"));
     }
-    algorithm.build(&request)
+    Ok((algorithm, request))
 }

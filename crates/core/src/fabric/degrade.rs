@@ -53,6 +53,26 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
     View::new(intact, shape, ranks, |id| !dropped[id as usize])
 }
 
+impl Fabric {
+    /// What is left when links (`3-4` both ways, `3>4` one way) or nodes (`40`) have failed; the numbers are those of nodes.
+    /// Ranks that are left are renumbered from 0 without gaps.
+    ///
+    /// # Errors
+    /// [`Code::BadSpec`] for a failure that names nothing, or that leaves some rank out of reach.
+    pub fn failed(&self, failures: &[&str]) -> Result<View> {
+        if failures.is_empty() {
+            return Err(bad("no failure; name a link, as 3-4 or 3>4, or a node, as 40"));
+        }
+        let item = |failure: &&str| match failure.contains(['-', '>']) {
+            true => format!("drop={failure}"),
+            false => format!("dead={failure}"),
+        };
+        let items: Vec<String> = failures.iter().map(item).collect();
+        let name = format!("{},{}", self.name, items.join(","));
+        degrade(Fabric { name, ..self.clone() }, items.iter().map(String::as_str))
+    }
+}
+
 /// All links of `A-B` (both directions) or `A>B`.
 fn links_between(fabric: &Fabric, text: &str) -> Result<Vec<LinkId>> {
     let (a, b, both) = match (text.split_once('-'), text.split_once('>')) {

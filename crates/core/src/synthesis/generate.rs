@@ -41,14 +41,27 @@ pub struct Demand<'a> {
     pub level: f64,
     /// How near to the best, relative.
     pub accuracy: f64,
+    /// What is known before.
+    pub start: &'a Start,
+}
+
+/// What is known of a mixture before it is looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// Plans that are good, or what is left of them, and their roots.
+    pub plans: Vec<(u32, Plan)>,
+    /// Prices of arcs that are good, in any unit.
+    pub prices: Option<Vec<f64>>,
+    /// Picoseconds for every byte that no mixture is below.
+    pub least: f64,
 }
 
 /// What a level of a tree costs at least, of the time of all, where levels cost something.
 const LEVEL: f64 = 2e-4;
 /// The share of the old prices in the next ones, at first (P. Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
 const SMOOTH: f64 = 0.7;
-/// Rounds without gain after which levels are left as they are.
-const PATIENCE: usize = 6;
+/// Rounds without gain after which levels are left as they are; from plans to start from they have been looked at before.
+const PATIENCE: [usize; 2] = [6, 1];
 /// Most rounds.
 const ROUNDS: usize = 2000;
 /// Plans with smaller shares of their root's data than this are left out first; then smaller ones, until that costs little.
@@ -98,11 +111,15 @@ impl Demand<'_> {
         };
         let cost = |orbit: usize, plan: &Plan| self.share * orbits[orbit].len() as f64 * f64::from(plan.height());
         let mut level = self.level;
-        let mut centre: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
+        let even: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
+        let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
         let mut prices = centre.clone();
+        let patience = PATIENCE[usize::from(!self.start.plans.is_empty())];
         let mut plans: Vec<(usize, Plan)> = vec![];
         let mut master: Option<Master> = None;
-        let (mut least, mut smooth, mut rounds) = (0.0f64, SMOOTH, 0);
+        let (mut least, mut smooth, mut rounds) = (self.start.least, SMOOTH, 0);
+        // What the prices in the centre prove.
+        let mut shown = 0.0;
         let (mut objective, mut last) = (f64::INFINITY, 0);
         loop {
             watch.step(rounds, ROUNDS)?;
@@ -111,8 +128,8 @@ impl Demand<'_> {
             let found = oracle.cheapest(&each, &first);
             let priced = found.iter().zip(&orbits).map(|(plan, orbit)| self.price(plan, &each) * orbit.len() as f64);
             let proven = priced.sum::<f64>() * self.share;
-            if proven > least {
-                least = proven;
+            if proven > shown {
+                (shown, least) = (proven, least.max(proven));
                 centre.clone_from(&prices);
             }
             let mut better = false;
@@ -124,7 +141,13 @@ impl Demand<'_> {
                     plans.extend(found.into_iter().enumerate());
                     better = true;
                     let loaded = loaded.iter().map(|(cost, loads)| (*cost, loads.as_slice()));
-                    master.insert(Master::new(rates.clone(), loaded))
+                    let master = master.insert(Master::new(rates.clone(), loaded));
+                    for (orbit, plan) in self.started(oracle, &spread(&even), &first) {
+                        let loads = self.loads(&plan, orbits[orbit].len());
+                        master.add(orbit as u32, level * cost(orbit, &plan), &loads);
+                        plans.push((orbit, plan));
+                    }
+                    master
                 }
                 Some(master) => {
                     let low = if level > 0.0 { oracle.low(&each, &first) } else { vec![] };
@@ -145,7 +168,7 @@ impl Demand<'_> {
             if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
                 (objective, last) = (master.objective(), rounds);
             }
-            let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
+            let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + patience);
             if near || rounds == ROUNDS || !better && smooth == 0.0 {
                 let amounts = self.fewer(&rates, &plans, &orbits, master.amounts(), time);
                 let time = self.busiest(&rates, &plans, &orbits, &amounts);
@@ -161,6 +184,26 @@ impl Demand<'_> {
             prices = centre.iter().zip(&next).map(|(old, new)| smooth * old + (1.0 - smooth) * new).collect();
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
+        }
+    }
+
+    /// Plans to start from, made whole, of these roots, each with the place of its root.
+    fn started(&self, oracle: &mut dyn Oracle, prices: &[f64], roots: &[u32]) -> Vec<(usize, Plan)> {
+        let place = |root: u32| if self.roots.is_empty() { Some(0) } else { roots.iter().position(|&one| one == root) };
+        let known = self.start.plans.iter().filter_map(|known| Some((place(known.0)?, known.clone())));
+        let (places, left): (Vec<usize>, Vec<(u32, Plan)>) = known.unzip();
+        places.into_iter().zip(oracle.whole(prices, &left)).collect()
+    }
+
+    /// Prices of classes from those of arcs; prices times rates add up to one.
+    fn classes(&self, known: &[f64], rates: &[f64]) -> Vec<f64> {
+        let of_class = |class: &Vec<u32>| class.iter().map(|&arc| known[arc as usize].max(0.0)).sum::<f64>();
+        let prices: Vec<f64> = self.symmetry.arcs.iter().map(of_class).collect();
+        let worth: f64 = prices.iter().zip(rates).map(|(price, rate)| price * rate).sum();
+        if worth > 0.0 {
+            prices.iter().map(|price| price / worth).collect()
+        } else {
+            vec![1.0 / rates.iter().sum::<f64>(); rates.len()]
         }
     }
 

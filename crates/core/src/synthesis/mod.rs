@@ -14,7 +14,7 @@ mod plan;
 mod symmetry;
 
 use generate::Demand;
-pub use generate::Mixture;
+pub use generate::{Mixture, Start};
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
 
@@ -72,19 +72,20 @@ impl<'a> Problem<'a> {
     }
 
     /// The best mixture at these rates.
-    fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
+    fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, start: &Start, watch: Watch) -> Result<Mixture> {
         let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
         let share = match self.matrix {
             Some(matrix) => 1.0 / matrix.most() as f64,
             None => 1.0 / roots.len().max(1) as f64,
         };
-        Demand { rates, symmetry, roots, matrix: self.matrix, share, level, accuracy }.mixture(&mut *self.oracle, watch)
+        Demand { rates, symmetry, roots, matrix: self.matrix, share, level, accuracy, start }
+            .mixture(&mut *self.oracle, watch)
     }
 }
 
 /// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
 /// costs as much as `level` picoseconds for every byte. With a `matrix` paths carry what it says, and bytes of the collective are
-/// those of the rank that sends most.
+/// those of the rank that sends most. What is known at the `start` makes it sooner found.
 ///
 /// # Errors
 /// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
@@ -95,6 +96,7 @@ pub fn mixture(
     matrix: Option<&Matrix>,
     accuracy: f64,
     level: f64,
+    mut start: Start,
     watch: Watch,
 ) -> Result<Mixture> {
     let mut problem = Problem::new(graph, collective, matrix);
@@ -104,13 +106,16 @@ pub fn mixture(
         return Err(Error::new(Code::TooLarge, what));
     }
     let rates = problem.rates.clone();
-    let mut found = problem.solve(&rates, accuracy, level, watch)?;
+    if problem.turned {
+        start.plans.iter_mut().for_each(|(_, plan)| *plan = plan.turned());
+    }
+    let mut found = problem.solve(&rates, accuracy, level, &start, watch)?;
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
         for part in SPARE {
             let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
             let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
-            let other = problem.solve(&rates, accuracy, level, watch)?;
+            let other = problem.solve(&rates, accuracy, level, &start, watch)?;
             if other.time <= found.time * (1.0 + MORE) {
                 found = Mixture { prices: found.prices, least: found.least, ..other };
                 break;
@@ -131,7 +136,9 @@ pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: u
     let most = problem.rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let rates: Vec<f64> = problem.rates.iter().map(|rate| rate / most).collect();
     let is_small = problem.rows() <= most_rows;
-    is_small.then(|| problem.solve(&rates, accuracy, 0.0, Watch::default()).ok())?.map(|found| found.prices)
+    is_small
+        .then(|| problem.solve(&rates, accuracy, 0.0, &Start::default(), Watch::default()).ok())?
+        .map(|found| found.prices)
 }
 
 #[cfg(test)]

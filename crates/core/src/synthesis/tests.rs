@@ -87,7 +87,7 @@ fn check(fabric: &Fabric, collective: Collective) {
     let (system, ranks) = (ideal(), fabric.ranks() as f64);
     let graph = Graph::new(fabric, &system);
     let kind = collective.kind;
-    let found = mixture(&graph, collective, None, 1e-7, 0.0, Watch::default()).unwrap();
+    let found = mixture(&graph, collective, None, 1e-7, 0.0, Start::default(), Watch::default()).unwrap();
     // Arcs have some 1e-9 of room.
     assert!(found.least <= found.time * (1.0 + 1e-8), "{name}: {} {}", found.least, found.time);
     let rooted = kind.rooted() || kind == Kind::AllReduce;
@@ -158,7 +158,7 @@ fn paths_carry_what_a_matrix_says() {
         let matrix = Matrix::new(&rows).unwrap();
         let collective = Collective::new(Kind::AllToAll);
         let graph = Graph::new(&fabric, &system);
-        let found = mixture(&graph, collective, Some(&matrix), 1e-6, 0.0, Watch::default()).unwrap();
+        let found = mixture(&graph, collective, Some(&matrix), 1e-6, 0.0, Start::default(), Watch::default()).unwrap();
         let (mut loads, mut shares) = (vec![0.0; graph.arcs.len()], HashMap::<u32, f64>::new());
         for (root, share, plan) in &found.plans {
             assert_plan(&graph, Kind::AllToAll, *root, plan);

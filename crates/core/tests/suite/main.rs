@@ -21,5 +21,6 @@ mod products;
 mod proven;
 mod rails;
 mod rails_search;
+mod replan;
 mod schedule;
 mod tto;

@@ -2,15 +2,18 @@
 //!
 //! [`crate::synthesis`] finds the mixture; here its trees get links, pieces and slots as those of `combs` and `forest` do.
 
+mod before;
 mod paths;
 mod trees;
 
-use super::{Algorithm, Info, Request, exchange, tree};
+use super::combs::{self, Combs};
+use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use crate::bound;
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Certificate, Schedule};
-use crate::synthesis::{self, Graph, Mixture};
+use crate::synthesis::{self, Graph, Mixture, Start};
+use std::time::Instant;
 
 /// See the module.
 pub struct Optimal;
@@ -23,27 +26,66 @@ const INFO: Info = Info {
     collectives: &Kind::ALL,
 };
 
+/// How near to the optimum a mixture is, relative.
+const ACCURACY: f64 = 1e-3;
+/// Bytes of a shard that take long, so that their time is exact.
+const MANY: u64 = 1 << 32;
+/// Up to so many ranks packings of equal trees are tried beside plans.
+const FEW_RANKS: u32 = 64;
+
 /// Whether all links have their full speed, and all ranks the same for each other, so that what holds for a product holds.
 fn is_even(request: &Request) -> bool {
     request.matrix.is_none() && request.fabric.links.iter().all(|link| link.speed_permille == 1000)
 }
 
-/// The best mixture for a request, where a level of a tree costs as much as `level` picoseconds for every byte.
+/// The best mixture for a request.
 ///
 /// # Errors
 /// As [`synthesis::mixture`].
-fn mixture(request: &Request, graph: &Graph, level: f64) -> Result<Mixture> {
-    synthesis::mixture(graph, request.collective, request.matrix.as_ref(), ACCURACY, level, request.watch)
-        .map_err(|error| error.at(format_args!("{} on {}", request.spec, request.fabric.name)))
+fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture> {
+    let Request { fabric, system, collective, .. } = *request;
+    let mut level = 0.0;
+    if collective.kind != Kind::AllToAll {
+        // A level of a tree costs the time of a way.
+        let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
+        level = way.max(1) as f64 / request.bytes as f64;
+        // Cuts and partitions are sooner found than prices that prove as much.
+        let bytes = fabric.ranks() as u64 * MANY;
+        let known = bound::lower_bound(fabric, system, collective, bytes)?;
+        start.least = known.cut_ps.max(known.strength_ps.unwrap_or(0)) as f64 / bytes as f64;
+    }
+    synthesis::mixture(graph, collective, request.matrix.as_ref(), ACCURACY, level, start, request.watch)
+        .map_err(|error| error.at(format_args!("{} on {}", request.spec, fabric.name)))
 }
 
-/// What a mixture's prices prove.
-fn certificate(graph: &Graph, mixture: &Mixture) -> Certificate {
-    Certificate::new(graph.of_links(&mixture.prices))
+/// The schedule of a mixture.
+///
+/// # Errors
+/// As [`Algorithm::build`].
+fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
+    match request.collective.kind {
+        Kind::AllToAll => {
+            let prices = Certificate::new(graph.of_links(&mixture.prices));
+            certified(request, paths::lowered(request, graph, mixture)?, Some(prices))
+        }
+        _ => certified(request, trees::lowered(request, graph, mixture)?, None),
+    }
 }
 
-/// How near to the optimum a mixture is, relative.
-const ACCURACY: f64 = 1e-3;
+/// A schedule with the certificate of what was found, or that of the bound.
+fn certified(request: &Request, mut schedule: Schedule, found: Option<Certificate>) -> Result<Schedule> {
+    schedule.certificate = Some(bound::certificate(request.fabric, request.system, &schedule, found)?);
+    Ok(schedule)
+}
+
+/// Refuses more messages than a schedule may have: a tree of every rank, or a path of every pair.
+fn expect(request: &Request) -> Result<()> {
+    let ranks = u64::from(request.ranks());
+    match request.collective.kind {
+        Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll => request.expect(ranks * (ranks - 1), 0),
+        _ => Ok(()),
+    }
+}
 
 impl Algorithm for Optimal {
     fn info(&self) -> &'static Info {
@@ -55,19 +97,37 @@ impl Algorithm for Optimal {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let ranks = u64::from(request.ranks());
-        // A tree of every rank, or a path of every pair.
-        if matches!(request.collective.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
-            request.expect(ranks * (ranks - 1), 0)?;
+        expect(request)?;
+        match request.collective.kind {
+            Kind::AllToAll if is_even(request) => {
+                if let Some(product) = exchange::straight(request.fabric) {
+                    return certified(request, exchange::exchange(request, product)?, None);
+                }
+            }
+            // These are the optimum, and plans would only take time to find.
+            Kind::AllReduce
+                if request.ranks() > FEW_RANKS && combs::trees(request).is_some_and(|all| !all.is_empty()) =>
+            {
+                return certified(request, Combs.build(request)?, None);
+            }
+            _ => (),
         }
-        let (mut schedule, certificate) = match request.collective.kind {
-            Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_even(request)) {
-                Some(product) => (exchange::exchange(request, product)?, None),
-                None => paths::paths(request)?,
-            },
-            _ => (trees::trees(request)?, None),
-        };
-        schedule.certificate = Some(bound::certificate(request.fabric, request.system, &schedule, certificate)?);
-        Ok(schedule)
+        let graph = Graph::new(request.fabric, request.system);
+        lowered(request, &graph, &planned(request, &graph, Start::default())?)
+    }
+
+    fn rebuild(&self, request: &Request, before: &Before) -> Result<Rebuilt> {
+        expect(request)?;
+        let started = Instant::now();
+        let graph = Graph::new(request.fabric, request.system);
+        let left = before::left(request, &graph, before);
+        let count = |whole: bool| left.iter().filter(|left| left.is_whole == whole).count();
+        let [kept, mended] = [true, false].map(count);
+        let plans = left.into_iter().map(|left| (left.root, left.plan)).collect();
+        let start = Start { plans, prices: before::prices(request, &graph, before), least: 0.0 };
+        let mixture = planned(request, &graph, start)?;
+        let planning = started.elapsed();
+        let schedule = lowered(request, &graph, &mixture)?;
+        Ok(Rebuilt { schedule, kept, mended, planning, lowering: started.elapsed() - planning })
     }
 }

@@ -1,12 +1,11 @@
 //! Mixtures of paths between all pairs.
 
-use super::{certificate, mixture};
 use crate::algorithm::Request;
 use crate::algorithm::tree::{self, Laid, Timetable, Tree, Work};
 use crate::error::Result;
 use crate::fabric::LinkId;
-use crate::schedule::{Certificate, Lane, Op, Schedule};
-use crate::synthesis::Graph;
+use crate::schedule::{Lane, Op, Schedule};
+use crate::synthesis::{Graph, Mixture};
 use std::collections::BTreeMap;
 
 /// Up to so many ranks pass on what comes, by a timetable.
@@ -18,13 +17,11 @@ const WHOLE_OF_MOST: f64 = 16_777_216.0;
 /// Chunks of a message that the network passes on.
 const ROUNDS: u64 = 16;
 
-/// The schedule of the best mixture of paths, and the mixture's certificate.
+/// The schedule of a mixture of paths.
 ///
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
-pub fn paths(request: &Request) -> Result<(Schedule, Option<Certificate>)> {
-    let graph = Graph::new(request.fabric, request.system);
-    let mixture = mixture(request, &graph, 0.0)?;
+pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
     let ranks = request.ranks();
     // Shares of every path, by its ends.
     let mut paths: BTreeMap<(u32, u32), BTreeMap<&[u32], f64>> = BTreeMap::new();
@@ -35,7 +32,7 @@ pub fn paths(request: &Request) -> Result<(Schedule, Option<Certificate>)> {
         }
     }
     if ranks > FEW_RANKS {
-        return Ok((direct(request, &graph, paths)?, Some(certificate(&graph, &mixture))));
+        return direct(request, graph, paths);
     }
     let most = paths.keys().map(|&(source, owner)| request.part(source, owner).1).max().unwrap_or(1);
     let laid = |(&ends, paths): (&(u32, u32), &BTreeMap<&[u32], f64>)| {
@@ -45,13 +42,13 @@ pub fn paths(request: &Request) -> Result<(Schedule, Option<Certificate>)> {
             None => WHOLE,
         };
         let tree =
-            |(path, share): (&&[u32], &f64)| (lay(&graph, ends.0, path), ((share / sum * whole).round() as u32).max(1));
+            |(path, share): (&&[u32], &f64)| (lay(graph, ends.0, path), ((share / sum * whole).round() as u32).max(1));
         paths.iter().map(tree).collect::<Vec<_>>()
     };
     let (trees, sizes): (Vec<Tree>, Vec<u32>) = paths.iter().flat_map(laid).unzip();
     let timetable = Timetable::new(request, &trees, sizes, Work::Broadcast, true).moving(request.exchanged());
     let timetable = if request.matrix.is_some() { timetable.loose() } else { timetable };
-    Ok((tree::stream_timed(request, &[timetable])?, Some(certificate(&graph, &mixture))))
+    tree::stream_timed(request, &[timetable])
 }
 
 /// A path on links as a tree: ranks on its way pass on what comes.

@@ -1,47 +1,37 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::mixture;
-use crate::algorithm::combs::{self, Combs};
+use super::FEW_RANKS;
+use crate::algorithm::combs;
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
-use crate::algorithm::{Algorithm, Request, forest, multitree};
+use crate::algorithm::{Request, forest, multitree};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::LinkId;
 use crate::schedule::Schedule;
-use crate::synthesis::{Graph, Plan};
+use crate::synthesis::{Graph, Mixture, Plan};
 
-/// Up to so many ranks packings of equal trees are tried beside plans.
-const FEW_RANKS: usize = 64;
 /// Parts of a root's data that shares are rounded to.
 const WHOLE: f64 = 65536.0;
 
-/// The schedule of the best mixture of trees.
+/// The schedule of a mixture of trees, or of a packing of equal ones that is sooner through.
 ///
 /// # Errors
 /// As [`crate::algorithm::Algorithm::build`].
-pub fn trees(request: &Request) -> Result<Schedule> {
-    let Request { fabric, system, collective, .. } = *request;
+pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
+    let collective = request.collective;
     let work = match collective.kind {
         Kind::AllReduce => Work::Overlapped,
         Kind::ReduceScatter | Kind::Reduce => Work::Reduce,
         _ => Work::Broadcast,
     };
-    let graph = Graph::new(fabric, system);
-    // A level of a tree costs the time of a way.
-    let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
-    let level = way.max(1) as f64 / request.bytes as f64;
     let mut choices: Vec<Choice> = vec![];
-    let many = fabric.ranks() > FEW_RANKS;
+    let many = request.ranks() > FEW_RANKS;
     let alike = |trees: Vec<Tree>| {
         let sizes = vec![1; trees.len()];
         (trees, sizes, false)
     };
     if collective.kind == Kind::AllReduce {
         let combs = combs::trees(request).unwrap_or_default();
-        if many && !combs.is_empty() {
-            // These are the optimum, and plans would only take time to find.
-            return Combs.build(request);
-        }
         choices.extend(tree::prefixes(combs.len()).filter(|&few| few > 0).map(|few| alike(combs[..few].to_vec())));
         if !many {
             choices.extend(forest::trees(request).into_iter().flatten().map(alike));
@@ -51,9 +41,8 @@ pub fn trees(request: &Request) -> Result<Schedule> {
         // One low tree of every rank: soonest through where there is little data.
         choices.extend(multitree::trees(request).map(alike));
     }
-    let mixture = mixture(request, &graph, level)?;
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
-    choices.push((mixture.plans.iter().map(|plan| lay(&graph, &plan.2)).collect(), sizes, true));
+    choices.push((mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect(), sizes, true));
     let timetables = choices
         .iter()
         .map(|(trees, sizes, together)| Timetable::new(request, trees, sizes.clone(), work, *together))

@@ -12,9 +12,9 @@ pub struct Way {
     pub cost: f64,
 }
 
-/// A cost in a heap that has the least first.
+/// A cost, and what costs it, in a heap that has the least first.
 #[derive(PartialEq)]
-struct Open(f64, u32);
+pub struct Open(pub f64, pub u32);
 
 impl Eq for Open {}
 

@@ -1,0 +1,158 @@
+//! The plans of a schedule, read back from its lanes: what is left of them on a fabric that has lost links or ranks.
+
+use crate::algorithm::{Before, Request};
+use crate::collective::Kind;
+use crate::fabric::LinkId;
+use crate::schedule::{Op, Transfer};
+use crate::synthesis::{Graph, Plan};
+use std::collections::{BTreeMap, HashSet};
+
+/// What is left of a plan.
+#[derive(Debug)]
+pub struct Left {
+    /// Rank of its root.
+    pub root: u32,
+    /// Its branches whose ends and arcs are there.
+    pub plan: Plan,
+    /// Whether that is all of it.
+    pub is_whole: bool,
+}
+
+/// Plans of paths that are read for every rank: parts of what it has for the others.
+const PATHS: u64 = 8;
+
+/// What is left of every plan of a schedule, each once; trees that are not trees are left out. O(lanes and hops).
+pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
+    let reader = Reader { before, arcs: arcs(request, graph) };
+    let mut lanes: Vec<Vec<&Transfer>> = vec![Vec::new(); before.schedule.lanes.len()];
+    for transfer in &before.schedule.transfers {
+        transfer.lanes().for_each(|lane| lanes[lane].push(transfer));
+    }
+    let found = match before.schedule.collective.kind {
+        Kind::AllToAll => reader.paths(&lanes),
+        _ => lanes.iter().filter_map(|transfers| reader.tree(transfers)).collect(),
+    };
+    let mut seen = HashSet::new();
+    found.into_iter().filter(|left| seen.insert((left.root, left.plan.clone()))).collect()
+}
+
+/// The prices of a schedule's certificate, of the arcs that are left. Those of trees are cuts, which say little of what is best
+/// beside them.
+pub fn prices(request: &Request, graph: &Graph, before: &Before) -> Option<Vec<f64>> {
+    let certificate = before.schedule.certificate.as_ref().filter(|_| request.collective.kind == Kind::AllToAll)?;
+    let arcs = arcs(request, graph);
+    let mut prices = vec![0.0f64; graph.arcs.len()];
+    for &(link, price) in &certificate.prices {
+        if let Some(arc) = before.links[link as usize].and_then(|link| arcs[link as usize]) {
+            prices[arc as usize] = prices[arc as usize].max(price as f64);
+        }
+    }
+    Some(prices)
+}
+
+/// The arc of every link.
+fn arcs(request: &Request, graph: &Graph) -> Vec<Option<u32>> {
+    let mut arcs: Vec<Option<u32>> = vec![None; request.fabric.links.len()];
+    for (id, arc) in (0..).zip(&graph.arcs) {
+        arc.links.iter().for_each(|&link| arcs[link as usize] = Some(id));
+    }
+    arcs
+}
+
+struct Reader<'a> {
+    before: &'a Before<'a>,
+    /// Arc of every link that is there.
+    arcs: Vec<Option<u32>>,
+}
+
+impl Reader<'_> {
+    /// The arcs of a route, if all are there.
+    fn way<'l>(&self, route: impl IntoIterator<Item = &'l LinkId>) -> Option<Vec<u32>> {
+        let arc = |&link: &LinkId| self.arcs[self.before.links[link as usize]? as usize];
+        let mut arcs: Vec<u32> = route.into_iter().map(arc).collect::<Option<_>>()?;
+        // Parallel links that act together are one.
+        arcs.dedup();
+        Some(arcs)
+    }
+
+    fn rank(&self, rank: u32) -> Option<u32> {
+        self.before.ranks[rank as usize]
+    }
+
+    /// The tree of a lane, if it is one.
+    fn tree(&self, transfers: &[&Transfer]) -> Option<Left> {
+        // By the lower rank of a branch: the upper one, and the ways up and down.
+        let mut branches: BTreeMap<u32, (u32, [&[LinkId]; 2])> = BTreeMap::new();
+        for transfer in transfers {
+            let (above, below) = match transfer.op {
+                Op::Reduce => (transfer.to, transfer.from),
+                Op::Copy => (transfer.from, transfer.to),
+            };
+            let (upper, ways) = branches.entry(below).or_insert((above, [&[]; 2]));
+            let way = &mut ways[usize::from(transfer.op == Op::Copy)];
+            if *upper != above || !way.is_empty() {
+                return None;
+            }
+            *way = &transfer.route;
+        }
+        let root = branches.values().map(|branch| branch.0).find(|above| !branches.contains_key(above))?;
+        let root = self.rank(root)?;
+        let mut plan = Plan::default();
+        for (&below, &(above, ways)) in &branches {
+            let [up, down] = ways.map(|way| self.way(way));
+            if let (Some(above), Some(below), Some(up), Some(down)) = (self.rank(above), self.rank(below), up, down) {
+                plan.branch(above, below, up, down);
+            }
+        }
+        let is_whole = plan.branches.len() == branches.len();
+        Some(Left { root, plan, is_whole })
+    }
+
+    /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
+    fn paths(&self, lanes: &[Vec<&Transfer>]) -> Vec<Left> {
+        let mut pairs: BTreeMap<u32, BTreeMap<u32, Vec<(u64, Vec<LinkId>)>>> = BTreeMap::new();
+        for (lane, transfers) in self.before.schedule.lanes.iter().zip(lanes) {
+            if let Some(path) = path(lane.source, lane.owner, transfers) {
+                pairs.entry(lane.source).or_default().entry(lane.owner).or_default().push((lane.bytes, path));
+            }
+        }
+        let mut found = vec![];
+        for (source, owners) in &pairs {
+            let Some(root) = self.rank(*source) else { continue };
+            for part in 0..PATHS {
+                let (mut plan, mut is_whole) = (Plan::default(), true);
+                for (owner, paths) in owners {
+                    let Some(to) = self.rank(*owner) else { continue };
+                    let total: u128 = paths.iter().map(|path| u128::from(path.0)).sum();
+                    // In the middle of the part.
+                    let mut place = total * u128::from(2 * part + 1) / u128::from(2 * PATHS);
+                    let chosen = paths.iter().find(|path| {
+                        let is_here = place < u128::from(path.0);
+                        place = place.saturating_sub(u128::from(path.0));
+                        is_here
+                    });
+                    match chosen.and_then(|path| self.way(&path.1)) {
+                        Some(way) => plan.branch(root, to, [], way),
+                        None => is_whole = false,
+                    }
+                }
+                found.push(Left { root, plan, is_whole });
+            }
+        }
+        found
+    }
+}
+
+/// The links from a rank to another one, as a lane goes.
+fn path(source: u32, owner: u32, transfers: &[&Transfer]) -> Option<Vec<LinkId>> {
+    let (mut rank, mut links) = (source, vec![]);
+    for _ in transfers {
+        if rank == owner {
+            break;
+        }
+        let next = transfers.iter().find(|transfer| transfer.from == rank)?;
+        links.extend_from_slice(&next.route);
+        rank = next.to;
+    }
+    (rank == owner && source != owner).then_some(links)
+}
