@@ -37,6 +37,7 @@ from .collective.choices import Tuning
 from .collective.comparison import compare, run
 from .collective.configuring import configure
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
+from .collective.replanning import replan
 from .collective.result import Comparison, Refusal, Run
 from .collective.schedules import build, lower_bound, simulate, verify
 from .collective.specs import Algorithm
@@ -62,6 +63,7 @@ from .results import (
     Proof,
     RailsAdvice,
     RailsRun,
+    Replanned,
     Result,
     Router,
     SimulationResult,
@@ -100,6 +102,7 @@ __all__ = [
     "Proof",
     "RailsAdvice",
     "RailsRun",
+    "Replanned",
     "Refusal",
     "Result",
     "Router",
@@ -149,6 +152,7 @@ __all__ = [
     "rails_schedulers",
     "rails_topologies",
     "read_flights",
+    "replan",
     "router_parameters",
     "run",
     "shard",

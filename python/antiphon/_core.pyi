@@ -19,6 +19,7 @@ from antiphon.results import (
     Proof,
     RailsAdvice,
     RailsRun,
+    Replanned,
     SimulationResult,
     Stats,
     TreesAdvice,
@@ -63,6 +64,7 @@ __all__ = [
     "rails_queues",
     "rails_schedulers",
     "rails_topologies",
+    "replan",
     "router_parameters",
     "shard",
     "simulate",
@@ -655,6 +657,15 @@ def configure(
     progress: Callable[[float], object] | None = None,
 ) -> Configured:
     """The configuration in which one of some algorithms is fastest; ``antiphon.configure`` says more."""
+
+def replan(
+    schedule: Schedule,
+    fabric: Fabric,
+    fail: Sequence[str],
+    system: _System = "generic",
+    progress: Callable[[float], object] | None = None,
+) -> Replanned:
+    """A schedule for what is left of a fabric after a failure; ``antiphon.replan`` says more."""
 
 def area(fabric: Fabric, system: _System = "generic") -> Area:
     """Area of a fabric's routers and its ranks' engines; ``antiphon.area`` takes specifications."""

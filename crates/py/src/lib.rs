@@ -12,6 +12,7 @@ mod noc;
 mod operations;
 mod parameter;
 mod rails;
+mod replan;
 mod schedule;
 mod system;
 mod training;
@@ -42,6 +43,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};
+    #[pymodule_export]
+    use super::replan::replan;
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -6,6 +6,7 @@ from antiphon.results.configured import Configured
 from antiphon.results.energy import Area, Energy
 from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
 from antiphon.results.records import Algorithm, Parameter
+from antiphon.results.replanned import Replanned
 from antiphon.results.table import Column, Table, rows_of
 from antiphon.results.training import Iteration
 
@@ -26,6 +27,7 @@ __all__ = [
     "Proof",
     "RailsAdvice",
     "RailsRun",
+    "Replanned",
     "Result",
     "Router",
     "SimulationResult",

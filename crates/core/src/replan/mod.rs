@@ -58,7 +58,8 @@ pub fn replan(
     let mut new_links = vec![None; intact.links.len()];
     (0..).zip(&links).for_each(|(new, &old)| new_links[old as usize] = Some(new));
     let Collective { kind, root } = schedule.collective;
-    let Some(root) = ranks[root as usize] else { return refuse("its root has failed; build one with another root") };
+    let root = if kind.rooted() { ranks[root as usize] } else { Some(0) };
+    let Some(root) = root else { return refuse("its root has failed; build one with another root") };
     let before = Before { schedule, ranks, links: new_links };
     let rebuilt = algorithm::rebuild(&fabric, system, Collective { kind, root }, &before, watch)?;
     let started = Instant::now();

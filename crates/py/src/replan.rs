@@ -1,0 +1,47 @@
+//! Schedules after a failure.
+
+use crate::convert::{fields, nanos, record};
+use crate::fabric::Fabric;
+use crate::heartbeat::run_watched;
+use crate::operations::{SystemLike, generic};
+use crate::schedule::Schedule;
+use antiphon_core::replan::replan as core_replan;
+use pyo3::prelude::*;
+use std::time::Duration;
+
+/// A `Replanned`: a schedule for what is left of a fabric when links or nodes have failed, from one for the intact fabric.
+/// `progress` is called about ten times a second.
+///
+/// Raises AntiphonError: `not-applicable` for a schedule of another algorithm than `optimal`, of a group, or whose root has
+/// failed; `not-proven` for one that is wrong; `bad-spec` for failures that cannot be; as `build`.
+#[pyfunction]
+#[pyo3(signature = (schedule, fabric, fail, system = generic(), progress = None),
+       text_signature = "(schedule, fabric, fail, system='generic', progress=None)")]
+pub fn replan<'py>(
+    py: Python<'py>,
+    schedule: &Schedule,
+    fabric: &Fabric,
+    fail: Vec<String>,
+    system: SystemLike,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (schedule, fabric, system) = (&schedule.0, &fabric.0, system.get()?);
+    let failures: Vec<&str> = fail.iter().map(String::as_str).collect();
+    let found = run_watched(py, progress, |watch| core_replan(fabric, &system, schedule, &failures, watch))?;
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    record(
+        "Replanned",
+        &fields!(py, {
+            fabric: Fabric(found.fabric.into()),
+            schedule: Schedule(found.rebuilt.schedule),
+            kept: found.rebuilt.kept,
+            mended: found.rebuilt.mended,
+            share_of_optimum: f64::from(found.certified.share_ppm) / 1e6,
+            certified_ns: nanos(found.certified.least_ps),
+            certified_before_ns: found.certified_before.map(|before| nanos(before.least_ps)),
+            planning_ms: milliseconds(found.rebuilt.planning),
+            lowering_ms: milliseconds(found.rebuilt.lowering),
+            proof_ms: milliseconds(found.proving),
+        }),
+    )
+}

@@ -1,0 +1,61 @@
+"""The command that plans again after a failure."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.options import FILE, completing, read_fabric, system_option
+from antiphon.cli.output import note, output_option, tell
+from antiphon.collective.schedules import read_schedule
+from antiphon.files import written_whole
+from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.replanned import print_replanned
+
+
+@main.command()
+@click.argument("schedule", metavar="SCHEDULE.json", shell_complete=FILE)
+@click.option(
+    "--fabric",
+    required=True,
+    help="The intact fabric that the schedule is for.",
+    shell_complete=completing(antiphon.fabrics, files=True),
+)
+@click.option(
+    "--fail",
+    "failures",
+    required=True,
+    multiple=True,
+    metavar="A-B|A>B|NODE",
+    help="What has failed: the links between two nodes, those one way, or a node. Repeatable.",
+)
+@system_option
+@click.option("--out", metavar="OUT.json", help="Also write the schedule.", shell_complete=FILE)
+@output_option
+def replan(
+    schedule: str, fabric: str, failures: tuple[str, ...], system: antiphon.System, out: str | None, output: str
+) -> None:
+    """Plan again after a failure, from a schedule of optimal for the intact fabric (docs/optimal.md).
+
+    What is found is proven, and says how near it is to the new optimum.
+
+    Examples:
+        antiphon show mesh:8x8 optimal --collective all-gather --system ideal --out before.json
+        antiphon replan before.json --fabric mesh:8x8 --fail 3-4 --system ideal --out after.json
+    """
+    network = read_fabric(fabric)
+    before = read_schedule(schedule, network)
+    with ExitStack() as written:
+        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+        with progress_bar() as progress:
+            found = antiphon.replan(before, network, failures, system=system, progress=partial(progress, "planning"))
+        if file is not None:
+            file.write(found.schedule.to_json())
+            written.close()  # in its place before anything is printed: the reader may go
+    tell("replan", found.to_dict() | {"system": system.name}, output, partial(print_replanned, found))
+    if out is not None:
+        note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}")

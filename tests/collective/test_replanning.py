@@ -1,0 +1,90 @@
+"""Plans after a failure."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import antiphon
+from antiphon.cli import main
+
+
+@pytest.fixture(scope="module")
+def before() -> antiphon.Schedule:
+    return antiphon.build("mesh:4x4", "optimal", "all-gather", "16MiB", "ideal")
+
+
+def test_what_is_found_is_proven_and_as_near_to_the_optimum(before: antiphon.Schedule) -> None:
+    found = antiphon.replan(before, "mesh:4x4", ["5-6", "0>1"], system="ideal")
+    proof = antiphon.verify(found.fabric, found.schedule, system="ideal")
+    assert proof.complete
+    assert proof.share_of_optimum == found.share_of_optimum > 0.99
+    assert proof.certified_ns == found.certified_ns
+    bound = antiphon.lower_bound(found.fabric, "all-gather", bytes="16MiB", system="ideal")
+    assert found.certified_ns == pytest.approx(bound.cut_ns)
+    intact = antiphon.lower_bound("mesh:4x4", "all-gather", bytes="16MiB", system="ideal")
+    assert found.certified_before_ns == pytest.approx(intact.cut_ns)
+    # Rank 1 has two ways in instead of three.
+    assert found.certified_ns >= intact.cut_ns
+    assert min(found.planning_ms, found.lowering_ms, found.proof_ms) > 0
+    assert found.kept + found.mended == len(json.loads(before.to_json())["lanes"])
+
+
+def test_a_fabric_of_a_file(tmp_path: Path) -> None:
+    fabric, schedule = tmp_path / "fabric.json", tmp_path / "before.json"
+    fabric.write_text(antiphon.Fabric("dgx-a100:2").to_json())
+    schedule.write_text(antiphon.build(f"file:{fabric}", "optimal", "all-reduce", "1MiB", "ideal").to_json())
+    found = antiphon.replan(schedule, f"file:{fabric}", "0-17", system="ideal")
+    assert antiphon.verify(found.fabric, found.schedule).complete
+    assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
+
+
+def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
+    schedule, after = tmp_path / "before.json", tmp_path / "after.json"
+    schedule.write_text(before.to_json())
+    arguments = ["replan", str(schedule), "--fabric", "mesh:4x4", "--fail", "5-6", "--system", "ideal"]
+    result = CliRunner().invoke(main, [*arguments, "--out", str(after)])
+    assert result.exit_code == 0, result.output
+    for line in ("✓ optimal, all-gather of 16MiB on mesh:4x4,drop=5-6: proven", "of the optimum", "for plan and prices"):
+        assert line in result.output
+    verified = CliRunner().invoke(main, ["verify", "mesh:4x4,drop=5-6", "--schedule", str(after), "--system", "ideal"])
+    assert verified.exit_code == 0, verified.output
+    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
+    assert document["schema"] == "antiphon-replan/1"
+    assert document["fabric"] == "mesh:4x4,drop=5-6"
+    assert document["kept"] + document["mended"] == len(json.loads(before.to_json())["lanes"])
+    refused = CliRunner().invoke(main, [*arguments[:-3], "5-7", "--out", str(tmp_path / "none.json")])
+    assert refused.exit_code == 2
+    assert "no link from 5 to 7" in refused.output
+    assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("fail", "message"),
+    [
+        ([], "no failure; name a link"),
+        ("5-7", "no link from 5 to 7"),
+        ("five", "'five' is not a node number"),
+        (["0-1", "0-4"], "disconnected"),
+    ],
+)
+def test_failures_that_cannot_be(before: antiphon.Schedule, fail: str | list[str], message: str) -> None:
+    with pytest.raises(antiphon.AntiphonError, match=message):
+        antiphon.replan(before, "mesh:4x4", fail)
+
+
+def test_other_types(before: antiphon.Schedule) -> None:
+    with pytest.raises(TypeError, match="fail"):
+        antiphon.replan(before, "mesh:4x4", 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="fail"):
+        antiphon.replan(before, "mesh:4x4", [5])  # type: ignore[list-item]
+
+
+def test_other_algorithms() -> None:
+    schedule = antiphon.build("mesh:4x4", "ring", "all-gather", "1MiB")
+    with pytest.raises(antiphon.NotApplicable, match="only schedules of optimal"):
+        antiphon.replan(schedule, "mesh:4x4", "5-6")
