@@ -3,6 +3,7 @@
 use super::master::Master;
 use super::oracle::Oracle;
 use super::plan::Plan;
+use super::start::Start;
 use super::symmetry::Symmetry;
 use crate::collective::Matrix;
 use crate::error::Result;
@@ -43,17 +44,6 @@ pub struct Demand<'a> {
     pub accuracy: f64,
     /// What is known before.
     pub start: &'a Start,
-}
-
-/// What is known of a mixture before it is looked for.
-#[derive(Debug, Clone, Default)]
-pub struct Start {
-    /// Plans that are good, or what is left of them, and their roots.
-    pub plans: Vec<(u32, Plan)>,
-    /// Prices of arcs that are good, in any unit.
-    pub prices: Option<Vec<f64>>,
-    /// Picoseconds for every byte that no mixture is below.
-    pub least: f64,
 }
 
 /// What a level of a tree costs at least, of the time of all, where levels cost something.
@@ -136,16 +126,26 @@ impl Demand<'_> {
             let master = match &mut master {
                 None => {
                     level = if level > 0.0 { level.max(least * LEVEL) } else { 0.0 };
-                    let loads = |(orbit, plan)| (level * cost(orbit, plan), self.loads(plan, orbits[orbit].len()));
-                    let loaded: Vec<(f64, Vec<(u32, f64)>)> = found.iter().enumerate().map(loads).collect();
+                    // The first of every orbit, those that are known before what was found.
+                    let place = |root: u32| {
+                        if self.roots.is_empty() { Some(0) } else { first.iter().position(|&one| one == root) }
+                    };
+                    let known = self.start.plans.iter();
+                    plans = known.filter_map(|known| Some((place(known.root)?, known.plan.clone()))).collect();
                     plans.extend(found.into_iter().enumerate());
+                    let mut has = vec![false; first.len()];
+                    plans.sort_by_cached_key(|(orbit, _)| {
+                        if std::mem::replace(&mut has[*orbit], true) { first.len() } else { *orbit }
+                    });
                     better = true;
-                    let loaded = loaded.iter().map(|(cost, loads)| (*cost, loads.as_slice()));
-                    let master = master.insert(Master::new(rates.clone(), loaded));
-                    for (orbit, plan) in self.started(oracle, &spread(&even), &first) {
-                        let loads = self.loads(&plan, orbits[orbit].len());
-                        master.add(orbit as u32, level * cost(orbit, &plan), &loads);
-                        plans.push((orbit, plan));
+                    let loads = |(orbit, plan): &(usize, Plan)| {
+                        (level * cost(*orbit, plan), self.loads(plan, orbits[*orbit].len()))
+                    };
+                    let loaded: Vec<(f64, Vec<(u32, f64)>)> = plans.iter().map(loads).collect();
+                    let mut loaded = loaded.iter().map(|(cost, loads)| (*cost, loads.as_slice()));
+                    let master = master.insert(Master::new(rates.clone(), loaded.by_ref().take(first.len())));
+                    for ((orbit, _), (cost, loads)) in plans[first.len()..].iter().zip(loaded) {
+                        master.add(*orbit as u32, cost, loads);
                     }
                     master
                 }
@@ -185,14 +185,6 @@ impl Demand<'_> {
             let worth: f64 = prices.iter().zip(&rates).map(|(price, rate)| price * rate).sum();
             prices.iter_mut().for_each(|price| *price /= worth);
         }
-    }
-
-    /// Plans to start from, made whole, of these roots, each with the place of its root.
-    fn started(&self, oracle: &mut dyn Oracle, prices: &[f64], roots: &[u32]) -> Vec<(usize, Plan)> {
-        let place = |root: u32| if self.roots.is_empty() { Some(0) } else { roots.iter().position(|&one| one == root) };
-        let known = self.start.plans.iter().filter_map(|known| Some((place(known.0)?, known.clone())));
-        let (places, left): (Vec<usize>, Vec<(u32, Plan)>) = known.unzip();
-        places.into_iter().zip(oracle.whole(prices, &left)).collect()
     }
 
     /// Prices of classes from those of arcs; prices times rates add up to one.

@@ -8,19 +8,23 @@
 mod generate;
 mod graph;
 mod master;
+mod mend;
 mod oracle;
 mod parts;
 mod plan;
+mod start;
 mod symmetry;
 
 use generate::Demand;
-pub use generate::{Mixture, Start};
+pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
+pub use start::{Known, Start};
 
 use crate::collective::{Collective, Kind, Matrix};
 use crate::error::{Code, Error, Result};
 use crate::watch::Watch;
+use mend::Mending;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
 use symmetry::Symmetry;
 
@@ -30,12 +34,15 @@ const MOST_ROWS: usize = 1 << 10;
 const CRITICAL: f64 = 1e-9;
 /// The parts of their time that other arcs may be busy: the first that is enough.
 const SPARE: [f64; 2] = [0.5, 0.75];
+/// How near to the optimum plans of before are good enough.
+const GOOD: f64 = 1.005;
 /// What time to spare may cost, relative.
 const MORE: f64 = 2e-3;
 
 /// A collective among all ranks of a graph, as a linear program over plans.
 struct Problem<'a> {
     matrix: Option<&'a Matrix>,
+    share: f64,
     rates: Vec<f64>,
     symmetry: Symmetry,
     roots: Vec<u32>,
@@ -46,7 +53,7 @@ struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     fn new(graph: &Graph, collective: Collective, matrix: Option<&'a Matrix>) -> Problem<'a> {
-        let turned = matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce);
+        let turned = is_turned(collective);
         let ground = if turned { graph.reversed() } else { graph.clone() };
         let sends = |&rank: &u32| matrix.is_none_or(|matrix| matrix.row(rank as usize) > 0);
         let all = || (0..graph.ranks.len() as u32).filter(sends).collect();
@@ -63,7 +70,8 @@ impl<'a> Problem<'a> {
             Some(_) => Symmetry::none(graph),
             None => Symmetry::new(graph, collective.kind.rooted().then_some(collective.root)),
         };
-        Problem { matrix, rates, symmetry, roots, oracle, turned }
+        let share = share(collective, graph, matrix);
+        Problem { matrix, share, rates, symmetry, roots, oracle, turned }
     }
 
     /// Rows of the linear program: links and roots of which none is like another.
@@ -74,12 +82,22 @@ impl<'a> Problem<'a> {
     /// The best mixture at these rates.
     fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, start: &Start, watch: Watch) -> Result<Mixture> {
         let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
-        let share = match self.matrix {
-            Some(matrix) => 1.0 / matrix.most() as f64,
-            None => 1.0 / roots.len().max(1) as f64,
-        };
-        Demand { rates, symmetry, roots, matrix: self.matrix, share, level, accuracy, start }
+        Demand { rates, symmetry, roots, matrix: self.matrix, share: self.share, level, accuracy, start }
             .mixture(&mut *self.oracle, watch)
+    }
+}
+
+/// Whether plans of a collective lead towards their roots.
+fn is_turned(collective: Collective) -> bool {
+    matches!(collective.kind, Kind::ReduceScatter | Kind::Reduce)
+}
+
+/// Of every byte of a collective, those of a root's plans; with a matrix, one byte of it.
+fn share(collective: Collective, graph: &Graph, matrix: Option<&Matrix>) -> f64 {
+    match (matrix, collective.kind) {
+        (Some(matrix), _) => 1.0 / matrix.most() as f64,
+        (None, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) => 1.0 / graph.ranks.len() as f64,
+        _ => 1.0,
     }
 }
 
@@ -99,16 +117,26 @@ pub fn mixture(
     mut start: Start,
     watch: Watch,
 ) -> Result<Mixture> {
+    let mended = if start.plans.is_empty() { None } else { mended(graph, collective, matrix, &start, watch)? };
+    if let Some(mended) = mended.as_ref().filter(|mended| mended.time <= mended.least * GOOD) {
+        return Ok(mended.clone());
+    }
     let mut problem = Problem::new(graph, collective, matrix);
     let rows = problem.rows();
     if rows > MOST_ROWS {
+        if let Some(mended) = mended {
+            return Ok(mended);
+        }
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
         return Err(Error::new(Code::TooLarge, what));
     }
     let rates = problem.rates.clone();
-    if problem.turned {
-        start.plans.iter_mut().for_each(|(_, plan)| *plan = plan.turned());
-    }
+    let known = |(root, share, plan): (u32, f64, Plan)| Known {
+        root,
+        share,
+        plan: if problem.turned { plan.turned() } else { plan },
+    };
+    start.plans = mended.map_or(vec![], |mended| mended.plans.into_iter().map(known).collect());
     let mut found = problem.solve(&rates, accuracy, level, &start, watch)?;
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
@@ -126,6 +154,50 @@ pub fn mixture(
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }
     Ok(found)
+}
+
+/// The plans of before, made whole, as a mixture; `None` where the trees of an all-reduce cannot go up as they go down.
+///
+/// # Errors
+/// [`Code::Interrupted`].
+fn mended(
+    graph: &Graph,
+    collective: Collective,
+    matrix: Option<&Matrix>,
+    start: &Start,
+    watch: Watch,
+) -> Result<Option<Mixture>> {
+    let turned = is_turned(collective);
+    let ground = if turned { &graph.reversed() } else { graph };
+    let back = if collective.kind == Kind::AllReduce { mend::opposite(graph) } else { None };
+    if collective.kind == Kind::AllReduce && back.is_none() {
+        return Ok(None);
+    }
+    let turn = |plan: &Plan| if turned { plan.turned() } else { plan.clone() };
+    let plans: Vec<Known> = start.plans.iter().map(|known| Known { plan: turn(&known.plan), ..*known }).collect();
+    let share = share(collective, graph, matrix);
+    let load =
+        |(from, to): (u32, u32)| share * matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize)) as f64;
+    let paths = collective.kind == Kind::AllToAll;
+    let mut least = start.least;
+    if let Some(prices) = start.prices.as_ref().filter(|_| paths) {
+        let all: Vec<u32> = (0..graph.ranks.len() as u32).collect();
+        let cost = |plan: &Plan| {
+            plan.branches
+                .iter()
+                .enumerate()
+                .map(|(branch, &ends)| {
+                    load(ends) * plan.ways(branch)[1].iter().map(|&arc| prices[arc as usize]).sum::<f64>()
+                })
+                .sum::<f64>()
+        };
+        let worth: f64 = graph.arcs.iter().zip(prices).map(|(arc, price)| arc.rate * price).sum();
+        least = least.max(Paths(ground.clone()).cheapest(prices, &all).iter().map(cost).sum::<f64>() / worth);
+    }
+    let (plans, time) =
+        Mending { graph: ground, paths, back, load: &load, enough: least * GOOD }.mended(&plans, watch)?;
+    let plans = plans.iter().map(|known| (known.root, known.share, turn(&known.plan))).collect();
+    Ok(Some(Mixture { plans, prices: start.prices.clone().unwrap_or_default(), time, least, rounds: 0 }))
 }
 
 /// The prices of arcs that prove the most, within `accuracy` of the optimum, in any unit; `None` if the linear program would

@@ -45,6 +45,23 @@ impl Plan {
         })
     }
 
+    /// All arcs.
+    pub fn arcs(&self) -> &[u32] {
+        &self.arcs
+    }
+
+    /// The branches that use none of some arcs.
+    pub fn without(&self, is_one: impl Fn(u32) -> bool) -> Plan {
+        let mut plan = Plan::default();
+        for (at, &(above, below)) in self.branches.iter().enumerate() {
+            let [up, down] = self.ways(at);
+            if !up.iter().chain(down).any(|&arc| is_one(arc)) {
+                plan.branch(above, below, up.iter().copied(), down.iter().copied());
+            }
+        }
+        plan
+    }
+
     /// What it costs, where all branches carry the same.
     pub fn cost(&self, prices: &[f64]) -> f64 {
         self.arcs.iter().map(|&arc| prices[arc as usize]).sum()

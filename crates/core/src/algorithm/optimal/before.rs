@@ -3,37 +3,49 @@
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
 use crate::fabric::LinkId;
-use crate::schedule::{Op, Transfer};
-use crate::synthesis::{Graph, Plan};
-use std::collections::{BTreeMap, HashSet};
+use crate::schedule::{Op, Schedule, Transfer};
+use crate::synthesis::{Graph, Known, Plan};
+use crate::units::Bytes;
+use std::collections::{BTreeMap, HashMap};
 
-/// What is left of a plan.
-#[derive(Debug)]
-pub struct Left {
-    /// Rank of its root.
-    pub root: u32,
-    /// Its branches whose ends and arcs are there.
-    pub plan: Plan,
-    /// Whether that is all of it.
-    pub is_whole: bool,
-}
+/// What is left of a plan, and whether that is all of it.
+pub type Left = (Known, bool);
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
 const PATHS: u64 = 8;
 
-/// What is left of every plan of a schedule, each once; trees that are not trees are left out. O(lanes and hops).
+/// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
     let reader = Reader { before, arcs: arcs(request, graph) };
-    let mut lanes: Vec<Vec<&Transfer>> = vec![Vec::new(); before.schedule.lanes.len()];
-    for transfer in &before.schedule.transfers {
-        transfer.lanes().for_each(|lane| lanes[lane].push(transfer));
+    let Schedule { lanes, transfers, collective, .. } = before.schedule;
+    let mut of_lane: Vec<Vec<&Transfer>> = vec![Vec::new(); lanes.len()];
+    for transfer in transfers {
+        transfer.lanes().for_each(|lane| of_lane[lane].push(transfer));
     }
-    let found = match before.schedule.collective.kind {
-        Kind::AllToAll => reader.paths(&lanes),
-        _ => lanes.iter().filter_map(|transfers| reader.tree(transfers)).collect(),
+    let found: Vec<Left> = match collective.kind {
+        Kind::AllToAll => reader.paths(&of_lane),
+        _ => lanes.iter().zip(&of_lane).filter_map(|(lane, transfers)| reader.tree(lane.bytes, transfers)).collect(),
     };
-    let mut seen = HashSet::new();
-    found.into_iter().filter(|left| seen.insert((left.root, left.plan.clone()))).collect()
+    let mut places: HashMap<(u32, Plan), usize> = HashMap::new();
+    let mut all: Vec<Left> = vec![];
+    for (known, is_whole) in found {
+        let at = *places.entry((known.root, known.plan.clone())).or_insert(all.len());
+        match all.get_mut(at) {
+            Some((other, _)) => other.share += known.share,
+            None => all.push((known, is_whole)),
+        }
+    }
+    if matches!(collective.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
+        let mut sums = vec![0.0; graph.ranks.len()];
+        all.iter().for_each(|(known, _)| sums[known.root as usize] += known.share);
+        all.iter_mut().for_each(|(known, _)| known.share /= sums[known.root as usize]);
+        let none = (0..).zip(&sums).filter(|(_, sum)| **sum == 0.0);
+        all.extend(none.map(|(root, _)| (Known { root, share: 1.0, plan: Plan::default() }, false)));
+    } else {
+        let sum: f64 = all.iter().map(|(known, _)| known.share).sum();
+        all.iter_mut().for_each(|(known, _)| known.share /= sum);
+    }
+    all
 }
 
 /// The prices of a schedule's certificate, of the arcs that are left. Those of trees are cuts, which say little of what is best
@@ -79,8 +91,8 @@ impl Reader<'_> {
         self.before.ranks[rank as usize]
     }
 
-    /// The tree of a lane, if it is one.
-    fn tree(&self, transfers: &[&Transfer]) -> Option<Left> {
+    /// The tree of a lane of so many bytes, if it is one.
+    fn tree(&self, bytes: Bytes, transfers: &[&Transfer]) -> Option<Left> {
         // By the lower rank of a branch: the upper one, and the ways up and down.
         let mut branches: BTreeMap<u32, (u32, [&[LinkId]; 2])> = BTreeMap::new();
         for transfer in transfers {
@@ -105,7 +117,7 @@ impl Reader<'_> {
             }
         }
         let is_whole = plan.branches.len() == branches.len();
-        Some(Left { root, plan, is_whole })
+        Some((Known { root, share: bytes.max(1) as f64, plan }, is_whole))
     }
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
@@ -136,7 +148,7 @@ impl Reader<'_> {
                         None => is_whole = false,
                     }
                 }
-                found.push(Left { root, plan, is_whole });
+                found.push((Known { root, share: 1.0, plan }, is_whole));
             }
         }
         found

@@ -121,9 +121,9 @@ impl Algorithm for Optimal {
         let started = Instant::now();
         let graph = Graph::new(request.fabric, request.system);
         let left = before::left(request, &graph, before);
-        let count = |whole: bool| left.iter().filter(|left| left.is_whole == whole).count();
+        let count = |whole: bool| left.iter().filter(|left| left.1 == whole).count();
         let [kept, mended] = [true, false].map(count);
-        let plans = left.into_iter().map(|left| (left.root, left.plan)).collect();
+        let plans = left.into_iter().map(|left| left.0).collect();
         let start = Start { plans, prices: before::prices(request, &graph, before), least: 0.0 };
         let mixture = planned(request, &graph, start)?;
         let planning = started.elapsed();

@@ -6,7 +6,6 @@
 use super::Oracle;
 use super::closure::{Closure, Way};
 use super::low::Lowest;
-use super::mend::Mender;
 use crate::synthesis::graph::Graph;
 use crate::synthesis::parts::Parts;
 use crate::synthesis::plan::Plan;
@@ -27,12 +26,6 @@ impl Oracle for Arborescences {
         let lowest = Lowest::new(self.0.ranks.len(), &closure);
         let tree = |&root: &u32| plan(&closure, &lowest.from(root, |way| closure.ways[way as usize].cost).0);
         roots.iter().map(tree).collect()
-    }
-
-    fn whole(&mut self, prices: &[f64], left: &[(u32, Plan)]) -> Vec<Plan> {
-        let closure = Closure::new(&self.0, prices, false);
-        let mender = Mender::new(self.0.ranks.len(), &closure, None);
-        left.iter().map(|(root, left)| mender.whole(*root, left)).collect()
     }
 }
 

@@ -3,11 +3,11 @@
 mod arborescence;
 mod closure;
 mod low;
-mod mend;
 mod paths;
 mod spanning;
 
 pub use arborescence::Arborescences;
+pub use closure::{Open, Search};
 pub use paths::Paths;
 pub use spanning::SpanningTrees;
 
@@ -22,7 +22,4 @@ pub trait Oracle {
     fn low(&mut self, _prices: &[f64], _roots: &[u32]) -> Vec<Plan> {
         vec![]
     }
-
-    /// Plans made whole that are only in part there, each with its root, at prices of arcs.
-    fn whole(&mut self, prices: &[f64], left: &[(u32, Plan)]) -> Vec<Plan>;
 }

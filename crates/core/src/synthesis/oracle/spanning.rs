@@ -3,7 +3,6 @@
 use super::Oracle;
 use super::closure::Closure;
 use super::low::Lowest;
-use super::mend::Mender;
 use crate::synthesis::graph::Graph;
 use crate::synthesis::parts::Parts;
 use crate::synthesis::plan::Plan;
@@ -69,13 +68,6 @@ impl Oracle for SpanningTrees {
             plan.branch(ends.from, ends.to, up.iter().copied(), closure.arcs(way).iter().copied());
         }
         vec![plan]
-    }
-
-    fn whole(&mut self, prices: &[f64], left: &[(u32, Plan)]) -> Vec<Plan> {
-        let closure = Closure::new(&self.graph, prices, self.through);
-        let back = closure.back();
-        let mender = Mender::new(self.graph.ranks.len(), &closure, Some(&back));
-        left.iter().map(|(root, left)| mender.whole(*root, left)).collect()
     }
 }
 
