@@ -15,8 +15,12 @@ use std::collections::{BinaryHeap, HashMap};
 
 /// By how many times e the price of an arc rises to that of the busiest.
 const STEEP: f64 = 30.0;
-/// Times that plans over the busiest arcs are laid anew.
-const PASSES: usize = 6;
+/// Plans over arcs that are too busy are laid anew in so many parts.
+const PARTS: f64 = 16.0;
+/// So many times as many plans come to be at most.
+const MOST: usize = 4;
+/// As long as the busiest arc is as much less busy then.
+const BETTER: f64 = 0.99;
 
 /// What plans are made whole for.
 pub struct Mending<'a> {
@@ -50,26 +54,49 @@ impl Mending<'_> {
             watch.at(done, order.len())?;
             self.lay(&mut grower, &mut busy, &mut plans[at]);
         }
-        for _ in 0..PASSES {
-            for at in 0..plans.len() {
+        let most = |busy: &[f64]| busy.iter().copied().fold(0.0, f64::max);
+        let mut before = f64::INFINITY;
+        while most(&busy) > self.enough && most(&busy) < before * BETTER {
+            before = most(&busy);
+            // Those that come to be are looked at, too.
+            let (mut at, last) = (0, plans.len() * MOST);
+            while at < plans.len() && plans.len() < last {
                 watch.at(at, plans.len())?;
-                let too_busy = |arc: u32| busy[arc as usize] > self.enough;
-                if plans[at].plan.arcs().iter().any(|&arc| too_busy(arc)) {
-                    let less = plans[at].plan.without(too_busy);
-                    self.add(&mut busy, &plans[at], -1.0);
-                    plans[at].plan = less;
-                    self.add(&mut busy, &plans[at], 1.0);
-                    self.lay(&mut grower, &mut busy, &mut plans[at]);
-                }
-            }
-            if busy.iter().all(|&busy| busy <= self.enough) {
-                break;
+                self.relieve(&mut grower, &mut busy, &mut plans, at);
+                at += 1;
             }
         }
         // Without what has been added and taken away in vain.
         busy.fill(0.0);
         plans.iter().for_each(|known| self.add(&mut busy, known, 1.0));
         Ok((plans, busy.into_iter().fold(0.0, f64::max)))
+    }
+
+    /// Lays as much of a plan anew as is too much for the busiest of its arcs.
+    fn relieve(&self, grower: &mut Grower, busy: &mut [f64], plans: &mut Vec<Known>, at: usize) {
+        let known = &mut plans[at];
+        let Some(&worst) = known.plan.arcs().iter().max_by(|&&a, &&b| busy[a as usize].total_cmp(&busy[b as usize]))
+        else {
+            return;
+        };
+        let too_much = busy[worst as usize] - self.enough;
+        if too_much <= 0.0 {
+            return;
+        }
+        let mut own = vec![0.0; busy.len()];
+        self.add(&mut own, known, 1.0);
+        let part = (too_much / own[worst as usize] * PARTS).ceil() / PARTS;
+        let less = known.plan.without(|arc| busy[arc as usize] > self.enough);
+        let mut moved = Known { share: known.share * part.min(1.0), ..known.clone() };
+        known.share -= moved.share;
+        self.add(busy, &moved, -1.0);
+        moved.plan = less;
+        self.add(busy, &moved, 1.0);
+        self.lay(grower, busy, &mut moved);
+        match part < 1.0 {
+            true => plans.push(moved),
+            false => plans[at] = moved,
+        }
     }
 
     fn is_whole(&self, plan: &Plan) -> bool {
