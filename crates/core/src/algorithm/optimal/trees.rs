@@ -56,6 +56,11 @@ type Choice = (Vec<Tree>, Vec<u32>, bool);
 /// Lays a plan on the links of its arcs.
 fn lay(graph: &Graph, plan: &Plan) -> Tree {
     let links = |way: &[u32]| way.iter().map(|&arc| graph.arcs[arc as usize].links[0]).collect::<Vec<LinkId>>();
-    let ends = plan.branches.iter().enumerate();
-    Tree::new(graph.ranks.len(), ends.map(|(at, &(above, below))| (below, above, plan.ways(at).map(links))))
+    let branch = |&at: &usize| (plan.branches[at].1, plan.branches[at].0, plan.ways(at).map(links));
+    let tree = |branches: &[usize]| Tree::new(graph.ranks.len(), branches.iter().map(branch));
+    match plan.trees() {
+        [up, down] if up.is_empty() || up == down => tree(&down),
+        [up, down] if down.is_empty() => tree(&up),
+        [up, down] => Tree::pair(tree(&up), tree(&down)),
+    }
 }
