@@ -1,6 +1,6 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::FEW_RANKS;
+use super::{FEW_RANKS, equal};
 use crate::algorithm::combs;
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::algorithm::{Request, forest, multitree};
@@ -41,6 +41,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
         // One low tree of every rank: soonest through where there is little data.
         choices.extend(multitree::trees(request).map(alike));
     }
+    choices.extend(equal::trees(request).map(alike));
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     choices.push((mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect(), sizes, true));
     let timetables = choices
