@@ -17,6 +17,9 @@ pub struct Arc {
     pub links: Vec<LinkId>,
 }
 
+/// Rates are alike that differ by less than this part, which sums of rates are exact to.
+const ALIKE: f64 = 1e-9;
+
 /// A fabric's nodes and arcs.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -63,6 +66,14 @@ impl Graph {
     /// Every link of every arc with what the arc has, such as a price.
     pub fn of_links<'a>(&'a self, of_arcs: &'a [f64]) -> impl Iterator<Item = (LinkId, f64)> + 'a {
         self.arcs.iter().zip(of_arcs).flat_map(|(arc, &of)| arc.links.iter().map(move |&link| (link, of)))
+    }
+
+    /// Whether nodes are joined equally fast both ways. O(arcs).
+    pub fn is_symmetric(&self) -> bool {
+        let mut rates: HashMap<(NodeId, NodeId), f64> = HashMap::new();
+        self.arcs.iter().for_each(|arc| *rates.entry((arc.from, arc.to)).or_default() += arc.rate);
+        let back = |(from, to): (NodeId, NodeId)| rates.get(&(to, from)).copied().unwrap_or(0.0);
+        rates.iter().all(|(&ends, &rate)| (rate - back(ends)).abs() <= ALIKE * rate)
     }
 
     /// The same with every arc turned round, under its number.

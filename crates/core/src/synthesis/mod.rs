@@ -25,7 +25,7 @@ use crate::collective::{Collective, Kind, Matrix};
 use crate::error::{Code, Error, Result};
 use crate::watch::Watch;
 use mend::Mending;
-use oracle::{Arborescences, Oracle, Paths, SpanningTrees};
+use oracle::{Arborescences, Oracle, Paths, SpanningTrees, TreePairs};
 use symmetry::Symmetry;
 
 /// Most rows of a linear program: some seconds of work.
@@ -56,20 +56,24 @@ impl<'a> Problem<'a> {
         let turned = is_turned(collective);
         let ground = if turned { graph.reversed() } else { graph.clone() };
         let sends = |&rank: &u32| matrix.is_none_or(|matrix| matrix.row(rank as usize) > 0);
-        let all = || (0..graph.ranks.len() as u32).filter(sends).collect();
+        let all = || -> Vec<u32> { (0..graph.ranks.len() as u32).filter(sends).collect() };
+        let symmetry = match matrix {
+            // Few of a fabric's symmetries leave a matrix as it is.
+            Some(_) => Symmetry::none(graph),
+            None => Symmetry::new(graph, collective.kind.rooted().then_some(collective.root)),
+        };
         let (oracle, roots): (Box<dyn Oracle>, Vec<u32>) = match collective.kind {
             // Of whatever root: all symmetries turn the trees.
+            Kind::AllReduce if !graph.is_symmetric() => {
+                let first = symmetry.orbits(&all()).iter().map(|orbit| orbit[0]).collect();
+                (Box::new(TreePairs::new(ground, first)), vec![])
+            }
             Kind::AllReduce => (Box::new(SpanningTrees::new(ground)), vec![]),
             Kind::AllToAll => (Box::new(Paths(ground)), all()),
             Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), all()),
             Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), vec![collective.root]),
         };
         let rates = graph.arcs.iter().map(|arc| arc.rate).collect();
-        let symmetry = match matrix {
-            // Few of a fabric's symmetries leave a matrix as it is.
-            Some(_) => Symmetry::none(graph),
-            None => Symmetry::new(graph, collective.kind.rooted().then_some(collective.root)),
-        };
         let share = share(collective, graph, matrix);
         Problem { matrix, share, rates, symmetry, roots, oracle, turned }
     }

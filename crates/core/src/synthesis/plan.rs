@@ -2,7 +2,7 @@
 
 use super::symmetry::Permutation;
 
-/// Branches between ranks, each with arcs up, towards the root, and down.
+/// Branches between ranks, each with arcs up, towards the root, and down; or one tree of branches up and another down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// The upper and the lower rank of every branch.
@@ -29,6 +29,20 @@ impl Plan {
         self.ends.push(self.arcs.len() as u32);
         self.arcs.extend(down);
         self.ends.push(self.arcs.len() as u32);
+    }
+
+    /// With the branches of another plan.
+    pub fn and(mut self, other: &Plan) -> Plan {
+        for (at, &(above, below)) in other.branches.iter().enumerate() {
+            let [up, down] = other.ways(at);
+            self.branch(above, below, up.iter().copied(), down.iter().copied());
+        }
+        self
+    }
+
+    /// The tree of the branches that have arcs up, and of those that have arcs down, by their numbers.
+    pub fn trees(&self) -> [Vec<usize>; 2] {
+        [0, 1].map(|way| (0..self.branches.len()).filter(|&branch| !self.ways(branch)[way].is_empty()).collect())
     }
 
     /// Arcs of a branch, up and down.
@@ -67,14 +81,20 @@ impl Plan {
         self.arcs.iter().map(|&arc| prices[arc as usize]).sum()
     }
 
-    /// Most branches between the root and a rank. O(branches + ranks).
+    /// Most branches between the root and a rank, up or down. O(branches + ranks).
     pub fn height(&self) -> u32 {
-        let ranks = self.branches.iter().map(|&(above, below)| above.max(below) + 1).max().unwrap_or(0) as usize;
+        self.trees().iter().map(|branches| self.height_of(branches)).max().unwrap_or(0)
+    }
+
+    /// The same of these branches.
+    fn height_of(&self, branches: &[usize]) -> u32 {
+        let branches = || branches.iter().map(|&branch| self.branches[branch]);
+        let ranks = branches().map(|(above, below)| above.max(below) + 1).max().unwrap_or(0) as usize;
         let mut above = vec![None; ranks];
-        self.branches.iter().for_each(|&(upper, lower)| above[lower as usize] = Some(upper));
+        branches().for_each(|(upper, lower)| above[lower as usize] = Some(upper));
         // Of roots and of what has been measured.
         let mut depths: Vec<Option<u32>> = above.iter().map(|above| above.is_none().then_some(0)).collect();
-        for &(_, lower) in &self.branches {
+        for (_, lower) in branches() {
             let up = |&rank: &u32| if depths[rank as usize].is_none() { above[rank as usize] } else { None };
             let path: Vec<u32> = std::iter::successors(Some(lower), up).collect();
             let known = depths[path[path.len() - 1] as usize].unwrap_or(0);

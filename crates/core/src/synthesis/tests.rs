@@ -1,6 +1,6 @@
 //! Mixtures against bounds found another way, and against loads counted again; oracles against all trees there are.
 
-use super::oracle::{Arborescences, Oracle, Paths, SpanningTrees};
+use super::oracle::{Arborescences, Oracle, Paths, SpanningTrees, TreePairs};
 use super::*;
 use crate::bound::lower_bound;
 use crate::fabric::{Fabric, Link, Node, NodeId, Shape};
@@ -41,6 +41,24 @@ fn ideal() -> System {
 /// Arcs of a plan's branches follow each other from rank to rank, and branches make one tree (or reach all ranks by paths).
 fn assert_plan(graph: &Graph, kind: Kind, root: u32, plan: &Plan) {
     let ranks = graph.ranks.len();
+    if kind == Kind::AllReduce && plan.branches.len() == 2 * (ranks - 1) {
+        // One tree up and another one down, with one root.
+        let top = |branches: &[usize]| {
+            let below: HashSet<u32> = branches.iter().map(|&at| plan.branches[at].1).collect();
+            branches.iter().map(|&at| plan.branches[at].0).find(|rank| !below.contains(rank)).unwrap()
+        };
+        let trees = plan.trees();
+        let root = top(&trees[0]);
+        for (kind, branches) in [Kind::Reduce, Kind::Broadcast].into_iter().zip(&trees) {
+            let mut tree = Plan::default();
+            for &at in branches {
+                let ([up, down], (above, below)) = (plan.ways(at), plan.branches[at]);
+                tree.branch(above, below, up.iter().copied(), down.iter().copied());
+            }
+            assert_plan(graph, kind, root, &tree);
+        }
+        return;
+    }
     assert_eq!(plan.branches.len(), ranks - 1, "{kind:?}");
     let joins = |from: u32, to: u32, way: &[u32]| {
         let step = |at: NodeId, &arc: &u32| {
@@ -113,6 +131,9 @@ fn check(fabric: &Fabric, collective: Collective) {
     let turned = matches!(kind, Kind::ReduceScatter | Kind::Reduce);
     let ground = if turned { graph.reversed() } else { graph.clone() };
     let cheapest = match kind {
+        Kind::AllReduce if !graph.is_symmetric() => {
+            TreePairs::new(ground, (0..graph.ranks.len() as u32).collect()).cheapest(&found.prices, &[0])
+        }
         Kind::AllReduce => SpanningTrees::new(ground).cheapest(&found.prices, &[0]),
         Kind::AllToAll => Paths(ground).cheapest(&found.prices, &roots),
         _ => Arborescences(ground).cheapest(&found.prices, &roots),
@@ -253,6 +274,22 @@ proptest! {
             prop_assert!(plan.height() <= found[root as usize].height());
             prop_assert!(plan.cost(prices) >= found[root as usize].cost(prices) - 1e-9);
         }
+        // A tree up and another one down, of the best root.
+        let back = |tree: &Vec<(u32, u32)>| tree.iter().map(|&(a, b)| cost[b as usize][a as usize]).sum::<f64>();
+        let there = |tree: &Vec<(u32, u32)>| tree.iter().map(|&(a, b)| cost[a as usize][b as usize]).sum::<f64>();
+        let pair = |root: u32| -> f64 {
+            let trees = trees(ranks, root);
+            let least = |costs: &mut dyn Iterator<Item = f64>| costs.fold(f64::INFINITY, f64::min);
+            least(&mut trees.iter().map(back)) + least(&mut trees.iter().map(there))
+        };
+        let least = roots.iter().map(|&root| pair(root)).fold(f64::INFINITY, f64::min);
+        let mut pairs = TreePairs::new(graph.clone(), roots.clone());
+        let found = &pairs.cheapest(prices, &[0])[0];
+        assert_plan(&graph, Kind::AllReduce, 0, found);
+        prop_assert!((found.cost(prices) - least).abs() < 1e-9, "{} {least}", found.cost(prices));
+        let low = &pairs.low(prices, &[0])[0];
+        assert_plan(&graph, Kind::AllReduce, 0, low);
+        prop_assert!(low.cost(prices) >= least - 1e-9);
         // Both ways count, whatever the root.
         let both = |tree: &Vec<(u32, u32)>| {
             let each = |&(a, b): &(u32, u32)| cost[a as usize][b as usize] + cost[b as usize][a as usize];
@@ -265,6 +302,7 @@ proptest! {
         let one_way = |a: usize, b: usize| cost[a][b].is_finite() && !cost[b][a].is_finite();
         let through = (0..ranks as usize).any(|a| (0..ranks as usize).any(|b| one_way(a, b)));
         prop_assert!(plan.cost(prices) < least + 1e-9, "{} {least}", plan.cost(prices));
+        prop_assert!(found.cost(prices) < plan.cost(prices) + 1e-9);
         prop_assert!(through || plan.cost(prices) > least - 1e-9, "{} {least}", plan.cost(prices));
     }
 

@@ -94,6 +94,43 @@ fn slow_and_long_links() {
     }
 }
 
+/// Time of the busiest link, in parts per million of what `optimal` needs for 1 GiB.
+fn share_ppm(fabric: &Fabric, collective: Collective) -> u64 {
+    let system = System::preset("ideal").unwrap();
+    let schedule = algorithm::build(fabric, &system, collective, 1 << 30, "optimal").unwrap();
+    certified(fabric, &system, &schedule).unwrap().unwrap().share_ppm.into()
+}
+
+/// Equal trees of a root are as many as its least cut; rates that are small multiples of one are, too.
+#[test]
+fn trees_of_one_root_are_the_optimum() {
+    for spec in [
+        "torus:4x4x4",
+        "mesh:5x5",
+        "fbfly:4x4",
+        "mesh:3x3@50+25",
+        "dgx1v",
+        "mesh:5x5,drop=3-4,dead=12",
+        "mesh:4x4,slow=5-6:0.5,drop=1>2",
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for kind in [Kind::Broadcast, Kind::Reduce] {
+            let share = share_ppm(&fabric, Collective { kind, root: 5 });
+            assert!(share >= 999_500, "{kind:?} on {spec}: {share}");
+        }
+    }
+}
+
+/// Sums go up other trees than those down which copies come, where links differ by direction.
+#[test]
+fn all_reduce_over_links_that_differ_by_direction() {
+    for spec in ["file:../../data/fabrics/dgx2x2.json", "mesh:2x4,slow=0>1:0.5,slow=6>2:0.5", "ring:6,drop=0>1"] {
+        let share = share_ppm(&Fabric::parse(spec).unwrap(), Collective::new(Kind::AllReduce));
+        println!("{spec} {share}");
+        assert!(share >= 995_000, "{spec}: {share}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 

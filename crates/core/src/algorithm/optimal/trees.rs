@@ -1,6 +1,6 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::FEW_RANKS;
+use super::{FEW_RANKS, equal};
 use crate::algorithm::combs;
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::algorithm::{Request, forest, multitree};
@@ -41,6 +41,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
         // One low tree of every rank: soonest through where there is little data.
         choices.extend(multitree::trees(request).map(alike));
     }
+    choices.extend(equal::trees(request).map(alike));
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     choices.push((mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect(), sizes, true));
     let timetables = choices
@@ -56,6 +57,11 @@ type Choice = (Vec<Tree>, Vec<u32>, bool);
 /// Lays a plan on the links of its arcs.
 fn lay(graph: &Graph, plan: &Plan) -> Tree {
     let links = |way: &[u32]| way.iter().map(|&arc| graph.arcs[arc as usize].links[0]).collect::<Vec<LinkId>>();
-    let ends = plan.branches.iter().enumerate();
-    Tree::new(graph.ranks.len(), ends.map(|(at, &(above, below))| (below, above, plan.ways(at).map(links))))
+    let branch = |&at: &usize| (plan.branches[at].1, plan.branches[at].0, plan.ways(at).map(links));
+    let tree = |branches: &[usize]| Tree::new(graph.ranks.len(), branches.iter().map(branch));
+    match plan.trees() {
+        [up, down] if up.is_empty() || up == down => tree(&down),
+        [up, down] if down.is_empty() => tree(&up),
+        [up, down] => Tree::pair(tree(&up), tree(&down)),
+    }
 }

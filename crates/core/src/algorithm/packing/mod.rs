@@ -4,8 +4,10 @@
 //! shortest chain of exchanges between trees that ends with an edge for one that is incomplete (J. Edmonds
 //! 1968; J. Roskind and R. E. Tarjan, "A note on finding minimum-cost edge-disjoint spanning trees", 1985).
 
+mod branchings;
 mod flatten;
 
+pub(super) use branchings::branchings;
 use flatten::flatten;
 use std::collections::VecDeque;
 

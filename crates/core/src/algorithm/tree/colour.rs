@@ -23,12 +23,13 @@ pub(super) fn residues(table: &Table) -> Option<Slots> {
     // In the order in which they would go out if links were free.
     let mut messages = vec![];
     for (index, tree) in trees.iter().enumerate() {
-        for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
+        for edge in 0..tree.edges().len() as u32 {
             let start = if table.work == Work::Overlapped { tree.height() } else { 0 };
             for &op in table.work.ops() {
+                let sender = tree.ends(edge, op).0;
                 messages.push(match op {
-                    Op::Reduce => (tree.height_of(child), (index, edge, 0)),
-                    Op::Copy => (start + tree.depth(parent), (index, edge, 1)),
+                    Op::Reduce => (tree.height_of(sender), (index, edge, 0)),
+                    Op::Copy => (start + tree.of(op).depth(sender), (index, edge, 1)),
                 });
             }
         }

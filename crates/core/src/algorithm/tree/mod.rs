@@ -64,6 +64,8 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     /// Edges, each after that of its parent; those of one parent beside each other.
     outwards: Vec<u32>,
+    /// Where copies go down another tree of the same ranks and root than that up which sums go.
+    down: Option<Box<Tree>>,
 }
 
 /// What a tree knows of a rank.
@@ -93,6 +95,7 @@ impl Tree {
             root: 0,
             nodes: vec![node; ranks],
             outwards: Vec::with_capacity(ranks - 1),
+            down: None,
         };
         tree.ways.push(0);
         for (child, parent, routes) in edges {
@@ -108,6 +111,23 @@ impl Tree {
         tree.root = tree.edges.iter().map(|edge| edge.1).find(is_root).unwrap_or(0);
         tree.measure();
         tree
+    }
+
+    /// Sums go up one tree, and copies down the other.
+    ///
+    /// # Panics
+    /// If they are not of the same ranks and root.
+    pub fn pair(up: Tree, down: Tree) -> Self {
+        assert_eq!((up.root, up.edges.len()), (down.root, down.edges.len()), "trees of one root");
+        Tree { down: Some(Box::new(down)), ..up }
+    }
+
+    /// The tree on which it does this.
+    fn of(&self, op: Op) -> &Tree {
+        match &self.down {
+            Some(down) if op == Op::Copy => down,
+            _ => self,
+        }
     }
 
     /// A tree that is on no links yet, by the parents of all ranks.
@@ -148,7 +168,7 @@ impl Tree {
         }
     }
 
-    /// Child and parent of every edge.
+    /// Child and parent of every edge: up, where another tree leads down.
     pub fn edges(&self) -> &[(u32, u32)] {
         &self.edges
     }
@@ -162,19 +182,20 @@ impl Tree {
 
     /// Who sends and who receives on an edge.
     pub fn ends(&self, edge: u32, op: Op) -> (u32, u32) {
-        let (child, parent) = self.edges[edge as usize];
+        let (child, parent) = self.of(op).edges[edge as usize];
         if op == Op::Reduce { (child, parent) } else { (parent, child) }
     }
 
     /// The links of an edge, up or down; none where they are still to be found.
     pub fn route(&self, edge: u32, op: Op) -> &[LinkId] {
-        let way = 2 * edge as usize + usize::from(op == Op::Copy);
-        &self.links[self.ways[way] as usize..self.ways[way + 1] as usize]
+        let (tree, way) = (self.of(op), 2 * edge as usize + usize::from(op == Op::Copy));
+        &tree.links[tree.ways[way] as usize..tree.ways[way + 1] as usize]
     }
 
     /// All routes.
     pub fn routes(&self) -> impl Iterator<Item = &[LinkId]> {
-        self.ways.windows(2).map(|way| &self.links[way[0] as usize..way[1] as usize])
+        let trees = std::iter::once(self).chain(self.down.as_deref());
+        trees.flat_map(|tree| tree.ways.windows(2).map(|way| &tree.links[way[0] as usize..way[1] as usize]))
     }
 
     /// Edges to the children of a rank.
@@ -205,11 +226,12 @@ impl Tree {
 
     /// Edges ahead of a message on an edge until it is everywhere.
     fn ahead(&self, edge: u32, op: Op, work: Work) -> u32 {
-        let child = self.edges[edge as usize].0;
+        let tree = self.of(op);
+        let child = tree.edges[edge as usize].0;
         match op {
-            Op::Reduce if work == Work::Reduce => self.depth(child),
-            Op::Reduce => self.depth(child) + self.height(),
-            Op::Copy => self.height_of(child) + 1,
+            Op::Reduce if work == Work::Reduce => tree.depth(child),
+            Op::Reduce => tree.depth(child) + self.of(Op::Copy).height(),
+            Op::Copy => tree.height_of(child) + 1,
         }
     }
 }

@@ -260,7 +260,8 @@ impl<'a> Table<'a> {
         let mut waiting = BinaryHeap::new();
         for (index, tree) in self.trees.iter().enumerate() {
             if self.work == Work::Broadcast {
-                waiting.extend(tree.children(tree.root).iter().map(|&edge| waits(index, edge, Op::Copy, 0)));
+                waiting
+                    .extend(tree.of(Op::Copy).children(tree.root).iter().map(|&edge| waits(index, edge, Op::Copy, 0)));
                 continue;
             }
             let leaves = (0..).zip(&tree.edges).filter(|(_, (child, _))| tree.children(*child).is_empty());
@@ -289,7 +290,8 @@ impl<'a> Table<'a> {
                 *at = arrives;
             }
             // It has the whole sum: to its children.
-            waiting.extend(tree.children(message.to).iter().map(|&edge| waits(index, edge, Op::Copy, *at)));
+            let below = tree.of(Op::Copy).children(message.to);
+            waiting.extend(below.iter().map(|&edge| waits(index, edge, Op::Copy, *at)));
         }
         Some(slots)
     }
@@ -350,13 +352,15 @@ impl Table<'_> {
             }
         }
         for (tree, slots) in self.trees.iter().zip(&self.slots) {
-            for (edge, &(child, parent)) in (0..).zip(tree.edges()) {
+            for edge in 0..slots.len() as u32 {
                 let [up, down] = OPS.map(|op| slots[edge as usize][op as usize] + self.width(tree.route(edge, op)));
                 let sends = |rank: u32, arrives: u32| {
-                    tree.children(rank).iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
+                    let below = tree.of(Op::Copy).children(rank);
+                    below.iter().all(|&next| arrives <= slots[next as usize][Op::Copy as usize])
                 };
                 let copies = self.work != Work::Reduce;
-                assert!(!copies || sends(child, down), "broadcast");
+                assert!(!copies || sends(tree.ends(edge, Op::Copy).1, down), "broadcast");
+                let parent = tree.ends(edge, Op::Reduce).1;
                 match tree.nodes[parent as usize].above {
                     Some(next) => assert!(
                         up <= slots[next as usize][Op::Reduce as usize] || self.work == Work::Broadcast,
@@ -379,12 +383,13 @@ mod tests {
     /// Parent of the next edge, and its links up and down.
     type Edge = (u32, Vec<LinkId>, Vec<LinkId>);
 
-    /// Trees with routes of up to three links out of twelve.
+    /// Trees, or pairs of them, with routes of up to three links out of twelve.
     fn trees() -> impl Strategy<Value = Vec<Tree>> {
         let route = || prop::sample::subsequence((0..12).collect::<Vec<LinkId>>(), 1..=3);
         let edges = prop::collection::vec((any::<u32>(), route(), route()), 1..10);
-        prop::collection::vec((edges, any::<bool>()), 1..4).prop_map(|trees| {
-            let tree = |(edges, backwards): (Vec<Edge>, bool)| {
+        let two = (edges, any::<bool>(), any::<bool>(), any::<prop::sample::Index>());
+        prop::collection::vec(two, 1..4).prop_map(|trees| {
+            let tree = |edges: Vec<Edge>, backwards: bool| {
                 let mut edges: Vec<_> =
                     (1..).zip(edges).map(|(child, (parent, up, down))| (child, parent % child, [up, down])).collect();
                 if backwards {
@@ -392,7 +397,14 @@ mod tests {
                 }
                 Tree::new(10, edges)
             };
-            trees.into_iter().map(tree).collect()
+            let lane = |(edges, backwards, two, turn): (Vec<Edge>, bool, bool, prop::sample::Index)| {
+                // Another tree of the same ranks: with the same parents in another order.
+                let mut others = edges.clone();
+                others.rotate_left(turn.index(edges.len()));
+                let up = tree(edges, backwards);
+                if two { Tree::pair(up, tree(others, !backwards)) } else { up }
+            };
+            trees.into_iter().map(lane).collect()
         })
     }
 
@@ -409,8 +421,8 @@ mod tests {
             let widths = if alike { vec![1; 12] } else { widths };
             let table = Table::listed(&trees, widths, priority, work);
             table.assert_free();
-            let ways = work.ops().len() as u32;
-            prop_assert!(table.last() >= trees.iter().map(|tree| ways * tree.height()).max().unwrap());
+            let least = |tree: &Tree| work.ops().iter().map(|&op| tree.of(op).height()).sum::<u32>();
+            prop_assert!(table.last() >= trees.iter().map(|tree| least(tree)).max().unwrap());
         }
 
         /// Nothing of a buffer is left out or twice, however uneven the trees' parts.

@@ -3,11 +3,13 @@
 mod arborescence;
 mod closure;
 mod low;
+mod pairs;
 mod paths;
 mod spanning;
 
 pub use arborescence::Arborescences;
 pub use closure::{Open, Search};
+pub use pairs::TreePairs;
 pub use paths::Paths;
 pub use spanning::SpanningTrees;
 
