@@ -36,6 +36,9 @@ const MORE: f64 = 2e-3;
 /// A collective among all ranks of a graph, as a linear program over plans.
 struct Problem<'a> {
     matrix: Option<&'a Matrix>,
+    /// The highest rate.
+    unit: f64,
+    /// Rates in this unit: near 1, as tolerances of the linear program are.
     rates: Vec<f64>,
     symmetry: Symmetry,
     roots: Vec<u32>,
@@ -57,13 +60,14 @@ impl<'a> Problem<'a> {
             Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), all()),
             Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), vec![collective.root]),
         };
-        let rates = graph.arcs.iter().map(|arc| arc.rate).collect();
+        let unit = graph.arcs.iter().map(|arc| arc.rate).fold(f64::MIN_POSITIVE, f64::max);
+        let rates = graph.arcs.iter().map(|arc| arc.rate / unit).collect();
         let symmetry = match matrix {
             // Few of a fabric's symmetries leave a matrix as it is.
             Some(_) => Symmetry::none(graph),
             None => Symmetry::new(graph, collective.kind.rooted().then_some(collective.root)),
         };
-        Problem { matrix, rates, symmetry, roots, oracle, turned }
+        Problem { matrix, unit, rates, symmetry, roots, oracle, turned }
     }
 
     /// Rows of the linear program: links and roots of which none is like another.
@@ -103,20 +107,22 @@ pub fn mixture(
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
         return Err(Error::new(Code::TooLarge, what));
     }
-    let rates = problem.rates.clone();
-    let mut found = problem.solve(&rates, accuracy, level, watch)?;
+    let mut found = problem.solve(&problem.rates.clone(), accuracy, level * problem.unit, watch)?;
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
         for part in SPARE {
             let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
-            let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
-            let other = problem.solve(&rates, accuracy, level, watch)?;
+            let rates: Vec<f64> = problem.rates.iter().zip(&found.prices).map(spare).collect();
+            let other = problem.solve(&rates, accuracy, level * problem.unit, watch)?;
             if other.time <= found.time * (1.0 + MORE) {
                 found = Mixture { prices: found.prices, least: found.least, ..other };
                 break;
             }
         }
     }
+    found.time /= problem.unit;
+    found.least /= problem.unit;
+    found.prices.iter_mut().for_each(|price| *price /= problem.unit);
     if problem.turned {
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }
@@ -127,11 +133,10 @@ pub fn mixture(
 /// have more than `most_rows` rows.
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
     let mut problem = Problem::new(graph, collective, None);
-    // Whatever the unit of rates, those of the program are near 1: else its tolerances mean nothing for very slow links.
-    let most = problem.rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let rates: Vec<f64> = problem.rates.iter().map(|rate| rate / most).collect();
     let is_small = problem.rows() <= most_rows;
-    is_small.then(|| problem.solve(&rates, accuracy, 0.0, Watch::default()).ok())?.map(|found| found.prices)
+    is_small
+        .then(|| problem.solve(&problem.rates.clone(), accuracy, 0.0, Watch::default()).ok())?
+        .map(|found| found.prices)
 }
 
 #[cfg(test)]
