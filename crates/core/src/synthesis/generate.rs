@@ -115,7 +115,7 @@ impl Demand<'_> {
             watch.step(rounds, ROUNDS)?;
             rounds += 1;
             let each = spread(&prices);
-            let found = oracle.cheapest(&each, &first);
+            let [found, low] = oracle.plans(&each, &first, level > 0.0 && master.is_some());
             let priced = found.iter().zip(&orbits).map(|(plan, orbit)| self.price(plan, &each) * orbit.len() as f64);
             let proven = priced.sum::<f64>() * self.share;
             if proven > shown {
@@ -150,7 +150,6 @@ impl Demand<'_> {
                     master
                 }
                 Some(master) => {
-                    let low = if level > 0.0 { oracle.low(&each, &first) } else { vec![] };
                     for (orbit, plan) in found.into_iter().enumerate().chain(low.into_iter().enumerate()) {
                         let (loads, cost) = (self.loads(&plan, orbits[orbit].len()), level * cost(orbit, &plan));
                         if master.dearer(orbit as u32, cost, &loads) < -1e-9 * master.time() {
@@ -247,22 +246,23 @@ impl Demand<'_> {
 
     /// The plans of all roots.
     fn expanded(&self, plans: &[(usize, Plan)], orbits: &[Vec<u32>], amounts: &[(u32, f64)]) -> Vec<(u32, f64, Plan)> {
-        let mut shares: HashMap<(u32, Plan), f64> = HashMap::new();
-        let mut order: Vec<(u32, Plan)> = vec![];
+        // What a plan of a root becomes, by its root and its mark.
+        let mut numbers: HashMap<(u32, u128), usize> = HashMap::new();
+        let mut all: Vec<(u32, f64, Plan)> = vec![];
         for &(plan, share) in amounts {
             let (orbit, plan) = &plans[plan as usize];
             // As often as there are ways to turn the first root to each.
             let each = share * orbits[*orbit].len() as f64 / self.symmetry.group.len() as f64;
             let first = orbits[*orbit][0];
             for by in &self.symmetry.group {
-                let key = (by.ranks[first as usize], plan.moved(by).sorted());
-                *shares.entry(key.clone()).or_insert_with(|| {
-                    order.push(key);
-                    0.0
-                }) += each;
+                let root = by.ranks[first as usize];
+                let number = *numbers.entry((root, plan.mark(by))).or_insert(all.len());
+                if number == all.len() {
+                    all.push((root, 0.0, plan.moved(by).sorted()));
+                }
+                all[number].1 += each;
             }
         }
-        let share = |key: (u32, Plan)| (key.0, shares[&key], key.1);
-        order.into_iter().map(share).collect()
+        all
     }
 }

@@ -38,7 +38,7 @@ pub struct Master {
     /// Rows are those of arcs, then of roots.
     basis: Vec<Basic>,
     is_basic: Vec<bool>,
-    /// The inverse of the basis, row by row.
+    /// The inverse of the basis, column by column.
     inverse: Vec<f64>,
     values: Vec<f64>,
     /// Of all rows.
@@ -208,16 +208,21 @@ impl Master {
         }
     }
 
+    /// How the basis' variables fall as one rises. O(rows) for each of its loads.
+    fn along(&self, basic: Basic) -> Vec<f64> {
+        let rows = self.rows();
+        let mut direction = vec![0.0; rows];
+        self.column(basic, |at, value| {
+            let column = &self.inverse[at * rows..][..rows];
+            direction.iter_mut().zip(column).for_each(|(along, entry)| *along += entry * value);
+        });
+        direction
+    }
+
     /// Brings a variable into the basis; whether it could.
     fn enter(&mut self, basic: Basic) -> bool {
         let rows = self.rows();
-        let mut entries = vec![];
-        self.column(basic, |row, value| entries.push((row, value)));
-        let direction: Vec<f64> = self
-            .inverse
-            .chunks_exact(rows)
-            .map(|row| entries.iter().map(|&(at, value)| row[at] * value).sum())
-            .collect();
+        let direction = self.along(basic);
         let largest = direction.iter().fold(0.0f64, |most, value| most.max(value.abs()));
         let steps = |row: usize| (direction[row] > PIVOT * largest).then(|| self.values[row].max(0.0) / direction[row]);
         let Some(least) = (0..rows).filter_map(steps).min_by(f64::total_cmp) else { return false };
@@ -229,7 +234,7 @@ impl Master {
         };
         let step = self.values[row].max(0.0) / direction[row];
         let along = self.reduced(basic) / direction[row];
-        let leaving = &self.inverse[row * rows..][..rows];
+        let leaving = self.inverse.iter().skip(row).step_by(rows);
         self.duals.iter_mut().zip(leaving).for_each(|(dual, entry)| *dual += along * entry);
         if let Basic::Plan(plan) = self.basis[row] {
             self.is_basic[plan as usize] = false;
@@ -262,12 +267,7 @@ impl Master {
             }
         }
         for basic in basis.into_iter().filter(|basic| !matches!(basic, Basic::Slack(_))) {
-            let mut direction = vec![0.0; rows];
-            self.column(basic, |at, value| {
-                for (row, entry) in direction.iter_mut().enumerate() {
-                    *entry += self.inverse[row * rows + at] * value;
-                }
-            });
+            let direction = self.along(basic);
             let free = (0..rows).filter(|&row| placed[row].is_none());
             let row = free
                 .max_by(|&a, &b| direction[a].abs().total_cmp(&direction[b].abs()))
@@ -277,33 +277,24 @@ impl Master {
         }
         self.basis = placed.into_iter().map(|basic| basic.expect("every row has its own")).collect();
         self.time_row = self.basis.iter().position(|&basic| basic == Basic::Time).expect("the time stays");
-        let arcs = self.rates.len();
-        let value = |row: &[f64]| -> f64 {
-            let room: f64 = row[..arcs].iter().zip(&self.room).map(|(entry, room)| entry * room).sum();
-            room + row[arcs..].iter().sum::<f64>()
-        };
-        self.values = self.inverse.chunks_exact(rows).map(value).collect();
-        self.duals = vec![0.0; rows];
-        for (&basic, row) in self.basis.iter().zip(self.inverse.chunks_exact(rows)) {
-            let cost = self.cost(basic);
-            if cost != 0.0 {
-                self.duals.iter_mut().zip(row).for_each(|(dual, entry)| *dual += cost * entry);
-            }
+        self.values = vec![0.0; rows];
+        let limits = self.room.iter().copied().chain(std::iter::repeat(1.0));
+        for (column, limit) in self.inverse.chunks_exact(rows).zip(limits) {
+            self.values.iter_mut().zip(column).for_each(|(value, entry)| *value += entry * limit);
         }
+        let costs: Vec<f64> = self.basis.iter().map(|&basic| self.cost(basic)).collect();
+        let dual = |column: &[f64]| column.iter().zip(&costs).map(|(entry, cost)| entry * cost).sum();
+        self.duals = self.inverse.chunks_exact(rows).map(dual).collect();
     }
 }
 
 /// Makes a column, as the inverse sees it, that of a row.
 fn pivot(inverse: &mut [f64], rows: usize, row: usize, direction: &[f64]) {
-    let scale = 1.0 / direction[row];
-    let mut own: Vec<f64> = inverse[row * rows..][..rows].to_vec();
-    own.iter_mut().for_each(|entry| *entry *= scale);
-    for (other, &along) in direction.iter().enumerate() {
-        if other != row && along != 0.0 {
-            inverse[other * rows..][..rows].iter_mut().zip(&own).for_each(|(entry, own)| *entry -= along * own);
-        }
+    for column in inverse.chunks_exact_mut(rows).filter(|column| column[row] != 0.0) {
+        let own = column[row] / direction[row];
+        column.iter_mut().zip(direction).for_each(|(entry, along)| *entry -= own * along);
+        column[row] = own;
     }
-    inverse[row * rows..][..rows].copy_from_slice(&own);
 }
 
 #[cfg(test)]

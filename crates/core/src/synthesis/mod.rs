@@ -43,6 +43,9 @@ const MORE: f64 = 2e-3;
 struct Problem<'a> {
     matrix: Option<&'a Matrix>,
     share: f64,
+    /// The highest rate.
+    unit: f64,
+    /// Rates in this unit: near 1, as tolerances of the linear program are.
     rates: Vec<f64>,
     symmetry: Symmetry,
     roots: Vec<u32>,
@@ -73,9 +76,10 @@ impl<'a> Problem<'a> {
             Kind::AllGather | Kind::ReduceScatter => (Box::new(Arborescences(ground)), all()),
             Kind::Broadcast | Kind::Reduce => (Box::new(Arborescences(ground)), vec![collective.root]),
         };
-        let rates = graph.arcs.iter().map(|arc| arc.rate).collect();
+        let unit = graph.arcs.iter().map(|arc| arc.rate).fold(f64::MIN_POSITIVE, f64::max);
+        let rates = graph.arcs.iter().map(|arc| arc.rate / unit).collect();
         let share = share(collective, graph, matrix);
-        Problem { matrix, share, rates, symmetry, roots, oracle, turned }
+        Problem { matrix, share, unit, rates, symmetry, roots, oracle, turned }
     }
 
     /// Rows of the linear program: links and roots of which none is like another.
@@ -134,19 +138,26 @@ pub fn mixture(
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
         return Err(Error::new(Code::TooLarge, what));
     }
-    let rates = problem.rates.clone();
     let known = |(root, share, plan): (u32, f64, Plan)| Known {
         root,
         share,
         plan: if problem.turned { plan.turned() } else { plan },
     };
     start.plans = mended.map_or(vec![], |mended| mended.plans.into_iter().map(known).collect());
-    let mut found = problem.solve(&rates, accuracy, level, &start, watch)?;
+    start.least *= problem.unit;
+    // Those of trees are cuts, which say little of what is best beside them.
+    let proof = if collective.kind == Kind::AllToAll { None } else { start.prices.take() };
+    let level = level * problem.unit;
+    let mut found = problem.solve(&problem.rates.clone(), accuracy, level, &start, watch)?;
+    if let Some(proof) = proof.filter(|_| found.least <= start.least) {
+        let worth: f64 = proof.iter().zip(&problem.rates).map(|(price, rate)| price * rate).sum();
+        found.prices = proof.iter().map(|price| price / worth).collect();
+    }
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
         for part in SPARE {
             let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
-            let rates: Vec<f64> = rates.iter().zip(&found.prices).map(spare).collect();
+            let rates: Vec<f64> = problem.rates.iter().zip(&found.prices).map(spare).collect();
             let other = problem.solve(&rates, accuracy, level, &start, watch)?;
             if other.time <= found.time * (1.0 + MORE) {
                 found = Mixture { prices: found.prices, least: found.least, ..other };
@@ -154,6 +165,9 @@ pub fn mixture(
             }
         }
     }
+    found.time /= problem.unit;
+    found.least /= problem.unit;
+    found.prices.iter_mut().for_each(|price| *price /= problem.unit);
     if problem.turned {
         found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
     }
@@ -196,7 +210,7 @@ fn mended(
                 .sum::<f64>()
         };
         let worth: f64 = graph.arcs.iter().zip(prices).map(|(arc, price)| arc.rate * price).sum();
-        least = least.max(Paths(ground.clone()).cheapest(prices, &all).iter().map(cost).sum::<f64>() / worth);
+        least = least.max(Paths(ground.clone()).plans(prices, &all, false)[0].iter().map(cost).sum::<f64>() / worth);
     }
     let (plans, time) =
         Mending { graph: ground, paths, back, load: &load, enough: least * GOOD }.mended(&plans, watch)?;
@@ -208,12 +222,9 @@ fn mended(
 /// have more than `most_rows` rows.
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
     let mut problem = Problem::new(graph, collective, None);
-    // Whatever the unit of rates, those of the program are near 1: else its tolerances mean nothing for very slow links.
-    let most = problem.rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let rates: Vec<f64> = problem.rates.iter().map(|rate| rate / most).collect();
     let is_small = problem.rows() <= most_rows;
     is_small
-        .then(|| problem.solve(&rates, accuracy, 0.0, &Start::default(), Watch::default()).ok())?
+        .then(|| problem.solve(&problem.rates.clone(), accuracy, 0.0, &Start::default(), Watch::default()).ok())?
         .map(|found| found.prices)
 }
 

@@ -113,10 +113,27 @@ impl Plan {
         }
     }
 
-    /// The same with its branches in order.
+    /// A number that says what becomes of it by a permutation, whatever the order of branches: two plans have the same about
+    /// once in 2^100. O(arcs).
+    pub fn mark(&self, by: &Permutation) -> u128 {
+        // A linear congruential generator whose constants are those of PCG's.
+        let mix = |mark: u128, with: u32| {
+            let mark = (mark ^ u128::from(with)).wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645);
+            (mark ^ (mark >> 67)).wrapping_add(0x5851_f42d_4c95_7f2d_1405_7b7e_f767_814f)
+        };
+        let branch = |(at, &(above, below)): (usize, &(u32, u32))| {
+            let ends = [above, below].into_iter().fold(0, |mark, rank| mix(mark, by.ranks[rank as usize]));
+            self.ways(at).into_iter().fold(ends, |mark, way| {
+                way.iter().fold(mix(mark, way.len() as u32), |mark, &arc| mix(mark, by.arcs[arc as usize]))
+            })
+        };
+        self.branches.iter().enumerate().map(branch).fold(0, u128::wrapping_add)
+    }
+
+    /// The same with its branches in order; no two have the same ends.
     pub fn sorted(&self) -> Plan {
         let mut order: Vec<usize> = (0..self.branches.len()).collect();
-        order.sort_unstable_by_key(|&at| (self.branches[at], self.ways(at)));
+        order.sort_unstable_by_key(|&at| self.branches[at]);
         let mut plan = Plan::default();
         for at in order {
             let ([up, down], (above, below)) = (self.ways(at), self.branches[at]);

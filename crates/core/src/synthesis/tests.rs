@@ -130,13 +130,13 @@ fn check(fabric: &Fabric, collective: Collective) {
     let roots: Vec<u32> = if kind.rooted() { vec![collective.root] } else { (0..fabric.ranks() as u32).collect() };
     let turned = matches!(kind, Kind::ReduceScatter | Kind::Reduce);
     let ground = if turned { graph.reversed() } else { graph.clone() };
-    let cheapest = match kind {
+    let [cheapest, _] = match kind {
         Kind::AllReduce if !graph.is_symmetric() => {
-            TreePairs::new(ground, (0..graph.ranks.len() as u32).collect()).cheapest(&found.prices, &[0])
+            TreePairs::new(ground, (0..graph.ranks.len() as u32).collect()).plans(&found.prices, &[0], false)
         }
-        Kind::AllReduce => SpanningTrees::new(ground).cheapest(&found.prices, &[0]),
-        Kind::AllToAll => Paths(ground).cheapest(&found.prices, &roots),
-        _ => Arborescences(ground).cheapest(&found.prices, &roots),
+        Kind::AllReduce => SpanningTrees::new(ground).plans(&found.prices, &[0], false),
+        Kind::AllToAll => Paths(ground).plans(&found.prices, &roots, false),
+        _ => Arborescences(ground).plans(&found.prices, &roots, false),
     };
     let cost = cheapest.iter().map(|plan| plan.cost(&found.prices)).sum::<f64>() / cheapest.len() as f64;
     assert!((cost / found.least - 1.0).abs() < 1e-6, "{name}: prices prove {cost}, not {}", found.least);
@@ -195,7 +195,7 @@ fn paths_carry_what_a_matrix_says() {
         }
         // The cheapest path of every pair, for all that goes along it.
         let all: Vec<u32> = (0..ranks as u32).collect();
-        let cheapest = Paths(graph.clone()).cheapest(&found.prices, &all);
+        let [cheapest, _] = Paths(graph.clone()).plans(&found.prices, &all, false);
         let bytes = |(from, to): (u32, u32)| entry(from as usize, to as usize);
         let carried = cheapest.iter().flat_map(|plan| plan.carried(bytes));
         let cost: f64 = carried.map(|(arc, bytes)| found.prices[arc as usize] * bytes as f64).sum();
@@ -262,14 +262,14 @@ proptest! {
         let prices = &prices[..graph.arcs.len()];
         let (ranks, cost) = (graph.ranks.len() as u32, ways(&graph, prices));
         let roots: Vec<u32> = (0..ranks).collect();
-        let found = Arborescences(graph.clone()).cheapest(prices, &roots);
+        let [found, low] = Arborescences(graph.clone()).plans(prices, &roots, true);
         for (&root, plan) in roots.iter().zip(&found) {
             assert_plan(&graph, Kind::AllGather, root, plan);
             let price = |tree: &Vec<(u32, u32)>| tree.iter().map(|&(a, b)| cost[a as usize][b as usize]).sum::<f64>();
             let least = trees(ranks, root).iter().map(price).fold(f64::INFINITY, f64::min);
             prop_assert!((plan.cost(prices) - least).abs() < 1e-9, "{} {least}", plan.cost(prices));
         }
-        for (&root, plan) in roots.iter().zip(&Arborescences(graph.clone()).low(prices, &roots)) {
+        for (&root, plan) in roots.iter().zip(&low) {
             assert_plan(&graph, Kind::AllGather, root, plan);
             prop_assert!(plan.height() <= found[root as usize].height());
             prop_assert!(plan.cost(prices) >= found[root as usize].cost(prices) - 1e-9);
@@ -284,10 +284,11 @@ proptest! {
         };
         let least = roots.iter().map(|&root| pair(root)).fold(f64::INFINITY, f64::min);
         let mut pairs = TreePairs::new(graph.clone(), roots.clone());
-        let found = &pairs.cheapest(prices, &[0])[0];
+        let [found, low] = pairs.plans(prices, &[0], true);
+        let found = &found[0];
         assert_plan(&graph, Kind::AllReduce, 0, found);
         prop_assert!((found.cost(prices) - least).abs() < 1e-9, "{} {least}", found.cost(prices));
-        let low = &pairs.low(prices, &[0])[0];
+        let low = &low[0];
         assert_plan(&graph, Kind::AllReduce, 0, low);
         prop_assert!(low.cost(prices) >= least - 1e-9);
         // Both ways count, whatever the root.
@@ -296,7 +297,7 @@ proptest! {
             tree.iter().map(each).sum::<f64>()
         };
         let least = trees(ranks, 0).iter().map(both).fold(f64::INFINITY, f64::min);
-        let plan = &SpanningTrees::new(graph.clone()).cheapest(prices, &[0])[0];
+        let plan = &SpanningTrees::new(graph.clone()).plans(prices, &[0], false)[0][0];
         assert_plan(&graph, Kind::AllReduce, 0, plan);
         // Where neighbours are joined one way only, ways back lead over other ranks, and may be cheaper.
         let one_way = |a: usize, b: usize| cost[a][b].is_finite() && !cost[b][a].is_finite();

@@ -48,10 +48,9 @@ pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
     all
 }
 
-/// The prices of a schedule's certificate, of the arcs that are left. Those of trees are cuts, which say little of what is best
-/// beside them.
+/// The prices of a schedule's certificate, of the arcs that are left.
 pub fn prices(request: &Request, graph: &Graph, before: &Before) -> Option<Vec<f64>> {
-    let certificate = before.schedule.certificate.as_ref().filter(|_| request.collective.kind == Kind::AllToAll)?;
+    let certificate = before.schedule.certificate.as_ref()?;
     let arcs = arcs(request, graph);
     let mut prices = vec![0.0f64; graph.arcs.len()];
     for &(link, price) in &certificate.prices {

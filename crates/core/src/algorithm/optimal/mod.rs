@@ -12,8 +12,10 @@ use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use crate::bound;
 use crate::collective::Kind;
 use crate::error::Result;
+use crate::fabric::LinkId;
 use crate::schedule::{Certificate, Schedule};
 use crate::synthesis::{self, Graph, Mixture, Start};
+use std::collections::HashMap;
 use std::time::Instant;
 
 /// See the module.
@@ -53,7 +55,11 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
         // Cuts and partitions are sooner found than prices that prove as much.
         let bytes = fabric.ranks() as u64 * MANY;
         let known = bound::lower_bound(fabric, system, collective, bytes)?;
-        start.least = known.cut_ps.max(known.strength_ps.unwrap_or(0)) as f64 / bytes as f64;
+        let least = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
+        start.least = least as f64 / bytes as f64;
+        let prices: HashMap<LinkId, u64> = known.limit.links.iter().copied().zip(known.limit.prices).collect();
+        let price = |arc: &synthesis::Arc| prices.get(&arc.links[0]).map_or(0.0, |&price| price as f64);
+        start.prices = Some(graph.arcs.iter().map(price).collect());
     }
     synthesis::mixture(graph, collective, request.matrix.as_ref(), ACCURACY, level, start, request.watch)
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, fabric.name)))

@@ -235,12 +235,22 @@ impl Lines {
             Line::Packed(end) => *end += hop.length,
             Line::Gaps(taken) => {
                 let (from, to) = (start % self.period, start % self.period + hop.length);
-                taken.insert(from, to.min(self.period));
+                join(taken, from, to.min(self.period));
                 if to > self.period {
-                    taken.insert(0, to - self.period);
+                    join(taken, 0, to - self.period);
                 }
             }
         }
+    }
+}
+
+/// Takes what is free from a slot to another one. What touches is one, so that looks for gaps are short.
+fn join(taken: &mut BTreeMap<u32, u32>, from: u32, to: u32) {
+    let to = taken.remove(&to).unwrap_or(to);
+    let before = taken.range_mut(..from).next_back().filter(|before| *before.1 == from);
+    match before {
+        Some(before) => *before.1 = to,
+        None => _ = taken.insert(from, to),
     }
 }
 

@@ -17,11 +17,7 @@ use super::plan::Plan;
 
 /// Finds cheapest plans.
 pub trait Oracle {
-    /// The cheapest plan of each of some roots, at prices of arcs.
-    fn cheapest(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan>;
-
-    /// Others of some roots that are cheap: trees with few branches from the root to any rank.
-    fn low(&mut self, _prices: &[f64], _roots: &[u32]) -> Vec<Plan> {
-        vec![]
-    }
+    /// The cheapest plan of each of some roots, at prices of arcs. If `low`, then also others of these roots that are cheap:
+    /// trees with few branches from the root to any rank.
+    fn plans(&mut self, prices: &[f64], roots: &[u32], low: bool) -> [Vec<Plan>; 2];
 }

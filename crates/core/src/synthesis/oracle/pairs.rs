@@ -16,23 +16,18 @@ impl TreePairs {
     pub fn new(graph: Graph, roots: Vec<u32>) -> Self {
         TreePairs { up: Arborescences(graph.reversed()), down: Arborescences(graph), roots }
     }
-
-    /// The cheapest of the pairs that `found` has of every root.
-    fn best(&mut self, prices: &[f64], found: impl Fn(&mut Arborescences, &[f64], &[u32]) -> Vec<Plan>) -> Vec<Plan> {
-        let [up, down] = [&mut self.up, &mut self.down].map(|trees| found(trees, prices, &self.roots));
-        let cost = |(up, down): &(Plan, Plan)| up.cost(prices) + down.cost(prices);
-        let best = up.into_iter().zip(down).min_by(|a, b| cost(a).total_cmp(&cost(b)));
-        best.map(|(up, down)| up.turned().and(&down)).into_iter().collect()
-    }
 }
 
 impl Oracle for TreePairs {
-    /// O(roots * ways log ways).
-    fn cheapest(&mut self, prices: &[f64], _: &[u32]) -> Vec<Plan> {
-        self.best(prices, Arborescences::cheapest)
-    }
-
-    fn low(&mut self, prices: &[f64], _: &[u32]) -> Vec<Plan> {
-        self.best(prices, Arborescences::low)
+    /// As [`Arborescences`], for every root and both ways.
+    fn plans(&mut self, prices: &[f64], _: &[u32], low: bool) -> [Vec<Plan>; 2] {
+        let [ups, downs] = [&mut self.up, &mut self.down].map(|trees| trees.plans(prices, &self.roots, low));
+        let cost = |(up, down): &(Plan, Plan)| up.cost(prices) + down.cost(prices);
+        let both = ups.into_iter().zip(downs).map(|(ups, downs)| {
+            let best = ups.into_iter().zip(downs).min_by(|a, b| cost(a).total_cmp(&cost(b)));
+            best.map(|(up, down)| up.turned().and(&down)).into_iter().collect()
+        });
+        let [cheapest, low]: [Vec<Plan>; 2] = both.collect::<Vec<_>>().try_into().expect("cheapest and low ones");
+        [cheapest, low]
     }
 }

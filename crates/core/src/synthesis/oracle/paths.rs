@@ -10,11 +10,11 @@ pub struct Paths(pub Graph);
 
 impl Oracle for Paths {
     /// E. W. Dijkstra's, from every root.
-    fn cheapest(&mut self, prices: &[f64], roots: &[u32]) -> Vec<Plan> {
+    fn plans(&mut self, prices: &[f64], roots: &[u32], _: bool) -> [Vec<Plan>; 2] {
         let Paths(graph) = self;
         let mut search = Search::new(graph.rank_at.len());
         let mut plan = |&from: &u32| {
-            search.run(graph, prices, from, true);
+            search.run(graph, prices, graph.ranks[from as usize], true);
             let mut plan = Plan::default();
             for to in (0..graph.ranks.len() as u32).filter(|&to| to != from) {
                 let mut arcs: Vec<u32> = search.back(graph, graph.ranks[to as usize]).collect();
@@ -23,6 +23,6 @@ impl Oracle for Paths {
             }
             plan
         };
-        roots.iter().map(&mut plan).collect()
+        [roots.iter().map(&mut plan).collect(), vec![]]
     }
 }
