@@ -4,6 +4,7 @@
 //! Who finds the trees is another's matter (`combs`, `forest`, `tto`, `overlapped_tree`, `dbtree`).
 
 mod colour;
+mod pace;
 mod plant;
 mod spread;
 mod stream;

@@ -4,6 +4,7 @@
 //! A period that every link and every wait keeps is one that all rounds can keep; so latencies are in it, and a schedule in
 //! many small pieces is through hardly later than its busiest link.
 
+use super::pace::Moments;
 use super::table::{Message, Priority, Table, unfilled};
 use super::{Tree, Work};
 use crate::algorithm::Request;
@@ -30,6 +31,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
 /// The slots of a table, and the time of so many rounds.
 pub(in crate::algorithm) struct Timed<'a> {
     pub table: Table<'a>,
+    pub(super) moments: Moments,
     pub rounds: u64,
     pub time_ps: u128,
 }
@@ -126,6 +128,7 @@ impl<'a> Timetable<'a> {
         loop {
             let mut lines_of = Lines::new(period, &lines);
             let (mut full, mut last, mut hops) = (None, 0, vec![]);
+            let mut moments = Moments::new(self.trees);
             let take = |message: &Message| {
                 let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
                 hops.clear();
@@ -137,6 +140,7 @@ impl<'a> Timetable<'a> {
                 }));
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
+                moments.note(message, message.slot, arrives + slots(adds));
                 let later = if self.loose && hops.len() > 1 && rounds > 1 { period } else { 0 };
                 Some((slot, arrives + slots(adds) + later))
             };
@@ -144,7 +148,7 @@ impl<'a> Timetable<'a> {
                 let time_ps = u128::from(slot_ps) * (u128::from(rounds - 1) * u128::from(period) + u128::from(last));
                 table.slots = found;
                 table.period = period;
-                return Timed { table, rounds, time_ps };
+                return Timed { table, moments, rounds, time_ps };
             }
             // No gap is long enough: this link and busier ones.
             let full = full.expect("a link without a gap") as usize;
