@@ -6,6 +6,7 @@
 mod colour;
 mod pace;
 mod plant;
+mod shares;
 mod spread;
 mod stream;
 mod table;

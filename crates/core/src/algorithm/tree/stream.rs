@@ -115,7 +115,8 @@ fn lower(
 ) -> Result<Schedule> {
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
-    table.lanes(&mut builder, |tree| table.piece(tree, bytes, rounds), rounds);
+    let pieces = table.pieces(bytes, rounds);
+    table.lanes(&mut builder, |tree| pieces[tree], rounds);
     if request.collective.kind == Kind::AllToAll && request.matrix.is_none() {
         // What ranks have for themselves.
         for rank in 0..request.ranks() {
