@@ -8,6 +8,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
 use antiphon_core::schedule::Certificate;
+use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::units::Rate;
 use antiphon_core::verify::verify;
@@ -179,4 +180,14 @@ fn certificates_that_were_tampered_with() {
             Err(error) => assert!(error.message.contains("it claims"), "{error}"),
         }
     }
+}
+
+/// Ranks with spare links do not run ahead of what others send over the same switches.
+#[test]
+fn packets_do_not_pile_up_behind_switches() {
+    let (fabric, system) = (Fabric::parse("dgx-a100:2").unwrap(), System::preset("ideal").unwrap());
+    let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, "optimal").unwrap();
+    let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps as f64;
+    let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
+    assert!(bound / result.time_ps as f64 > 0.98, "{}", bound / result.time_ps as f64);
 }

@@ -4,7 +4,9 @@
 //! Who finds the trees is another's matter (`combs`, `forest`, `tto`, `overlapped_tree`, `dbtree`).
 
 mod colour;
+mod pace;
 mod plant;
+mod shares;
 mod spread;
 mod stream;
 mod table;

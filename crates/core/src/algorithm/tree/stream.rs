@@ -9,7 +9,7 @@ use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
-use crate::schedule::{Issue, Pacing, Schedule};
+use crate::schedule::{Builder, Issue, Pacing, Schedule, TransferId};
 use crate::units::Bytes;
 
 /// Options of algorithms that [`stream`].
@@ -40,7 +40,7 @@ pub(in crate::algorithm) fn stream<'a>(
 ) -> Result<Schedule> {
     let given = request.options.given("piece").map(Value::whole);
     let (table, rounds) = best(request, tables, given);
-    lower(request, &table, request.bytes, rounds)
+    lower(request, &table, request.bytes, rounds, |_, _| {})
 }
 
 /// The schedule of the timetable that is through soonest, in the best number of pieces.
@@ -75,8 +75,8 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
             }
         }
     }
-    let (Timed { table, rounds, .. }, bytes) = best.expect("a timetable");
-    lower(request, &table, bytes, rounds)
+    let (Timed { table, moments, rounds, .. }, bytes) = best.expect("a timetable");
+    lower(request, &table, bytes, rounds, |builder, first| moments.pace(&table, rounds, builder, first))
 }
 
 /// A table is better that saves this part of the time.
@@ -104,11 +104,19 @@ fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec
     counts.step_by(1 + (timetable.messages() / MANY_MESSAGES).min(5)).collect()
 }
 
-/// The schedule of a table whose trees move so many bytes, in so many rounds.
-fn lower(request: &Request, table: &Table, bytes: Bytes, rounds: u64) -> Result<Schedule> {
+/// The schedule of a table whose trees move so many bytes, in so many rounds; `pace` may make its messages, from the transfer
+/// with a number on, wait for more than their data.
+fn lower(
+    request: &Request,
+    table: &Table,
+    bytes: Bytes,
+    rounds: u64,
+    pace: impl FnOnce(&mut Builder, TransferId),
+) -> Result<Schedule> {
     let mut builder = request.builder();
     (builder.schedule.endpoint.issue, builder.schedule.endpoint.pacing) = (Issue::Links, Pacing::Pipelined);
-    table.lanes(&mut builder, |tree| table.piece(tree, bytes, rounds), rounds);
+    let pieces = table.pieces(bytes, rounds);
+    table.lanes(&mut builder, |tree| pieces[tree], rounds);
     if request.collective.kind == Kind::AllToAll && request.matrix.is_none() {
         // What ranks have for themselves.
         for rank in 0..request.ranks() {
@@ -124,7 +132,9 @@ fn lower(request: &Request, table: &Table, bytes: Bytes, rounds: u64) -> Result<
         },
         false,
     );
+    let first = builder.schedule.transfers.len() as TransferId;
     table.send(&mut builder, table.work.ops())?;
+    pace(&mut builder, first);
     builder.finish()
 }
 

@@ -156,8 +156,22 @@ impl<'a> Table<'a> {
 
     /// Bytes of a tree's piece where every tree sends its part of `bytes`, what all trees move, in so many `rounds`.
     pub fn piece(&self, tree: usize, bytes: Bytes, rounds: u64) -> Bytes {
-        let all: u64 = self.sizes.iter().map(|&size| u64::from(size)).sum();
-        let part = (u128::from(bytes) * u128::from(self.sizes[tree])).div_ceil(all.into()) as Bytes;
+        Self::piece_of(self.sizes[tree], self.all(), bytes, rounds)
+    }
+
+    /// [`Table::piece`] of every tree.
+    pub fn pieces(&self, bytes: Bytes, rounds: u64) -> Vec<Bytes> {
+        let all = self.all();
+        self.sizes.iter().map(|&size| Self::piece_of(size, all, bytes, rounds)).collect()
+    }
+
+    /// Sizes of all trees.
+    fn all(&self) -> u64 {
+        self.sizes.iter().map(|&size| u64::from(size)).sum()
+    }
+
+    fn piece_of(size: u32, all: u64, bytes: Bytes, rounds: u64) -> Bytes {
+        let part = (u128::from(bytes) * u128::from(size)).div_ceil(all.into()) as Bytes;
         part.div_ceil(rounds).next_multiple_of(4)
     }
 
@@ -176,11 +190,7 @@ impl<'a> Table<'a> {
     /// the whole buffer elsewhere.
     fn parts(&self, kind: Kind, data: &Data) -> Vec<((Bytes, Bytes), [u32; 2])> {
         let ranks = self.trees[0].nodes.len();
-        let ends = |tree: &Tree| match kind {
-            Kind::AllGather | Kind::ReduceScatter => [tree.root; 2],
-            Kind::AllToAll => [tree.root, tree.farthest()],
-            _ => [0, 0],
-        };
+        let ends = |tree: &Tree| ends(kind, tree);
         let sized = || self.trees.iter().zip(&self.sizes);
         let mut all: HashMap<[u32; 2], usize> = HashMap::new();
         sized().for_each(|(tree, &size)| *all.entry(ends(tree)).or_default() += size as usize);
@@ -294,6 +304,15 @@ impl<'a> Table<'a> {
             waiting.extend(below.iter().map(|&edge| waits(index, edge, Op::Copy, *at)));
         }
         Some(slots)
+    }
+}
+
+/// The ranks that have a tree's part of the data before and after; of trees with the same ends the parts are beside each other.
+pub(super) fn ends(kind: Kind, tree: &Tree) -> [u32; 2] {
+    match kind {
+        Kind::AllGather | Kind::ReduceScatter => [tree.root; 2],
+        Kind::AllToAll => [tree.root, tree.farthest()],
+        _ => [0, 0],
     }
 }
 

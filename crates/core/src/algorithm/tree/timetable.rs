@@ -4,14 +4,17 @@
 //! A period that every link and every wait keeps is one that all rounds can keep; so latencies are in it, and a schedule in
 //! many small pieces is through hardly later than its busiest link.
 
-use super::table::{Message, Priority, Table, unfilled};
+use super::pace::Moments;
+use super::shares;
+use super::table::{Message, Priority, Table, ends, unfilled};
 use super::{Tree, Work};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::{flit_times, way};
 use crate::fabric::LinkId;
 use crate::schedule::Op;
+use crate::system::Packets;
 use crate::units::{Bytes, Picos};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Trees with their parts of the data, to be timed.
 pub(in crate::algorithm) struct Timetable<'a> {
@@ -22,6 +25,8 @@ pub(in crate::algorithm) struct Timetable<'a> {
     together: bool,
     bytes: Bytes,
     loose: bool,
+    /// Of every tree, among whose trees its group's data are shared.
+    groups: Vec<usize>,
     flit_times: Vec<Picos>,
     /// Until what has been sent on each link may be used, and until the next link may have it.
     ways: Vec<Picos>,
@@ -30,6 +35,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
 /// The slots of a table, and the time of so many rounds.
 pub(in crate::algorithm) struct Timed<'a> {
     pub table: Table<'a>,
+    pub(super) moments: Moments,
     pub rounds: u64,
     pub time_ps: u128,
 }
@@ -40,6 +46,8 @@ const SLOTS: u64 = 1 << 16;
 const LONGEST: u64 = 1 << 19;
 /// Rounds of a loose timetable: with more, what packets wait for each other adds up; of fewer, the first and the last take long.
 const LOOSE_ROUNDS: u64 = 24;
+/// Up to so many messages shares are rounded to whole flits.
+const MANY_MESSAGES: usize = 1 << 18;
 /// Links that are at least so busy have their messages one after another from the start.
 const CROWDED: f64 = 0.9;
 
@@ -52,7 +60,14 @@ impl<'a> Timetable<'a> {
             flit_times[links[0] as usize] = (1.0 / rate).ceil() as Picos;
         }
         let ways = (0..flit_times.len() as LinkId).map(|link| way(request, &[link])).collect();
-        Timetable { request, trees, sizes, work, together, bytes: request.bytes, loose: false, flit_times, ways }
+        let mut numbers = HashMap::new();
+        let mut group = |tree: &Tree| {
+            let next = numbers.len();
+            *numbers.entry(ends(request.collective.kind, tree)).or_insert(next)
+        };
+        let groups = trees.iter().map(&mut group).collect();
+        let bytes = request.bytes;
+        Timetable { request, trees, sizes, work, together, bytes, loose: false, groups, flit_times, ways }
     }
 
     /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
@@ -93,26 +108,18 @@ impl<'a> Timetable<'a> {
         let Request { fabric, system, .. } = *self.request;
         let bytes = self.bytes;
         let mut table = Table::new(fabric, self.trees, unfilled(self.trees), 1, self.work);
-        table.sizes.clone_from(&self.sizes);
         table.together = self.together;
-        let pieces = || (0..self.trees.len()).map(|tree| table.piece(tree, bytes, rounds));
-        let flits: Vec<u64> = pieces().map(|piece| system.packets(piece)).map(|of| of.count * of.flits).collect();
-        let packets: Vec<u64> = pieces().map(|piece| system.packets(piece).flits).collect();
-        let adding: Vec<Picos> = pieces().map(|piece| system.reduce_time(piece)).collect();
-        let mut busy = vec![0u64; self.flit_times.len()];
-        for message in table.messages(self.work.ops()) {
-            for &link in message.route {
-                let picos = flits[message.tree].saturating_mul(self.flit_times[link as usize]);
-                let busy = &mut busy[link as usize];
-                *busy = busy.saturating_add(picos);
-            }
-        }
-        let most = busy.iter().copied().max().unwrap_or(1).max(1);
+        let most = self.share(&mut table, rounds).max(1);
+        let pieces = table.pieces(bytes, rounds);
+        let packets: Vec<Packets> = pieces.iter().map(|&piece| system.packets(piece)).collect();
+        let flits: Vec<u64> = packets.iter().map(|of| of.count * of.flits).collect();
+        let packets: Vec<u64> = packets.iter().map(|of| of.flits).collect();
+        let adding: Vec<Picos> = pieces.iter().map(|&piece| system.reduce_time(piece)).collect();
         let slot_ps = most.div_ceil(SLOTS).max(1);
         // Of a way that is longer than many periods only the order matters.
         let slots = |picos: Picos| picos.div_ceil(slot_ps).min(LONGEST) as u32;
         // Rounded up message by message.
-        let mut taken = vec![0u32; busy.len()];
+        let mut taken = vec![0u32; self.flit_times.len()];
         for message in table.messages(self.work.ops()) {
             let length = |link: LinkId| slots(flits[message.tree].saturating_mul(self.flit_times[link as usize]));
             message.route.iter().for_each(|&link| taken[link as usize] += length(link));
@@ -126,6 +133,7 @@ impl<'a> Timetable<'a> {
         loop {
             let mut lines_of = Lines::new(period, &lines);
             let (mut full, mut last, mut hops) = (None, 0, vec![]);
+            let mut moments = Moments::new(self.trees);
             let take = |message: &Message| {
                 let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
                 hops.clear();
@@ -137,6 +145,7 @@ impl<'a> Timetable<'a> {
                 }));
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
+                moments.note(message, message.slot, arrives + slots(adds));
                 let later = if self.loose && hops.len() > 1 && rounds > 1 { period } else { 0 };
                 Some((slot, arrives + slots(adds) + later))
             };
@@ -144,7 +153,7 @@ impl<'a> Timetable<'a> {
                 let time_ps = u128::from(slot_ps) * (u128::from(rounds - 1) * u128::from(period) + u128::from(last));
                 table.slots = found;
                 table.period = period;
-                return Timed { table, rounds, time_ps };
+                return Timed { table, moments, rounds, time_ps };
             }
             // No gap is long enough: this link and busier ones.
             let full = full.expect("a link without a gap") as usize;
@@ -152,6 +161,46 @@ impl<'a> Timetable<'a> {
                 *line |= other >= taken[full];
             }
         }
+    }
+}
+
+impl Timetable<'_> {
+    /// Gives trees their parts of the data, in whole flits or packets where that keeps the busiest link for less time than to pad
+    /// pieces; returns the picoseconds for which it is busy in one of so many rounds. O(messages).
+    fn share(&self, table: &mut Table, rounds: u64) -> Picos {
+        let system = self.request.system;
+        let groups = self.groups.iter().max().map_or(1, |most| *most as u64 + 1);
+        let units = |bytes: Bytes| {
+            let units = self.bytes.div_ceil(groups).div_ceil(rounds.saturating_mul(bytes));
+            shares::whole(&self.sizes, &self.groups, units)
+        };
+        let mut sizes = vec![self.sizes.clone()];
+        if self.request.matrix.is_none() && self.messages() <= MANY_MESSAGES {
+            sizes.extend([system.packet.flit_bytes, system.packet.payload_bytes].into_iter().filter_map(units));
+        }
+        let mut busiest = |sizes: Vec<u32>| {
+            table.sizes = sizes;
+            (self.busiest(table, rounds), std::mem::take(&mut table.sizes))
+        };
+        let (picos, sizes) = sizes.into_iter().map(&mut busiest).min_by_key(|each| each.0).expect("some sizes");
+        table.sizes = sizes;
+        picos
+    }
+
+    /// Picoseconds for which the busiest link is busy in a round.
+    fn busiest(&self, table: &Table, rounds: u64) -> Picos {
+        let packets = |&piece: &Bytes| self.request.system.packets(piece);
+        let flits: Vec<u64> =
+            table.pieces(self.bytes, rounds).iter().map(packets).map(|of| of.count * of.flits).collect();
+        let mut busy = vec![0u64; self.flit_times.len()];
+        for message in table.messages(self.work.ops()) {
+            for &link in message.route {
+                let picos = flits[message.tree].saturating_mul(self.flit_times[link as usize]);
+                let busy = &mut busy[link as usize];
+                *busy = busy.saturating_add(picos);
+            }
+        }
+        busy.into_iter().max().unwrap_or(0)
     }
 }
 
