@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},
     "compute": FABRIC | {"parameter", "system", "workload"},
+    "replan": ABOVE | {"algorithm", "bound", "verify"},
     "configure": ABOVE | {"algorithm", "bound", "simulate", "verify"},
     "training": ABOVE | {"simulate", "rails", "workload", "compute"},
 }

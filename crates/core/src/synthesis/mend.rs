@@ -13,8 +13,10 @@ use crate::error::Result;
 use crate::watch::Watch;
 use std::collections::{BinaryHeap, HashMap};
 
-/// By how many times e the price of an arc rises to that of the busiest.
+/// The price of an arc rises by so many powers of e until it is as busy as it may be.
 const STEEP: f64 = 30.0;
+/// More than that is no price.
+const HIGHEST: f64 = 500.0;
 /// Plans over arcs that are too busy are laid anew in so many parts.
 const PARTS: f64 = 16.0;
 /// So many times as many plans come to be at most.
@@ -41,93 +43,123 @@ impl Mending<'_> {
     ///
     /// # Errors
     /// [`crate::error::Code::Interrupted`].
-    pub fn mended(&self, plans: &[Known], watch: Watch) -> Result<(Vec<Known>, f64)> {
-        let graph = self.graph;
-        let mut busy = vec![0.0; graph.arcs.len()];
-        let mut grower = Grower::new(graph);
-        plans.iter().for_each(|known| self.add(&mut busy, known, 1.0));
-        let mut plans = plans.to_vec();
+    pub fn mended(&self, plans: Vec<Known>, watch: Watch) -> Result<(Vec<Known>, f64)> {
+        let mut mender = Mender::new(self);
+        plans.iter().for_each(|known| mender.count(&known.plan, 0..known.plan.branches.len(), known.share));
+        let mut plans = plans;
         // The largest first.
-        let mut order: Vec<usize> = (0..plans.len()).filter(|&at| !self.is_whole(&plans[at].plan)).collect();
+        let is_whole = |plan: &Plan| plan.branches.len() + 1 == self.graph.ranks.len();
+        let mut order: Vec<usize> = (0..plans.len()).filter(|&at| !is_whole(&plans[at].plan)).collect();
         order.sort_by(|&a, &b| plans[b].share.total_cmp(&plans[a].share));
         for (done, &at) in order.iter().enumerate() {
             watch.at(done, order.len())?;
-            self.lay(&mut grower, &mut busy, &mut plans[at]);
+            mender.lay(&mut plans[at]);
         }
-        let most = |busy: &[f64]| busy.iter().copied().fold(0.0, f64::max);
         let mut before = f64::INFINITY;
-        while most(&busy) > self.enough && most(&busy) < before * BETTER {
-            before = most(&busy);
+        while mender.most() > self.enough && mender.most() < before * BETTER {
+            before = mender.most();
             // Those that come to be are looked at, too.
             let (mut at, last) = (0, plans.len() * MOST);
             while at < plans.len() && plans.len() < last {
                 watch.at(at, plans.len())?;
-                self.relieve(&mut grower, &mut busy, &mut plans, at);
+                mender.relieve(&mut plans, at);
                 at += 1;
             }
         }
         // Without what has been added and taken away in vain.
-        busy.fill(0.0);
-        plans.iter().for_each(|known| self.add(&mut busy, known, 1.0));
-        Ok((plans, busy.into_iter().fold(0.0, f64::max)))
+        mender.busy.fill(0.0);
+        plans.iter().for_each(|known| mender.count(&known.plan, 0..known.plan.branches.len(), known.share));
+        Ok((plans, mender.most()))
+    }
+}
+
+/// Lays plans where arcs are least busy.
+struct Mender<'a> {
+    to: &'a Mending<'a>,
+    /// Picoseconds for every byte for which every arc is busy, and what it costs then.
+    busy: Vec<f64>,
+    prices: Vec<f64>,
+    grower: Grower<'a>,
+}
+
+impl<'a> Mender<'a> {
+    fn new(to: &'a Mending<'a>) -> Self {
+        let arcs = to.graph.arcs.len();
+        let mut mender = Mender { to, busy: vec![0.0; arcs], prices: vec![0.0; arcs], grower: Grower::new(to.graph) };
+        (0..arcs as u32).for_each(|arc| mender.add(arc, 0.0));
+        mender
     }
 
-    /// Lays as much of a plan anew as is too much for the busiest of its arcs.
-    fn relieve(&self, grower: &mut Grower, busy: &mut [f64], plans: &mut Vec<Known>, at: usize) {
-        let known = &mut plans[at];
-        let Some(&worst) = known.plan.arcs().iter().max_by(|&&a, &&b| busy[a as usize].total_cmp(&busy[b as usize]))
-        else {
-            return;
-        };
-        let too_much = busy[worst as usize] - self.enough;
-        if too_much <= 0.0 {
-            return;
-        }
-        let mut own = vec![0.0; busy.len()];
-        self.add(&mut own, known, 1.0);
-        let part = (too_much / own[worst as usize] * PARTS).ceil() / PARTS;
-        let less = known.plan.without(|arc| busy[arc as usize] > self.enough);
-        let mut moved = Known { share: known.share * part.min(1.0), ..known.clone() };
-        known.share -= moved.share;
-        self.add(busy, &moved, -1.0);
-        moved.plan = less;
-        self.add(busy, &moved, 1.0);
-        self.lay(grower, busy, &mut moved);
-        match part < 1.0 {
-            true => plans.push(moved),
-            false => plans[at] = moved,
-        }
+    /// Of the busiest arc.
+    fn most(&self) -> f64 {
+        self.busy.iter().copied().fold(0.0, f64::max)
     }
 
-    fn is_whole(&self, plan: &Plan) -> bool {
-        plan.branches.len() + 1 == self.graph.ranks.len()
+    fn add(&mut self, arc: u32, bytes: f64) {
+        let (rate, busy) = (self.to.graph.arcs[arc as usize].rate, &mut self.busy[arc as usize]);
+        *busy += bytes / rate;
+        self.prices[arc as usize] = (STEEP * (*busy / self.to.enough - 1.0)).min(HIGHEST).exp() / rate;
+    }
+
+    /// Counts what some branches of a plan keep busy.
+    fn count(&mut self, plan: &Plan, branches: impl IntoIterator<Item = usize>, share: f64) {
+        for branch in branches {
+            let bytes = share * (self.to.load)(plan.branches[branch]);
+            plan.ways(branch).into_iter().flatten().for_each(|&arc| self.add(arc, bytes));
+        }
     }
 
     /// Makes a plan whole whose load is counted.
-    fn lay(&self, grower: &mut Grower, busy: &mut [f64], known: &mut Known) {
-        let most = busy.iter().copied().fold(self.enough, f64::max);
-        let price = |arc: u32| {
-            let price =
-                |arc: u32| (STEEP * (busy[arc as usize] / most - 1.0)).exp() / self.graph.arcs[arc as usize].rate;
-            price(arc) + self.back.as_ref().map_or(0.0, |back| price(back[arc as usize]))
+    fn lay(&mut self, known: &mut Known) {
+        let start = known.plan.branches.len();
+        let back = self.to.back.as_deref();
+        let left = std::mem::take(&mut known.plan);
+        let grown = match self.to.paths {
+            true => {
+                known.plan = self.grower.paths(&self.prices, known.root, left);
+                (start..known.plan.branches.len()).collect()
+            }
+            false => {
+                let (plan, grown) = self.grower.tree(&self.prices, back, known.root, &left);
+                if plan.branches.len() - grown.len() < start {
+                    // Branches that lead nowhere are left out.
+                    self.count(&left, 0..start, -known.share);
+                    self.count(&plan, 0..plan.branches.len(), known.share);
+                    known.plan = plan;
+                    return;
+                }
+                known.plan = plan;
+                grown
+            }
         };
-        let prices: Vec<f64> = (0..busy.len() as u32).map(price).collect();
-        let whole = match self.paths {
-            true => grower.paths(&prices, known.root, known.plan.clone()),
-            false => grower.tree(&prices, self.back.as_deref(), known.root, &known.plan),
-        };
-        self.add(busy, known, -1.0);
-        known.plan = whole;
-        self.add(busy, known, 1.0);
+        self.count(&known.plan, grown, known.share);
     }
 
-    /// Counts what a plan keeps busy, so many times.
-    fn add(&self, busy: &mut [f64], known: &Known, times: f64) {
-        for (branch, &ends) in known.plan.branches.iter().enumerate() {
-            let load = times * known.share * (self.load)(ends);
-            for &arc in known.plan.ways(branch).into_iter().flatten() {
-                busy[arc as usize] += load / self.graph.arcs[arc as usize].rate;
-            }
+    /// Lays as much of a plan anew as is too much for the busiest of its arcs.
+    fn relieve(&mut self, plans: &mut Vec<Known>, at: usize) {
+        let (known, busy, enough) = (&mut plans[at], &self.busy, self.to.enough);
+        let too_busy = |arc: u32| busy[arc as usize] > enough;
+        let arcs = known.plan.arcs().iter().copied().filter(|&arc| too_busy(arc));
+        let Some(worst) = arcs.max_by(|&a, &b| busy[a as usize].total_cmp(&busy[b as usize])) else { return };
+        let uses = |branch: usize| known.plan.ways(branch).map(|way| way.iter().filter(|&&arc| arc == worst).count());
+        let own = |branch: usize| {
+            let times: usize = uses(branch).iter().sum();
+            times as f64 * (self.to.load)(known.plan.branches[branch])
+        };
+        let own: f64 = (0..known.plan.branches.len()).map(own).sum();
+        let own = known.share * own / self.to.graph.arcs[worst as usize].rate;
+        let part = ((busy[worst as usize] - enough) / own * PARTS).ceil() / PARTS;
+        let is_off = |&branch: &usize| known.plan.ways(branch).into_iter().flatten().any(|&arc| too_busy(arc));
+        let off: Vec<usize> = (0..known.plan.branches.len()).filter(is_off).collect();
+        let less = known.plan.without(too_busy);
+        let mut moved = Known { root: known.root, share: known.share * part.min(1.0), plan: less };
+        known.share -= moved.share;
+        let whole = known.plan.clone();
+        self.count(&whole, off, -moved.share);
+        self.lay(&mut moved);
+        match part < 1.0 {
+            true => plans.push(moved),
+            false => plans[at] = moved,
         }
     }
 }
@@ -139,15 +171,30 @@ struct Grower<'a> {
     /// What it costs to come to every node from the tree, and the last arc there.
     cost: Vec<f64>,
     last: Vec<u32>,
+    /// Ranks of the tree.
+    in_tree: Vec<bool>,
+    /// The first branch below every rank, and the next one below the same.
+    first: Vec<u32>,
+    next: Vec<u32>,
+    /// Nodes that are looked at next, the nearest first.
+    open: BinaryHeap<Open>,
 }
 
-/// In the heap of a tree that grows: a node that ways lead to, or past all nodes a branch that was there before.
-type Next = Open;
+const NONE: u32 = u32::MAX;
 
 impl<'a> Grower<'a> {
     fn new(graph: &'a Graph) -> Self {
         let nodes = graph.rank_at.len();
-        Grower { graph, search: Search::new(nodes), cost: vec![], last: vec![] }
+        Grower {
+            graph,
+            search: Search::new(nodes),
+            cost: vec![],
+            last: vec![],
+            in_tree: vec![],
+            first: vec![],
+            next: vec![],
+            open: BinaryHeap::new(),
+        }
     }
 
     /// The paths of a plan, and the cheapest to each rank that it has no path to.
@@ -165,63 +212,78 @@ impl<'a> Grower<'a> {
         plan
     }
 
-    /// The tree from a root that keeps as many branches of another as lead to ranks. O(arcs log arcs).
-    fn tree(&mut self, prices: &[f64], back: Option<&[u32]>, root: u32, left: &Plan) -> Plan {
-        let (graph, nodes) = (self.graph, self.graph.rank_at.len());
-        let mut below = vec![Vec::new(); graph.ranks.len()];
-        (0..).zip(&left.branches).for_each(|(branch, &(above, _))| below[above as usize].push(branch));
+    /// The tree from a root that keeps as many branches of another as lead to ranks, and which of its branches are new.
+    /// O(branches + arcs log arcs).
+    fn tree(&mut self, prices: &[f64], back: Option<&[u32]>, root: u32, left: &Plan) -> (Plan, Vec<usize>) {
+        let (graph, nodes, ranks) = (self.graph, self.graph.rank_at.len(), self.graph.ranks.len());
+        let reset = |list: &mut Vec<u32>, length: usize| {
+            list.clear();
+            list.resize(length, NONE);
+        };
+        reset(&mut self.first, ranks);
+        reset(&mut self.next, left.branches.len());
+        for (branch, &(above, _)) in left.branches.iter().enumerate().rev() {
+            self.next[branch] = std::mem::replace(&mut self.first[above as usize], branch as u32);
+        }
+        reset(&mut self.last, nodes);
         self.cost.clear();
         self.cost.resize(nodes, f64::INFINITY);
-        self.last.clear();
-        self.last.resize(nodes, u32::MAX);
-        let mut in_tree = vec![false; graph.ranks.len()];
-        let mut open: BinaryHeap<Next> = BinaryHeap::new();
-        let mut plan = Plan::default();
-        let mut reached = Some(root);
+        self.in_tree.clear();
+        self.in_tree.resize(ranks, false);
+        self.open.clear();
+        let (mut plan, mut grown) = (Plan::default(), vec![]);
+        let mut reached = vec![root];
+        self.in_tree[root as usize] = true;
         loop {
-            if let Some(rank) = reached.take() {
-                in_tree[rank as usize] = true;
-                let node = graph.ranks[rank as usize];
-                (self.cost[node as usize], self.last[node as usize]) = (0.0, u32::MAX);
-                self.widen(prices, node, &mut open);
-                open.extend(below[rank as usize].iter().map(|&branch: &usize| Open(-1.0, (nodes + branch) as u32)));
-            }
-            let Some(Open(cost, at)) = open.pop() else { break };
-            if let Some(branch) = (at as usize).checked_sub(nodes) {
-                let ((above, rank), [up, down]) = (left.branches[branch], left.ways(branch));
-                if !in_tree[rank as usize] {
-                    plan.branch(above, rank, up.iter().copied(), down.iter().copied());
-                    reached = Some(rank);
-                }
-            } else if cost <= self.cost[at as usize] {
-                match graph.rank_at[at as usize] {
-                    None => self.widen(prices, at, &mut open),
-                    Some(rank) if in_tree[rank as usize] => (),
-                    Some(rank) => {
-                        let last = |node: u32| Some(self.last[node as usize]).filter(|&arc| arc != u32::MAX);
-                        let from = |&arc: &u32| last(graph.arcs[arc as usize].from);
-                        let mut way: Vec<u32> = std::iter::successors(last(at), from).collect();
-                        let start = way.last().map_or(at, |&arc| graph.arcs[arc as usize].from);
-                        let above = graph.rank_at[start as usize].expect("ways start at ranks");
-                        let up: Vec<u32> =
-                            back.map_or(vec![], |back| way.iter().map(|&arc| back[arc as usize]).collect());
-                        way.reverse();
-                        plan.branch(above, rank, up, way);
-                        reached = Some(rank);
+            // What is left comes first.
+            while let Some(rank) = reached.pop() {
+                self.widen(prices, back, graph.ranks[rank as usize], 0.0);
+                let mut branch = self.first[rank as usize];
+                while branch != NONE {
+                    let at = branch as usize;
+                    let ((above, below), [up, down]) = (left.branches[at], left.ways(at));
+                    if !std::mem::replace(&mut self.in_tree[below as usize], true) {
+                        plan.branch(above, below, up.iter().copied(), down.iter().copied());
+                        reached.push(below);
                     }
+                    branch = self.next[at];
                 }
             }
+            let Some(Open(cost, node)) = self.open.pop() else { break };
+            if cost > self.cost[node as usize] {
+                continue;
+            }
+            let Some(rank) = graph.rank_at[node as usize] else {
+                self.widen(prices, back, node, cost);
+                continue;
+            };
+            if std::mem::replace(&mut self.in_tree[rank as usize], true) {
+                continue;
+            }
+            let from = |&arc: &u32| {
+                let node = graph.arcs[arc as usize].from;
+                let is_over = graph.rank_at[node as usize].is_some();
+                (!is_over).then_some(self.last[node as usize])
+            };
+            let mut way: Vec<u32> = std::iter::successors(Some(self.last[node as usize]), from).collect();
+            let above = graph.rank_at[graph.arcs[way[way.len() - 1] as usize].from as usize];
+            let up: Vec<u32> = back.map_or(vec![], |back| way.iter().map(|&arc| back[arc as usize]).collect());
+            way.reverse();
+            grown.push(plan.branches.len());
+            plan.branch(above.expect("ways start at ranks"), rank, up, way);
+            reached.push(rank);
         }
-        plan
+        (plan, grown)
     }
 
-    /// Looks at what is beside a node.
-    fn widen(&mut self, prices: &[f64], node: u32, open: &mut BinaryHeap<Next>) {
+    /// Looks at what is beside a node that costs as much.
+    fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
         for &arc in &self.graph.out[node as usize] {
-            let (to, cost) = (self.graph.arcs[arc as usize].to, self.cost[node as usize] + prices[arc as usize]);
+            let to = self.graph.arcs[arc as usize].to;
+            let cost = so_far + prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
             if cost < self.cost[to as usize] {
                 (self.cost[to as usize], self.last[to as usize]) = (cost, arc);
-                open.push(Open(cost, to));
+                self.open.push(Open(cost, to));
             }
         }
     }

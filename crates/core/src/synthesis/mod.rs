@@ -194,26 +194,20 @@ fn mended(
     let turn = |plan: &Plan| if turned { plan.turned() } else { plan.clone() };
     let plans: Vec<Known> = start.plans.iter().map(|known| Known { plan: turn(&known.plan), ..*known }).collect();
     let share = share(collective, graph, matrix);
-    let load =
-        |(from, to): (u32, u32)| share * matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize)) as f64;
+    let bytes = |(from, to): (u32, u32)| matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize));
+    let load = |ends| share * bytes(ends) as f64;
     let paths = collective.kind == Kind::AllToAll;
     let mut least = start.least;
     if let Some(prices) = start.prices.as_ref().filter(|_| paths) {
         let all: Vec<u32> = (0..graph.ranks.len() as u32).collect();
-        let cost = |plan: &Plan| {
-            plan.branches
-                .iter()
-                .enumerate()
-                .map(|(branch, &ends)| {
-                    load(ends) * plan.ways(branch)[1].iter().map(|&arc| prices[arc as usize]).sum::<f64>()
-                })
-                .sum::<f64>()
-        };
+        let carried =
+            |plan: &Plan| -> f64 { plan.carried(bytes).map(|(arc, bytes)| prices[arc as usize] * bytes as f64).sum() };
         let worth: f64 = graph.arcs.iter().zip(prices).map(|(arc, price)| arc.rate * price).sum();
-        least = least.max(Paths(ground.clone()).plans(prices, &all, false)[0].iter().map(cost).sum::<f64>() / worth);
+        let [cheapest, _] = Paths(ground.clone()).plans(prices, &all, false);
+        least = least.max(share * cheapest.iter().map(carried).sum::<f64>() / worth);
     }
-    let (plans, time) =
-        Mending { graph: ground, paths, back, load: &load, enough: least * GOOD }.mended(&plans, watch)?;
+    let enough = if least > 0.0 { least * GOOD } else { f64::INFINITY };
+    let (plans, time) = Mending { graph: ground, paths, back, load: &load, enough }.mended(plans, watch)?;
     let plans = plans.iter().map(|known| (known.root, known.share, turn(&known.plan))).collect();
     Ok(Some(Mixture { plans, prices: start.prices.clone().unwrap_or_default(), time, least, rounds: 0 }))
 }

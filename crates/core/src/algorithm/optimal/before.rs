@@ -26,13 +26,16 @@ pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
         Kind::AllToAll => reader.paths(&of_lane),
         _ => lanes.iter().zip(&of_lane).filter_map(|(lane, transfers)| reader.tree(lane.bytes, transfers)).collect(),
     };
-    let mut places: HashMap<(u32, Plan), usize> = HashMap::new();
+    let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut all: Vec<Left> = vec![];
     for (known, is_whole) in found {
-        let at = *places.entry((known.root, known.plan.clone())).or_insert(all.len());
-        match all.get_mut(at) {
-            Some((other, _)) => other.share += known.share,
-            None => all.push((known, is_whole)),
+        let same_root = places.entry(known.root).or_default();
+        match same_root.iter().find(|&&at| all[at].0.plan == known.plan) {
+            Some(&at) => all[at].0.share += known.share,
+            None => {
+                same_root.push(all.len());
+                all.push((known, is_whole));
+            }
         }
     }
     if matches!(collective.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
@@ -93,29 +96,31 @@ impl Reader<'_> {
     /// The tree of a lane of so many bytes, if it is one.
     fn tree(&self, bytes: Bytes, transfers: &[&Transfer]) -> Option<Left> {
         // By the lower rank of a branch: the upper one, and the ways up and down.
-        let mut branches: BTreeMap<u32, (u32, [&[LinkId]; 2])> = BTreeMap::new();
+        let mut branches: Vec<Option<(u32, [&[LinkId]; 2])>> = vec![None; self.before.ranks.len()];
         for transfer in transfers {
             let (above, below) = match transfer.op {
                 Op::Reduce => (transfer.to, transfer.from),
                 Op::Copy => (transfer.from, transfer.to),
             };
-            let (upper, ways) = branches.entry(below).or_insert((above, [&[]; 2]));
+            let (upper, ways) = branches[below as usize].get_or_insert((above, [&[]; 2]));
             let way = &mut ways[usize::from(transfer.op == Op::Copy)];
             if *upper != above || !way.is_empty() {
                 return None;
             }
             *way = &transfer.route;
         }
-        let root = branches.values().map(|branch| branch.0).find(|above| !branches.contains_key(above))?;
+        let is_root = |above: &u32| branches[*above as usize].is_none();
+        let root = branches.iter().flatten().map(|branch| branch.0).find(is_root)?;
         let root = self.rank(root)?;
         let mut plan = Plan::default();
-        for (&below, &(above, ways)) in &branches {
+        let all = branches.iter().flatten().count();
+        for (below, (above, ways)) in (0..).zip(&branches).filter_map(|(below, branch)| Some((below, (*branch)?))) {
             let [up, down] = ways.map(|way| self.way(way));
             if let (Some(above), Some(below), Some(up), Some(down)) = (self.rank(above), self.rank(below), up, down) {
                 plan.branch(above, below, up, down);
             }
         }
-        let is_whole = plan.branches.len() == branches.len();
+        let is_whole = plan.branches.len() == all;
         Some((Known { root, share: bytes.max(1) as f64, plan }, is_whole))
     }
 
