@@ -30,12 +30,14 @@ use symmetry::Symmetry;
 
 /// Most rows of a linear program: some seconds of work.
 const MOST_ROWS: usize = 1 << 10;
-/// Arcs are critical that make up more than this part of what all are worth.
-const CRITICAL: f64 = 1e-9;
+/// Arcs are critical that are worth more than this part of the mean. Others may have a price that is left of those at the start.
+const CRITICAL: f64 = 1e-2;
 /// The parts of their time that other arcs may be busy: the first that is enough.
 const SPARE: [f64; 2] = [0.5, 0.75];
 /// How near to the optimum plans of before are good enough.
 const GOOD: f64 = 1.005;
+/// Times that arcs which become the limit are let off.
+const TRIES: usize = 3;
 /// What time to spare may cost, relative.
 const MORE: f64 = 2e-3;
 
@@ -92,6 +94,35 @@ impl<'a> Problem<'a> {
         let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
         Demand { rates, symmetry, roots, matrix: self.matrix, share: self.share, level, accuracy, start }
             .mixture(&mut *self.oracle, watch)
+    }
+
+    /// A mixture hardly slower than one found that leaves arcs which are not the limit part of their time; `None` if there is none.
+    fn spared(
+        &mut self,
+        found: &Mixture,
+        accuracy: f64,
+        level: f64,
+        start: &Start,
+        watch: Watch,
+    ) -> Result<Option<Mixture>> {
+        let hardly = CRITICAL / self.rates.len() as f64;
+        for part in SPARE {
+            let mut critical = vec![false; self.rates.len()];
+            let mut prices = found.prices.clone();
+            for _ in 0..TRIES {
+                let worth = prices.iter().zip(&self.rates).map(|(price, rate)| price * rate);
+                critical.iter_mut().zip(worth).for_each(|(critical, worth)| *critical |= worth > hardly);
+                let spare = |(&rate, &critical): (&f64, &bool)| if critical { rate } else { rate * part };
+                let rates: Vec<f64> = self.rates.iter().zip(&critical).map(spare).collect();
+                let other = self.solve(&rates, accuracy, level, start, watch)?;
+                if other.time <= found.time * (1.0 + MORE) {
+                    return Ok(Some(Mixture { prices: found.prices.clone(), least: found.least, ..other }));
+                }
+                // What is the limit then keeps all its time.
+                prices = other.prices;
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -155,14 +186,8 @@ pub fn mixture(
     }
     if graph.rank_at.contains(&None) {
         // In switches messages wait for each other. So what need not be busy should have time to spare.
-        for part in SPARE {
-            let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
-            let rates: Vec<f64> = problem.rates.iter().zip(&found.prices).map(spare).collect();
-            let other = problem.solve(&rates, accuracy, level, &start, watch)?;
-            if other.time <= found.time * (1.0 + MORE) {
-                found = Mixture { prices: found.prices, least: found.least, ..other };
-                break;
-            }
+        if let Some(spared) = problem.spared(&found, accuracy, level, &start, watch)? {
+            found = spared;
         }
     }
     found.time /= problem.unit;
