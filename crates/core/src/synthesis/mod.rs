@@ -5,6 +5,7 @@
 //! links are worth (linear programming duality). So amounts and prices are found together, and prices that are kept are a
 //! proof which a reader checks by finding the cheapest plans once.
 
+mod few;
 mod generate;
 mod graph;
 mod master;
@@ -26,6 +27,8 @@ use symmetry::Symmetry;
 
 /// Most rows of a linear program: some seconds of work.
 const MOST_ROWS: usize = 1 << 10;
+/// Most rows where a mixture is known and another one is looked for.
+const FEW_ROWS: usize = 256;
 /// Arcs are critical that make up more than this part of what all are worth.
 const CRITICAL: f64 = 1e-9;
 /// The parts of their time that other arcs may be busy: the first that is enough.
@@ -76,19 +79,48 @@ impl<'a> Problem<'a> {
     }
 
     /// The best mixture at these rates.
-    fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, watch: Watch) -> Result<Mixture> {
-        let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
-        let share = match self.matrix {
+    fn solve(&mut self, rates: &[f64], wanted: &Wanted, watch: Watch) -> Result<Mixture> {
+        let Problem { matrix, ref symmetry, ref roots, .. } = *self;
+        let share = match matrix {
             Some(matrix) => 1.0 / matrix.most() as f64,
             None => 1.0 / roots.len().max(1) as f64,
         };
-        Demand { rates, symmetry, roots, matrix: self.matrix, share, level, accuracy }.mixture(&mut *self.oracle, watch)
+        let Wanted { accuracy, level, trees } = *wanted;
+        let level = level * self.unit;
+        Demand { rates, symmetry, roots, matrix, share, level, accuracy, trees }.mixture(&mut *self.oracle, watch)
+    }
+
+    /// The best mixture, in the unit of rates.
+    fn mixture(&mut self, graph: &Graph, wanted: &Wanted, watch: Watch) -> Result<Mixture> {
+        let found = self.solve(&self.rates.clone(), wanted, watch)?;
+        if graph.rank_at.contains(&None) && !found.plans.is_empty() {
+            // In switches messages wait for each other. So what need not be busy should have time to spare.
+            for part in SPARE {
+                let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
+                let rates: Vec<f64> = self.rates.iter().zip(&found.prices).map(spare).collect();
+                let other = self.solve(&rates, wanted, watch)?;
+                if other.time <= found.time * (1.0 + MORE) {
+                    return Ok(Mixture { prices: found.prices, least: found.least, ..other });
+                }
+            }
+        }
+        Ok(found)
     }
 }
 
-/// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
-/// costs as much as `level` picoseconds for every byte. With a `matrix` paths carry what it says, and bytes of the collective are
-/// those of the rank that sends most.
+/// What a mixture is to be like.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// How near to the optimum, relative.
+    pub accuracy: f64,
+    /// What every level of a tree costs, as picoseconds for every byte.
+    pub level: f64,
+    /// Most trees of every root; of all roots together where plans have none.
+    pub trees: Option<usize>,
+}
+
+/// The best mixture of plans for a collective among all ranks, as it is wanted. With a `matrix` paths carry what it says, and bytes
+/// of the collective are those of the rank that sends most.
 ///
 /// # Errors
 /// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
@@ -97,27 +129,38 @@ pub fn mixture(
     graph: &Graph,
     collective: Collective,
     matrix: Option<&Matrix>,
-    accuracy: f64,
-    level: f64,
+    wanted: &Wanted,
     watch: Watch,
 ) -> Result<Mixture> {
     let mut problem = Problem::new(graph, collective, matrix);
-    let rows = problem.rows();
-    if rows > MOST_ROWS {
+    let too_large = |rows| {
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
-        return Err(Error::new(Code::TooLarge, what));
+        Error::new(Code::TooLarge, what)
+    };
+    if problem.rows() > MOST_ROWS {
+        return Err(too_large(problem.rows()));
     }
-    let mut found = problem.solve(&problem.rates.clone(), accuracy, level * problem.unit, watch)?;
-    if graph.rank_at.contains(&None) {
-        // In switches messages wait for each other. So what need not be busy should have time to spare.
-        for part in SPARE {
-            let spare = |(&rate, &price): (&f64, &f64)| if price * rate > CRITICAL { rate } else { rate * part };
-            let rates: Vec<f64> = problem.rates.iter().zip(&found.prices).map(spare).collect();
-            let other = problem.solve(&rates, accuracy, level * problem.unit, watch)?;
-            if other.time <= found.time * (1.0 + MORE) {
-                found = Mixture { prices: found.prices, least: found.least, ..other };
-                break;
+    let mut found = problem.mixture(graph, wanted, watch)?;
+    if wanted.trees.is_some() {
+        // A symmetry turns one tree of a root into several. So fewer symmetries may leave better ones.
+        let fixed = collective.kind.rooted().then_some(collective.root);
+        for symmetry in [Symmetry::free(graph, fixed), Symmetry::none(graph)] {
+            let near = found.time <= found.least * (1.0 + wanted.accuracy);
+            if near || symmetry.group.len() == problem.symmetry.group.len() {
+                continue;
             }
+            problem.symmetry = symmetry;
+            let rows = problem.rows();
+            if rows > if found.plans.is_empty() { MOST_ROWS } else { FEW_ROWS } {
+                continue;
+            }
+            let other = problem.mixture(graph, wanted, watch)?;
+            if other.time < found.time {
+                found = other;
+            }
+        }
+        if found.plans.is_empty() {
+            return Err(too_large(problem.rows()));
         }
     }
     found.time /= problem.unit;
@@ -134,9 +177,9 @@ pub fn mixture(
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
     let mut problem = Problem::new(graph, collective, None);
     let is_small = problem.rows() <= most_rows;
-    is_small
-        .then(|| problem.solve(&problem.rates.clone(), accuracy, 0.0, Watch::default()).ok())?
-        .map(|found| found.prices)
+    let wanted = Wanted { accuracy, level: 0.0, trees: None };
+    let found = is_small.then(|| problem.solve(&problem.rates.clone(), &wanted, Watch::default()).ok())?;
+    found.map(|found| found.prices)
 }
 
 #[cfg(test)]

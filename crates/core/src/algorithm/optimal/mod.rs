@@ -8,17 +8,29 @@ mod trees;
 use super::{Algorithm, Info, Request, exchange, tree};
 use crate::bound;
 use crate::collective::Kind;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::options::{Default::Derived, Opt};
 use crate::schedule::{Certificate, Schedule};
-use crate::synthesis::{self, Graph, Mixture};
+use crate::synthesis::{self, Graph, Mixture, Wanted};
 
 /// See the module.
 pub struct Optimal;
 
+const OPTIONS: &[Opt] = &[
+    tree::OPTIONS[0],
+    Opt::count(
+        "trees",
+        1,
+        u32::MAX as u64,
+        Derived("as many as the optimum takes"),
+        "Most trees of every root; for AllReduce of all together.",
+    ),
+];
+
 const INFO: Info = Info {
     name: "optimal",
     summary: "the best mixture of trees or paths on any fabric, switches included",
-    options: tree::OPTIONS,
+    options: OPTIONS,
     source: "linear programming over arborescences and paths; optimality of schedules: ForestColl (2024)",
     collectives: &Kind::ALL,
 };
@@ -28,12 +40,18 @@ fn is_even(request: &Request) -> bool {
     request.matrix.is_none() && request.fabric.links.iter().all(|link| link.speed_permille == 1000)
 }
 
+/// Most trees of every root, if that is limited.
+fn most_trees(request: &Request) -> Option<usize> {
+    request.options.given("trees").map(|value| value.whole() as usize)
+}
+
 /// The best mixture for a request, where a level of a tree costs as much as `level` picoseconds for every byte.
 ///
 /// # Errors
 /// As [`synthesis::mixture`].
 fn mixture(request: &Request, graph: &Graph, level: f64) -> Result<Mixture> {
-    synthesis::mixture(graph, request.collective, request.matrix.as_ref(), ACCURACY, level, request.watch)
+    let wanted = Wanted { accuracy: ACCURACY, level, trees: most_trees(request) };
+    synthesis::mixture(graph, request.collective, request.matrix.as_ref(), &wanted, request.watch)
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, request.fabric.name)))
 }
 
@@ -59,6 +77,10 @@ impl Algorithm for Optimal {
         // A tree of every rank, or a path of every pair.
         if matches!(request.collective.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
             request.expect(ranks * (ranks - 1), 0)?;
+        }
+        if request.collective.kind == Kind::AllToAll && most_trees(request).is_some() {
+            let what = format!("{}: trees limits trees, but an all-to-all goes along paths", request.spec);
+            return Err(Error::new(Code::BadSpec, what));
         }
         let (mut schedule, certificate) = match request.collective.kind {
             Kind::AllToAll => match exchange::straight(request.fabric).filter(|_| is_even(request)) {

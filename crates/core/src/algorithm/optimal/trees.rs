@@ -1,6 +1,6 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::mixture;
+use super::{mixture, most_trees};
 use crate::algorithm::combs::{self, Combs};
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::algorithm::{Algorithm, Request, forest, multitree};
@@ -36,9 +36,10 @@ pub fn trees(request: &Request) -> Result<Schedule> {
         let sizes = vec![1; trees.len()];
         (trees, sizes, false)
     };
+    let most = most_trees(request);
     if collective.kind == Kind::AllReduce {
         let combs = combs::trees(request).unwrap_or_default();
-        if many && !combs.is_empty() {
+        if many && !combs.is_empty() && most.is_none_or(|most| combs.len() <= most) {
             // These are the optimum, and plans would only take time to find.
             return Combs.build(request);
         }
@@ -50,6 +51,11 @@ pub fn trees(request: &Request) -> Result<Schedule> {
     if !many && !collective.kind.rooted() {
         // One low tree of every rank: soonest through where there is little data.
         choices.extend(multitree::trees(request).map(alike));
+    }
+    if let Some(most) = most {
+        // All of these have the same number for every root, and all AllReduce's are of none.
+        let roots = if collective.kind == Kind::AllReduce { 1 } else { fabric.ranks() };
+        choices.retain(|(trees, ..)| trees.len() <= most.saturating_mul(roots));
     }
     let mixture = mixture(request, &graph, level)?;
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
