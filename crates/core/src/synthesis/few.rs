@@ -76,11 +76,9 @@ impl<'a> Few<'a> {
         loop {
             watch.step(0, 1)?;
             let Some((mut master, mut chosen)) = self.cut(pool) else { return Ok(vec![]) };
-            if !even.is_empty() {
-                if let Some(other) = self.cut(std::mem::take(&mut even)).filter(|other| other.0.time() < master.time())
-                {
-                    (master, chosen) = other;
-                }
+            let other = if even.is_empty() { None } else { self.cut(std::mem::take(&mut even)) };
+            if let Some(other) = other.filter(|other| other.0.time() < master.time()) {
+                (master, chosen) = other;
             }
             worse += 1;
             if best.as_ref().is_none_or(|best| master.time() < best.0 * (1.0 - WORTH)) {
@@ -109,12 +107,12 @@ impl<'a> Few<'a> {
         let mut chosen: Vec<Option<u32>> = vec![None; slots];
         let mut busy = vec![0.0; self.rates.len()];
         for &power in &POWERS[POWERS.len() - sweeps..] {
-            for slot in 0..slots {
+            for (slot, chosen) in chosen.iter_mut().enumerate() {
                 let orbit = slot % first.len();
                 let add = |busy: &mut [f64], loads: Vec<(u32, f64)>, share: f64| {
                     loads.into_iter().for_each(|(arc, load)| busy[arc as usize] += share * load);
                 };
-                chosen[slot].into_iter().for_each(|plan| add(&mut busy, self.loads(plan), -share));
+                chosen.iter().for_each(|&plan| add(&mut busy, self.loads(plan), -share));
                 let ones = self.demand.share * self.orbits[orbit].len() as f64 * share;
                 let classes = busy.iter().zip(self.rates).zip(&self.demand.symmetry.arcs);
                 let times: Vec<f64> =
@@ -127,9 +125,9 @@ impl<'a> Few<'a> {
                 self.count();
                 let number = self.plans.len() - 1;
                 if self.copies[number] <= self.most {
-                    chosen[slot] = Some(number as u32);
+                    *chosen = Some(number as u32);
                 }
-                chosen[slot].into_iter().for_each(|plan| add(&mut busy, self.loads(plan), share));
+                chosen.iter().for_each(|&plan| add(&mut busy, self.loads(plan), share));
             }
         }
         chosen.into_iter().flatten().collect()
