@@ -1,5 +1,6 @@
 //! Column generation: a linear program over the plans known so far, and oracles for those that would make it better.
 
+use super::few::Few;
 use super::master::Master;
 use super::oracle::Oracle;
 use super::plan::Plan;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 /// The best mixture of plans that was found, and what proves how good it is.
 #[derive(Debug, Clone)]
 pub struct Mixture {
-    /// Root, share of the root's bytes, and plan; shares of a root add up to one.
+    /// Root, share of the root's bytes, and plan; shares of a root add up to one. None if no mixture has as few trees as are wanted.
     pub plans: Vec<(u32, f64, Plan)>,
     /// Prices of arcs: no mixture is sooner through than its cheapest plans cost at prices that, times rates, add up to
     /// one.
@@ -44,6 +45,8 @@ pub struct Demand<'a> {
     pub accuracy: f64,
     /// What is known before.
     pub start: &'a Start,
+    /// Most plans of a root.
+    pub trees: Option<usize>,
 }
 
 /// What a level of a tree costs at least, of the time of all, where levels cost something.
@@ -61,7 +64,7 @@ const LOSS: f64 = 2e-3;
 
 impl Demand<'_> {
     /// What a plan of an orbit's first root loads on every arc of a class, when all of the orbit have it turned round.
-    fn loads(&self, plan: &Plan, orbit: usize) -> Vec<(u32, f64)> {
+    pub fn loads(&self, plan: &Plan, orbit: usize) -> Vec<(u32, f64)> {
         let mut loads: Vec<(u32, f64)> = vec![];
         let mut uses: Vec<(u32, u64)> = plan.carried(|ends| self.bytes(ends)).collect();
         uses.iter_mut().for_each(|(arc, _)| *arc = self.symmetry.class_of[*arc as usize]);
@@ -169,8 +172,17 @@ impl Demand<'_> {
             }
             let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + patience);
             if near || rounds == ROUNDS || !better && smooth == 0.0 {
-                let amounts = self.fewer(&rates, &plans, &orbits, master.amounts(), time);
-                let time = self.busiest(&rates, &plans, &orbits, &amounts);
+                let amounts = match self.trees {
+                    None => self.fewer(&rates, &plans, &orbits, master.amounts(), time),
+                    Some(most) => {
+                        let few = Few::new(self, &rates, &orbits, &mut plans, most);
+                        few.best(&master.amounts(), oracle, spread, watch)?
+                    }
+                };
+                let time = match amounts.is_empty() {
+                    true => f64::INFINITY,
+                    false => self.busiest(&rates, &plans, &orbits, &amounts),
+                };
                 let plans = self.expanded(&plans, &orbits, &amounts);
                 return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
             }

@@ -5,6 +5,7 @@
 //! links are worth (linear programming duality). So amounts and prices are found together, and prices that are kept are a
 //! proof which a reader checks by finding the cheapest plans once.
 
+mod few;
 mod generate;
 mod graph;
 mod master;
@@ -30,6 +31,8 @@ use symmetry::Symmetry;
 
 /// Most rows of a linear program: some seconds of work.
 const MOST_ROWS: usize = 1 << 10;
+/// Most rows where a mixture is known and another one is looked for.
+const FEW_ROWS: usize = 256;
 /// Arcs are critical that are worth more than this part of the mean. Others may have a price that is left of those at the start.
 const CRITICAL: f64 = 1e-2;
 /// The parts of their time that other arcs may be busy: the first that is enough.
@@ -51,6 +54,8 @@ struct Problem<'a> {
     rates: Vec<f64>,
     symmetry: Symmetry,
     roots: Vec<u32>,
+    /// In this unit, too.
+    start: Start,
     oracle: Box<dyn Oracle>,
     /// Whether plans are those of the graph turned round.
     turned: bool,
@@ -81,7 +86,7 @@ impl<'a> Problem<'a> {
         let unit = graph.arcs.iter().map(|arc| arc.rate).fold(f64::MIN_POSITIVE, f64::max);
         let rates = graph.arcs.iter().map(|arc| arc.rate / unit).collect();
         let share = share(collective, graph, matrix);
-        Problem { matrix, share, unit, rates, symmetry, roots, oracle, turned }
+        Problem { matrix, share, unit, rates, symmetry, roots, start: Start::default(), oracle, turned }
     }
 
     /// Rows of the linear program: links and roots of which none is like another.
@@ -90,21 +95,32 @@ impl<'a> Problem<'a> {
     }
 
     /// The best mixture at these rates.
-    fn solve(&mut self, rates: &[f64], accuracy: f64, level: f64, start: &Start, watch: Watch) -> Result<Mixture> {
-        let (symmetry, roots) = (&self.symmetry, self.roots.as_slice());
-        Demand { rates, symmetry, roots, matrix: self.matrix, share: self.share, level, accuracy, start }
-            .mixture(&mut *self.oracle, watch)
+    fn solve(&mut self, rates: &[f64], wanted: &Wanted, watch: Watch) -> Result<Mixture> {
+        let Problem { matrix, share, ref symmetry, ref roots, ref start, .. } = *self;
+        let Wanted { accuracy, level, trees } = *wanted;
+        let level = level * self.unit;
+        let demand = Demand { rates, symmetry, roots, matrix, share, level, accuracy, trees, start };
+        demand.mixture(&mut *self.oracle, watch)
+    }
+
+    /// The best mixture, in the unit of rates; the prices of arcs are those of a `proof` if it proves as much.
+    fn mixture(&mut self, graph: &Graph, wanted: &Wanted, proof: Option<&[f64]>, watch: Watch) -> Result<Mixture> {
+        let mut found = self.solve(&self.rates.clone(), wanted, watch)?;
+        if let Some(proof) = proof.filter(|_| found.least <= self.start.least) {
+            let worth: f64 = proof.iter().zip(&self.rates).map(|(price, rate)| price * rate).sum();
+            found.prices = proof.iter().map(|price| price / worth).collect();
+        }
+        if graph.rank_at.contains(&None) && !found.plans.is_empty() {
+            // In switches messages wait for each other. So what need not be busy should have time to spare.
+            if let Some(spared) = self.spared(&found, wanted, watch)? {
+                return Ok(spared);
+            }
+        }
+        Ok(found)
     }
 
     /// A mixture hardly slower than one found that leaves arcs which are not the limit part of their time; `None` if there is none.
-    fn spared(
-        &mut self,
-        found: &Mixture,
-        accuracy: f64,
-        level: f64,
-        start: &Start,
-        watch: Watch,
-    ) -> Result<Option<Mixture>> {
+    fn spared(&mut self, found: &Mixture, wanted: &Wanted, watch: Watch) -> Result<Option<Mixture>> {
         let hardly = CRITICAL / self.rates.len() as f64;
         for part in SPARE {
             let mut critical = vec![false; self.rates.len()];
@@ -114,7 +130,7 @@ impl<'a> Problem<'a> {
                 critical.iter_mut().zip(worth).for_each(|(critical, worth)| *critical |= worth > hardly);
                 let spare = |(&rate, &critical): (&f64, &bool)| if critical { rate } else { rate * part };
                 let rates: Vec<f64> = self.rates.iter().zip(&critical).map(spare).collect();
-                let other = self.solve(&rates, accuracy, level, start, watch)?;
+                let other = self.solve(&rates, wanted, watch)?;
                 if other.time <= found.time * (1.0 + MORE) {
                     return Ok(Some(Mixture { prices: found.prices.clone(), least: found.least, ..other }));
                 }
@@ -140,9 +156,19 @@ fn share(collective: Collective, graph: &Graph, matrix: Option<&Matrix>) -> f64 
     }
 }
 
-/// The best mixture of plans for a collective among all ranks, within `accuracy` of the optimum, where every level of a tree
-/// costs as much as `level` picoseconds for every byte. With a `matrix` paths carry what it says, and bytes of the collective are
-/// those of the rank that sends most. What is known at the `start` makes it sooner found.
+/// What a mixture is to be like.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// How near to the optimum, relative.
+    pub accuracy: f64,
+    /// What every level of a tree costs, as picoseconds for every byte.
+    pub level: f64,
+    /// Most trees of every root; of all roots together where plans have none.
+    pub trees: Option<usize>,
+}
+
+/// The best mixture of plans for a collective among all ranks, as it is wanted. With a `matrix` paths carry what it says, and bytes
+/// of the collective are those of the rank that sends most. What is known at the `start` makes it sooner found.
 ///
 /// # Errors
 /// [`Code::TooLarge`] for more than some hundred links and ranks of which none can become another by a symmetry;
@@ -151,24 +177,27 @@ pub fn mixture(
     graph: &Graph,
     collective: Collective,
     matrix: Option<&Matrix>,
-    accuracy: f64,
-    level: f64,
+    wanted: &Wanted,
     mut start: Start,
     watch: Watch,
 ) -> Result<Mixture> {
-    let mended = if start.plans.is_empty() { None } else { mended(graph, collective, matrix, &start, watch)? };
+    let mended = match start.plans.is_empty() || wanted.trees.is_some() {
+        true => None,
+        false => mended(graph, collective, matrix, &start, watch)?,
+    };
     if let Some(mended) = mended.as_ref().filter(|mended| mended.time <= mended.least * GOOD) {
         return Ok(mended.clone());
     }
     let mut problem = Problem::new(graph, collective, matrix);
-    let rows = problem.rows();
-    if rows > MOST_ROWS {
-        if let Some(mended) = mended {
-            return Ok(mended);
-        }
+    let too_large = |rows| {
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
-        return Err(Error::new(Code::TooLarge, what));
+        Error::new(Code::TooLarge, what)
+    };
+    if problem.rows() > MOST_ROWS {
+        return mended.ok_or_else(|| too_large(problem.rows()));
     }
+    // Those of trees are cuts, which say little of what is best beside them.
+    let proof = if collective.kind == Kind::AllToAll { None } else { start.prices.take() };
     let known = |(root, share, plan): (u32, f64, Plan)| Known {
         root,
         share,
@@ -176,18 +205,28 @@ pub fn mixture(
     };
     start.plans = mended.map_or(vec![], |mended| mended.plans.into_iter().map(known).collect());
     start.least *= problem.unit;
-    // Those of trees are cuts, which say little of what is best beside them.
-    let proof = if collective.kind == Kind::AllToAll { None } else { start.prices.take() };
-    let level = level * problem.unit;
-    let mut found = problem.solve(&problem.rates.clone(), accuracy, level, &start, watch)?;
-    if let Some(proof) = proof.filter(|_| found.least <= start.least) {
-        let worth: f64 = proof.iter().zip(&problem.rates).map(|(price, rate)| price * rate).sum();
-        found.prices = proof.iter().map(|price| price / worth).collect();
-    }
-    if graph.rank_at.contains(&None) {
-        // In switches messages wait for each other. So what need not be busy should have time to spare.
-        if let Some(spared) = problem.spared(&found, accuracy, level, &start, watch)? {
-            found = spared;
+    problem.start = start;
+    let mut found = problem.mixture(graph, wanted, proof.as_deref(), watch)?;
+    if wanted.trees.is_some() {
+        // A symmetry turns one tree of a root into several. So fewer symmetries may leave better ones.
+        let fixed = collective.kind.rooted().then_some(collective.root);
+        for symmetry in [Symmetry::free(graph, fixed), Symmetry::none(graph)] {
+            let near = found.time <= found.least * (1.0 + wanted.accuracy);
+            if near || symmetry.group.len() == problem.symmetry.group.len() {
+                continue;
+            }
+            problem.symmetry = symmetry;
+            let rows = problem.rows();
+            if rows > if found.plans.is_empty() { MOST_ROWS } else { FEW_ROWS } {
+                continue;
+            }
+            let other = problem.mixture(graph, wanted, proof.as_deref(), watch)?;
+            if other.time < found.time {
+                found = other;
+            }
+        }
+        if found.plans.is_empty() {
+            return Err(too_large(problem.rows()));
         }
     }
     found.time /= problem.unit;
@@ -242,9 +281,9 @@ fn mended(
 pub fn prices(graph: &Graph, collective: Collective, accuracy: f64, most_rows: usize) -> Option<Vec<f64>> {
     let mut problem = Problem::new(graph, collective, None);
     let is_small = problem.rows() <= most_rows;
-    is_small
-        .then(|| problem.solve(&problem.rates.clone(), accuracy, 0.0, &Start::default(), Watch::default()).ok())?
-        .map(|found| found.prices)
+    let wanted = Wanted { accuracy, level: 0.0, trees: None };
+    let found = is_small.then(|| problem.solve(&problem.rates.clone(), &wanted, Watch::default()).ok())?;
+    found.map(|found| found.prices)
 }
 
 #[cfg(test)]

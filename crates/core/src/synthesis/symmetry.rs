@@ -47,6 +47,15 @@ pub struct Symmetry {
 impl Symmetry {
     /// The symmetries of a graph that are found, of these such that leave `fixed` where it is; no more than save time.
     pub fn new(graph: &Graph, fixed: Option<u32>) -> Symmetry {
+        Symmetry::found(graph, fixed, false)
+    }
+
+    /// Such of them that none leaves another rank than `fixed` where it is: they turn a tree of a root into no other of that root.
+    pub fn free(graph: &Graph, fixed: Option<u32>) -> Symmetry {
+        Symmetry::found(graph, fixed, true)
+    }
+
+    fn found(graph: &Graph, fixed: Option<u32>, free: bool) -> Symmetry {
         let (ranks, arcs) = (graph.ranks.len(), graph.arcs.len());
         let identity = Permutation::identity(graph);
         let mut generators: Vec<Permutation> = vec![];
@@ -57,6 +66,15 @@ impl Symmetry {
                 break;
             }
             let Some(arcs) = automorphism(graph, &permuted) else { continue };
+            if free {
+                let next = Permutation { ranks: permuted.clone(), arcs: arcs.clone() };
+                let stays =
+                    |one: &Permutation| (0..).zip(&one.ranks).any(|(rank, &to)| rank == to && Some(rank) != fixed);
+                let group = closed(&identity, &[generators.as_slice(), &[next]].concat());
+                if group.is_none_or(|group| group[1..].iter().any(stays)) {
+                    continue;
+                }
+            }
             let merged = [merge(&mut alike_ranks, &permuted), merge(&mut alike_arcs, &arcs)];
             if merged.contains(&true) {
                 generators.push(Permutation { ranks: permuted, arcs });

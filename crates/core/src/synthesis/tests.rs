@@ -34,6 +34,10 @@ fn random_fabric(most: usize) -> impl Strategy<Value = Fabric> {
     )
 }
 
+fn wanted(accuracy: f64) -> Wanted {
+    Wanted { accuracy, level: 0.0, trees: None }
+}
+
 fn ideal() -> System {
     System::preset("ideal").unwrap()
 }
@@ -105,7 +109,7 @@ fn check(fabric: &Fabric, collective: Collective) {
     let (system, ranks) = (ideal(), fabric.ranks() as f64);
     let graph = Graph::new(fabric, &system);
     let kind = collective.kind;
-    let found = mixture(&graph, collective, None, 1e-7, 0.0, Start::default(), Watch::default()).unwrap();
+    let found = mixture(&graph, collective, None, &wanted(1e-7), Start::default(), Watch::default()).unwrap();
     // Arcs have some 1e-9 of room.
     assert!(found.least <= found.time * (1.0 + 1e-8), "{name}: {} {}", found.least, found.time);
     let rooted = kind.rooted() || kind == Kind::AllReduce;
@@ -179,7 +183,8 @@ fn paths_carry_what_a_matrix_says() {
         let matrix = Matrix::new(&rows).unwrap();
         let collective = Collective::new(Kind::AllToAll);
         let graph = Graph::new(&fabric, &system);
-        let found = mixture(&graph, collective, Some(&matrix), 1e-6, 0.0, Start::default(), Watch::default()).unwrap();
+        let found =
+            mixture(&graph, collective, Some(&matrix), &wanted(1e-6), Start::default(), Watch::default()).unwrap();
         let (mut loads, mut shares) = (vec![0.0; graph.arcs.len()], HashMap::<u32, f64>::new());
         for (root, share, plan) in &found.plans {
             assert_plan(&graph, Kind::AllToAll, *root, plan);
@@ -312,6 +317,52 @@ proptest! {
         for kind in Kind::ALL {
             let root = if kind.rooted() { root.index(fabric.ranks()) as u32 } else { 0 };
             check(&fabric, Collective { kind, root });
+        }
+    }
+}
+
+/// With at most so many trees a root there are no more, they carry everything, and none is sooner through than the best of any
+/// number; more trees are hardly worse than fewer.
+#[test]
+fn few_trees_are_as_few_as_wanted() {
+    for (spec, kind, enough, near) in [
+        ("dgx1v", Kind::AllGather, 6, 1.03),
+        ("dgx1v", Kind::AllReduce, 6, 1.16),
+        ("mi250:1", Kind::AllGather, 6, 1.03),
+        ("mesh:4x4,drop=5-6", Kind::AllReduce, 4, 1.16),
+        ("mesh:4x4,drop=5-6", Kind::ReduceScatter, 4, 1.03),
+        ("torus:4x4", Kind::Broadcast, 4, 1.34),
+        ("dgx-h100:2", Kind::AllGather, 2, 1.03),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let graph = Graph::new(&fabric, &ideal());
+        let root_share = if kind.rooted() || kind == Kind::AllReduce { 1.0 } else { 1.0 / fabric.ranks() as f64 };
+        let mut before = f64::INFINITY;
+        for trees in [1, 2, 3, enough] {
+            let wanted = Wanted { trees: Some(trees), ..wanted(1e-3) };
+            let found =
+                mixture(&graph, Collective::new(kind), None, &wanted, Start::default(), Watch::default()).unwrap();
+            let (mut roots, mut loads) = (HashMap::<u32, (usize, f64)>::new(), vec![0.0; graph.arcs.len()]);
+            for (root, share, plan) in &found.plans {
+                assert_plan(&graph, kind, *root, plan);
+                // Those of an AllReduce are of no root.
+                let root = roots.entry(if kind == Kind::AllReduce { 0 } else { *root }).or_default();
+                (root.0, root.1) = (root.0 + 1, root.1 + share);
+                plan.carried(|_| 1).for_each(|(arc, count)| loads[arc as usize] += root_share * share * count as f64);
+            }
+            let all = if root_share == 1.0 { 1 } else { fabric.ranks() };
+            assert_eq!(roots.len(), all, "{spec}");
+            assert!(roots.values().all(|root| root.0 <= trees && (root.1 - 1.0).abs() < 1e-6), "{spec}: {roots:?}");
+            for (arc, load) in graph.arcs.iter().zip(&loads) {
+                assert!(*load <= found.time * arc.rate * (1.0 + 1e-6), "{spec}: {load} {}", found.time * arc.rate);
+            }
+            assert!(
+                found.time >= found.least * (1.0 - 1e-8) && found.time <= before * 1.02,
+                "{spec}, {trees}: {before}"
+            );
+            before = found.time;
+            let time = found.time / found.least;
+            assert!(trees < enough || time < near, "{spec} {kind:?}: {time}");
         }
     }
 }

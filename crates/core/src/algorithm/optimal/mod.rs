@@ -11,20 +11,32 @@ use super::combs::{self, Combs};
 use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use crate::bound;
 use crate::collective::Kind;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
+use crate::options::{Default::Derived, Opt};
 use crate::schedule::{Certificate, Schedule};
-use crate::synthesis::{self, Graph, Mixture, Start};
+use crate::synthesis::{self, Graph, Mixture, Start, Wanted};
 use std::collections::HashMap;
 use std::time::Instant;
 
 /// See the module.
 pub struct Optimal;
 
+const OPTIONS: &[Opt] = &[
+    tree::OPTIONS[0],
+    Opt::count(
+        "trees",
+        1,
+        u32::MAX as u64,
+        Derived("as many as the optimum takes"),
+        "Most trees of every root; for AllReduce of all together.",
+    ),
+];
+
 const INFO: Info = Info {
     name: "optimal",
     summary: "the best mixture of trees or paths on any fabric, switches included",
-    options: tree::OPTIONS,
+    options: OPTIONS,
     source: "linear programming over arborescences and paths; optimality of schedules: ForestColl (2024)",
     collectives: &Kind::ALL,
 };
@@ -41,17 +53,22 @@ fn is_even(request: &Request) -> bool {
     request.matrix.is_none() && request.fabric.links.iter().all(|link| link.speed_permille == 1000)
 }
 
+/// Most trees of every root, if that is limited.
+fn most_trees(request: &Request) -> Option<usize> {
+    request.options.given("trees").map(|value| value.whole() as usize)
+}
+
 /// The best mixture for a request.
 ///
 /// # Errors
 /// As [`synthesis::mixture`].
 fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture> {
     let Request { fabric, system, collective, .. } = *request;
-    let mut level = 0.0;
+    let mut wanted = Wanted { accuracy: ACCURACY, level: 0.0, trees: most_trees(request) };
     if collective.kind != Kind::AllToAll {
         // A level of a tree costs the time of a way.
         let way = fabric.links.iter().map(|link| system.latency_of(link)).max().unwrap_or(0) + system.hand_off_ps;
-        level = way.max(1) as f64 / request.bytes as f64;
+        wanted.level = way.max(1) as f64 / request.bytes as f64;
         // Cuts and partitions are sooner found than prices that prove as much.
         let bytes = fabric.ranks() as u64 * MANY;
         let known = bound::lower_bound(fabric, system, collective, bytes)?;
@@ -61,7 +78,7 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
         let price = |arc: &synthesis::Arc| prices.get(&arc.links[0]).map_or(0.0, |&price| price as f64);
         start.prices = Some(graph.arcs.iter().map(price).collect());
     }
-    synthesis::mixture(graph, collective, request.matrix.as_ref(), ACCURACY, level, start, request.watch)
+    synthesis::mixture(graph, collective, request.matrix.as_ref(), &wanted, start, request.watch)
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, fabric.name)))
 }
 
@@ -85,8 +102,12 @@ fn certified(request: &Request, mut schedule: Schedule, found: Option<Certificat
     Ok(schedule)
 }
 
-/// Refuses more messages than a schedule may have: a tree of every rank, or a path of every pair.
+/// Refuses more messages than a schedule may have, a tree of every rank or a path of every pair, and a number of trees for paths.
 fn expect(request: &Request) -> Result<()> {
+    if request.collective.kind == Kind::AllToAll && most_trees(request).is_some() {
+        let what = format!("{}: trees limits trees, but an all-to-all goes along paths", request.spec);
+        return Err(Error::new(Code::BadSpec, what));
+    }
     let ranks = u64::from(request.ranks());
     match request.collective.kind {
         Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll => request.expect(ranks * (ranks - 1), 0),
@@ -113,7 +134,10 @@ impl Algorithm for Optimal {
             }
             // These are the optimum, and plans would only take time to find.
             Kind::AllReduce
-                if request.ranks() > FEW_RANKS && combs::trees(request).is_some_and(|all| !all.is_empty()) =>
+                if request.ranks() > FEW_RANKS
+                    && combs::trees(request).is_some_and(|all| {
+                        !all.is_empty() && most_trees(request).is_none_or(|most| all.len() <= most)
+                    }) =>
             {
                 return certified(request, Combs.build(request)?, None);
             }

@@ -1,6 +1,6 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::{FEW_RANKS, equal};
+use super::{FEW_RANKS, equal, most_trees};
 use crate::algorithm::combs;
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::algorithm::{Request, forest, multitree};
@@ -30,6 +30,7 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
         let sizes = vec![1; trees.len()];
         (trees, sizes, false)
     };
+    let most = most_trees(request);
     if collective.kind == Kind::AllReduce {
         let combs = combs::trees(request).unwrap_or_default();
         choices.extend(tree::prefixes(combs.len()).filter(|&few| few > 0).map(|few| alike(combs[..few].to_vec())));
@@ -42,6 +43,12 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
         choices.extend(multitree::trees(request).map(alike));
     }
     choices.extend(equal::trees(request).map(alike));
+    if let Some(most) = most {
+        // All of these have the same number for every root, and all AllReduce's are of none.
+        let roots =
+            if matches!(collective.kind, Kind::AllGather | Kind::ReduceScatter) { request.fabric.ranks() } else { 1 };
+        choices.retain(|(trees, ..)| trees.len() <= most.saturating_mul(roots));
+    }
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     choices.push((mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect(), sizes, true));
     let timetables = choices
