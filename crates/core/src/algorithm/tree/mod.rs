@@ -6,6 +6,7 @@
 mod colour;
 mod pace;
 mod plant;
+mod replay;
 mod shares;
 mod spread;
 mod stream;

@@ -16,10 +16,10 @@ pub(super) struct Moments {
 }
 
 /// That a message of a table waits for another one, so many rounds before: numbers in the order of [`Table::messages`].
-struct Wait {
-    message: usize,
-    other: usize,
-    lag: u32,
+pub(super) struct Wait {
+    pub message: usize,
+    pub other: usize,
+    pub lag: u32,
 }
 
 impl Moments {
@@ -35,20 +35,20 @@ impl Moments {
         self.applied[tree][edge as usize][op as usize] = applied;
     }
 
-    /// Makes the messages of a table, which are the transfers from `first` on, keep to its times, if any goes over several links.
-    /// O(messages * log messages).
+    /// Makes the messages of a table, which are the transfers from `first` on, keep to its times. O(messages * log messages).
     pub fn pace(&self, table: &Table, rounds: u64, builder: &mut Builder, first: TransferId) {
-        if table.trees.iter().flat_map(Tree::routes).any(|route| route.len() > 1) {
-            let happens = |wait: &Wait| u64::from(wait.lag) < rounds;
-            for Wait { message, other, lag } in self.waits(table).into_iter().filter(happens) {
-                let other = Dependency::from(first + other as TransferId);
-                builder.start_after(first + message as TransferId, other.lagging(lag));
-            }
+        for Wait { message, other, lag } in self.waits(table, rounds) {
+            let other = Dependency::from(first + other as TransferId);
+            builder.start_after(first + message as TransferId, other.lagging(lag));
         }
     }
 
-    /// Of what comes to its sender up to a round before a message is due, it waits for the last, unless its own data come later.
-    fn waits(&self, table: &Table) -> Vec<Wait> {
+    /// Of what comes to its sender up to a round before a message is due, it waits for the last, unless its own data come later, or
+    /// no message of the table goes over several links.
+    pub fn waits(&self, table: &Table, rounds: u64) -> Vec<Wait> {
+        if table.trees.iter().flat_map(Tree::routes).all(|route| route.len() < 2) {
+            return vec![];
+        }
         let period = i64::from(table.period);
         // What comes to every rank: when in a round, when in the first one that it comes in, and which message it is.
         let mut arrivals: Vec<Vec<(i64, i64, usize)>> =
@@ -71,7 +71,10 @@ impl Moments {
                     break;
                 }
                 if (0..=i64::from(Dependency::MAX_LAG)).contains(&lag) && other != message {
-                    waits.push(Wait { message, other, lag: lag as u32 });
+                    // The first rounds do not wait.
+                    if (lag as u64) < rounds {
+                        waits.push(Wait { message, other, lag: lag as u32 });
+                    }
                     break;
                 }
             }
@@ -83,7 +86,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::tree::Work;
+    use crate::algorithm::tree::{Work, edges};
     use crate::fabric::Fabric;
     use proptest::prelude::*;
 
@@ -98,7 +101,8 @@ mod tests {
         ) {
             let tree = |parents: &Vec<prop::sample::Index>| {
                 let above = |(at, parent): (usize, &prop::sample::Index)| Some(parent.index(at + 1) as u32);
-                Tree::logical(&[None].into_iter().chain(parents.iter().enumerate().map(above)).collect::<Vec<_>>())
+                let parents = [None].into_iter().chain(parents.iter().enumerate().map(above)).collect::<Vec<_>>();
+                Tree::new(5, edges(&parents).map(|(child, parent)| (child, parent, [[0, 1], [1, 0]])))
             };
             let trees: Vec<Tree> = parents.iter().map(tree).collect();
             let fabric = Fabric::parse("switch:5").unwrap();
@@ -114,7 +118,7 @@ mod tests {
             table.slots = listed.unwrap();
             let messages: Vec<Message> = table.messages(work.ops()).collect();
             let of = |slots: &Slots, message: &Message| i64::from(slots[message.tree][message.edge as usize][message.op as usize]);
-            let waits = moments.waits(&table);
+            let waits = moments.waits(&table, u64::MAX);
             for Wait { message, other, lag } in &waits {
                 let (message, other) = (&messages[*message], &messages[*other]);
                 prop_assert_eq!(message.from, other.to);

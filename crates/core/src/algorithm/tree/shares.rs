@@ -15,14 +15,14 @@ pub(super) fn whole(sizes: &[u32], groups: &[usize], units: u64) -> Option<Vec<u
         return None;
     }
     // Of a tree: whole units, and what is left of its exact share, in parts of a unit over the group's sum.
-    let exact = |size: u32, group: usize| u128::from(units) * u128::from(size);
+    let exact = |size: u32| u128::from(units) * u128::from(size);
     let mut whole: Vec<u32> = vec![];
     let mut left: Vec<i128> = vec![];
     let mut missing = vec![units as i64; count];
     for (&size, &group) in sizes.iter().zip(groups) {
-        let units = ((exact(size, group) / u128::from(sums[group])) as u32).max(1);
+        let units = ((exact(size) / u128::from(sums[group])) as u32).max(1);
         whole.push(units);
-        left.push(exact(size, group) as i128 - i128::from(units) * i128::from(sums[group]));
+        left.push(exact(size) as i128 - i128::from(units) * i128::from(sums[group]));
         missing[group] -= i64::from(units);
     }
     let mut order: Vec<usize> = (0..sizes.len()).collect();

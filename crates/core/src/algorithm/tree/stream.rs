@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
 use crate::schedule::{Builder, Issue, Pacing, Schedule, TransferId};
-use crate::units::Bytes;
+use crate::units::{Bytes, Picos};
 
 /// Options of algorithms that [`stream`].
 pub(in crate::algorithm) const OPTIONS: &[Opt] =
@@ -50,9 +50,10 @@ pub(in crate::algorithm) fn stream<'a>(
 ///
 /// # Panics
 /// Without timetables.
-pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timetable]) -> Result<Schedule> {
+pub(in crate::algorithm) fn stream_timed<'a>(request: &Request, timetables: &'a [Timetable<'a>]) -> Result<Schedule> {
     let given = request.options.given("piece").map(Value::whole);
-    let mut best: Option<(Timed, Bytes)> = None;
+    let mut looks: Vec<Look> = vec![];
+    let mut best: Option<(Timed, &Timetable)> = None;
     for timetable in timetables {
         request.expect(timetable.messages() as u64, 0)?;
         let mut own = u128::MAX;
@@ -61,26 +62,63 @@ pub(in crate::algorithm) fn stream_timed(request: &Request, timetables: &[Timeta
         for rounds in counts(request, timetable, given) {
             request.watch.step(0, 1)?;
             let timed = timetable.timed(rounds);
-            let better = |than: u128| timed.time_ps < than - than / WORTH;
+            let time_ps = timed.time_ps;
             // One round alone, which leaves no room for others, says nothing of more.
             if rounds > 1 {
-                worse = if better(own) { 0 } else { worse + 1 };
-                own = if worse == 0 { timed.time_ps } else { own };
+                worse = if better(time_ps, own) { 0 } else { worse + 1 };
+                own = if worse == 0 { time_ps } else { own };
             }
-            if best.as_ref().is_none_or(|best| better(best.0.time_ps)) {
-                best = Some((timed, timetable.bytes()));
+            looks.push(Look { time_ps, timetable, rounds });
+            if best.as_ref().is_none_or(|best| better(time_ps, best.0.time_ps)) {
+                best = Some((timed, timetable));
             }
             if worse == PATIENCE {
                 break;
             }
         }
     }
-    let (Timed { table, moments, rounds, .. }, bytes) = best.expect("a timetable");
-    lower(request, &table, bytes, rounds, |builder, first| moments.pace(&table, rounds, builder, first))
+    let (mut timed, mut timetable) = best.expect("a timetable");
+    if given.is_none() && timetable.packets(timed.rounds) <= MOST_REPLAYED {
+        (timed, timetable) = replayed(&looks, timed.time_ps).unwrap_or((timed, timetable));
+    }
+    let Timed { table, moments, rounds, .. } = timed;
+    lower(request, &table, timetable.bytes(), rounds, |builder, first| moments.pace(&table, rounds, builder, first))
+}
+
+/// A timetable in so many rounds, and its time as it says.
+struct Look<'a> {
+    time_ps: u128,
+    timetable: &'a Timetable<'a>,
+    rounds: u64,
+}
+
+/// Whether a time is better than another one by enough.
+fn better(time_ps: u128, than: u128) -> bool {
+    time_ps < than - than / WORTH
+}
+
+/// Of those whose times are near the best, as many as are soon replayed, the one that is through soonest then.
+fn replayed<'a>(looks: &[Look<'a>], best_ps: u128) -> Option<(Timed<'a>, &'a Timetable<'a>)> {
+    let mut order: Vec<&Look> = looks.iter().filter(|look| look.time_ps <= best_ps + best_ps / 2).collect();
+    order.sort_by_key(|look| look.time_ps);
+    let mut left = MOST_REPLAYED;
+    let mut best: Option<(Picos, Timed, &Timetable)> = None;
+    for Look { timetable, rounds, .. } in order {
+        let Some(rest) = left.checked_sub(timetable.packets(*rounds)) else { continue };
+        left = rest;
+        let timed = timetable.timed(*rounds);
+        let time_ps = timetable.replay(&timed);
+        if best.as_ref().is_none_or(|best| better(time_ps.into(), best.0.into())) {
+            best = Some((time_ps, timed, timetable));
+        }
+    }
+    best.map(|(_, timed, timetable)| (timed, timetable))
 }
 
 /// A table is better that saves this part of the time.
 const WORTH: u128 = 1000;
+/// Most packets on links that are replayed, of all choices together: tenths of a second.
+const MOST_REPLAYED: u64 = 1 << 18;
 /// Most messages of all rounds, where rounds are more than a few.
 const MOST_MESSAGES: usize = 1 << 24;
 /// Every so many messages of a round one number of rounds more is left out between two.

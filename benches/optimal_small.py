@@ -1,0 +1,44 @@
+"""Times `optimal` beside all other algorithms for little data; fails if another one is faster by more than 3 %.
+
+The fabrics and collectives are those of the table in docs/optimal.md.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from itertools import product
+from pathlib import Path
+
+import antiphon
+
+TABLE = runpy.run_path(str(Path(__file__).resolve().parent.parent / "scripts" / "optimal_table.py"))
+SYSTEMS = ("ideal", "generic")
+SIZES = ("64KiB", "1MiB")
+MOST = 1.03
+"""Times as long as the best other algorithm."""
+
+
+def ratio(fabric: str, system: str, collective: str, size: str) -> tuple[float, str]:
+    """Time of `optimal` over that of the best other algorithm, and its name."""
+    runs = antiphon.compare(antiphon.Fabric(fabric), collective=collective, bytes=size, system=system)
+    own = next(run for run in runs if run.algorithm == "optimal")
+    other = min((run for run in runs if run.algorithm != "optimal"), key=lambda run: run.time_ns)
+    return own.time_ns / other.time_ns, other.algorithm
+
+
+def main() -> int:
+    """Prints every case in which another algorithm is faster by more."""
+    cases = list(product(TABLE["FABRICS"], SYSTEMS, TABLE["COLLECTIVES"], SIZES))
+    slower = 0
+    for case in cases:
+        found, other = ratio(*case)
+        if found > MOST:
+            slower += 1
+            print(f"{' '.join(case)}: {found:.3f} times as long as {other}")
+    print(f"{slower} of {len(cases)} take more than {MOST:g} times as long as another algorithm")
+    return int(slower > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
