@@ -49,7 +49,11 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
     arguments = ["replan", str(schedule), "--fabric", "mesh:4x4", "--fail", "5-6", "--system", "ideal"]
     result = CliRunner().invoke(main, [*arguments, "--out", str(after)])
     assert result.exit_code == 0, result.output
-    for line in ("✓ optimal, all-gather of 16MiB on mesh:4x4,drop=5-6: proven", "of the optimum", "for plan and prices"):
+    for line in (
+        "✓ optimal, all-gather of 16MiB on mesh:4x4,drop=5-6: proven",
+        "of the optimum",
+        "for plan and prices",
+    ):
         assert line in result.output
     verified = CliRunner().invoke(main, ["verify", "mesh:4x4,drop=5-6", "--schedule", str(after), "--system", "ideal"])
     assert verified.exit_code == 0, verified.output

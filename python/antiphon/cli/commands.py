@@ -23,7 +23,9 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "tune": Command(
             "tuning", "Find the best algorithm and chunk size for every buffer size, and where they change."
         ),
-        "replan": Command("replan", "Plan again after a failure, from a schedule for the intact fabric (docs/optimal.md)."),
+        "replan": Command(
+            "replan", "Plan again after a failure, from a schedule for the intact fabric (docs/optimal.md)."
+        ),
         "configure": Command(
             "configure", "Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md)."
         ),

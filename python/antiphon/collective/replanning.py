@@ -23,8 +23,8 @@ def replan(
 ) -> Replanned:
     """Finds a schedule of the same collective for what is left of a fabric when links or nodes have failed.
 
-    The search starts from the trees or paths of the schedule before: those that do not use what failed, and the others made
-    whole again. So it has few to find, and the others stay as they are where that is best.
+    The search starts from the trees or paths of the schedule before: those that do not use what failed, and the others
+    made whole again. So it has few to find, and the others stay as they are where that is best.
 
     >>> from antiphon import build
     >>> before = build("mesh:4x4", "optimal", "all-gather", "16MiB", "ideal")
@@ -35,14 +35,15 @@ def replan(
     Args:
         schedule: for the intact fabric, by ``optimal``: a Schedule or a file ``*.json``.
         fabric: the intact one: specification or Fabric.
-        fail: one failure or several: ``3-4``, all links between two nodes, ``3>4``, those one way, or ``40``, a node, of
-            which a rank is left out of the collective.
+        fail: one failure or several: ``3-4``, all links between two nodes, ``3>4``, those one way, or ``40``, a node,
+            whose rank is left out of the collective.
         system: preset, file or System.
         progress: called about ten times a second; what it raises ends the search.
 
     Raises:
         AntiphonError: ``not-applicable`` for a schedule of another algorithm, of a group, or whose root has failed;
-            ``not-proven`` for one that is wrong; ``bad-spec`` for failures that name nothing or leave ranks out of reach.
+            ``not-proven`` for one that is wrong; ``bad-spec`` for failures that name nothing or leave ranks out of
+            reach.
     """
     expect("fail", fail, str, Iterable)
     network = as_fabric(fabric)

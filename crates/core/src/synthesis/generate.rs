@@ -53,8 +53,8 @@ pub struct Demand<'a> {
 const LEVEL: f64 = 2e-4;
 /// The share of the old prices in the next ones, at first (P. Wentges, "Weighted Dantzig-Wolfe decomposition", 1997).
 const SMOOTH: f64 = 0.7;
-/// Rounds without gain after which levels are left as they are; from plans to start from they have been looked at before.
-const PATIENCE: [usize; 2] = [6, 1];
+/// Rounds without gain after which levels are left as they are.
+const PATIENCE: usize = 6;
 /// Most rounds.
 const ROUNDS: usize = 2000;
 /// Plans with smaller shares of their root's data than this are left out first; then smaller ones, until that costs little.
@@ -107,7 +107,6 @@ impl Demand<'_> {
         let even: Vec<f64> = vec![1.0 / rates.iter().sum::<f64>(); rates.len()];
         let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
         let mut prices = centre.clone();
-        let patience = PATIENCE[usize::from(!self.start.plans.is_empty())];
         let mut plans: Vec<(usize, Plan)> = vec![];
         let mut master: Option<Master> = None;
         let (mut least, mut smooth, mut rounds) = (self.start.least, SMOOTH, 0);
@@ -170,7 +169,7 @@ impl Demand<'_> {
             if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
                 (objective, last) = (master.objective(), rounds);
             }
-            let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + patience);
+            let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
             if near || rounds == ROUNDS || !better && smooth == 0.0 {
                 let amounts = match self.trees {
                     None => self.fewer(&rates, &plans, &orbits, master.amounts(), time),

@@ -17,6 +17,10 @@ use std::collections::{BinaryHeap, HashMap};
 const STEEP: f64 = 30.0;
 /// More than that is no price.
 const HIGHEST: f64 = 500.0;
+/// What a branch from the root costs, of what an arc costs that is as busy as it may be.
+const LEVEL: f64 = 1e-3;
+/// Dearer than all ways that do not split what is left of a tree.
+const DETOUR: f64 = 1e250;
 /// Plans over arcs that are too busy are laid anew in so many parts.
 const PARTS: f64 = 16.0;
 /// So many times as many plans come to be at most.
@@ -171,8 +175,13 @@ struct Grower<'a> {
     /// What it costs to come to every node from the tree, and the last arc there.
     cost: Vec<f64>,
     last: Vec<u32>,
-    /// Ranks of the tree.
+    /// Ranks of the tree, and how many branches the node of each is from the root.
     in_tree: Vec<bool>,
+    depth: Vec<u32>,
+    /// What every branch from the root costs.
+    level: f64,
+    /// Whether a node's rank comes with what is left of the tree, from where that begins.
+    is_below: Vec<bool>,
     /// The first branch below every rank, and the next one below the same.
     first: Vec<u32>,
     next: Vec<u32>,
@@ -191,6 +200,9 @@ impl<'a> Grower<'a> {
             cost: vec![],
             last: vec![],
             in_tree: vec![],
+            depth: vec![0; nodes],
+            level: LEVEL * graph.arcs.iter().map(|arc| 1.0 / arc.rate).sum::<f64>() / graph.arcs.len() as f64,
+            is_below: vec![],
             first: vec![],
             next: vec![],
             open: BinaryHeap::new(),
@@ -203,7 +215,7 @@ impl<'a> Grower<'a> {
         let mut has = vec![false; ranks];
         has[from as usize] = true;
         plan.branches.iter().for_each(|branch| has[branch.1 as usize] = true);
-        self.search.run(self.graph, prices, from, true);
+        self.search.run(self.graph, prices, self.graph.ranks[from as usize], true);
         for to in (0..ranks as u32).filter(|&to| !has[to as usize]) {
             let mut arcs: Vec<u32> = self.search.back(self.graph, self.graph.ranks[to as usize]).collect();
             arcs.reverse();
@@ -230,21 +242,25 @@ impl<'a> Grower<'a> {
         self.cost.resize(nodes, f64::INFINITY);
         self.in_tree.clear();
         self.in_tree.resize(ranks, false);
+        self.is_below.clear();
+        self.is_below.resize(nodes, false);
+        left.branches.iter().for_each(|branch| self.is_below[graph.ranks[branch.1 as usize] as usize] = true);
         self.open.clear();
         let (mut plan, mut grown) = (Plan::default(), vec![]);
-        let mut reached = vec![root];
+        let mut reached = vec![(root, 0)];
         self.in_tree[root as usize] = true;
         loop {
             // What is left comes first.
-            while let Some(rank) = reached.pop() {
-                self.widen(prices, back, graph.ranks[rank as usize], 0.0);
+            while let Some((rank, depth)) = reached.pop() {
+                self.depth[graph.ranks[rank as usize] as usize] = depth;
+                self.widen(prices, back, graph.ranks[rank as usize], f64::from(depth) * self.level);
                 let mut branch = self.first[rank as usize];
                 while branch != NONE {
                     let at = branch as usize;
                     let ((above, below), [up, down]) = (left.branches[at], left.ways(at));
                     if !std::mem::replace(&mut self.in_tree[below as usize], true) {
                         plan.branch(above, below, up.iter().copied(), down.iter().copied());
-                        reached.push(below);
+                        reached.push((below, depth + 1));
                     }
                     branch = self.next[at];
                 }
@@ -266,12 +282,13 @@ impl<'a> Grower<'a> {
                 (!is_over).then_some(self.last[node as usize])
             };
             let mut way: Vec<u32> = std::iter::successors(Some(self.last[node as usize]), from).collect();
-            let above = graph.rank_at[graph.arcs[way[way.len() - 1] as usize].from as usize];
+            let start = graph.arcs[way[way.len() - 1] as usize].from as usize;
+            let (above, depth) = (graph.rank_at[start], self.depth[start]);
             let up: Vec<u32> = back.map_or(vec![], |back| way.iter().map(|&arc| back[arc as usize]).collect());
             way.reverse();
             grown.push(plan.branches.len());
             plan.branch(above.expect("ways start at ranks"), rank, up, way);
-            reached.push(rank);
+            reached.push((rank, depth + 1));
         }
         (plan, grown)
     }
@@ -280,7 +297,9 @@ impl<'a> Grower<'a> {
     fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
         for &arc in &self.graph.out[node as usize] {
             let to = self.graph.arcs[arc as usize].to;
-            let cost = so_far + prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
+            let detour = if self.is_below[to as usize] { DETOUR } else { 0.0 };
+            let price = prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
+            let cost = so_far + price + detour;
             if cost < self.cost[to as usize] {
                 (self.cost[to as usize], self.last[to as usize]) = (cost, arc);
                 self.open.push(Open(cost, to));
@@ -297,4 +316,74 @@ pub fn opposite(graph: &Graph) -> Option<Vec<u32>> {
     }
     free.values_mut().for_each(|ids| ids.reverse());
     graph.arcs.iter().map(|arc| free.get_mut(&(arc.to, arc.from, arc.rate.to_bits()))?.pop()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::assert_plan;
+    use super::super::{Graph, Known, Start, Wanted, mixture};
+    use super::*;
+    use crate::collective::{Collective, Kind};
+    use crate::fabric::Fabric;
+    use crate::system::System;
+    use crate::watch::Watch;
+    use proptest::prelude::*;
+
+    /// A mixture's plans without some of their branches, for trees away from their roots, or both ways.
+    fn broken(graph: &Graph, kind: Kind, lost: impl Fn(u32) -> bool) -> Vec<Known> {
+        let wanted = Wanted { accuracy: 1e-3, level: 0.0, trees: None };
+        let found = mixture(graph, Collective::new(kind), None, &wanted, Start::default(), Watch::default()).unwrap();
+        let known = |(root, share, plan): (u32, f64, Plan)| {
+            let below: Vec<u32> = plan.branches.iter().map(|branch| branch.1).collect();
+            let tops = plan.branches.iter().map(|branch| branch.0).find(|above| !below.contains(above));
+            // A tree of an all-reduce is of any root: here of its own.
+            Known { root: if kind == Kind::AllReduce { tops.unwrap() } else { root }, share, plan: plan.without(&lost) }
+        };
+        found.plans.into_iter().map(known).collect()
+    }
+
+    /// Branches with their ways.
+    fn branches(plan: &Plan) -> Vec<((u32, u32), [Vec<u32>; 2])> {
+        (0..plan.branches.len()).map(|at| (plan.branches[at], plan.ways(at).map(<[u32]>::to_vec))).collect()
+    }
+
+    proptest! {
+        /// Plans are whole, of the same shares, and keep what was left; the busiest arc is counted right.
+        #[test]
+        fn what_is_mended_is_whole(
+            spec in prop::sample::select(vec!["fc:5", "dgx-a100:2", "dgx1v", "torus:3x3"]),
+            kind in prop::sample::select(vec![Kind::AllGather, Kind::AllReduce, Kind::Broadcast, Kind::AllToAll]),
+            lost in any::<u32>(),
+            is_enough in any::<bool>(),
+        ) {
+            let graph = Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap());
+            let (ranks, arcs) = (graph.ranks.len(), graph.arcs.len() as u32);
+            let known = broken(&graph, kind, |arc| arc == lost % arcs || arc == (lost >> 8) % arcs);
+            let back = if kind == Kind::AllReduce { opposite(&graph) } else { None };
+            let share = if matches!(kind, Kind::AllGather | Kind::AllToAll) { 1.0 / ranks as f64 } else { 1.0 };
+            let enough = if is_enough { f64::INFINITY } else { 1e-3 };
+            let paths = kind == Kind::AllToAll;
+            let mending = Mending { graph: &graph, paths, back, load: &|_| share, enough };
+            let (found, time) = mending.mended(known.clone(), Watch::default()).unwrap();
+            let mut busy = vec![0.0; graph.arcs.len()];
+            for each in &found {
+                assert_plan(&graph, kind, each.root, &each.plan);
+                for &arc in each.plan.arcs() {
+                    busy[arc as usize] += share * each.share / graph.arcs[arc as usize].rate;
+                }
+            }
+            let most = busy.into_iter().fold(0.0, f64::max);
+            prop_assert!((time / most - 1.0).abs() < 1e-9, "{time} {most}");
+            for root in 0..ranks as u32 {
+                let sum = |all: &[Known]| all.iter().filter(|one| one.root == root).map(|one| one.share).sum::<f64>();
+                prop_assert!((sum(&found) - sum(&known)).abs() < 1e-9);
+            }
+            if is_enough {
+                for (before, after) in known.iter().zip(&found) {
+                    let after = branches(&after.plan);
+                    prop_assert!(branches(&before.plan).iter().all(|branch| after.contains(branch)));
+                }
+            }
+        }
+    }
 }

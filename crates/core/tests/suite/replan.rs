@@ -43,8 +43,8 @@ fn as_good_as_new(fabric: &Fabric, collective: Collective, bytes: u64, failures:
     let most = if collective.kind == Kind::AllToAll { anew.least_ps / 500 } else { 0 };
     assert!(apart <= most, "{apart} {} {collective:?}", found.fabric.name);
     let (share, new) = (found.certified.share_ppm, anew.share_ppm);
-    // The accuracy of each, and what small trees that are left out may cost.
-    assert!(share + 6000 > new, "{share} {new} {} {collective:?}", found.fabric.name);
+    // Plans are taken within 0.5 %, small trees that are left out may cost 0.2 %, and pieces are whole flits.
+    assert!(share + 9000 > new, "{share} {new} {} {collective:?}", found.fabric.name);
     found
 }
 
@@ -99,7 +99,8 @@ fn ranks_and_switches() {
             let schedule = planned(&fabric, Collective { kind, root: if kind.rooted() { 2 } else { 0 } }, 1 << 20);
             let found = after(&fabric, &schedule, failures).unwrap();
             assert_eq!((found.fabric.ranks(), found.rebuilt.schedule.ranks), (ranks, ranks as u32));
-            assert!(found.certified.share_ppm > 970_000, "{spec} {kind:?} {}", found.certified.share_ppm);
+            // For so little data some rate is given for less latency.
+            assert!(found.certified.share_ppm > 950_000, "{spec} {kind:?} {}", found.certified.share_ppm);
         }
     }
 }

@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
 
+/// Bytes, and the links they go over.
+type Path = (Bytes, Vec<LinkId>);
+
 /// Plans of paths that are read for every rank: parts of what it has for the others.
 const PATHS: u64 = 8;
 
@@ -126,7 +129,8 @@ impl Reader<'_> {
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
     fn paths(&self, lanes: &[Vec<&Transfer>]) -> Vec<Left> {
-        let mut pairs: BTreeMap<u32, BTreeMap<u32, Vec<(u64, Vec<LinkId>)>>> = BTreeMap::new();
+        // By the ends.
+        let mut pairs: BTreeMap<u32, BTreeMap<u32, Vec<Path>>> = BTreeMap::new();
         for (lane, transfers) in self.before.schedule.lanes.iter().zip(lanes) {
             if let Some(path) = path(lane.source, lane.owner, transfers) {
                 pairs.entry(lane.source).or_default().entry(lane.owner).or_default().push((lane.bytes, path));
