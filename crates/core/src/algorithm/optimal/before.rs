@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
 
+/// The upper rank of a branch, and the links up and down.
+type Branch<'a> = (u32, [&'a [LinkId]; 2]);
+
 /// Bytes, and the links they go over.
 type Path = (Bytes, Vec<LinkId>);
 
@@ -99,7 +102,7 @@ impl Reader<'_> {
     /// The tree of a lane of so many bytes, if it is one.
     fn tree(&self, bytes: Bytes, transfers: &[&Transfer]) -> Option<Left> {
         // By the lower rank of a branch: the upper one, and the ways up and down.
-        let mut branches: Vec<Option<(u32, [&[LinkId]; 2])>> = vec![None; self.before.ranks.len()];
+        let mut branches: Vec<Option<Branch>> = vec![None; self.before.ranks.len()];
         for transfer in transfers {
             let (above, below) = match transfer.op {
                 Op::Reduce => (transfer.to, transfer.from),
