@@ -58,4 +58,4 @@ def replan(
             written.close()  # in its place before anything is printed: the reader may go
     tell("replan", found.to_dict() | {"system": system.name}, output, partial(print_replanned, found))
     if out is not None:
-        note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}")
+        note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")

@@ -89,7 +89,7 @@ pub struct Before<'a> {
 pub struct Rebuilt {
     /// For what is left of the fabric.
     pub schedule: Schedule,
-    /// Trees, or plans of paths, of the other one that are whole.
+    /// Trees, or plans of paths, of the other one that are whole; none if they were nothing to start from.
     pub kept: usize,
     /// Those that are not, and have been mended.
     pub mended: usize,

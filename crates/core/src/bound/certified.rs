@@ -31,7 +31,11 @@ pub fn certified(fabric: &Fabric, system: &System, schedule: &Schedule) -> Resul
     if share + 1 < certificate.share_ppm {
         let percent = |ppm: u32| f64::from(ppm / 100) / 100.0;
         let (claim, share) = (percent(certificate.share_ppm), percent(share));
-        let what = format!("certificate: it claims {claim} % of the optimum; its prices prove {share} %");
+        let what = format!(
+            "certificate: it claims {claim} % of the optimum; its prices prove {share} % by the rates of {} and system {}; \
+             for other rates leave the certificate out of the file",
+            fabric.name, system.name
+        );
         return Err(Error::new(Code::NotProven, what));
     }
     Ok(Some(Certified { least_ps: capacities.time(least), share_ppm: share }))

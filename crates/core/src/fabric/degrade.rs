@@ -63,11 +63,13 @@ impl Fabric {
         if failures.is_empty() {
             return Err(bad("no failure; name a link, as 3-4 or 3>4, or a node, as 40"));
         }
-        let item = |failure: &&str| match failure.contains(['-', '>']) {
-            true => format!("drop={failure}"),
-            false => format!("dead={failure}"),
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let item = |failure: &&str| match failure.split_once(['-', '>']) {
+            Some((a, b)) if is_number(a) && is_number(b) => Ok(format!("drop={failure}")),
+            None if is_number(failure) => Ok(format!("dead={failure}")),
+            _ => Err(bad(format!("'{}' names no failure; write 3-4, 3>4 or 40, one at a time", clip(failure)))),
         };
-        let items: Vec<String> = failures.iter().map(item).collect();
+        let items: Vec<String> = failures.iter().map(item).collect::<Result<_>>()?;
         let name = format!("{},{}", self.name, items.join(","));
         degrade(Fabric { name, ..self.clone() }, items.iter().map(String::as_str))
     }

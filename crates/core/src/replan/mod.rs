@@ -42,7 +42,8 @@ pub fn replan(
     failures: &[&str],
     watch: Watch,
 ) -> Result<Replanned> {
-    verify_watched(intact, schedule, watch).map_err(|error| error.at("the schedule to start from"))?;
+    let place = || format!("the schedule to start from, for {}, on {}", schedule.fabric, intact.name);
+    verify_watched(intact, schedule, watch).map_err(|error| error.at(place()))?;
     let certified_before = bound::certified(intact, system, schedule)?;
     let refuse =
         |why: &str| Err(Error::new(Code::NotApplicable, format!("replan cannot start from this schedule: {why}")));
@@ -53,6 +54,9 @@ pub fn replan(
         return refuse("it leaves ranks out, or has them elsewhere than the fabric");
     }
     let View { fabric, ranks: kept, links } = intact.failed(failures)?;
+    if schedule.matrix.is_some() && kept.len() < intact.ranks() {
+        return refuse("its matrix is for all ranks, of which some have failed; build one by a matrix for those left");
+    }
     let mut ranks = vec![None; intact.ranks()];
     (0..).zip(&kept).for_each(|(new, &old)| ranks[old as usize] = Some(new));
     let mut new_links = vec![None; intact.links.len()];

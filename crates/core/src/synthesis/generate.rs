@@ -25,6 +25,8 @@ pub struct Mixture {
     pub least: f64,
     /// Rounds of prices and plans.
     pub rounds: usize,
+    /// Whether the plans it was to start from could be.
+    pub is_started: bool,
 }
 
 /// What a mixture is wanted for.
@@ -47,6 +49,8 @@ pub struct Demand<'a> {
     pub start: &'a Start,
     /// Most plans of a root.
     pub trees: Option<usize>,
+    /// A time that is good enough; if there is none so short, what is found does not matter. As picoseconds for every byte.
+    pub enough: Option<f64>,
 }
 
 /// What a level of a tree costs at least, of the time of all, where levels cost something.
@@ -169,8 +173,11 @@ impl Demand<'_> {
             if master.objective() < objective * (1.0 - self.accuracy / 10.0) {
                 (objective, last) = (master.objective(), rounds);
             }
-            let near = time - least <= self.accuracy * time && (level == 0.0 || rounds >= last + PATIENCE);
-            if near || rounds == ROUNDS || !better && smooth == 0.0 {
+            let is_enough = self.enough.is_some_and(|enough| time <= enough);
+            let near = is_enough || time - least <= self.accuracy * time;
+            let near = near && (level == 0.0 || rounds >= last + PATIENCE);
+            let in_vain = self.enough.is_some_and(|enough| least > enough);
+            if near || in_vain || rounds == ROUNDS || !better && smooth == 0.0 {
                 let amounts = match self.trees {
                     None => self.fewer(&rates, &plans, &orbits, master.amounts(), time),
                     Some(most) => {
@@ -183,7 +190,8 @@ impl Demand<'_> {
                     false => self.busiest(&rates, &plans, &orbits, &amounts),
                 };
                 let plans = self.expanded(&plans, &orbits, &amounts);
-                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds });
+                let is_started = !self.start.plans.is_empty();
+                return Ok(Mixture { plans, prices: spread(&centre), time, least, rounds, is_started });
             }
             smooth = match better {
                 true => SMOOTH,

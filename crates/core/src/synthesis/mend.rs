@@ -19,8 +19,6 @@ const STEEP: f64 = 30.0;
 const HIGHEST: f64 = 500.0;
 /// What a branch from the root costs, of what an arc costs that is as busy as it may be.
 const LEVEL: f64 = 1e-3;
-/// Dearer than all ways that do not split what is left of a tree.
-const DETOUR: f64 = 1e250;
 /// Plans over arcs that are too busy are laid anew in so many parts.
 const PARTS: f64 = 16.0;
 /// So many times as many plans come to be at most.
@@ -187,6 +185,7 @@ struct Grower<'a> {
     next: Vec<u32>,
     /// Nodes that are looked at next, the nearest first.
     open: BinaryHeap<Open>,
+    later: BinaryHeap<Open>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -206,6 +205,7 @@ impl<'a> Grower<'a> {
             first: vec![],
             next: vec![],
             open: BinaryHeap::new(),
+            later: BinaryHeap::new(),
         }
     }
 
@@ -246,6 +246,7 @@ impl<'a> Grower<'a> {
         self.is_below.resize(nodes, false);
         left.branches.iter().for_each(|branch| self.is_below[graph.ranks[branch.1 as usize] as usize] = true);
         self.open.clear();
+        self.later.clear();
         let (mut plan, mut grown) = (Plan::default(), vec![]);
         let mut reached = vec![(root, 0)];
         self.in_tree[root as usize] = true;
@@ -265,7 +266,8 @@ impl<'a> Grower<'a> {
                     branch = self.next[at];
                 }
             }
-            let Some(Open(cost, node)) = self.open.pop() else { break };
+            // Ranks that come with what is left of the tree are entered only if where that begins cannot be.
+            let Some(Open(cost, node)) = self.open.pop().or_else(|| self.later.pop()) else { break };
             if cost > self.cost[node as usize] {
                 continue;
             }
@@ -297,12 +299,12 @@ impl<'a> Grower<'a> {
     fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
         for &arc in &self.graph.out[node as usize] {
             let to = self.graph.arcs[arc as usize].to;
-            let detour = if self.is_below[to as usize] { DETOUR } else { 0.0 };
             let price = prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
-            let cost = so_far + price + detour;
+            let cost = so_far + price;
             if cost < self.cost[to as usize] {
                 (self.cost[to as usize], self.last[to as usize]) = (cost, arc);
-                self.open.push(Open(cost, to));
+                let open = if self.is_below[to as usize] { &mut self.later } else { &mut self.open };
+                open.push(Open(cost, to));
             }
         }
     }
@@ -342,8 +344,10 @@ mod tests {
         found.plans.into_iter().map(known).collect()
     }
 
-    /// Branches with their ways.
-    fn branches(plan: &Plan) -> Vec<((u32, u32), [Vec<u32>; 2])> {
+    /// Ends of a branch, and its ways.
+    type Branch = ((u32, u32), [Vec<u32>; 2]);
+
+    fn branches(plan: &Plan) -> Vec<Branch> {
         (0..plan.branches.len()).map(|at| (plan.branches[at], plan.ways(at).map(<[u32]>::to_vec))).collect()
     }
 

@@ -39,6 +39,8 @@ const CRITICAL: f64 = 1e-2;
 const SPARE: [f64; 2] = [0.5, 0.75];
 /// How near to the optimum plans of before are good enough.
 const GOOD: f64 = 1.005;
+/// Levels of a tree that take no longer than the data.
+const MANY_LEVELS: f64 = 512.0;
 /// Times that arcs which become the limit are let off.
 const TRIES: usize = 3;
 /// What time to spare may cost, relative.
@@ -96,10 +98,15 @@ impl<'a> Problem<'a> {
 
     /// The best mixture at these rates.
     fn solve(&mut self, rates: &[f64], wanted: &Wanted, watch: Watch) -> Result<Mixture> {
+        self.solve_until(rates, wanted, None, watch)
+    }
+
+    /// As [`Problem::solve`], but a time of `enough` will do; if there is none so short, what is found does not matter.
+    fn solve_until(&mut self, rates: &[f64], wanted: &Wanted, enough: Option<f64>, watch: Watch) -> Result<Mixture> {
         let Problem { matrix, share, ref symmetry, ref roots, ref start, .. } = *self;
         let Wanted { accuracy, level, trees } = *wanted;
         let level = level * self.unit;
-        let demand = Demand { rates, symmetry, roots, matrix, share, level, accuracy, trees, start };
+        let demand = Demand { rates, symmetry, roots, matrix, share, level, accuracy, trees, enough, start };
         demand.mixture(&mut *self.oracle, watch)
     }
 
@@ -122,6 +129,11 @@ impl<'a> Problem<'a> {
     /// A mixture hardly slower than one found that leaves arcs which are not the limit part of their time; `None` if there is none.
     fn spared(&mut self, found: &Mixture, wanted: &Wanted, watch: Watch) -> Result<Option<Mixture>> {
         let hardly = CRITICAL / self.rates.len() as f64;
+        let enough = found.time * (1.0 + MORE);
+        if wanted.trees.is_none() {
+            let known = |&(root, share, ref plan): &(u32, f64, Plan)| Known { root, share, plan: plan.clone() };
+            self.start.plans = found.plans.iter().take(MOST_ROWS).map(known).collect();
+        }
         for part in SPARE {
             let mut critical = vec![false; self.rates.len()];
             let mut prices = found.prices.clone();
@@ -130,9 +142,10 @@ impl<'a> Problem<'a> {
                 critical.iter_mut().zip(worth).for_each(|(critical, worth)| *critical |= worth > hardly);
                 let spare = |(&rate, &critical): (&f64, &bool)| if critical { rate } else { rate * part };
                 let rates: Vec<f64> = self.rates.iter().zip(&critical).map(spare).collect();
-                let other = self.solve(&rates, wanted, watch)?;
-                if other.time <= found.time * (1.0 + MORE) {
-                    return Ok(Some(Mixture { prices: found.prices.clone(), least: found.least, ..other }));
+                let other = self.solve_until(&rates, wanted, Some(enough), watch)?;
+                if other.time <= enough {
+                    let Mixture { ref prices, least, is_started, .. } = *found;
+                    return Ok(Some(Mixture { prices: prices.clone(), least, is_started, ..other }));
                 }
                 // What is the limit then keeps all its time.
                 prices = other.prices;
@@ -181,11 +194,15 @@ pub fn mixture(
     mut start: Start,
     watch: Watch,
 ) -> Result<Mixture> {
+    // For little data few low trees count, which are looked for.
+    let is_little = wanted.level * MANY_LEVELS > start.least;
     let mended = match start.plans.is_empty() || wanted.trees.is_some() {
         true => None,
-        false => mended(graph, collective, matrix, &start, watch)?,
+        false => mended(graph, collective, matrix, &start, is_little, watch)?,
     };
-    if let Some(mended) = mended.as_ref().filter(|mended| mended.time <= mended.least * GOOD) {
+    // For little data low trees count, which are looked for.
+    let is_good = |mended: &&Mixture| mended.time <= mended.least * GOOD && wanted.level * MANY_LEVELS <= mended.least;
+    if let Some(mended) = mended.as_ref().filter(is_good) {
         return Ok(mended.clone());
     }
     let mut problem = Problem::new(graph, collective, matrix);
@@ -238,7 +255,7 @@ pub fn mixture(
     Ok(found)
 }
 
-/// The plans of before, made whole, as a mixture; `None` where the trees of an all-reduce cannot go up as they go down.
+/// The plans of before, made whole and with much data spread over links, as a mixture; `None` where the trees of an all-reduce cannot go up as they go down.
 ///
 /// # Errors
 /// [`Code::Interrupted`].
@@ -247,6 +264,7 @@ fn mended(
     collective: Collective,
     matrix: Option<&Matrix>,
     start: &Start,
+    is_little: bool,
     watch: Watch,
 ) -> Result<Option<Mixture>> {
     let turned = is_turned(collective);
@@ -270,10 +288,17 @@ fn mended(
         let [cheapest, _] = Paths(ground.clone()).plans(prices, &all, false);
         least = least.max(share * cheapest.iter().map(carried).sum::<f64>() / worth);
     }
-    let enough = if least > 0.0 { least * GOOD } else { f64::INFINITY };
+    let enough = if least > 0.0 && !is_little { least * GOOD } else { f64::INFINITY };
     let (plans, time) = Mending { graph: ground, paths, back, load: &load, enough }.mended(plans, watch)?;
     let plans = plans.iter().map(|known| (known.root, known.share, turn(&known.plan))).collect();
-    Ok(Some(Mixture { plans, prices: start.prices.clone().unwrap_or_default(), time, least, rounds: 0 }))
+    Ok(Some(Mixture {
+        plans,
+        prices: start.prices.clone().unwrap_or_default(),
+        time,
+        least,
+        rounds: 0,
+        is_started: true,
+    }))
 }
 
 /// The prices of arcs that prove the most, within `accuracy` of the optimum, in any unit; `None` if the linear program would

@@ -34,7 +34,7 @@ fn done(fabric: &Fabric, system: &str, collective: Collective, bytes: u64) {
     assert!(certified <= rates + rates / 100_000 + 1, "{certified} {bound:?} {}", name());
     // Where shards are alike, as the mixture takes them to be.
     if bytes.is_multiple_of(4 * fabric.ranks() as u64) {
-        assert!(certified >= rates - rates / 500, "{certified} {bound:?} {}", name());
+        assert!(certified + 1 >= rates - rates / 500, "{certified} {bound:?} {}", name());
     }
     // Flits of much data take long.
     let fidelities = if bytes < 1000 { &FIDELITIES[..] } else { &FIDELITIES[..2] };

@@ -33,9 +33,9 @@ fn after(fabric: &Fabric, schedule: &Schedule, failures: &[&str]) -> Result<Repl
     Ok(found)
 }
 
-/// As near to the optimum as what is found without a start.
+/// As near to the optimum, for much data, as what is found without a start.
 fn as_good_as_new(fabric: &Fabric, collective: Collective, bytes: u64, failures: &[&str]) -> Replanned {
-    let found = after(fabric, &planned(fabric, collective, bytes), failures).unwrap();
+    let found = replan(fabric, &ideal(), &planned(fabric, collective, bytes), failures, Watch::default()).unwrap();
     let anew = algorithm::build(&found.fabric, &ideal(), collective, bytes, "optimal").unwrap();
     let anew = certified(&found.fabric, &ideal(), &anew).unwrap().unwrap();
     // Prices of paths are within the accuracy of the search, cuts and partitions exact.
@@ -59,8 +59,10 @@ fn links_both_ways_one_way_and_of_switches() {
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         for kind in Kind::ALL {
-            let found = as_good_as_new(&fabric, Collective::new(kind), 1 << 22, failures);
-            assert!(found.rebuilt.mended > 0, "{spec} {kind:?}");
+            let found = as_good_as_new(&fabric, Collective::new(kind), 1 << 28, failures);
+            // One way more than the other: other trees up than down.
+            let is_anew = kind == Kind::AllReduce && failures.contains(&"0>1");
+            assert_eq!(found.rebuilt.mended == 0, is_anew, "{spec} {kind:?}");
             assert_eq!(found.rebuilt.schedule.fabric, found.fabric.name);
         }
     }
@@ -85,11 +87,22 @@ fn what_is_whole_is_kept() {
     assert!(found.certified_before.is_some());
 }
 
+/// Links that are faster one way than the other have other trees up than down.
+#[test]
+fn planned_anew() {
+    let fabric = Fabric::parse("dgx1v").unwrap();
+    let schedule = planned(&fabric, Collective::new(Kind::AllReduce), 1 << 22);
+    let found = after(&fabric, &schedule, &["0>1"]).unwrap();
+    assert_eq!((found.rebuilt.kept, found.rebuilt.mended), (0, 0));
+}
+
 /// The others have the collective, with other shards.
 #[test]
 fn ranks_and_switches() {
     for (spec, failures, ranks) in [
         ("mesh:4x4", &["5"][..], 15),
+        ("torus:2x4", &["1"], 7),
+        ("hypercube:3", &["3"], 7),
         ("torus:3x3", &["0", "4-5"], 8),
         ("dgx-a100:2", &["19"], 16),
         ("dgx1v", &["7"], 7),
@@ -100,7 +113,7 @@ fn ranks_and_switches() {
             let found = after(&fabric, &schedule, failures).unwrap();
             assert_eq!((found.fabric.ranks(), found.rebuilt.schedule.ranks), (ranks, ranks as u32));
             // For so little data some rate is given for less latency.
-            assert!(found.certified.share_ppm > 950_000, "{spec} {kind:?} {}", found.certified.share_ppm);
+            assert!(found.certified.share_ppm > 850_000, "{spec} {kind:?} {}", found.certified.share_ppm);
         }
     }
 }
@@ -115,7 +128,7 @@ fn by_a_matrix() {
     let found = after(&fabric, &schedule, &["1-4"]).unwrap();
     assert_eq!(found.rebuilt.schedule.matrix, schedule.matrix);
     // A matrix is of all ranks.
-    assert_eq!(after(&fabric, &schedule, &["5"]).unwrap_err().code, Code::BadSpec);
+    assert!(after(&fabric, &schedule, &["5"]).unwrap_err().message.contains("its matrix is for all ranks"));
 }
 
 #[test]
@@ -130,7 +143,10 @@ fn what_cannot_be_planned_again_is_refused() {
     assert!(refused(&broadcast, &[]).1.contains("no failure; name a link"));
     assert!(refused(&broadcast, &["0-8"]).1.contains("no link from 0 to 8"));
     assert!(refused(&broadcast, &["0-1", "0-3"]).1.contains("disconnected"));
-    assert!(refused(&broadcast, &["0-1,dead=3"]).1.contains("'1,dead=3' is not a node number"));
+    for wrong in ["0-1,dead=3", "", "-1", "0-", "x", "slow=0-1:0.5"] {
+        let what = format!("'{wrong}' names no failure; write 3-4, 3>4 or 40");
+        assert!(refused(&broadcast, &[wrong]).1.contains(&what), "{wrong}");
+    }
     let ring = algorithm::build(&fabric, &ideal(), Collective::new(Kind::AllGather), 9000, "combs");
     let ring = ring.or_else(|_| algorithm::build(&fabric, &ideal(), Collective::new(Kind::AllGather), 9000, "direct"));
     let (code, message) = refused(&ring.unwrap(), &["0-1"]);

@@ -19,10 +19,12 @@ def print_replanned(found: Replanned) -> None:
     before = found.certified_before_ns
     if before is not None:
         lines.append(f"  Before the failure none took less than {format_time(before)}")
-    what = "plans of paths" if schedule.collective == "all-to-all" else "trees"
-    lines.append(
-        f"  Of the {found.kept + found.mended} {what} before, {found.kept} were whole, and {found.mended} were mended"
-    )
+    if found.kept + found.mended:
+        what = "plans of paths" if schedule.collective == "all-to-all" else "trees"
+        all_before = f"{found.kept + found.mended} {what} before"
+        lines.append(f"  Of the {all_before}, {found.kept} were whole, and {found.mended} were mended")
+    else:
+        lines.append("  Planned anew: its trees before are nothing to start from")
     times = (("plan and prices", found.planning_ms), ("schedule", found.lowering_ms), ("proof", found.proof_ms))
     lines.append("  Took " + ", ".join(f"{format_time(took * 1e6)} for {part}" for part, took in times))
     for line in lines:

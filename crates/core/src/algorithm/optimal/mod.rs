@@ -153,10 +153,11 @@ impl Algorithm for Optimal {
         let graph = Graph::new(request.fabric, request.system);
         let left = before::left(request, &graph, before);
         let count = |whole: bool| left.iter().filter(|left| left.1 == whole).count();
-        let [kept, mended] = [true, false].map(count);
+        let counts = [true, false].map(count);
         let plans = left.into_iter().map(|left| left.0).collect();
         let start = Start { plans, prices: before::prices(request, &graph, before), least: 0.0 };
         let mixture = planned(request, &graph, start)?;
+        let [kept, mended] = if mixture.is_started { counts } else { [0; 2] };
         let planning = started.elapsed();
         let schedule = lowered(request, &graph, &mixture)?;
         Ok(Rebuilt { schedule, kept, mended, planning, lowering: started.elapsed() - planning })

@@ -441,7 +441,7 @@ mod tests {
             let table = Table::listed(&trees, widths, priority, work);
             table.assert_free();
             let least = |tree: &Tree| work.ops().iter().map(|&op| tree.of(op).height()).sum::<u32>();
-            prop_assert!(table.last() >= trees.iter().map(|tree| least(tree)).max().unwrap());
+            prop_assert!(table.last() >= trees.iter().map(least).max().unwrap());
         }
 
         /// Nothing of a buffer is left out or twice, however uneven the trees' parts.
