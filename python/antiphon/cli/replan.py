@@ -39,12 +39,13 @@ from antiphon.view.terminal.replanned import print_replanned
 def replan(
     schedule: str, fabric: str, failures: tuple[str, ...], system: antiphon.System, out: str | None, output: str
 ) -> None:
-    """Plan again after a failure, from a schedule of optimal for the intact fabric (docs/optimal.md).
+    """Plan again after a failure, from a schedule for the intact fabric (docs/optimal.md).
 
-    What is found is proven, and says how near it is to the new optimum.
+    The schedule is one of optimal, as antiphon show FABRIC optimal --out writes it. What is found is proven, and says
+    how near it is to the new optimum.
 
     Examples:
-        antiphon show mesh:8x8 optimal --collective all-gather --system ideal --out before.json
+        antiphon replan before.json --fabric dgx-a100:2 --fail 0-17
         antiphon replan before.json --fabric mesh:8x8 --fail 3-4 --system ideal --out after.json
     """
     network = read_fabric(fabric)
