@@ -200,8 +200,7 @@ pub fn mixture(
         true => None,
         false => mended(graph, collective, matrix, &start, is_little, watch)?,
     };
-    // For little data low trees count, which are looked for.
-    let is_good = |mended: &&Mixture| mended.time <= mended.least * GOOD && wanted.level * MANY_LEVELS <= mended.least;
+    let is_good = |mended: &&Mixture| !is_little && mended.time <= mended.least * GOOD;
     if let Some(mended) = mended.as_ref().filter(is_good) {
         return Ok(mended.clone());
     }
@@ -255,7 +254,8 @@ pub fn mixture(
     Ok(found)
 }
 
-/// The plans of before, made whole and with much data spread over links, as a mixture; `None` where the trees of an all-reduce cannot go up as they go down.
+/// The plans of before, made whole, as a mixture; unless there `is_little` data, they are spread over links that are not too busy. `None`
+/// where the trees of an all-reduce cannot go up as they go down.
 ///
 /// # Errors
 /// [`Code::Interrupted`].
