@@ -50,6 +50,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "noc_saturation": {"traffic": "neighbor", "warm_up_cycles": 100, "cycles": 100},
     "train": {"collectives": None, "chunks": None, "compute": None, "global_batch": None, "batch": None},
     "rails": {"chunks": 4, "collective": "all-reduce"},
+    "replan": {"schedule": antiphon.build(MESH, "optimal", bytes=4096), "fail": "0-1"},
     "configure": {"fabric": antiphon.Fabric("aries:2x2"), "schedule": None, "steps": 4},
     "calibrate": {"seconds": 0.01, "size": "64KiB", "gemm": 16},
 }

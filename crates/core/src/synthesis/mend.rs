@@ -46,8 +46,7 @@ impl Mending<'_> {
     /// # Errors
     /// [`crate::error::Code::Interrupted`].
     pub fn mended(&self, plans: Vec<Known>, watch: Watch) -> Result<(Vec<Known>, f64)> {
-        let mut mender = Mender::new(self);
-        plans.iter().for_each(|known| mender.count(&known.plan, 0..known.plan.branches.len(), known.share));
+        let mut mender = Mender::new(self, &plans);
         let mut plans = plans;
         // The largest first.
         let is_whole = |plan: &Plan| plan.branches.len() + 1 == self.graph.ranks.len();
@@ -68,10 +67,23 @@ impl Mending<'_> {
                 at += 1;
             }
         }
-        // Without what has been added and taken away in vain.
-        mender.busy.fill(0.0);
-        plans.iter().for_each(|known| mender.count(&known.plan, 0..known.plan.branches.len(), known.share));
-        Ok((plans, mender.most()))
+        // Counted again, without what has been added and taken away in vain.
+        let most = self.busy(&plans).into_iter().fold(0.0, f64::max);
+        Ok((plans, most))
+    }
+}
+
+impl Mending<'_> {
+    /// Picoseconds for every byte for which some plans keep every arc busy.
+    fn busy(&self, plans: &[Known]) -> Vec<f64> {
+        let mut bytes = vec![0.0; self.graph.arcs.len()];
+        for Known { share, plan, .. } in plans {
+            for (branch, &ends) in plan.branches.iter().enumerate() {
+                let load = share * (self.load)(ends);
+                plan.ways(branch).into_iter().flatten().for_each(|&arc| bytes[arc as usize] += load);
+            }
+        }
+        bytes.iter().zip(&self.graph.arcs).map(|(bytes, arc)| bytes / arc.rate).collect()
     }
 }
 
@@ -85,9 +97,10 @@ struct Mender<'a> {
 }
 
 impl<'a> Mender<'a> {
-    fn new(to: &'a Mending<'a>) -> Self {
+    /// With the arcs as busy as plans, or what is left of them, keep them.
+    fn new(to: &'a Mending<'a>, plans: &[Known]) -> Self {
         let arcs = to.graph.arcs.len();
-        let mut mender = Mender { to, busy: vec![0.0; arcs], prices: vec![0.0; arcs], grower: Grower::new(to.graph) };
+        let mut mender = Mender { to, busy: to.busy(plans), prices: vec![0.0; arcs], grower: Grower::new(to.graph) };
         (0..arcs as u32).for_each(|arc| mender.add(arc, 0.0));
         mender
     }

@@ -198,12 +198,13 @@ pub fn mixture(
     let is_little = wanted.level * MANY_LEVELS > start.least;
     let mended = match start.plans.is_empty() || wanted.trees.is_some() {
         true => None,
-        false => mended(graph, collective, matrix, &start, is_little, watch)?,
+        false => mended(graph, collective, matrix, &mut start, is_little, watch)?,
     };
-    let is_good = |mended: &&Mixture| !is_little && mended.time <= mended.least * GOOD;
-    if let Some(mended) = mended.as_ref().filter(is_good) {
-        return Ok(mended.clone());
-    }
+    let is_good = |mended: &Mixture| !is_little && mended.time <= mended.least * GOOD;
+    let mended = match mended {
+        Some(mended) if is_good(&mended) => return Ok(mended),
+        other => other,
+    };
     let mut problem = Problem::new(graph, collective, matrix);
     let too_large = |rows| {
         let what = format!("{rows} links and roots of which none is like another; at most {MOST_ROWS} are supported");
@@ -263,7 +264,7 @@ fn mended(
     graph: &Graph,
     collective: Collective,
     matrix: Option<&Matrix>,
-    start: &Start,
+    start: &mut Start,
     is_little: bool,
     watch: Watch,
 ) -> Result<Option<Mixture>> {
@@ -273,8 +274,9 @@ fn mended(
     if collective.kind == Kind::AllReduce && back.is_none() {
         return Ok(None);
     }
-    let turn = |plan: &Plan| if turned { plan.turned() } else { plan.clone() };
-    let plans: Vec<Known> = start.plans.iter().map(|known| Known { plan: turn(&known.plan), ..*known }).collect();
+    let turn = |plan: Plan| if turned { plan.turned() } else { plan };
+    let known = std::mem::take(&mut start.plans).into_iter();
+    let plans: Vec<Known> = known.map(|known| Known { plan: turn(known.plan), ..known }).collect();
     let share = share(collective, graph, matrix);
     let bytes = |(from, to): (u32, u32)| matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize));
     let load = |ends| share * bytes(ends) as f64;
@@ -290,7 +292,7 @@ fn mended(
     }
     let enough = if least > 0.0 && !is_little { least * GOOD } else { f64::INFINITY };
     let (plans, time) = Mending { graph: ground, paths, back, load: &load, enough }.mended(plans, watch)?;
-    let plans = plans.iter().map(|known| (known.root, known.share, turn(&known.plan))).collect();
+    let plans = plans.into_iter().map(|known| (known.root, known.share, turn(known.plan))).collect();
     Ok(Some(Mixture {
         plans,
         prices: start.prices.clone().unwrap_or_default(),

@@ -86,13 +86,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn arc(&self, link: LinkId) -> Option<u32> {
+        self.arcs[self.before.links[link as usize]? as usize]
+    }
+
     /// The arcs of a route, if all are there.
-    fn way<'l>(&self, route: impl IntoIterator<Item = &'l LinkId>) -> Option<Vec<u32>> {
-        let arc = |&link: &LinkId| self.arcs[self.before.links[link as usize]? as usize];
-        let mut arcs: Vec<u32> = route.into_iter().map(arc).collect::<Option<_>>()?;
-        // Parallel links that act together are one.
-        arcs.dedup();
-        Some(arcs)
+    fn way<'l>(&'l self, route: &'l [LinkId]) -> Option<impl Iterator<Item = u32> + 'l> {
+        let is_there = route.iter().all(|&link| self.arc(link).is_some());
+        is_there.then(|| route.iter().filter_map(|&link| self.arc(link)))
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
