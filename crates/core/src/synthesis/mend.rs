@@ -45,9 +45,8 @@ impl Mending<'_> {
     ///
     /// # Errors
     /// [`crate::error::Code::Interrupted`].
-    pub fn mended(&self, plans: Vec<Known>, watch: Watch) -> Result<(Vec<Known>, f64)> {
+    pub fn mended(&self, mut plans: Vec<Known>, watch: Watch) -> Result<(Vec<Known>, f64)> {
         let mut mender = Mender::new(self, &plans);
-        let mut plans = plans;
         // The largest first.
         let is_whole = |plan: &Plan| plan.branches.len() + 1 == self.graph.ranks.len();
         let mut order: Vec<usize> = (0..plans.len()).filter(|&at| !is_whole(&plans[at].plan)).collect();
@@ -71,9 +70,7 @@ impl Mending<'_> {
         let most = self.busy(&plans).into_iter().fold(0.0, f64::max);
         Ok((plans, most))
     }
-}
 
-impl Mending<'_> {
     /// Picoseconds for every byte for which some plans keep every arc busy.
     fn busy(&self, plans: &[Known]) -> Vec<f64> {
         let mut bytes = vec![0.0; self.graph.arcs.len()];
@@ -94,13 +91,15 @@ struct Mender<'a> {
     busy: Vec<f64>,
     prices: Vec<f64>,
     grower: Grower<'a>,
+    search: Search,
 }
 
 impl<'a> Mender<'a> {
     /// With the arcs as busy as plans, or what is left of them, keep them.
     fn new(to: &'a Mending<'a>, plans: &[Known]) -> Self {
         let arcs = to.graph.arcs.len();
-        let mut mender = Mender { to, busy: to.busy(plans), prices: vec![0.0; arcs], grower: Grower::new(to.graph) };
+        let (grower, search) = (Grower::new(to.graph), Search::new(to.graph.rank_at.len()));
+        let mut mender = Mender { to, busy: to.busy(plans), prices: vec![0.0; arcs], grower, search };
         (0..arcs as u32).for_each(|arc| mender.add(arc, 0.0));
         mender
     }
@@ -131,7 +130,7 @@ impl<'a> Mender<'a> {
         let left = std::mem::take(&mut known.plan);
         let grown = match self.to.paths {
             true => {
-                known.plan = self.grower.paths(&self.prices, known.root, left);
+                known.plan = self.search.added(self.to.graph, &self.prices, known.root, left);
                 (start..known.plan.branches.len()).collect()
             }
             false => {
@@ -182,7 +181,6 @@ impl<'a> Mender<'a> {
 /// Grows plans on a graph.
 struct Grower<'a> {
     graph: &'a Graph,
-    search: Search,
     /// What it costs to come to every node from the tree, and the last arc there.
     cost: Vec<f64>,
     last: Vec<u32>,
@@ -208,7 +206,6 @@ impl<'a> Grower<'a> {
         let nodes = graph.rank_at.len();
         Grower {
             graph,
-            search: Search::new(nodes),
             cost: vec![],
             last: vec![],
             in_tree: vec![],
@@ -220,21 +217,6 @@ impl<'a> Grower<'a> {
             open: BinaryHeap::new(),
             later: BinaryHeap::new(),
         }
-    }
-
-    /// The paths of a plan, and the cheapest to each rank that it has no path to.
-    fn paths(&mut self, prices: &[f64], from: u32, mut plan: Plan) -> Plan {
-        let ranks = self.graph.ranks.len();
-        let mut has = vec![false; ranks];
-        has[from as usize] = true;
-        plan.branches.iter().for_each(|branch| has[branch.1 as usize] = true);
-        self.search.run(self.graph, prices, self.graph.ranks[from as usize], true);
-        for to in (0..ranks as u32).filter(|&to| !has[to as usize]) {
-            let mut arcs: Vec<u32> = self.search.back(self.graph, self.graph.ranks[to as usize]).collect();
-            arcs.reverse();
-            plan.branch(from, to, [], arcs);
-        }
-        plan
     }
 
     /// The tree from a root that keeps as many branches of another as lead to ranks, and which of its branches are new.

@@ -155,7 +155,10 @@ impl Algorithm for Optimal {
         let count = |whole: bool| left.iter().filter(|left| left.1 == whole).count();
         let counts = [true, false].map(count);
         let plans = left.into_iter().map(|left| left.0).collect();
-        let start = Start { plans, prices: before::prices(request, &graph, before), least: 0.0 };
+        // Bounds know those of trees.
+        let is_of_paths = request.collective.kind == Kind::AllToAll;
+        let prices = if is_of_paths { before::prices(request, &graph, before) } else { None };
+        let start = Start { plans, prices, least: 0.0 };
         let mixture = planned(request, &graph, start)?;
         let [kept, mended] = if mixture.is_started { counts } else { [0; 2] };
         let planning = started.elapsed();

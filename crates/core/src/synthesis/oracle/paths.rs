@@ -13,16 +13,22 @@ impl Oracle for Paths {
     fn plans(&mut self, prices: &[f64], roots: &[u32], _: bool) -> [Vec<Plan>; 2] {
         let Paths(graph) = self;
         let mut search = Search::new(graph.rank_at.len());
-        let mut plan = |&from: &u32| {
-            search.run(graph, prices, graph.ranks[from as usize], true);
-            let mut plan = Plan::default();
-            for to in (0..graph.ranks.len() as u32).filter(|&to| to != from) {
-                let mut arcs: Vec<u32> = search.back(graph, graph.ranks[to as usize]).collect();
-                arcs.reverse();
-                plan.branch(from, to, [], arcs);
-            }
-            plan
-        };
-        [roots.iter().map(&mut plan).collect(), vec![]]
+        [roots.iter().map(|&from| search.added(graph, prices, from, Plan::default())).collect(), vec![]]
+    }
+}
+
+impl Search {
+    /// A plan of paths from a rank, with the cheapest to every rank that it has none to.
+    pub fn added(&mut self, graph: &Graph, prices: &[f64], from: u32, mut plan: Plan) -> Plan {
+        let mut has = vec![false; graph.ranks.len()];
+        has[from as usize] = true;
+        plan.branches.iter().for_each(|branch| has[branch.1 as usize] = true);
+        self.run(graph, prices, graph.ranks[from as usize], true);
+        for to in (0..).zip(has).filter(|(_, has)| !has).map(|(to, _)| to) {
+            let mut arcs: Vec<u32> = self.back(graph, graph.ranks[to as usize]).collect();
+            arcs.reverse();
+            plan.branch(from, to, [], arcs);
+        }
+        plan
     }
 }
