@@ -2,7 +2,7 @@
 //! check of the proof, and of schedules from elsewhere.
 
 use super::random::Random;
-use super::{elements, execute, misaligned, run_threads};
+use super::{Threads, elements, execute, misaligned, run_threads};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
@@ -27,12 +27,12 @@ pub fn check_by_execution(schedule: &Schedule, seed: Option<u64>) -> Result<()> 
     check(schedule, How::Alone(seed))
 }
 
-/// [`check_by_execution`] with a thread for every stream of the schedule's program ([`run_threads`]).
+/// [`check_by_execution`] by threads ([`run_threads`]).
 ///
 /// # Errors
-/// As [`check_by_execution`], and [`Code::TooLarge`] for too many streams.
-pub fn check_by_threads(schedule: &Schedule, seed: u64) -> Result<()> {
-    check(schedule, How::Threads(seed))
+/// As [`check_by_execution`] and [`run_threads`].
+pub fn check_by_threads(schedule: &Schedule, threads: Threads) -> Result<()> {
+    check(schedule, How::Threads(threads))
 }
 
 /// Who executes.
@@ -41,7 +41,7 @@ enum How {
     /// One message after the other; in a random order if there is a seed.
     Alone(Option<u64>),
     /// Threads.
-    Threads(u64),
+    Threads(Threads),
 }
 
 fn check(schedule: &Schedule, how: How) -> Result<()> {
@@ -69,7 +69,7 @@ fn parts(schedule: &Schedule) -> usize {
 
 fn compare<T>(schedule: &Schedule, how: How, number: impl Fn(u64) -> T) -> Result<()>
 where
-    T: Copy + Default + PartialEq + Display + Add<Output = T> + Send,
+    T: Copy + Default + PartialEq + Display + Add<Output = T> + Send + Sync,
 {
     let size = size_of::<T>() as u64;
     let length = (schedule.bytes / size) as usize;
@@ -87,9 +87,12 @@ where
             execute(schedule, &mut data, seed)?;
             seed
         }
-        How::Threads(seed) => {
-            run_threads(schedule, &mut data, seed)?;
-            Some(seed)
+        How::Threads(threads) => {
+            run_threads(schedule, &mut data.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>(), threads)?;
+            match threads {
+                Threads::Of(_) => None,
+                Threads::Pausing(seed) => Some(seed),
+            }
         }
     };
 

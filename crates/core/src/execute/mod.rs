@@ -1,11 +1,15 @@
 //! Byte-exact execution: the transfers of a schedule, done to real numbers, and compared with what the collective means.
 
 mod definition;
+mod element;
 mod random;
-mod threads;
+mod rank;
+mod shared;
 
 pub use definition::{check_by_execution, check_by_threads};
-pub use threads::run_threads;
+pub use element::Element;
+pub use rank::{Message, Rank};
+pub use shared::{Threads, run_threads};
 
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
@@ -45,14 +49,14 @@ pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T
 ///
 /// # Errors
 /// As [`execute`], but for deadlock.
-fn check_data<T>(schedule: &Schedule, data: &[Vec<T>]) -> Result<()> {
+fn check_data<T, B: AsRef<[T]>>(schedule: &Schedule, data: &[B]) -> Result<()> {
     let size = size_of::<T>() as u64;
     if let Some(what) = misaligned(schedule, size) {
         return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
     }
     let parts = if schedule.collective.kind == Kind::AllToAll { schedule.ranks as u64 } else { 1 };
     let elements = (schedule.bytes / size).saturating_mul(parts);
-    if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.len() as u64 != elements) {
+    if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.as_ref().len() as u64 != elements) {
         let ranks = schedule.ranks;
         return Err(Error::new(
             Code::BadSize,

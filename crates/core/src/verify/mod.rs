@@ -68,6 +68,16 @@ pub fn verify(fabric: &Fabric, schedule: &Schedule) -> Result<Proof> {
     verify_watched(fabric, schedule, Watch::default())
 }
 
+/// Proves all of a schedule but that its routes and configurations are those of a fabric: what a program that runs it
+/// rests on.
+///
+/// # Errors
+/// As [`Schedule::check_alone`] and [`verify`].
+pub fn verify_alone(schedule: &Schedule) -> Result<Proof> {
+    schedule.check_alone()?;
+    verify_steps(schedule, Watch::default())
+}
+
 /// [`verify`], reporting to `watch`.
 ///
 /// # Errors
@@ -76,6 +86,14 @@ pub fn verify_watched(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Res
     schedule.check(fabric)?;
     routes::check(fabric, schedule)?;
     configuration::check(fabric, schedule)?;
+    let proof = verify_steps(schedule, watch)?;
+    if schedule.conflict_free {
+        conflicts::check(fabric, schedule)?;
+    }
+    Ok(Proof { conflict_free: schedule.conflict_free, ..proof })
+}
+
+fn verify_steps(schedule: &Schedule, watch: Watch) -> Result<Proof> {
     order::check(schedule, watch)?;
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();
@@ -89,12 +107,9 @@ pub fn verify_watched(fabric: &Fabric, schedule: &Schedule, watch: Watch) -> Res
         }
         outcome => outcome?,
     }
-    if schedule.conflict_free {
-        conflicts::check(fabric, schedule)?;
-    }
     Ok(Proof {
         complete: gaps.is_empty(),
-        conflict_free: schedule.conflict_free,
+        conflict_free: false,
         lanes: schedule.lanes.len() as u64,
         transfers: schedule.transfers.len() as u64,
         gaps,

@@ -6,7 +6,7 @@ use antiphon_core::algorithm;
 use antiphon_core::bound::{lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
-use antiphon_core::execute::{check_by_execution, check_by_threads};
+use antiphon_core::execute::{Threads, check_by_execution, check_by_threads};
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
@@ -39,7 +39,7 @@ fn prove(fabric: &Fabric, system: &System, collective: Collective, bytes: u64, s
     // A thread for every stream: few, since they take turns on a few cores.
     let streams = 2 * schedule.transfers.iter().map(|t| (t.from, t.to)).collect::<BTreeSet<_>>().len();
     if streams <= 64 && schedule.messages() < 2000 {
-        check_by_threads(&schedule, bytes).unwrap_or_else(|error| panic!("{name}, threads: {error}"));
+        check_by_threads(&schedule, Threads::Pausing(bytes)).unwrap_or_else(|error| panic!("{name}, threads: {error}"));
     }
     let bound = of_schedule(fabric, system, &schedule).unwrap();
     let time = |fidelity: Fidelity| {

@@ -7,7 +7,7 @@ use antiphon_core::bound::{lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind, Matrix};
 use antiphon_core::energy::Attojoules;
 use antiphon_core::error::Code;
-use antiphon_core::execute::{check_by_execution, check_by_threads};
+use antiphon_core::execute::{Threads, check_by_execution, check_by_threads};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, Flight, Order, simulate, simulate_flights};
@@ -180,7 +180,7 @@ fn schedules_are_read_back_and_tampering_shows() {
         let mut less = schedule.clone();
         less.transfers.pop();
         assert!(verify(&fabric, &less).is_err() && check_by_execution(&less, None).is_err());
-        assert_eq!(check_by_threads(&schedule, 3), Ok(()));
+        assert_eq!(check_by_threads(&schedule, Threads::Pausing(3)), Ok(()));
     }
 }
 

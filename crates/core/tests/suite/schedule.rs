@@ -5,7 +5,7 @@ use antiphon_core::algorithm;
 use antiphon_core::bound::of_schedule;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
-use antiphon_core::execute::{check_by_execution, check_by_threads};
+use antiphon_core::execute::{Threads, check_by_execution, check_by_threads};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::schedule::{Dependency, Event, Op, Payload, Schedule};
 use antiphon_core::simulate::{Fidelity, simulate};
@@ -26,7 +26,7 @@ fn holds(fabric: &Fabric, schedule: &Schedule) -> u64 {
     for seed in [None, Some(1), Some(2), Some(3)] {
         check_by_execution(schedule, seed).unwrap();
     }
-    check_by_threads(schedule, 5).unwrap();
+    check_by_threads(schedule, Threads::Pausing(5)).unwrap();
     let bound = of_schedule(fabric, &system, schedule).unwrap().time_ps;
     let times = [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit].map(|fidelity| {
         let time_ps = simulate(fabric, schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
