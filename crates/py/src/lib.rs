@@ -6,6 +6,7 @@ mod configure;
 mod convert;
 mod cost;
 mod energy;
+mod execute;
 mod fabric;
 mod heartbeat;
 mod noc;
@@ -32,6 +33,8 @@ mod _core {
     use super::cost::advise_trees;
     #[pymodule_export]
     use super::energy::area;
+    #[pymodule_export]
+    use super::execute::{Executor, execute};
     #[pymodule_export]
     use super::fabric::Fabric;
     #[pymodule_export]

@@ -6,6 +6,7 @@ use super::{Threads, elements, execute, misaligned, run_threads};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
+use crate::units::Bytes;
 use crate::verify::{participation, text};
 use std::fmt::Display;
 use std::num::Wrapping;
@@ -96,17 +97,10 @@ where
         }
     };
 
-    let participants: Vec<usize> = ranks.filter(|&rank| takes_part[rank]).collect();
+    let participants: Vec<usize> = ranks.clone().filter(|&rank| takes_part[rank]).collect();
     let sum = |at: usize| participants.iter().fold(T::default(), |sum, &rank| sum + initial(rank, at));
     let sums: Vec<T> = if schedule.collective.kind.reduces() { (0..length).map(sum).collect() } else { vec![] };
-    let all = schedule.data();
-    let part_of = |source: usize, index: usize| -> Range<usize> {
-        let (start, bytes) = all.part(participants.len(), source, index);
-        // Only the end of the buffer is not a multiple of 4, and then elements are bytes.
-        (start / size) as usize..((start + bytes) / size) as usize
-    };
-    let root = schedule.collective.root as usize;
-    for (index, &rank) in participants.iter().enumerate() {
+    for rank in ranks {
         let gaps: Vec<Range<usize>> = schedule
             .known_gaps
             .iter()
@@ -116,9 +110,11 @@ where
                 elements(schedule, id as usize, lane.offset..lane.offset + lane.bytes, size)
             })
             .collect();
-        let check = |range: Range<usize>, expected: &dyn Fn(usize) -> T| -> Result<()> {
-            for at in range {
-                let (got, expected) = (data[rank][at], expected(at));
+        for Output { bytes, of } in outputs(schedule, rank as u32) {
+            // Only the end of the buffer is not a multiple of 4, and then elements are bytes.
+            for at in (bytes.start / size) as usize..(bytes.end / size) as usize {
+                let expected = of.map_or_else(|| sums[at], |source| initial(source as usize, at));
+                let got = data[rank][at];
                 if got != expected && !gaps.iter().any(|gap| gap.contains(&at)) {
                     let byte = at % length * size as usize;
                     let whose = match schedule.collective.kind {
@@ -131,28 +127,68 @@ where
                     ));
                 }
             }
-            Ok(())
-        };
-        match schedule.collective.kind {
-            Kind::AllReduce => check(0..length, &|at| sums[at])?,
-            Kind::ReduceScatter => check(part_of(0, index), &|at| sums[at])?,
-            Kind::Reduce if rank == root => check(0..length, &|at| sums[at])?,
-            Kind::Reduce => {}
-            Kind::Broadcast => check(0..length, &|at| initial(root, at))?,
-            Kind::AllGather => {
-                for (other, &source) in participants.iter().enumerate() {
-                    check(part_of(0, other), &|at| initial(source, at))?;
-                }
-            }
-            Kind::AllToAll => {
-                for &source in &participants {
-                    let (part, own) = (source * length, part_of(source, index));
-                    check(part + own.start..part + own.end, &|at| initial(source, at))?;
-                }
-            }
         }
     }
     Ok(())
+}
+
+/// Bytes of a rank's buffer that a collective defines, when it is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Where.
+    pub bytes: Range<Bytes>,
+    /// The rank that had them at the same place before; `None` if they are the sum of all that take part.
+    pub of: Option<u32>,
+}
+
+/// What a rank has when the collective is done, by its definition; nothing for one that does not take part.
+pub fn outputs(schedule: &Schedule, rank: u32) -> Vec<Output> {
+    let takes_part = participation(schedule);
+    let participants: Vec<u32> = (0..schedule.ranks).filter(|&rank| takes_part[rank as usize]).collect();
+    let Some(index) = participants.iter().position(|&other| other == rank) else { return vec![] };
+    let (all, data) = (0..schedule.bytes, schedule.data());
+    let part = |source: u32, index: usize, base: Bytes| {
+        let (start, bytes) = data.part(participants.len(), source as usize, index);
+        base + start..base + start + bytes
+    };
+    let root = schedule.collective.root;
+    match schedule.collective.kind {
+        Kind::AllReduce => vec![Output { bytes: all, of: None }],
+        Kind::Reduce if rank == root => vec![Output { bytes: all, of: None }],
+        Kind::Reduce => vec![],
+        Kind::ReduceScatter => vec![Output { bytes: part(0, index, 0), of: None }],
+        Kind::Broadcast => vec![Output { bytes: all, of: Some(root) }],
+        Kind::AllGather => {
+            let of = |(index, &source): (usize, &u32)| Output { bytes: part(0, index, 0), of: Some(source) };
+            participants.iter().enumerate().map(of).collect()
+        }
+        Kind::AllToAll => {
+            let of = |&source: &u32| {
+                let base = source as Bytes * schedule.bytes;
+                Output { bytes: part(source, index, base), of: Some(source) }
+            };
+            participants.iter().map(of).collect()
+        }
+    }
+}
+
+/// Bytes of a rank's buffer that hold its data before the collective; empty if it has none.
+pub fn input(schedule: &Schedule, rank: u32) -> Range<Bytes> {
+    if !schedule.participates(rank) {
+        return 0..0;
+    }
+    let before = (0..rank).filter(|&other| schedule.participates(other)).count();
+    let participants = (0..schedule.ranks).filter(|&rank| schedule.participates(rank)).count();
+    match schedule.collective.kind {
+        Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce => 0..schedule.bytes,
+        Kind::Broadcast if rank == schedule.collective.root => 0..schedule.bytes,
+        Kind::Broadcast => 0..0,
+        Kind::AllGather => {
+            let (start, bytes) = schedule.data().part(participants, 0, before);
+            start..start + bytes
+        }
+        Kind::AllToAll => rank as Bytes * schedule.bytes..(rank as Bytes + 1) * schedule.bytes,
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +211,21 @@ mod tests {
         direct.transfers.retain(|t| (t.from, t.to) != (1, 2));
         let error = check_by_execution(&direct, Some(7)).unwrap_err().message;
         assert_has(&error, &["executed (seed 7): rank 2 byte 40 from rank 1: expected"]);
+    }
+
+    #[test]
+    fn a_collective_says_what_goes_in_and_comes_out() {
+        let (_, gather) = ring_all_gather(4, 64);
+        assert_eq!(input(&gather, 1), 16..32);
+        assert_eq!(outputs(&gather, 1)[2], Output { bytes: 32..48, of: Some(2) });
+        let (_, mut direct) = direct_all_to_all(3, 60);
+        assert_eq!((input(&direct, 2), &outputs(&direct, 1)[2]), (120..180, &Output { bytes: 140..160, of: Some(2) }));
+        direct.excluded = vec![0];
+        assert_eq!((input(&direct, 0), outputs(&direct, 0)), (0..0, vec![]));
+        let (_, scatter) = ring_reduce_scatter(4, 64);
+        assert_eq!((input(&scatter, 3), outputs(&scatter, 3)), (0..64, vec![Output { bytes: 48..64, of: None }]));
+        let (_, star) = star_reduce(8, 64);
+        assert_eq!((outputs(&star, star.collective.root).len(), outputs(&star, 7).len()), (1, 0));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod random;
 mod rank;
 mod shared;
 
-pub use definition::{check_by_execution, check_by_threads};
+pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
 pub use element::Element;
 pub use rank::{Message, Rank};
 pub use shared::{Threads, run_threads};
@@ -15,7 +15,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
 use crate::units::Bytes;
-use crate::verify::check_order;
+use crate::verify::{check_order, text};
 use std::ops::{Add, Range};
 
 /// Most messages an execution keeps track of.
@@ -51,17 +51,31 @@ pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T
 /// As [`execute`], but for deadlock.
 fn check_data<T, B: AsRef<[T]>>(schedule: &Schedule, data: &[B]) -> Result<()> {
     let size = size_of::<T>() as u64;
-    if let Some(what) = misaligned(schedule, size) {
-        return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
-    }
-    let parts = if schedule.collective.kind == Kind::AllToAll { schedule.ranks as u64 } else { 1 };
-    let elements = (schedule.bytes / size).saturating_mul(parts);
+    check_elements(schedule, size)?;
+    let elements = memory_bytes(schedule) / size;
     if data.len() != schedule.ranks as usize || data.iter().any(|buffer| buffer.as_ref().len() as u64 != elements) {
         let ranks = schedule.ranks;
         return Err(Error::new(
             Code::BadSize,
             format!("expected {ranks} buffers of {elements} elements of {size} bytes"),
         ));
+    }
+    Ok(())
+}
+
+/// Bytes of the buffer of every rank: the collective's, and for AllToAll that for each source.
+pub fn memory_bytes(schedule: &Schedule) -> Bytes {
+    let parts = if schedule.collective.kind == Kind::AllToAll { schedule.ranks as u64 } else { 1 };
+    schedule.bytes.saturating_mul(parts)
+}
+
+/// Checks that a schedule can be executed on elements of `size` bytes.
+///
+/// # Errors
+/// [`Code::BadSize`] if a chunk does not consist of whole elements, [`Code::TooLarge`] past 2^26 messages.
+pub fn check_elements(schedule: &Schedule, size: Bytes) -> Result<()> {
+    if let Some(what) = misaligned(schedule, size) {
+        return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
     }
     let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));
     if messages > MAX_MESSAGES {
@@ -87,6 +101,27 @@ fn misaligned(schedule: &Schedule, element: u64) -> Option<String> {
             None
         }
     })
+}
+
+/// Where the bytes that a message carries lie in the buffers of both its ranks, of elements of `size` bytes; adjacent
+/// ones are one piece, empty ones are left out.
+pub fn pieces(schedule: &Schedule, message: &Message, size: Bytes) -> Vec<Range<usize>> {
+    let mut pieces: Vec<Range<usize>> = vec![];
+    for lane in schedule.transfers[message.transfer as usize].lanes() {
+        let range = elements(schedule, lane, schedule.chunk_range(lane as u32, message.chunk), size);
+        let piece = range.start * size as usize..range.end * size as usize;
+        match pieces.last_mut() {
+            Some(last) if last.end == piece.start => last.end = piece.end,
+            _ if piece.is_empty() => {}
+            _ => pieces.push(piece),
+        }
+    }
+    pieces
+}
+
+/// A message in words: `transfer 17 (rank 4 to 5, phase 'reduce-scatter' step 4), chunk 2`.
+pub fn describe(schedule: &Schedule, message: &Message) -> String {
+    format!("{}, chunk {}", text::transfer(schedule, message.transfer), message.chunk)
 }
 
 /// Elements of a rank's buffer that hold a byte range of a lane.

@@ -1,0 +1,270 @@
+//! Schedules run on arrays: `antiphon.execute`, and one rank at a time for whoever carries the messages.
+
+use crate::convert::{raise, run};
+use crate::schedule::Schedule;
+use antiphon_core::error::{Code, Error};
+use antiphon_core::execute::{self as core, Element, Message, Rank, Threads};
+use antiphon_core::schedule::{self, Action, Program};
+use antiphon_core::verify::verify_alone;
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
+use pyo3::prelude::*;
+use std::collections::VecDeque;
+use std::ops::{Add, Range};
+
+/// Messages of a stream that may be under way at once.
+const WINDOW: usize = 8;
+/// Tokens have the number of the stream above this bit, that of the message in it below.
+const STREAM_BIT: u32 = 40;
+
+/// Runs a schedule in this process, in place, by threads.
+///
+/// Raises AntiphonError: `not-proven` for one that is wrong or leaves gaps; `bad-size`, `bad-spec` for wrong arrays.
+#[pyfunction]
+pub fn execute(py: Python<'_>, schedule: &Schedule, arrays: &Bound<'_, PyAny>, threads: usize) -> PyResult<()> {
+    let schedule = &schedule.0;
+    run(py, || provable(schedule))?;
+    if let Ok(arrays) = arrays.extract() {
+        return execute_as::<f32>(py, schedule, arrays, threads);
+    }
+    if let Ok(arrays) = arrays.extract() {
+        return execute_as::<f64>(py, schedule, arrays, threads);
+    }
+    if let Ok(arrays) = arrays.extract() {
+        return execute_as::<i32>(py, schedule, arrays, threads);
+    }
+    if let Ok(arrays) = arrays.extract() {
+        return execute_as::<i64>(py, schedule, arrays, threads);
+    }
+    if let Ok(arrays) = arrays.extract() {
+        return execute_as::<half::f16>(py, schedule, arrays, threads);
+    }
+    let what = "arrays must be different writable one-dimensional numpy arrays, all of float32, float64, float16, \
+                int32 or int64";
+    Err(raise(Error::new(Code::BadSpec, what)))
+}
+
+fn execute_as<T: numpy::Element + Copy + Send + Sync + Add<Output = T>>(
+    py: Python<'_>,
+    schedule: &schedule::Schedule,
+    mut arrays: Vec<PyReadwriteArray1<'_, T>>,
+    threads: usize,
+) -> PyResult<()> {
+    let slices: Result<Vec<&mut [T]>, _> = arrays.iter_mut().map(|array| array.as_slice_mut()).collect();
+    let Ok(mut slices) = slices else {
+        return Err(raise(Error::new(Code::BadSpec, "arrays must be contiguous; numpy.ascontiguousarray copies them")));
+    };
+    run(py, || core::run_threads(schedule, &mut slices, Threads::Of(threads)))
+}
+
+/// Checks that a schedule does all that its collective says.
+fn provable(schedule: &schedule::Schedule) -> Result<(), Error> {
+    let proof = verify_alone(schedule)?;
+    match proof.complete {
+        true => Ok(()),
+        false => Err(Error::new(Code::NotProven, format!("{}; it is not run", proof.gaps))),
+    }
+}
+
+/// One rank of a running schedule, for a program that carries its messages. Memory is the rank's buffer as bytes;
+/// messages are known by tokens.
+#[pyclass(module = "antiphon._core")]
+pub struct Executor {
+    schedule: schedule::Schedule,
+    number: u32,
+    element: Element,
+    /// Before anything has happened.
+    fresh: Rank,
+    rank: Rank,
+    streams: Vec<Stream>,
+}
+
+/// What is under way to or from a peer.
+struct Stream {
+    peer: u32,
+    sends: bool,
+    /// The oldest first.
+    under_way: VecDeque<UnderWay>,
+    /// Messages before those.
+    gone: u64,
+}
+
+struct UnderWay {
+    message: Message,
+    /// It has left or has come.
+    is_over: bool,
+    /// What came, if it is not yet in its place.
+    payload: Option<Py<PyArray1<u8>>>,
+}
+
+/// Token, peer, first byte and end if it is one piece of the memory, else its bytes.
+type Started<'py> = (u64, u32, usize, usize, Option<Bound<'py, PyArray1<u8>>>);
+
+#[pymethods]
+impl Executor {
+    /// A rank of a schedule that is proven here, with numbers of type `element`. Raises AntiphonError: `not-proven`;
+    /// `unknown-name` for the type; `bad-size` if chunks are no whole numbers of elements or there is no such rank.
+    #[new]
+    fn new(py: Python<'_>, schedule: &Schedule, rank: u32, element: &str) -> PyResult<Self> {
+        let element = Element::parse(element).map_err(raise)?;
+        let schedule = schedule.0.clone();
+        let (schedule, fresh) = run(py, move || {
+            provable(&schedule)?;
+            core::check_elements(&schedule, element.bytes())?;
+            if rank >= schedule.ranks {
+                return Err(Error::new(Code::BadSize, format!("rank {rank} of {}", schedule.ranks)));
+            }
+            let rank = Rank::new(&schedule, &Program::new(&schedule), rank);
+            Ok((schedule, rank))
+        })?;
+        let mut executor = Executor { schedule, number: rank, element, rank: fresh.clone(), fresh, streams: vec![] };
+        executor.restart();
+        Ok(executor)
+    }
+
+    /// Forgets all that has happened.
+    fn restart(&mut self) {
+        self.rank = self.fresh.clone();
+        let streams = self.fresh.streams();
+        self.streams =
+            streams.map(|(peer, sends)| Stream { peer, sends, under_way: VecDeque::new(), gone: 0 }).collect();
+    }
+
+    /// Starts the sends that may start. Returns (token, peer, first byte, end, None) for each, or (token, peer, 0, 0, bytes)
+    /// where it carries several pieces of the memory.
+    fn sends<'py>(&mut self, memory: &Bound<'py, PyArray1<u8>>) -> PyResult<Vec<Started<'py>>> {
+        let mut started = vec![];
+        for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| stream.sends) {
+            while stream.under_way.len() < WINDOW {
+                let Some(message) = self.rank.next_send(number) else { break };
+                let token = stream.start(number, message);
+                let pieces = core::pieces(&self.schedule, &message, self.element.bytes());
+                let (start, end, packed) = match &pieces[..] {
+                    [piece] => (piece.start, piece.end, None),
+                    _ => {
+                        let memory = memory.readonly();
+                        let memory = memory.as_slice()?;
+                        let packed: Vec<u8> = pieces.into_iter().flat_map(|piece| &memory[piece]).copied().collect();
+                        (0, 0, Some(packed))
+                    }
+                };
+                started.push((token, stream.peer, start, end, packed.map(|bytes| bytes.into_pyarray(memory.py()))));
+            }
+        }
+        Ok(started)
+    }
+
+    /// The messages to expect next, in order from every peer. Returns (token, peer, first byte, end, in place) for each: those in
+    /// place must be received into that piece of the memory, others, of as many bytes, apart.
+    fn receives(&mut self) -> Vec<(u64, u32, usize, usize, bool)> {
+        let mut expected = vec![];
+        for (number, stream) in self.streams.iter_mut().enumerate().filter(|(_, stream)| !stream.sends) {
+            while stream.under_way.len() < WINDOW {
+                let Some(message) = self.rank.next_receive(number) else { break };
+                let token = stream.start(number, message);
+                let pieces = core::pieces(&self.schedule, &message, self.element.bytes());
+                let is_free = message.action == Action::Copy && self.rank.is_ready(&message);
+                expected.push(match &pieces[..] {
+                    [piece] if is_free => (token, stream.peer, piece.start, piece.end, true),
+                    _ => (token, stream.peer, 0, pieces.iter().map(Range::len).sum(), false),
+                });
+            }
+        }
+        expected
+    }
+
+    /// Messages have left or have come, with what came where it is not yet in its place.
+    fn happened(&mut self, tokens: Vec<(u64, Option<Py<PyArray1<u8>>>)>) -> PyResult<()> {
+        for (token, payload) in tokens {
+            let unknown = || raise(Error::new(Code::BadSpec, format!("no message {token} is under way")));
+            let stream = self.streams.get_mut((token >> STREAM_BIT) as usize).ok_or_else(unknown)?;
+            let at = (token & ((1 << STREAM_BIT) - 1)).checked_sub(stream.gone).ok_or_else(unknown)?;
+            let under_way = stream.under_way.get_mut(at as usize).ok_or_else(unknown)?;
+            (under_way.is_over, under_way.payload) = (true, payload);
+            while stream.sends && stream.under_way.front().is_some_and(|oldest| oldest.is_over) {
+                let oldest = stream.take();
+                self.rank.sent(&oldest.message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds and stores what has come and may be; whether there was any.
+    fn apply(&mut self, memory: &Bound<'_, PyArray1<u8>>) -> PyResult<bool> {
+        let mut has_changed = false;
+        for stream in self.streams.iter_mut().filter(|stream| !stream.sends) {
+            while let Some(oldest) = stream.under_way.front()
+                && oldest.is_over
+                && self.rank.may_apply(&oldest.message)
+            {
+                let UnderWay { message, payload, .. } = stream.take();
+                if let Some(payload) = payload {
+                    let (mut memory, payload) = (memory.readwrite(), payload.bind(memory.py()).readonly());
+                    let (memory, mut payload) = (memory.as_slice_mut()?, payload.as_slice()?);
+                    for piece in core::pieces(&self.schedule, &message, self.element.bytes()) {
+                        let (now, later) = payload.split_at(piece.len());
+                        self.element.apply(message.action, &mut memory[piece], now);
+                        payload = later;
+                    }
+                }
+                self.rank.applied(&message);
+                has_changed = true;
+            }
+        }
+        Ok(has_changed)
+    }
+
+    /// Bytes of the memory.
+    #[getter]
+    fn memory_bytes(&self) -> u64 {
+        core::memory_bytes(&self.schedule)
+    }
+
+    /// First byte and end of the rank's own data before.
+    #[getter]
+    fn input(&self) -> (u64, u64) {
+        let Range { start, end } = core::input(&self.schedule, self.number);
+        (start, end)
+    }
+
+    /// What the rank must end with: (first byte, end, rank that had it there before, or None for the sum of all).
+    #[getter]
+    fn outputs(&self) -> Vec<(u64, u64, Option<u32>)> {
+        let outputs = core::outputs(&self.schedule, self.number);
+        outputs.into_iter().map(|output| (output.bytes.start, output.bytes.end, output.of)).collect()
+    }
+
+    /// Barriers, from the first, before which this rank has nothing left to do.
+    #[getter]
+    fn reached(&self) -> usize {
+        self.rank.reached()
+    }
+
+    /// All ranks have reached the first `barriers`.
+    fn open(&mut self, barriers: usize) {
+        self.rank.open(barriers);
+    }
+
+    /// Whether all messages have left and all that came is in its place.
+    #[getter]
+    fn is_done(&self) -> bool {
+        self.rank.is_done()
+    }
+
+    /// The message that has not come yet, or not left, in words; None when done.
+    fn waits_for(&self) -> Option<String> {
+        self.rank.waits_for(&self.schedule).map(|message| core::describe(&self.schedule, &message))
+    }
+}
+
+impl Stream {
+    /// A token for a message that is under way from now on.
+    fn start(&mut self, number: usize, message: Message) -> u64 {
+        self.under_way.push_back(UnderWay { message, is_over: false, payload: None });
+        (number as u64) << STREAM_BIT | (self.gone + self.under_way.len() as u64 - 1)
+    }
+
+    fn take(&mut self) -> UnderWay {
+        self.gone += 1;
+        self.under_way.pop_front().expect("the caller has seen it")
+    }
+}

@@ -1,0 +1,1 @@
+"""Schedules run on real data: in this process, by MPI ranks, on an emulated fabric."""

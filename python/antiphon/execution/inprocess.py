@@ -1,0 +1,53 @@
+"""Schedules run in this process, on numpy arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from antiphon._core import Schedule
+from antiphon._core import execute as core_execute
+from antiphon.arguments import expect
+from antiphon.errors import AntiphonError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def execute(
+    schedule: Schedule, arrays: Sequence[np.ndarray[Any, np.dtype[Any]]], *, threads: int | None = None
+) -> None:
+    """Runs a schedule on arrays, one a rank, in place, by threads that copy from one rank's array straight into another's.
+
+    >>> import numpy as np
+    >>> import antiphon
+    >>> schedule = antiphon.build("mesh:2x2", "ring", bytes="1KiB")
+    >>> arrays = [np.full(256, rank, dtype=np.float32) for rank in range(4)]
+    >>> antiphon.execute(schedule, arrays)
+    >>> bool(all((array == 6).all() for array in arrays))
+    True
+
+    A rank starts with its data where they belong in the whole: for an all-gather its shard is at ``antiphon.shard(bytes,
+    ranks, rank)``. For an all-to-all an array is ``ranks`` times as long: what rank ``r`` sends lies in part ``r`` of its
+    array, and what it gets from rank ``s`` comes to the same place in part ``s``. The array of a rank that the schedule
+    excludes must be all 0: it may add it to what it passes on.
+
+    Args:
+        schedule: is proven first, each time: one that is wrong, or leaves gaps, is refused.
+        arrays: of shape (bytes / itemsize,), all float32, float64, float16, int32 or int64, contiguous and
+            writable. Sums of integers wrap around.
+        threads: default: as many as cores, at most one a rank.
+
+    Raises:
+        AntiphonError: ``not-proven``; ``bad-spec`` for other arrays; ``bad-size`` if they have another length, or
+            chunks are no whole numbers of elements; ``too-large`` past 2^26 messages or 2^24 pieces.
+    """
+    expect("schedule", schedule, Schedule)
+    expect("arrays", arrays, list, tuple)
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    expect("threads", threads, int)
+    if not 1 <= threads <= 1024:
+        raise AntiphonError(f"threads {threads}: 1 to 1024", "bad-size")
+    core_execute(schedule, list(arrays), threads)

@@ -1,0 +1,116 @@
+"""A folder that the processes of a run share: what to do, what each is at, what came of it. It lives no longer than the
+process that made it: that one holds a lock, which the system frees when it ends, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PREFIX = "antiphon-run-"
+RECORD_BYTES = 1024
+"""Room for what one process is at."""
+BEAT_S = 0.25
+"""How often a process says what it is at, and looks whether the job is still there."""
+
+
+class Job:
+    """The folder, from now until the end of a ``with``."""
+
+    def __init__(self, task: dict[str, Any], texts: list[str]) -> None:
+        """Makes it, with a task and texts, and removes what jobs have left whose processes were killed.
+
+        Raises:
+            OSError: if there is no room.
+        """
+        remove_left_over()
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        for number, text in enumerate(texts):
+            (self.folder / f"{number}.json").write_text(text)
+        (self.folder / "states").touch()
+        (self.folder / "results").touch()
+        (self.folder / "task.json").write_text(json.dumps({**task, "texts": len(texts)}))
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def results(self) -> list[dict[str, Any]]:
+        """What has come so far."""
+        lines = (self.folder / "results").read_text().split("\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def states(self) -> dict[int, dict[str, Any]]:
+        """What each process is at, by its number: ``pid``, ``age_s`` since it said so, and what it said."""
+        data, found = (self.folder / "states").read_bytes(), {}
+        for start in range(0, len(data), RECORD_BYTES):
+            if text := data[start : start + RECORD_BYTES].rstrip(b"\0 "):
+                with suppress(ValueError):
+                    state = json.loads(text)
+                    found[start // RECORD_BYTES] = state | {"age_s": time.monotonic() - state["at"]}
+        return found
+
+
+class Part:
+    """One process's part in a job."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        task = json.loads((self.folder / "task.json").read_text())
+        self.texts = [(self.folder / f"{number}.json").read_text() for number in range(task.pop("texts"))]
+        self.task: dict[str, Any] = task
+        self._states = os.open(self.folder / "states", os.O_RDWR | os.O_CLOEXEC)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Adds to the results."""
+        with (self.folder / "results").open("a") as file:
+            file.write(json.dumps(result) + "\n")
+
+    def say(self, number: int, **state: object) -> None:
+        """Says what process ``number`` is at."""
+        text = json.dumps({"pid": os.getpid(), "at": time.monotonic(), **state}).encode()
+        os.pwrite(self._states, text.ljust(RECORD_BYTES)[:RECORD_BYTES], number * RECORD_BYTES)
+
+    def beat(self, number: int, what: Callable[[], dict[str, object]], gone: Callable[[], object]) -> None:
+        """From now on, says what the process is at, and calls ``gone`` when whoever made the job is no longer there."""
+
+        def beating() -> None:
+            while self._has_owner():
+                self.say(number, **what())
+                time.sleep(BEAT_S)
+            gone()
+
+        threading.Thread(target=beating, daemon=True).start()
+
+    def _has_owner(self) -> bool:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
+
+
+def remove_left_over() -> None:
+    """Removes folders of jobs whose owners were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)

@@ -1,0 +1,128 @@
+"""Starts the ranks of a run by ``mpiexec``, and says what went wrong where they do not end as they should."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from antiphon._core import Schedule
+from antiphon.errors import AntiphonError
+from antiphon.execution.job import Job
+from antiphon.execution.measure import Measured, Plan, Timing
+
+SILENT_S = 2.0
+"""A process that has said nothing for so long does not run."""
+LEAVE_S = 5.0
+"""Time for mpiexec to end its ranks when it is told to end."""
+
+
+def launch(
+    schedules: Sequence[Schedule], plan: Plan, timeout_s: float, progress: Callable[[float], object] | None = None
+) -> list[Measured]:
+    """Runs schedules for the same ranks by a process each, and returns what each took.
+
+    Raises:
+        AntiphonError: ``missing-extra`` without MPI; ``stalled`` if a rank was killed or hangs, naming it and what
+            others waited for.
+    """
+    task = {"element": plan.element, "warmup": plan.warmup, "iterations": plan.iterations, "timeout_s": timeout_s}
+    command = [*_mpiexec(schedules[0].ranks), sys.executable, "-m", "antiphon.execution.worker"]
+    with Job(task, [schedule.to_json() for schedule in schedules]) as job:
+        with (job.folder / "output").open("wb") as output:
+            # A session of its own: Ctrl-C is for this process, which then ends the ranks.
+            process = subprocess.Popen(
+                [*command, str(job.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=0.1)
+                    break
+                except subprocess.TimeoutExpired:
+                    if progress is not None:
+                        progress(len(job.results()) / len(schedules))
+        except BaseException:
+            _end(process)
+            raise
+        results = job.results()
+        if code == 0 and len(results) == len(schedules):
+            return [_measured(result) for result in results]
+        raise _failure(job, results, (job.folder / "output").read_text(errors="replace"), code)
+
+
+def _mpiexec(ranks: int) -> list[str]:
+    """The command that starts so many processes."""
+    # The one installed beside this Python goes with its mpi4py.
+    beside = Path(sys.executable).parent / "mpiexec"
+    path = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if path is None:
+        raise AntiphonError("running by MPI needs mpiexec, which is not there: pip install 'antiphon[mpi]'", "missing-extra")
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    if "Open MPI" not in version and "OpenRTE" not in version and "prte" not in version.lower():
+        return [path, "-n", str(ranks)]
+    # More ranks than cores, which therefore give way while they wait; no interface but this machine's own memory.
+    options = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+    if os.name == "posix" and os.geteuid() == 0:
+        options.append("--allow-run-as-root")
+    return [path, *options, "-n", str(ranks)]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(LEAVE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _measured(result: dict[str, Any]) -> Measured:
+    return Measured(result["schedule"], Timing(**result["out_of_place"]), Timing(**result["in_place"]))
+
+
+def _failure(job: Job, results: list[dict[str, Any]], output: str, code: int) -> AntiphonError:
+    """Which rank failed, and what the others waited for."""
+    states = job.states()
+    errors = [result for result in results if "error" in result]
+    killed = _killed(output, states)
+    if killed is not None:
+        rank, signal = killed
+        waiting = _waiting(states, rank)
+        return AntiphonError(f"rank {rank} was killed by signal {signal}{waiting}", "stalled")
+    if errors and errors[0]["code"] != "stalled":
+        return AntiphonError(f"rank {errors[0]['rank']}: {errors[0]['error']}", errors[0]["code"])
+    silent = [rank for rank, state in states.items() if state["age_s"] > SILENT_S]
+    if errors and silent:
+        return AntiphonError(f"rank {silent[0]} hangs; {errors[0]['error']}", "stalled")
+    if errors:
+        return AntiphonError(errors[0]["error"], "stalled")
+    last = next((line for line in reversed(output.splitlines()) if line.strip().strip("-")), "it printed nothing")
+    return AntiphonError(f"mpiexec ended with status {code}: {last.strip()[:200]}", "stalled")
+
+
+def _killed(output: str, states: dict[int, dict[str, Any]]) -> tuple[int, int] | None:
+    """The rank that a signal ended, as mpiexec says, and the signal."""
+    if found := re.search(r"process rank (\d+) .*?signal (\d+)", output, re.DOTALL):
+        return int(found[1]), int(found[2])
+    if found := re.search(r"PID (\d+).*?EXIT CODE: (\d+)", output, re.DOTALL):
+        ranks = [rank for rank, state in states.items() if state["pid"] == int(found[1])]
+        return (ranks[0], int(found[2])) if ranks else None
+    return None
+
+
+def _waiting(states: dict[int, dict[str, Any]], rank: int) -> str:
+    """What another rank waited for, best of the one that is gone."""
+    waits = [(other, state["waits_for"]) for other, state in sorted(states.items()) if state["waits_for"]]
+    waits = [(other, what) for other, what in waits if other != rank]
+    waits.sort(key=lambda wait: f"(rank {rank} to" not in wait[1])
+    return f"; rank {waits[0][0]} waited for {waits[0][1]}" if waits else ""

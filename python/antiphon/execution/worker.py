@@ -1,0 +1,37 @@
+"""A rank that was started: ``python -m antiphon.execution.worker FOLDER``, under ``mpiexec``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+
+from antiphon._core import Executor, Schedule
+from antiphon.errors import AntiphonError
+from antiphon.execution.job import Part
+from antiphon.execution.measure import Plan, measure
+from antiphon.execution.mpi import MpiCarrier
+
+
+def main(folder: str) -> None:
+    """Takes part in the job of a folder."""
+    part = Part(folder)
+    carrier = MpiCarrier(part.task.pop("timeout_s"))
+    at_work: list[Executor] = []
+
+    def what() -> dict[str, object]:
+        return {"waits_for": at_work[-1].waits_for() if at_work else None}
+
+    part.beat(carrier.rank, what, gone=lambda: os._exit(1))
+    try:
+        schedules = [Schedule.from_json(text) for text in part.texts]
+        for measured in measure(carrier, schedules, Plan(**part.task), at_work.append):
+            if carrier.rank == 0:
+                part.add(asdict(measured))
+    except AntiphonError as error:
+        part.add({"rank": carrier.rank, "code": error.code, "error": error.message})
+        carrier.abort()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
