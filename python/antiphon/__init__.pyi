@@ -44,6 +44,9 @@ from .collective.specs import Algorithm
 from .collective.tuning import tune
 from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
+from .execution.inprocess import execute
+from .execution.measuring import measure
+from .execution.result import Measurement
 from .network.area import area
 from .network.engine import advise_ace
 from .network.noc import noc
@@ -95,6 +98,7 @@ __all__ = [
     "Latency",
     "Limit",
     "Machine",
+    "Measurement",
     "NocResult",
     "NotApplicable",
     "NotProven",
@@ -136,12 +140,14 @@ __all__ = [
     "compute_models",
     "configure",
     "endpoints",
+    "execute",
     "fabrics",
     "fidelities",
     "format_bytes",
     "from_networkx",
     "iterations",
     "lower_bound",
+    "measure",
     "models",
     "noc",
     "noc_saturation",

@@ -497,6 +497,60 @@ class Schedule:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
+class Execution:
+    """A proven schedule that is ready to be run in this process by threads, any number of times."""
+
+    def __new__(cls, schedule: Schedule) -> Execution: ...
+    def run(self, arrays: Sequence[np.ndarray[Any, np.dtype[Any]]], threads: int) -> None:
+        """Runs it in place on one array a rank; ``antiphon.execute`` says more."""
+
+@final
+class Executor:
+    """One rank of a running schedule, for a program that carries its messages. Memory is the rank's buffer as bytes; messages are
+    known by tokens."""
+
+    def __new__(cls, schedule: Schedule, rank: int, element: str) -> Executor: ...
+    def restart(self) -> None:
+        """Forgets all that has happened."""
+
+    def sends(self, memory: _Bytes) -> list[tuple[int, int, int, int, _Bytes | None]]:
+        """Starts the sends that may start: token, peer, first byte, end, None; or 0, 0, bytes where they are several pieces."""
+
+    def receives(self) -> list[tuple[int, int, int, int, bool]]:
+        """The messages to expect next, in order from every peer: token, peer, first byte, end, whether they must be received into
+        that piece of the memory, or else apart."""
+
+    def happened(self, tokens: Sequence[tuple[int, _Bytes | None]]) -> None:
+        """Messages have left or have come, with what came where it is not yet in its place."""
+
+    def apply(self, memory: _Bytes) -> bool:
+        """Adds and stores what has come and may be; whether there was any."""
+
+    def open(self, barriers: int) -> None:
+        """All ranks have reached the first ``barriers``."""
+
+    def waits_for(self) -> str | None:
+        """The message that has not come yet, or not left, in words; None when done."""
+
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def input(self) -> tuple[int, int]:
+        """First byte and end of the rank's own data before."""
+
+    @property
+    def outputs(self) -> list[tuple[int, int, int | None]]:
+        """What it must end with: first byte, end, rank that had it there before, or None for the sum of all."""
+
+    @property
+    def reached(self) -> int:
+        """Barriers, from the first, before which this rank has nothing left to do."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all messages have left and all that came is in its place."""
+
+@final
 class ScheduleBuilder:
     """Builds a schedule step by step.
 

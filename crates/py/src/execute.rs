@@ -6,9 +6,11 @@ use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::{self as core, Element, Message, Rank, Threads};
 use antiphon_core::schedule::{self, Action, Program};
 use antiphon_core::verify::verify_alone;
+use bytemuck::Pod;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
+use std::num::Wrapping;
 use std::ops::{Add, Range};
 
 /// Messages of a stream that may be under way at once.
@@ -16,44 +18,63 @@ const WINDOW: usize = 8;
 /// Tokens have the number of the stream above this bit, that of the message in it below.
 const STREAM_BIT: u32 = 40;
 
-/// Runs a schedule in this process, in place, by threads.
-///
-/// Raises AntiphonError: `not-proven` for one that is wrong or leaves gaps; `bad-size`, `bad-spec` for wrong arrays.
-#[pyfunction]
-pub fn execute(py: Python<'_>, schedule: &Schedule, arrays: &Bound<'_, PyAny>, threads: usize) -> PyResult<()> {
-    let schedule = &schedule.0;
-    run(py, || provable(schedule))?;
-    if let Ok(arrays) = arrays.extract() {
-        return execute_as::<f32>(py, schedule, arrays, threads);
+/// A proven schedule that is ready to be run in this process by threads, any number of times.
+#[pyclass(module = "antiphon._core", frozen)]
+pub struct Execution(core::Execution);
+
+#[pymethods]
+impl Execution {
+    /// Raises AntiphonError: `not-proven` for a schedule that is wrong or leaves gaps; `too-large`.
+    #[new]
+    fn new(py: Python<'_>, schedule: &Schedule) -> PyResult<Self> {
+        let schedule = &schedule.0;
+        run(py, || provable(schedule).and_then(|()| core::Execution::new(schedule))).map(Execution)
     }
-    if let Ok(arrays) = arrays.extract() {
-        return execute_as::<f64>(py, schedule, arrays, threads);
+
+    /// Runs it in place on one array a rank, by so many threads. Arrays of uint16 hold numbers of type bfloat16.
+    ///
+    /// Raises AntiphonError: `bad-size`, `bad-spec` for wrong arrays.
+    fn run(&self, py: Python<'_>, arrays: &Bound<'_, PyAny>, threads: usize) -> PyResult<()> {
+        if let Ok(arrays) = arrays.extract() {
+            return self.run_as::<f32, f32>(py, arrays, threads);
+        }
+        if let Ok(arrays) = arrays.extract() {
+            return self.run_as::<f64, f64>(py, arrays, threads);
+        }
+        if let Ok(arrays) = arrays.extract() {
+            return self.run_as::<half::f16, half::f16>(py, arrays, threads);
+        }
+        if let Ok(arrays) = arrays.extract() {
+            return self.run_as::<u16, half::bf16>(py, arrays, threads);
+        }
+        if let Ok(arrays) = arrays.extract() {
+            return self.run_as::<i32, Wrapping<i32>>(py, arrays, threads);
+        }
+        if let Ok(arrays) = arrays.extract() {
+            return self.run_as::<i64, Wrapping<i64>>(py, arrays, threads);
+        }
+        let what = "arrays must be different writable one-dimensional numpy arrays, all of float32, float64, float16, \
+                    uint16 (for bfloat16), int32 or int64";
+        Err(raise(Error::new(Code::BadSpec, what)))
     }
-    if let Ok(arrays) = arrays.extract() {
-        return execute_as::<i32>(py, schedule, arrays, threads);
-    }
-    if let Ok(arrays) = arrays.extract() {
-        return execute_as::<i64>(py, schedule, arrays, threads);
-    }
-    if let Ok(arrays) = arrays.extract() {
-        return execute_as::<half::f16>(py, schedule, arrays, threads);
-    }
-    let what = "arrays must be different writable one-dimensional numpy arrays, all of float32, float64, float16, \
-                int32 or int64";
-    Err(raise(Error::new(Code::BadSpec, what)))
 }
 
-fn execute_as<T: numpy::Element + Copy + Send + Sync + Add<Output = T>>(
-    py: Python<'_>,
-    schedule: &schedule::Schedule,
-    mut arrays: Vec<PyReadwriteArray1<'_, T>>,
-    threads: usize,
-) -> PyResult<()> {
-    let slices: Result<Vec<&mut [T]>, _> = arrays.iter_mut().map(|array| array.as_slice_mut()).collect();
-    let Ok(mut slices) = slices else {
-        return Err(raise(Error::new(Code::BadSpec, "arrays must be contiguous; numpy.ascontiguousarray copies them")));
-    };
-    run(py, || core::run_threads(schedule, &mut slices, Threads::Of(threads)))
+impl Execution {
+    /// On arrays of `A` that hold numbers `T`.
+    fn run_as<A: numpy::Element + Pod, T: Pod + Send + Sync + Add<Output = T>>(
+        &self,
+        py: Python<'_>,
+        mut arrays: Vec<PyReadwriteArray1<'_, A>>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let slices: Result<Vec<&mut [A]>, _> = arrays.iter_mut().map(|array| array.as_slice_mut()).collect();
+        let Ok(slices) = slices else {
+            let what = "arrays must be contiguous; numpy.ascontiguousarray copies them";
+            return Err(raise(Error::new(Code::BadSpec, what)));
+        };
+        let mut numbers: Vec<&mut [T]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
+        run(py, || self.0.run(&mut numbers, Threads::Of(threads)))
+    }
 }
 
 /// Checks that a schedule does all that its collective says.
@@ -102,7 +123,7 @@ type Started<'py> = (u64, u32, usize, usize, Option<Bound<'py, PyArray1<u8>>>);
 #[pymethods]
 impl Executor {
     /// A rank of a schedule that is proven here, with numbers of type `element`. Raises AntiphonError: `not-proven`;
-    /// `unknown-name` for the type; `bad-size` if chunks are no whole numbers of elements or there is no such rank.
+    /// `unknown-name` for the type; `bad-size` if the buffer is no whole number of elements or there is no such rank.
     #[new]
     fn new(py: Python<'_>, schedule: &Schedule, rank: u32, element: &str) -> PyResult<Self> {
         let element = Element::parse(element).map_err(raise)?;
@@ -223,14 +244,14 @@ impl Executor {
     #[getter]
     fn input(&self) -> (u64, u64) {
         let Range { start, end } = core::input(&self.schedule, self.number);
-        (start, end)
+        (self.whole(start), self.whole(end))
     }
 
     /// What the rank must end with: (first byte, end, rank that had it there before, or None for the sum of all).
     #[getter]
     fn outputs(&self) -> Vec<(u64, u64, Option<u32>)> {
         let outputs = core::outputs(&self.schedule, self.number);
-        outputs.into_iter().map(|output| (output.bytes.start, output.bytes.end, output.of)).collect()
+        outputs.into_iter().map(|out| (self.whole(out.bytes.start), self.whole(out.bytes.end), out.of)).collect()
     }
 
     /// Barriers, from the first, before which this rank has nothing left to do.
@@ -253,6 +274,13 @@ impl Executor {
     /// The message that has not come yet, or not left, in words; None when done.
     fn waits_for(&self) -> Option<String> {
         self.rank.waits_for(&self.schedule).map(|message| core::describe(&self.schedule, &message))
+    }
+}
+
+impl Executor {
+    /// The bytes of the elements before a byte.
+    fn whole(&self, bytes: u64) -> u64 {
+        bytes - bytes % self.element.bytes()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::fabric::Fabric;
 use crate::operations;
 use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};
-use antiphon_core::execute::{Threads, execute, run_threads};
+use antiphon_core::execute::{Execution, Threads, execute};
 use antiphon_core::schedule::{self, Event, Instruction, Op, Program};
 use antiphon_core::simulate;
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
@@ -362,7 +362,7 @@ impl Schedule {
             How::Alone(seed) => execute(&self.0, &mut data, seed),
             How::Threads(seed) => {
                 let mut buffers: Vec<&mut [T]> = data.iter_mut().map(Vec::as_mut_slice).collect();
-                run_threads(&self.0, &mut buffers, Threads::Pausing(seed))
+                Execution::new(&self.0)?.run(&mut buffers, Threads::Pausing(seed))
             }
         })?;
         Ok(data.into_iter().map(|values| values.into_pyarray(py).into_any()).collect())

@@ -29,6 +29,10 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "configure": Command(
             "configure", "Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md)."
         ),
+        "run": Command(
+            "run",
+            "Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).",
+        ),
         "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
     },
     "Networks and training": {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from antiphon._core import Schedule
-from antiphon._core import execute as core_execute
+from antiphon._core import Execution, Schedule
 from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
+from antiphon.parallel import cores
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,20 +34,24 @@ def execute(
     excludes must be all 0: it may add it to what it passes on.
 
     Args:
-        schedule: is proven first, each time: one that is wrong, or leaves gaps, is refused.
-        arrays: of shape (bytes / itemsize,), all float32, float64, float16, int32 or int64, contiguous and
-            writable. Sums of integers wrap around.
+        schedule: is proven first; one that is wrong, or leaves gaps, is refused. The last few are remembered.
+        arrays: of shape (bytes / itemsize,), all float32, float64, float16, int32, int64, or uint16 for bfloat16;
+            contiguous and writable. Sums of integers wrap around.
         threads: default: as many as cores, at most one a rank.
 
     Raises:
         AntiphonError: ``not-proven``; ``bad-spec`` for other arrays; ``bad-size`` if they have another length, or
-            chunks are no whole numbers of elements; ``too-large`` past 2^26 messages or 2^24 pieces.
+            ``bytes`` is no whole number of elements; ``too-large`` past 2^26 messages or 2^24 pieces.
     """
     expect("schedule", schedule, Schedule)
     expect("arrays", arrays, list, tuple)
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = cores()
     expect("threads", threads, int)
     if not 1 <= threads <= 1024:
         raise AntiphonError(f"threads {threads}: 1 to 1024", "bad-size")
-    core_execute(schedule, list(arrays), threads)
+    _prepared(schedule).run(list(arrays), threads)
+
+
+# Whoever runs a schedule often does not wait for its proof every time.
+_prepared = lru_cache(maxsize=8)(Execution)

@@ -53,7 +53,7 @@ class Carrier(Protocol):
     def sum(self, value: int) -> int: ...
 
 
-def measure(
+def measure_rank(
     carrier: Carrier, schedules: Sequence[Schedule], plan: Plan, started: Callable[[Executor], object]
 ) -> Iterator[Measured]:
     """Runs schedules one after the other, each ``started`` with what is at work on it. Timed runs follow without a pause;

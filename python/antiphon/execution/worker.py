@@ -9,7 +9,7 @@ from dataclasses import asdict
 from antiphon._core import Executor, Schedule
 from antiphon.errors import AntiphonError
 from antiphon.execution.job import Part
-from antiphon.execution.measure import Plan, measure
+from antiphon.execution.measure import Plan, measure_rank
 from antiphon.execution.mpi import MpiCarrier
 
 
@@ -25,7 +25,7 @@ def main(folder: str) -> None:
     part.beat(carrier.rank, what, gone=lambda: os._exit(1))
     try:
         schedules = [Schedule.from_json(text) for text in part.texts]
-        for measured in measure(carrier, schedules, Plan(**part.task), at_work.append):
+        for measured in measure_rank(carrier, schedules, Plan(**part.task), at_work.append):
             if carrier.rank == 0:
                 part.add(asdict(measured))
     except AntiphonError as error:

@@ -2,7 +2,7 @@
 //! check of the proof, and of schedules from elsewhere.
 
 use super::random::Random;
-use super::{Threads, elements, execute, misaligned, run_threads};
+use super::{Execution, Threads, elements, execute, misaligned};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
@@ -28,10 +28,10 @@ pub fn check_by_execution(schedule: &Schedule, seed: Option<u64>) -> Result<()> 
     check(schedule, How::Alone(seed))
 }
 
-/// [`check_by_execution`] by threads ([`run_threads`]).
+/// [`check_by_execution`] by threads.
 ///
 /// # Errors
-/// As [`check_by_execution`] and [`run_threads`].
+/// As [`check_by_execution`] and [`Execution`].
 pub fn check_by_threads(schedule: &Schedule, threads: Threads) -> Result<()> {
     check(schedule, How::Threads(threads))
 }
@@ -89,7 +89,8 @@ where
             seed
         }
         How::Threads(threads) => {
-            run_threads(schedule, &mut data.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>(), threads)?;
+            let mut buffers: Vec<&mut [T]> = data.iter_mut().map(Vec::as_mut_slice).collect();
+            Execution::new(schedule)?.run(&mut buffers, threads)?;
             match threads {
                 Threads::Of(_) => None,
                 Threads::Pausing(seed) => Some(seed),

@@ -9,7 +9,7 @@ mod shared;
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
 pub use element::Element;
 pub use rank::{Message, Rank};
-pub use shared::{Threads, run_threads};
+pub use shared::{Execution, Threads};
 
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
@@ -33,7 +33,7 @@ const MAX_MESSAGES: u64 = 1 << 26;
 /// that others wait for to be sent read at any moment until then.
 ///
 /// # Errors
-/// [`Code::BadSize`] if a buffer has another length or a chunk does not consist of whole elements,
+/// [`Code::BadSize`] if a buffer has another length or does not consist of whole elements,
 /// [`Code::TooLarge`] past 2^26 messages, [`Code::NotProven`] if it could deadlock.
 pub fn execute<T: Copy + Add<Output = T>>(schedule: &Schedule, data: &mut [Vec<T>], seed: Option<u64>) -> Result<()> {
     check_data(schedule, data)?;
@@ -69,12 +69,14 @@ pub fn memory_bytes(schedule: &Schedule) -> Bytes {
     schedule.bytes.saturating_mul(parts)
 }
 
-/// Checks that a schedule can be executed on elements of `size` bytes.
+/// Checks that a schedule can be executed on elements of `size` bytes. Where a chunk would end within an element, it
+/// ends before it, as the next begins.
 ///
 /// # Errors
-/// [`Code::BadSize`] if a chunk does not consist of whole elements, [`Code::TooLarge`] past 2^26 messages.
+/// [`Code::BadSize`] if the buffer does not consist of whole elements, or what a matrix says, [`Code::TooLarge`] past
+/// 2^26 messages.
 pub fn check_elements(schedule: &Schedule, size: Bytes) -> Result<()> {
-    if let Some(what) = misaligned(schedule, size) {
+    if let Some(what) = misaligned(schedule, size).filter(|_| schedule.matrix.is_some() || !schedule.bytes.is_multiple_of(size)) {
         return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
     }
     let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));

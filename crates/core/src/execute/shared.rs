@@ -3,9 +3,10 @@
 
 use super::random::Random;
 use super::rank::{Message, Rank};
-use super::{check_data, elements};
+use super::{check_data, check_elements, elements, memory_bytes};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Action, Program, Schedule};
+use crate::units::Bytes;
 use crate::verify::check_order;
 use std::collections::HashMap;
 use std::ops::{Add, Range};
@@ -27,44 +28,78 @@ pub enum Threads {
     Pausing(u64),
 }
 
-/// Executes a schedule that passes [`Schedule::check`] on `data`, one buffer a rank as for [`super::execute`], in
-/// place. What a message carries is read when the receiver takes it, and written at once.
-///
-/// # Errors
-/// As [`super::execute`]; [`Code::TooLarge`] past 1,024 threads or 2^24 pieces of buffers.
-pub fn run_threads<T: Copy + Add<Output = T> + Send + Sync>(
-    schedule: &Schedule,
-    data: &mut [&mut [T]],
-    threads: Threads,
-) -> Result<()> {
-    check_data(schedule, data)?;
-    check_order(schedule)?;
-    let ranks = data.len();
-    let (workers, seed) = match threads {
-        Threads::Of(threads) => (threads.clamp(1, ranks), None),
-        Threads::Pausing(seed) => (ranks, Some(seed)),
-    };
-    if workers > MAX_THREADS {
-        return Err(Error::new(Code::TooLarge, format!("{workers} threads; at most {MAX_THREADS} are run")));
-    }
-    let program = Program::new(schedule);
-    let shared = Shared::new(schedule, &program, data)?;
-    let mut ranks: Vec<(u32, Rank)> = (0..ranks as u32).map(|id| (id, Rank::new(schedule, &program, id))).collect();
-    let share = ranks.len().div_ceil(workers);
-    thread::scope(|scope| {
-        for (number, mine) in (0u64..).zip(ranks.chunks_mut(share)) {
-            let shared = &shared;
-            let random = seed.map(|seed| Random(seed ^ number << 32));
-            scope.spawn(move || Worker { shared, random }.run(mine));
+/// A schedule that is ready to be run by threads, any number of times.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    schedule: Schedule,
+    /// Before anything has happened.
+    ranks: Vec<Rank>,
+    /// First bytes of the pieces of every buffer, and its end: no message carries a part of a piece.
+    cuts: Vec<Bytes>,
+}
+
+impl Execution {
+    /// Of a schedule that passes [`Schedule::check_alone`]. O(messages log messages).
+    ///
+    /// # Errors
+    /// [`Code::NotProven`] if it could deadlock, [`Code::TooLarge`] past 2^26 messages or 2^24 pieces of buffers.
+    pub fn new(schedule: &Schedule) -> Result<Self> {
+        check_elements(schedule, 1)?;
+        check_order(schedule)?;
+        let mut cuts: Vec<Bytes> = vec![0, memory_bytes(schedule)];
+        for (id, lane) in schedule.lanes.iter().enumerate() {
+            for chunk in 0..lane.chunks {
+                let range = elements(schedule, id, schedule.chunk_range(id as u32, chunk), 1);
+                cuts.extend([range.start as Bytes, range.end as Bytes]);
+            }
+            if cuts.len() > MAX_PIECES {
+                cuts.sort_unstable();
+                cuts.dedup();
+            }
+            if cuts.len().saturating_mul(schedule.ranks as usize) > MAX_PIECES {
+                let what = format!("the buffers have over {MAX_PIECES} pieces; take fewer chunks or ranks");
+                return Err(Error::new(Code::TooLarge, what));
+            }
         }
-    });
-    Ok(())
+        cuts.sort_unstable();
+        cuts.dedup();
+        let program = Program::new(schedule);
+        let ranks = (0..schedule.ranks).map(|rank| Rank::new(schedule, &program, rank)).collect();
+        Ok(Execution { schedule: schedule.clone(), ranks, cuts })
+    }
+
+    /// Runs it on `data`, one buffer a rank as for [`super::execute`], in place. What a message carries is read when
+    /// the receiver takes it, and written at once.
+    ///
+    /// # Errors
+    /// [`Code::BadSize`] as [`super::execute`]; [`Code::TooLarge`] past 1,024 threads.
+    pub fn run<T: Copy + Add<Output = T> + Send + Sync>(&self, data: &mut [&mut [T]], threads: Threads) -> Result<()> {
+        check_data(&self.schedule, data)?;
+        let (workers, seed) = match threads {
+            Threads::Of(threads) => (threads.clamp(1, data.len()), None),
+            Threads::Pausing(seed) => (data.len(), Some(seed)),
+        };
+        if workers > MAX_THREADS {
+            return Err(Error::new(Code::TooLarge, format!("{workers} threads; at most {MAX_THREADS} are run")));
+        }
+        let mut ranks: Vec<(u32, Rank)> = (0..).zip(self.ranks.iter().cloned()).collect();
+        let shared = Shared::new(self, data);
+        let share = ranks.len().div_ceil(workers);
+        thread::scope(|scope| {
+            for (number, mine) in (0u64..).zip(ranks.chunks_mut(share)) {
+                let shared = &shared;
+                let random = seed.map(|seed| Random(seed ^ number << 32));
+                scope.spawn(move || Worker { shared, random }.run(mine));
+            }
+        });
+        Ok(())
+    }
 }
 
 /// What all threads see.
 struct Shared<'a, T> {
     schedule: &'a Schedule,
-    /// First elements of the pieces of every buffer: no message carries a part of a piece.
+    /// First elements of the pieces.
     cuts: Vec<usize>,
     /// By rank and piece. A proven schedule never lets two wait for each other here.
     buffers: Vec<Vec<RwLock<&'a mut [T]>>>,
@@ -76,24 +111,9 @@ struct Shared<'a, T> {
 }
 
 impl<'a, T> Shared<'a, T> {
-    fn new(schedule: &'a Schedule, program: &Program, data: &'a mut [&mut [T]]) -> Result<Self> {
-        let mut cuts: Vec<usize> = vec![0, data.first().map_or(0, |buffer| buffer.len())];
-        for (id, lane) in schedule.lanes.iter().enumerate() {
-            for chunk in 0..lane.chunks {
-                let range = elements(schedule, id, schedule.chunk_range(id as u32, chunk), size_of::<T>() as u64);
-                cuts.extend([range.start, range.end]);
-            }
-            if cuts.len() > MAX_PIECES {
-                cuts.sort_unstable();
-                cuts.dedup();
-            }
-            if cuts.len().saturating_mul(data.len()) > MAX_PIECES {
-                let what = format!("the buffers have over {MAX_PIECES} pieces; take fewer chunks or ranks");
-                return Err(Error::new(Code::TooLarge, what));
-            }
-        }
-        cuts.sort_unstable();
-        cuts.dedup();
+    fn new(execution: &'a Execution, data: &'a mut [&mut [T]]) -> Self {
+        let (schedule, size) = (&execution.schedule, size_of::<T>() as u64);
+        let cuts: Vec<usize> = execution.cuts.iter().map(|&cut| (cut / size) as usize).collect();
         let pieces = |mut buffer: &'a mut [T]| {
             let mut pieces = Vec::with_capacity(cuts.len());
             for cut in cuts.windows(2) {
@@ -103,17 +123,17 @@ impl<'a, T> Shared<'a, T> {
             }
             pieces
         };
-        let sends = (0..).zip(&program.ranks).flat_map(|(from, rank)| {
-            rank.streams.iter().filter(|stream| stream.sends).map(move |stream| (from, stream.peer))
+        let sends = (0..).zip(&execution.ranks).flat_map(|(from, rank)| {
+            rank.streams().filter(|&(_, sends)| sends).map(move |(peer, _)| ((from, peer), Default::default()))
         });
-        Ok(Shared {
+        Shared {
             schedule,
             buffers: data.iter_mut().map(|buffer| pieces(buffer)).collect(),
-            streams: sends.map(|pair| (pair, Default::default())).collect(),
+            streams: sends.collect(),
             barriers: schedule.phases.iter().filter(|phase| phase.barrier).map(|_| AtomicUsize::new(0)).collect(),
             bell: Bell::default(),
             cuts,
-        })
+        }
     }
 
     /// Pieces that a message carries, lane by lane.
@@ -291,7 +311,7 @@ impl Bell {
 
 #[cfg(test)]
 mod tests {
-    use super::{Schedule, Threads};
+    use super::{Execution, Threads};
     use crate::execute::check_by_threads;
     use crate::verify::fixtures::*;
 
@@ -308,22 +328,29 @@ mod tests {
     #[test]
     fn deadlocks_and_wrong_buffers_are_refused() {
         let (_, mut ring) = ring_all_reduce(2, 64, 1);
-        let run = |ring: &Schedule, lengths: [usize; 2]| {
-            let mut data = lengths.map(|length| vec![0u32; length]);
-            let mut data: Vec<&mut [u32]> = data.iter_mut().map(Vec::as_mut_slice).collect();
-            super::run_threads(ring, &mut data, Threads::Of(2)).unwrap_err().message
-        };
-        assert_has(&run(&ring, [16, 15]), &["16 elements"]);
+        let mut data = [vec![0u32; 16], vec![0; 15]];
+        let mut data: Vec<&mut [u32]> = data.iter_mut().map(Vec::as_mut_slice).collect();
+        let error = Execution::new(&ring).unwrap().run(&mut data, Threads::Of(2)).unwrap_err();
+        assert_has(&error.message, &["16 elements"]);
         ring.transfers[0].start_after = after([2]);
-        assert_has(&run(&ring, [16, 16]), &["deadlock"]);
+        assert_has(&Execution::new(&ring).unwrap_err().message, &["deadlock"]);
+    }
+
+    #[test]
+    fn runs_can_be_repeated() {
+        let (_, ring) = ring_all_reduce(3, 24, 2);
+        let execution = Execution::new(&ring).unwrap();
+        let mut data = vec![vec![1u32; 6]; 3];
+        for _ in 0..3 {
+            let mut data: Vec<&mut [u32]> = data.iter_mut().map(Vec::as_mut_slice).collect();
+            execution.run(&mut data, Threads::Of(2)).unwrap();
+        }
+        assert_eq!(data, vec![vec![27; 6]; 3]);
     }
 
     #[test]
     fn so_many_pieces_are_refused() {
         let (_, ring) = ring_all_reduce(2, 1 << 27, 1 << 23);
-        let mut data = vec![vec![0u32; 1 << 25]; 2];
-        let mut data: Vec<&mut [u32]> = data.iter_mut().map(Vec::as_mut_slice).collect();
-        let error = super::run_threads(&ring, &mut data, Threads::Of(2)).unwrap_err();
-        assert_has(&error.message, &["pieces"]);
+        assert_has(&Execution::new(&ring).unwrap_err().message, &["pieces"]);
     }
 }

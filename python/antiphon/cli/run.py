@@ -1,0 +1,137 @@
+"""The command that runs a collective on real data."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+import click
+
+import antiphon
+from antiphon.cli.group import main
+from antiphon.cli.groups import Outcome, each_group, groups_option
+from antiphon.cli.options import FABRIC, FILE, MATRIX, algorithm_specs, completing
+from antiphon.cli.output import output_option
+from antiphon.collective.schedules import read_schedule
+from antiphon.errors import AntiphonError
+from antiphon.execution.measuring import TRANSPORTS, job_rank
+from antiphon.execution.numbers import ELEMENTS
+from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.measured import print_measurement
+
+
+@main.command()
+@FABRIC
+@click.argument("algorithm", required=False, shell_complete=completing(algorithm_specs))
+@click.option(
+    "--schedule",
+    "path",
+    metavar="FILE",
+    help="A schedule from a JSON file instead of ALGORITHM.",
+    shell_complete=FILE,
+)
+@click.option(
+    "--collective",
+    default="all-reduce",
+    show_default=True,
+    help="What to compute.",
+    shell_complete=completing(antiphon.collectives),
+)
+@click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank.")
+@click.option("--bytes", "sizes", help="Full buffer size, or several: A,B or A..B, doubling.  [default: 64MiB]")
+@MATRIX
+@groups_option
+@click.option(
+    "--element",
+    default="float32",
+    show_default=True,
+    help=f"Type of the numbers: {', '.join(ELEMENTS)}.",
+    shell_complete=completing(lambda: list(ELEMENTS)),
+)
+@click.option(
+    "--transport",
+    default="mpi",
+    show_default=True,
+    help="What carries messages: mpi, between processes; threads, in one.",
+    shell_complete=completing(lambda: list(TRANSPORTS)),
+)
+@click.option("--warmup", default=1, show_default=True, type=click.IntRange(0), help="Runs before the timed ones.")
+@click.option("--iterations", default=5, show_default=True, type=click.IntRange(1), help="Timed runs.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=10.0,
+    show_default=True,
+    type=float,
+    metavar="SECONDS",
+    help="A rank to which nothing happens for so long gives up.",
+)
+@output_option
+def run(
+    fabric: str,
+    algorithm: str | None,
+    path: str | None,
+    collective: str,
+    root: int,
+    sizes: str | None,
+    matrix: str | None,
+    group: str | None,
+    groups: str | None,
+    element: str,
+    transport: str,
+    warmup: int,
+    iterations: int,
+    timeout_s: float,
+    output: str,
+) -> None:
+    """Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).
+
+    A process is started for every rank; in a job that mpirun started, its processes are the ranks.
+
+    Examples:
+        antiphon run mesh:2x2 ring --bytes 64KiB --transport threads
+        antiphon run mesh:3x3 tto --bytes 4KiB..1MiB --element bfloat16
+        antiphon run ring:4 --schedule ring.json --transport threads --json
+    """
+    if (algorithm is None) == (path is None):
+        raise click.UsageError("give either an ALGORITHM or --schedule FILE")
+    if path is not None and (sizes is not None or matrix is not None):
+        raise click.UsageError("--bytes and --matrix are what the schedule says: leave them out with --schedule")
+    if sizes is not None and matrix is not None:
+        raise click.UsageError("give either --bytes or --matrix")
+
+    def work(network: antiphon.Fabric) -> Outcome:
+        what = read_schedule(path, network) if path is not None else algorithm or ""
+        with progress_bar() as progress:
+            found = antiphon.measure(
+                network,
+                what,
+                collective,
+                sizes or "64MiB",
+                root=root,
+                matrix=matrix,
+                element=element,
+                transport=transport,
+                warmup=warmup,
+                iterations=iterations,
+                timeout_s=timeout_s,
+                progress=partial(progress, "running"),
+            )
+        failure = None
+        if not found.correct:
+            failure = AntiphonError(f"{found.algorithm}: the result is not what the collective defines", "not-proven")
+        return Outcome(found.to_dict(), partial(print_measurement, found), failure)
+
+    if job_rank() == 0:
+        each_group("run", fabric, group, groups, output, work, rows="runs")
+        return
+    # The other ranks of a job have nothing to say that rank 0 does not.
+    with open(os.devnull, "w") as nowhere:
+        sys.stdout = nowhere
+        try:
+            each_group("run", fabric, group, groups, output, work, rows="runs")
+        except AntiphonError:
+            sys.exit(1)
+        finally:
+            sys.stdout = sys.__stdout__

@@ -1,0 +1,162 @@
+"""A collective run on real data, checked and timed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from antiphon._core import Executor, Fabric, Schedule
+from antiphon.arguments import expect
+from antiphon.collective.matrix import Matrix
+from antiphon.collective.schedules import as_schedule, build
+from antiphon.collective.tuning import size_range
+from antiphon.errors import AntiphonError
+from antiphon.execution.launch import launch
+from antiphon.execution.measure import Measured, Plan, measure_rank
+from antiphon.execution.mpi import MpiCarrier
+from antiphon.execution.numbers import ELEMENTS
+from antiphon.execution.result import Measurement
+from antiphon.execution.threads import measure_threads
+from antiphon.given import as_fabric
+from antiphon.names import Collective
+
+TRANSPORTS = ("mpi", "threads")
+"""What can carry messages: MPI between processes, or this process's memory between threads."""
+LARGEST_TOTAL = 1 << 34
+"""Bytes of all ranks' buffers together."""
+MOST_RANKS = 256
+"""Processes that are started, or threads."""
+
+
+def measure(
+    fabric: str | Fabric,
+    algorithm: str | Schedule | os.PathLike[str],
+    collective: Collective | str = "all-reduce",
+    sizes: str | Sequence[int] = "64MiB",
+    *,
+    root: int = 0,
+    matrix: Matrix | None = None,
+    element: str = "float32",
+    transport: str = "mpi",
+    warmup: int = 1,
+    iterations: int = 5,
+    timeout_s: float = 10.0,
+    progress: Callable[[float], object] | None = None,
+) -> Measurement:
+    """Runs a collective on real data, compares every element with the definition, and times it, out of place and in place.
+
+    >>> measure("mesh:2x2", "ring", sizes="4KiB,64KiB", transport="threads").correct
+    True
+
+    With transport ``mpi`` a process is started for every rank of the fabric; in a job that ``mpirun`` started, its processes
+    are the ranks, and all must call this. The fabric says who sends what to whom; the messages take the way that this
+    machine has. Numbers are small and whole, so that sums are exact. In place, a rank's data start where results come
+    (as in the NCCL tests); out of place they are copied there first, which counts.
+
+    Args:
+        fabric: specification or Fabric.
+        algorithm: ``name[:key=value,...]``, or a Schedule or file ``*.json``, which says the collective and its size.
+        collective: what to compute.
+        sizes: full buffer sizes in bytes: a list, or text such as ``1KiB..1MiB``, doubling.
+        root: of a broadcast or reduce.
+        matrix: for an all-to-all, instead of sizes: bytes from every rank to every other one, as ``build`` takes it.
+        element: type of the numbers: float32, float64, float16, bfloat16, int32 or int64.
+        transport: ``mpi`` or ``threads``.
+        warmup: runs before the timed ones, beside the one that is checked.
+        iterations: timed runs, one after the other; the time is their mean on the slowest rank.
+        timeout_s: a rank to which nothing happens for so long gives up.
+        progress: called about ten times a second; what it raises ends the run.
+
+    Raises:
+        AntiphonError: ``missing-extra`` without MPI; ``not-proven`` for a schedule that is wrong, before it runs;
+            ``stalled`` if a rank is killed or hangs, with its number and what another waited for; ``too-large`` past
+            256 ranks or 16 GiB of buffers; as ``build``.
+    """
+    network = as_fabric(fabric)
+    expect("element", element, str)
+    expect("transport", transport, str)
+    if element not in ELEMENTS:
+        raise AntiphonError(f"element type '{element:.40}': one of {', '.join(ELEMENTS)}", "unknown-name")
+    if transport not in TRANSPORTS:
+        raise AntiphonError(f"transport '{transport:.40}': one of {', '.join(TRANSPORTS)}", "unknown-name")
+    for name, number, least in (("warmup", warmup, 0), ("iterations", iterations, 1)):
+        expect(name, number, int)
+        if not least <= number <= 1_000_000:
+            raise AntiphonError(f"{name} {number}: {least} to 1,000,000", "bad-size")
+    expect("timeout_s", timeout_s, int, float)
+    if not 0.5 <= timeout_s <= 86_400:
+        raise AntiphonError(f"timeout_s {timeout_s}: 0.5 to 86,400 seconds", "bad-size")
+    if network.ranks > MOST_RANKS:
+        raise AntiphonError(f"{network.ranks} ranks; at most {MOST_RANKS} are run on one machine", "too-large")
+    schedules = _schedules(network, algorithm, collective, sizes, root, matrix)
+    for schedule in schedules:
+        _check(network, schedule, element)
+    plan = Plan(element, warmup, iterations)
+    if transport == "threads":
+        measured = measure_threads(schedules, plan, progress)
+    elif in_job():
+        measured = _joined(schedules, plan, timeout_s)
+    else:
+        measured = launch(schedules, plan, timeout_s, progress)
+    return Measurement.of(network, schedules, plan, transport, measured)
+
+
+def _schedules(
+    fabric: Fabric,
+    algorithm: str | Schedule | os.PathLike[str],
+    collective: str,
+    sizes: str | Sequence[int],
+    root: int,
+    matrix: Matrix | None,
+) -> list[Schedule]:
+    if not isinstance(algorithm, str) or algorithm.lower().endswith(".json"):
+        return [as_schedule(algorithm, fabric, "algorithm")]
+    if matrix is not None:
+        return [build(fabric, algorithm, collective, root=root, matrix=matrix)]
+    expect("sizes", sizes, str, list, tuple, int)
+    wanted = size_range(sizes) if isinstance(sizes, str) else [sizes] if isinstance(sizes, int) else list(sizes)
+    if not wanted:
+        raise AntiphonError("sizes: give at least one", "bad-size")
+    return [build(fabric, algorithm, collective, size, root=root) for size in wanted]
+
+
+def _check(fabric: Fabric, schedule: Schedule, element: str) -> None:
+    """Proves a schedule, on the fabric and for the type of numbers, before anything is started."""
+    proof = schedule.verify(fabric)
+    if not proof.complete:
+        raise AntiphonError(f"{schedule.algorithm}: {proof.gaps}; it is not run", "not-proven")
+    parts = schedule.ranks if schedule.collective == "all-to-all" else 1
+    total = schedule.bytes * parts * schedule.ranks
+    if total > LARGEST_TOTAL:
+        message = f"{total:,} bytes of buffers on {schedule.ranks} ranks; at most {LARGEST_TOTAL:,} are run"
+        raise AntiphonError(message, "too-large")
+    Executor(schedule, 0, element)
+
+
+JOBS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+"""Where MPI's launchers say which process this is, and of how many: Open MPI; MPICH, Intel MPI, Slurm."""
+
+
+def in_job() -> bool:
+    """Whether ``mpirun`` started this process."""
+    return any(rank in os.environ and size in os.environ for rank, size in JOBS)
+
+
+def job_rank() -> int:
+    """The number of this process in a job that ``mpirun`` started; 0 without one."""
+    return next((int(os.environ[rank]) for rank, _ in JOBS if os.environ.get(rank, "").isdigit()), 0)
+
+
+def _joined(schedules: Sequence[Schedule], plan: Plan, timeout_s: float) -> list[Measured]:
+    carrier = MpiCarrier(timeout_s)
+    if carrier.ranks != schedules[0].ranks:
+        message = f"the job has {carrier.ranks} processes, the fabric {schedules[0].ranks} ranks: start as many"
+        raise AntiphonError(message, "bad-size")
+    try:
+        return list(measure_rank(carrier, schedules, plan, lambda executor: None))
+    except AntiphonError as error:
+        # The others wait for this one.
+        print(f"error: {error.message}", file=sys.stderr, flush=True)
+        carrier.abort()
+        raise

@@ -1,0 +1,118 @@
+"""What a collective took on real data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from antiphon._core import bus_factor
+from antiphon.results import Result, Table
+
+if TYPE_CHECKING:
+    from antiphon._core import Fabric, Schedule
+    from antiphon.execution.measure import Measured, Plan, Timing
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurement(Result):
+    """A collective, run on real data at one size or several.
+
+    >>> import antiphon
+    >>> found = antiphon.measure("mesh:2x2", "ring", sizes="4KiB", transport="threads")
+    >>> found.runs["bytes"].tolist(), found.correct
+    ([4096], True)
+
+    Attributes:
+        fabric: its specification or name.
+        algorithm: what made the schedules, with options.
+        collective: what they do.
+        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
+        ranks: processes or threads' buffers.
+        element: type of the numbers.
+        transport: what carried the messages.
+        warmup: runs before the timed ones.
+        iterations: timed runs.
+        runs: a row for each size: ``bytes`` of the full buffer and ``elements`` in it; ``correct``, ``wrong`` elements,
+            ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the last four
+            ``in_place.``
+    """
+
+    fabric: str
+    algorithm: str
+    collective: str
+    root: int | None
+    ranks: int
+    element: str
+    transport: str
+    warmup: int
+    iterations: int
+    runs: Table
+
+    @classmethod
+    def of(
+        cls, fabric: Fabric, schedules: Sequence[Schedule], plan: Plan, transport: str, measured: Sequence[Measured]
+    ) -> Measurement:
+        """Of what was measured of schedules, one for each."""
+        from antiphon.execution.numbers import ELEMENTS
+
+        first, rows = schedules[0], []
+        for schedule, each in zip(schedules, measured, strict=True):
+            row: dict[str, Any] = {"bytes": schedule.bytes, "elements": schedule.bytes // ELEMENTS[plan.element]}
+            row["correct"] = each.out_of_place.wrong + each.in_place.wrong == 0
+            row |= _figures(schedule, each.out_of_place)
+            row |= {f"in_place.{name}": value for name, value in _figures(schedule, each.in_place).items()}
+            rows.append(row)
+        return cls(
+            fabric=fabric.name,
+            algorithm=first.algorithm,
+            collective=first.collective,
+            root=first.root,
+            ranks=first.ranks,
+            element=plan.element,
+            transport=transport,
+            warmup=plan.warmup,
+            iterations=plan.iterations,
+            runs=Table.of_rows(rows),
+        )
+
+    def __repr__(self) -> str:
+        verdict = "correct" if self.correct else "WRONG"
+        return f"<Measurement {self.algorithm} on {self.fabric} by {self.transport}: {self.runs.height} sizes, {verdict}>"
+
+    @property
+    def correct(self) -> bool:
+        """Whether all ranks ended with what the collective defines, at every size."""
+        return bool(self.runs["correct"].all())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As documented in docs/json.md."""
+        rows = []
+        for row in self.runs.rows():
+            in_place = {key: row.pop(key) for key in list(row) if key.startswith("in_place.")}
+            rows.append(row | {"in_place": {key.removeprefix("in_place."): value for key, value in in_place.items()}})
+        return {
+            "fabric": self.fabric,
+            "algorithm": self.algorithm,
+            "collective": self.collective,
+            "root": self.root,
+            "ranks": self.ranks,
+            "element": self.element,
+            "transport": self.transport,
+            "warmup": self.warmup,
+            "iterations": self.iterations,
+            "runs": rows,
+        }
+
+
+def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
+    bandwidth = schedule.bytes / timing.time_ns
+    factor = 1.0
+    if schedule.matrix_bytes is None:
+        factor = bus_factor(schedule.collective, schedule.ranks - len(schedule.excluded))
+    return {
+        "wrong": timing.wrong,
+        "time_ns": timing.time_ns,
+        "algorithm_bandwidth_gb_per_s": bandwidth,
+        "bus_bandwidth_gb_per_s": bandwidth * factor,
+    }
