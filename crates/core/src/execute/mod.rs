@@ -5,11 +5,13 @@ mod element;
 mod random;
 mod rank;
 mod shared;
+mod sockets;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
 pub use element::Element;
 pub use rank::{Message, Rank};
 pub use shared::{Execution, Threads};
+pub use sockets::{AtNode, HEADER_BYTES, Inbox, News, Node, Order, Orders};
 
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
@@ -76,7 +78,9 @@ pub fn memory_bytes(schedule: &Schedule) -> Bytes {
 /// [`Code::BadSize`] if the buffer does not consist of whole elements, or what a matrix says, [`Code::TooLarge`] past
 /// 2^26 messages.
 pub fn check_elements(schedule: &Schedule, size: Bytes) -> Result<()> {
-    if let Some(what) = misaligned(schedule, size).filter(|_| schedule.matrix.is_some() || !schedule.bytes.is_multiple_of(size)) {
+    if let Some(what) =
+        misaligned(schedule, size).filter(|_| schedule.matrix.is_some() || !schedule.bytes.is_multiple_of(size))
+    {
         return Err(Error::new(Code::BadSize, format!("{what} is no whole number of {size}-byte elements")));
     }
     let messages = schedule.transfers.iter().fold(0, |sum: u64, t| sum.saturating_add(schedule.chunks(t)));

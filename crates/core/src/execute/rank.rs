@@ -19,6 +19,8 @@ pub struct Rank {
     /// Where sends go slot by slot: how many of each slot have not started, and the first slot that has such.
     slots: Option<(Vec<u64>, usize)>,
     left: u64,
+    /// Stream and step of every transfer that comes.
+    arrivals: HashMap<TransferId, (u32, u32)>,
 }
 
 /// One stream.
@@ -124,7 +126,12 @@ impl Rank {
             }
             (unstarted, 0)
         });
-        Rank { streams, before_barriers, opened: 0, slots, left }
+        let arrivals = places
+            .into_iter()
+            .filter(|((_, event), _)| *event == Event::Applied)
+            .map(|((id, _), at)| (id, at))
+            .collect();
+        Rank { streams, before_barriers, opened: 0, slots, left, arrivals }
     }
 
     /// Of every stream: the other rank, and whether it sends.
@@ -163,6 +170,13 @@ impl Rank {
         let message = self.next(stream)?;
         self.streams[stream].started += 1;
         Some(message)
+    }
+
+    /// A message of a transfer that has come, where they do not come in the order of a stream; `None` if none is to come.
+    pub fn arrival(&self, transfer: TransferId, chunk: u64) -> Option<Message> {
+        let &(stream, step) = self.arrivals.get(&transfer)?;
+        let Step { transfer, action, .. } = self.streams[stream as usize].steps[step as usize];
+        Some(Message { stream: stream as usize, transfer, chunk, action, step })
     }
 
     /// Whether what has arrived may be added or stored now.

@@ -5,7 +5,8 @@
 //! service (phase, slot, index), as on links. Streams of a rank run side by side and wait for each other
 //! only where an instruction says so.
 
-use super::{Dependency, Op, Schedule, TransferId};
+use super::{Dependency, Op, Schedule, Transfer, TransferId};
+use crate::fabric::LinkId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -26,7 +27,7 @@ pub struct RankProgram {
 /// What a rank sends to, or receives from, one peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
-    /// The other rank.
+    /// The other rank; or the link, see [`Program::of_links`].
     pub peer: u32,
     /// Whether it sends.
     pub sends: bool,
@@ -72,6 +73,18 @@ impl Action {
 impl Program {
     /// The programs of a checked schedule. O(transfers log transfers + dependencies).
     pub fn new(schedule: &Schedule) -> Program {
+        Program::grouped(schedule, |transfer| (transfer.to, transfer.from))
+    }
+
+    /// The programs of ranks that have links rather than peers: streams are those of the first links of routes, and of
+    /// the last; [`Stream::peer`] is the number of the link.
+    pub fn of_links(schedule: &Schedule) -> Program {
+        let end = |link: Option<&LinkId>| link.copied().unwrap_or(LinkId::MAX);
+        Program::grouped(schedule, |transfer| (end(transfer.route.first()), end(transfer.route.last())))
+    }
+
+    /// Streams by what `peers` says of a transfer: for its sender, and for its receiver.
+    fn grouped(schedule: &Schedule, peers: impl Fn(&Transfer) -> (u32, u32)) -> Program {
         let mut streams: Vec<BTreeMap<(u32, bool), Vec<Instruction>>> = vec![BTreeMap::new(); schedule.ranks as usize];
         for id in schedule.order() {
             let transfer = &schedule.transfers[id as usize];
@@ -81,9 +94,10 @@ impl Program {
             let sends =
                 Instruction { transfer: id, action: Action::Send, barrier, waits: transfer.start_after.to_vec() };
             let receives = Instruction { transfer: id, action, barrier: None, waits: transfer.apply_after.to_vec() };
+            let (to, from) = peers(transfer);
             // Sends come first.
-            streams[transfer.from as usize].entry((transfer.to, false)).or_default().push(sends);
-            streams[transfer.to as usize].entry((transfer.from, true)).or_default().push(receives);
+            streams[transfer.from as usize].entry((to, false)).or_default().push(sends);
+            streams[transfer.to as usize].entry((from, true)).or_default().push(receives);
         }
         let rank = |streams: BTreeMap<(u32, bool), Vec<Instruction>>| {
             let stream =

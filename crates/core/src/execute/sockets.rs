@@ -1,0 +1,515 @@
+//! One node of a fabric whose links are TCP connections: it runs a rank's part of schedules, and passes on what others
+//! send through it, packet by packet.
+
+use super::{Element, Message, Rank, pieces};
+use crate::error::{Code, Error, Result};
+use crate::fabric::LinkId;
+use crate::schedule::{Schedule, TransferId};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes in front of a packet's data: its transfer, chunk, bytes of the message, and its own.
+pub const HEADER_BYTES: usize = 16;
+/// Bytes that the system may hold of what a link has still to send: what is sent later should be decided later.
+const SEND_BUFFER_BYTES: usize = 16 << 10;
+/// Header of what ends a run.
+const END: TransferId = TransferId::MAX;
+
+/// A node and its links.
+#[derive(Debug)]
+pub struct Node {
+    outs: Vec<(LinkId, TcpStream)>,
+    ins: Vec<(LinkId, TcpStream)>,
+    packet_bytes: usize,
+}
+
+/// What a node is told during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// So many barriers are open.
+    Open(usize),
+    /// All ranks are done.
+    End,
+}
+
+/// Where orders for a node go during a run.
+#[derive(Debug, Clone)]
+pub struct Orders(Sender<Event>);
+
+impl Orders {
+    /// Orders, and what takes them to [`Node::run`].
+    pub fn new() -> (Orders, Inbox) {
+        let (sender, receiver) = channel();
+        (Orders(sender.clone()), Inbox { sender, receiver })
+    }
+
+    /// Gives one; in vain if the run is over.
+    pub fn give(&self, order: Order) {
+        _ = self.0.send(Event::Told(order));
+    }
+}
+
+/// What a node hears during a run.
+#[derive(Debug)]
+pub struct Inbox {
+    sender: Sender<Event>,
+    receiver: Receiver<Event>,
+}
+
+/// What a node tells during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// Its rank has reached so many barriers.
+    Reached(usize),
+    /// Its rank is done.
+    Done,
+}
+
+/// A rank at a node.
+#[derive(Debug)]
+pub struct AtNode<'a> {
+    /// Of the programs of links; nothing has happened.
+    pub rank: Rank,
+    /// Its buffer.
+    pub memory: &'a mut [u8],
+    /// What is in it.
+    pub element: Element,
+}
+
+impl Node {
+    /// Joins links: `ins` at addresses of this node, `outs` at those of others, which must join within `patience`. Packets
+    /// carry `packet_bytes` of data.
+    ///
+    /// # Errors
+    /// [`Code::Stalled`] if a link does not come about.
+    pub fn connect(
+        ins: &[(LinkId, SocketAddr)],
+        outs: &[(LinkId, SocketAddr)],
+        packet_bytes: usize,
+        patience: Duration,
+    ) -> Result<Node> {
+        let failed = |link: LinkId, what: io::Error| Error::new(Code::Stalled, format!("link {link}: {what}"));
+        let listen =
+            |&(link, at): &(LinkId, SocketAddr)| Ok((link, TcpListener::bind(at).map_err(|e| failed(link, e))?));
+        let listeners = ins.iter().map(listen).collect::<Result<Vec<_>>>()?;
+        let deadline = Instant::now() + patience;
+        let join = |&(link, at): &(LinkId, SocketAddr)| loop {
+            let stream = TcpStream::connect_timeout(&at, Duration::from_secs(1)).and_then(|stream| {
+                let socket = socket2::SockRef::from(&stream);
+                socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+                stream.set_nodelay(true)?;
+                Ok(stream)
+            });
+            match stream {
+                Ok(stream) => return Ok((link, stream)),
+                Err(what) if Instant::now() > deadline => return Err(failed(link, what)),
+                Err(_) => thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let outs = outs.iter().map(join).collect::<Result<_>>()?;
+        let accept =
+            |(link, listener): (LinkId, TcpListener)| Ok((link, listener.accept().map_err(|e| failed(link, e))?.0));
+        Ok(Node { outs, ins: listeners.into_iter().map(accept).collect::<Result<_>>()?, packet_bytes })
+    }
+
+    /// Sends `bytes` on all links at once, and returns the rate in bytes a second at which the last half came on every link
+    /// that comes in.
+    ///
+    /// # Errors
+    /// [`Code::Stalled`] if a link breaks.
+    pub fn probe(&self, bytes: usize) -> Result<Vec<(LinkId, f64)>> {
+        let send = |mut stream: &TcpStream| -> io::Result<()> {
+            let data = vec![0; HEADER_BYTES + self.packet_bytes];
+            (0..bytes.div_ceil(data.len())).try_for_each(|_| stream.write_all(&data))
+        };
+        let receive = |mut stream: &TcpStream| -> io::Result<f64> {
+            let packet = HEADER_BYTES + self.packet_bytes;
+            let total = bytes.div_ceil(packet) * packet;
+            let (mut buffer, mut have, mut half) = (vec![0; 1 << 16], 0, None);
+            while have < total {
+                let room = buffer.len().min(total - have);
+                match stream.read(&mut buffer[..room])? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    more => have += more,
+                }
+                if have >= total / 2 && half.is_none() {
+                    half = Some((have, Instant::now()));
+                }
+            }
+            let (at, since) = half.expect("there is a half");
+            Ok((total - at) as f64 / since.elapsed().as_secs_f64())
+        };
+        thread::scope(|scope| {
+            let sends: Vec<_> = self.outs.iter().map(|(_, stream)| scope.spawn(move || send(stream))).collect();
+            let receives: Vec<_> =
+                self.ins.iter().map(|(link, stream)| (*link, scope.spawn(move || receive(stream)))).collect();
+            let rates = receives.into_iter().map(|(link, thread)| joined(thread.join()).map(|rate| (link, rate)));
+            let rates: Result<Vec<_>> = rates.collect();
+            sends.into_iter().try_for_each(|thread| joined(thread.join()))?;
+            rates
+        })
+    }
+
+    /// Runs a schedule on all nodes, from the moment of the call until it is told to end.
+    ///
+    /// # Errors
+    /// [`Code::Stalled`] if a link breaks or nothing happens for `patience`, naming the message that the rank waits for.
+    pub fn run(
+        &self,
+        schedule: &Schedule,
+        mut at_node: Option<AtNode>,
+        inbox: Inbox,
+        patience: Duration,
+        mut tell: impl FnMut(News),
+    ) -> Result<()> {
+        let Inbox { sender: events, receiver: happened } = inbox;
+        let queues: HashMap<LinkId, Queue> = self.outs.iter().map(|(link, _)| (*link, Queue::default())).collect();
+        thread::scope(|scope| {
+            let mut threads = vec![];
+            for (link, stream) in &self.outs {
+                let (queue, events) = (&queues[link], events.clone());
+                threads.push(scope.spawn(move || queue.send_all(stream, self.packet_bytes, &events)));
+            }
+            for (link, stream) in &self.ins {
+                let (queues, events) = (&queues, events.clone());
+                threads.push(scope.spawn(move || receive_all(*link, stream, schedule, queues, &events)));
+            }
+            let outcome =
+                Course { schedule, at_node: &mut at_node, queues: &queues, held: vec![], reached: 0, is_done: false }
+                    .follow(&happened, patience, &mut tell);
+            queues.values().for_each(Queue::close);
+            if outcome.is_err() {
+                // The others end, too, and nobody waits for what does not come.
+                let streams = self.outs.iter().chain(&self.ins);
+                streams.for_each(|(_, stream)| _ = stream.shutdown(std::net::Shutdown::Both));
+            }
+            let links = threads.into_iter().try_for_each(|thread| joined(thread.join()));
+            outcome.and(links)
+        })
+    }
+}
+
+fn joined<T>(outcome: thread::Result<io::Result<T>>) -> Result<T> {
+    let broken = |what: io::Error| Error::new(Code::Stalled, format!("a link of this node broke: {what}"));
+    outcome.unwrap_or_else(|_| Err(io::Error::other("its thread panicked"))).map_err(broken)
+}
+
+/// What the thread of a rank hears.
+#[derive(Debug)]
+enum Event {
+    Sent(Message),
+    Arrived(TransferId, u64, Vec<u8>),
+    Told(Order),
+}
+
+/// One run at one node.
+struct Course<'a, 'b> {
+    schedule: &'a Schedule,
+    at_node: &'a mut Option<AtNode<'b>>,
+    queues: &'a HashMap<LinkId, Queue>,
+    /// What has come and must wait.
+    held: Vec<(Message, Vec<u8>)>,
+    reached: usize,
+    is_done: bool,
+}
+
+impl Course<'_, '_> {
+    fn follow(&mut self, happened: &Receiver<Event>, patience: Duration, tell: &mut impl FnMut(News)) -> Result<()> {
+        loop {
+            self.go_on(tell)?;
+            let Ok(event) = happened.recv_timeout(patience) else {
+                let waits = self.at_node.as_ref().and_then(|at| at.rank.waits_for(self.schedule));
+                let what = waits.map_or("the others".into(), |message| super::describe(self.schedule, &message));
+                let what = format!("waited {:.0} s for {what}", patience.as_secs_f64());
+                return Err(Error::new(Code::Stalled, what));
+            };
+            match (event, &mut self.at_node) {
+                (Event::Told(Order::End), _) => return Ok(()),
+                (Event::Told(Order::Open(barriers)), Some(at)) => at.rank.open(barriers),
+                (Event::Sent(message), Some(at)) => at.rank.sent(&message),
+                (Event::Arrived(transfer, chunk, data), Some(at)) => {
+                    let message = at.rank.arrival(transfer, chunk).ok_or_else(|| {
+                        Error::new(Code::Stalled, format!("transfer {transfer} came to a rank that it is not for"))
+                    })?;
+                    self.held.push((message, data));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Does all that the rank can do now.
+    fn go_on(&mut self, tell: &mut impl FnMut(News)) -> Result<()> {
+        let Some(at) = &mut self.at_node else {
+            if !std::mem::replace(&mut self.is_done, true) {
+                tell(News::Done);
+            }
+            return Ok(());
+        };
+        let size = at.element.bytes();
+        while let Some(next) = self.held.iter().position(|(message, _)| at.rank.may_apply(message)) {
+            let (message, data) = self.held.remove(next);
+            let mut data = &data[..];
+            for piece in pieces(self.schedule, &message, size) {
+                let (now, later) = data.split_at(piece.len());
+                at.element.apply(message.action, &mut at.memory[piece], now);
+                data = later;
+            }
+            at.rank.applied(&message);
+        }
+        let reached = at.rank.reached();
+        if reached > self.reached {
+            self.reached = reached;
+            tell(News::Reached(reached));
+        }
+        let streams: Vec<(LinkId, bool)> = at.rank.streams().collect();
+        for (stream, (link, _)) in streams.into_iter().enumerate().filter(|(_, (_, sends))| *sends) {
+            while let Some(message) = at.rank.next_send(stream) {
+                let pieces = pieces(self.schedule, &message, size);
+                let data = pieces.into_iter().flat_map(|piece| &at.memory[piece]).copied().collect();
+                let Some(queue) = self.queues.get(&link) else {
+                    return Err(Error::new(Code::Stalled, format!("link {link} does not leave this node")));
+                };
+                queue.own(message, data);
+            }
+        }
+        if at.rank.is_done() && !std::mem::replace(&mut self.is_done, true) {
+            tell(News::Done);
+        }
+        Ok(())
+    }
+}
+
+/// What a link has still to send.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// The rank's own messages, and bytes of the first that are gone.
+    own: VecDeque<(Message, Vec<u8>)>,
+    gone: usize,
+    /// Packets from elsewhere, with their headers.
+    passing: VecDeque<Vec<u8>>,
+    /// Whose turn it is.
+    passes: bool,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own(&self, message: Message, data: Vec<u8>) {
+        self.lock().own.push_back((message, data));
+        self.changed.notify_one();
+    }
+
+    fn pass(&self, packet: Vec<u8>) {
+        self.lock().passing.push_back(packet);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Sends own packets and those that pass in turn until it is closed and empty.
+    fn send_all(&self, mut stream: &TcpStream, packet_bytes: usize, events: &Sender<Event>) -> io::Result<()> {
+        loop {
+            let empty =
+                |waiting: &mut Waiting| !waiting.is_closed && waiting.own.is_empty() && waiting.passing.is_empty();
+            let mut waiting = self.changed.wait_while(self.lock(), empty).unwrap_or_else(PoisonError::into_inner);
+            let passes = waiting.own.is_empty() || waiting.passes && !waiting.passing.is_empty();
+            waiting.passes = !passes;
+            let mut sent = None;
+            let packet = if !passes {
+                let start = waiting.gone;
+                let (message, data) = waiting.own.front().expect("it is not empty");
+                let (end, length) = (data.len().min(start + packet_bytes), data.len());
+                let packet = packet(message.transfer, message.chunk, length, &data[start..end]);
+                waiting.gone = end;
+                if end == length {
+                    sent = waiting.own.pop_front().map(|(message, _)| message);
+                    waiting.gone = 0;
+                }
+                packet
+            } else if let Some(packet) = waiting.passing.pop_front() {
+                packet
+            } else {
+                drop(waiting);
+                return stream.write_all(&packet(END, 0, 0, &[]));
+            };
+            drop(waiting);
+            stream.write_all(&packet)?;
+            if let Some(message) = sent {
+                _ = events.send(Event::Sent(message));
+            }
+        }
+    }
+}
+
+/// A packet of a message of `length` bytes, which is below 4 GiB.
+fn packet(transfer: TransferId, chunk: u64, length: usize, data: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(HEADER_BYTES + data.len());
+    packet.extend(transfer.to_le_bytes());
+    packet.extend((chunk as u32).to_le_bytes());
+    packet.extend((length as u32).to_le_bytes());
+    packet.extend((data.len() as u32).to_le_bytes());
+    packet.extend(data);
+    packet
+}
+
+/// Takes packets from a link until its end: those for this node are put together, others go on.
+fn receive_all(
+    link: LinkId,
+    stream: &TcpStream,
+    schedule: &Schedule,
+    queues: &HashMap<LinkId, Queue>,
+    events: &Sender<Event>,
+) -> io::Result<()> {
+    let mut stream = BufReader::with_capacity(1 << 16, stream);
+    let mut messages: HashMap<(TransferId, u64), Vec<u8>> = HashMap::new();
+    loop {
+        let mut header = [0; HEADER_BYTES];
+        stream.read_exact(&mut header)?;
+        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (transfer, chunk, length, bytes) = (word(0), word(4) as u64, word(8) as usize, word(12) as usize);
+        if transfer == END {
+            return Ok(());
+        }
+        let unknown = || io::Error::other("it brought what no schedule sends");
+        let route = &schedule.transfers.get(transfer as usize).ok_or_else(unknown)?.route;
+        let hop = route.iter().position(|&on| on == link).ok_or_else(unknown)?;
+        if let Some(next) = route.get(hop + 1) {
+            let mut packet = vec![0; HEADER_BYTES + bytes];
+            packet[..HEADER_BYTES].copy_from_slice(&header);
+            stream.read_exact(&mut packet[HEADER_BYTES..])?;
+            queues.get(next).ok_or_else(unknown)?.pass(packet);
+            continue;
+        }
+        let message = messages.entry((transfer, chunk)).or_insert_with(|| Vec::with_capacity(length));
+        let have = message.len();
+        message.resize(have + bytes, 0);
+        stream.read_exact(&mut message[have..])?;
+        if message.len() == length {
+            let data = messages.remove(&(transfer, chunk)).unwrap_or_default();
+            _ = events.send(Event::Arrived(transfer, chunk, data));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::build;
+    use crate::collective::{Collective, Kind};
+    use crate::fabric::Fabric;
+    use crate::schedule::Program;
+    use crate::system::System;
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Nodes of a fabric, joined through this machine's loop.
+    fn nodes(fabric: &Fabric) -> Vec<Node> {
+        let ports: Vec<SocketAddr> = (0..fabric.links.len())
+            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr()).unwrap())
+            .collect();
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..fabric.nodes.len() as u32)
+                .map(|node| {
+                    let of = |leaves: bool| -> Vec<(LinkId, SocketAddr)> {
+                        let links = (0..).zip(&fabric.links);
+                        let own = links.filter(|(_, link)| node == if leaves { link.from } else { link.to });
+                        own.map(|(id, _)| (id, ports[id as usize])).collect()
+                    };
+                    let (ins, outs) = (of(false), of(true));
+                    scope.spawn(move || Node::connect(&ins, &outs, 1000, Duration::from_secs(5)).unwrap())
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    fn run(fabric: &Fabric, nodes: &[Node], schedule: &Schedule) -> Vec<Vec<u8>> {
+        let program = Program::of_links(schedule);
+        let mut data: Vec<Vec<u8>> = (0..schedule.ranks)
+            .map(|rank| (0..schedule.bytes as u32 / 4).flat_map(|at| (at + rank).to_le_bytes()).collect())
+            .collect();
+        let (orders, inboxes): (Vec<_>, Vec<_>) = nodes.iter().map(|_| Orders::new()).unzip();
+        let (reached, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let mut memories: HashMap<u32, (u32, &mut Vec<u8>)> =
+                (0..).zip(&mut data).map(|(rank, memory)| (fabric.node_of_rank(rank), (rank, memory))).collect();
+            for ((number, node), inbox) in (0..).zip(nodes).zip(inboxes) {
+                let at_node = memories.remove(&number).map(|(rank, memory)| AtNode {
+                    rank: Rank::new(schedule, &program, rank),
+                    memory,
+                    element: Element::Int32,
+                });
+                let (orders, reached, done, ranks) = (&orders, &reached, &done, schedule.ranks as usize);
+                let tell = move |news| {
+                    let all = |order: Order| orders.iter().for_each(|each| each.give(order));
+                    match news {
+                        News::Reached(_) if (reached.fetch_add(1, Ordering::SeqCst) + 1).is_multiple_of(ranks) => {
+                            all(Order::Open(reached.load(Ordering::SeqCst) / ranks));
+                        }
+                        News::Done if done.fetch_add(1, Ordering::SeqCst) + 1 == nodes.len() => all(Order::End),
+                        _ => {}
+                    }
+                };
+                scope.spawn(move || node.run(schedule, at_node, inbox, Duration::from_secs(5), tell).unwrap());
+            }
+        });
+        data
+    }
+
+    #[test]
+    fn schedules_run_over_links_and_relays() {
+        for (spec, algorithm) in
+            [("mesh:3x2", "ring"), ("mesh:3x2", "combs"), ("switch:4", "ring-bi"), ("mesh:4", "direct")]
+        {
+            let fabric = Fabric::parse(spec).unwrap();
+            let nodes = nodes(&fabric);
+            let collective = Collective::new(Kind::AllReduce);
+            let schedule = build(&fabric, &System::default(), collective, 24_000, algorithm).unwrap();
+            for _ in 0..2 {
+                let data = run(&fabric, &nodes, &schedule);
+                let ranks = schedule.ranks;
+                let sum: Vec<u8> =
+                    (0..6000u32).flat_map(|at| (at * ranks + ranks * (ranks - 1) / 2).to_le_bytes()).collect();
+                assert!(data.iter().all(|own| *own == sum), "{spec} {algorithm}");
+            }
+            let rates = nodes[0].ins.len();
+            thread::scope(|scope| {
+                let probes: Vec<_> = nodes.iter().map(|node| scope.spawn(|| node.probe(200_000).unwrap())).collect();
+                let found: Vec<_> = probes.into_iter().map(|probe| probe.join().unwrap()).collect();
+                assert_eq!(found[0].len(), rates);
+                assert!(found.iter().flatten().all(|&(_, rate)| rate > 0.0));
+            });
+        }
+    }
+
+    #[test]
+    fn a_node_that_hears_nothing_says_what_it_waits_for() {
+        let fabric = Fabric::parse("ring:2").unwrap();
+        let nodes = nodes(&fabric);
+        let schedule = build(&fabric, &System::default(), Collective::new(Kind::AllReduce), 4000, "ring").unwrap();
+        let (_orders, inbox) = Orders::new();
+        let mut memory = vec![0; 4000];
+        let rank = Rank::new(&schedule, &Program::of_links(&schedule), 0);
+        let at_node = Some(AtNode { rank, memory: &mut memory, element: Element::Float32 });
+        let error = nodes[0].run(&schedule, at_node, inbox, Duration::from_millis(50), |_| {}).unwrap_err();
+        assert!(error.code == Code::Stalled && error.message.contains("rank 1 to 0"), "{error}");
+    }
+}
