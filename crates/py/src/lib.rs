@@ -34,7 +34,7 @@ mod _core {
     #[pymodule_export]
     use super::energy::area;
     #[pymodule_export]
-    use super::execute::{Execution, Executor};
+    use super::execute::{Execution, Executor, Node};
     #[pymodule_export]
     use super::fabric::Fabric;
     #[pymodule_export]

@@ -116,3 +116,64 @@ def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
         "algorithm_bandwidth_gb_per_s": bandwidth,
         "bus_bandwidth_gb_per_s": bandwidth * factor,
     }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Emulated(Result):
+    """Collectives on an emulated fabric, measured beside predicted.
+
+    Attributes:
+        fabric: its specification or name.
+        collective: what they do.
+        root: rank that a Broadcast starts from, or a Reduce ends at; else None.
+        link_rate_bit_per_s: of every link, each way, with all headers.
+        slowest_link: least share of its rate that a link had under full load.
+        fastest_link: the largest.
+        repeat: runs of each.
+        runs: a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median, ``predicted_ns``,
+            ``least_ns`` and ``most_ns`` of the runs.
+    """
+
+    fabric: str
+    collective: str
+    root: int | None
+    link_rate_bit_per_s: int
+    slowest_link: float
+    fastest_link: float
+    repeat: int
+    runs: Table
+
+    @classmethod
+    def of(
+        cls,
+        fabric: Fabric,
+        schedule: Schedule,
+        rate: int,
+        repeat: int,
+        shares: tuple[float, float],
+        rows: Sequence[dict[str, Any]],
+    ) -> Emulated:
+        """Of the runs of schedules for the same collective."""
+        return cls(fabric.name, schedule.collective, schedule.root, rate, *shares, repeat, Table.of_rows(rows))
+
+    def __repr__(self) -> str:
+        verdict = "correct" if self.correct else "WRONG"
+        return f"<Emulated {self.collective} on {self.fabric}: {self.runs.height} algorithms, {verdict}>"
+
+    @property
+    def correct(self) -> bool:
+        """Whether all ranks ended with what the collective defines, in every run."""
+        return bool(self.runs["correct"].all())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As documented in docs/json.md."""
+        return {
+            "fabric": self.fabric,
+            "collective": self.collective,
+            "root": self.root,
+            "link_rate_bit_per_s": self.link_rate_bit_per_s,
+            "slowest_link": self.slowest_link,
+            "fastest_link": self.fastest_link,
+            "repeat": self.repeat,
+            "runs": self.runs.rows(),
+        }

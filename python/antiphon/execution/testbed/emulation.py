@@ -1,0 +1,198 @@
+"""Collectives on an emulated fabric, measured beside predicted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from antiphon._core import Fabric, Schedule, System, simulate
+from antiphon.arguments import expect
+from antiphon.collective.schedules import as_schedule, build
+from antiphon.errors import AntiphonError
+from antiphon.execution.job import Job
+from antiphon.execution.result import Emulated
+from antiphon.execution.testbed import network
+from antiphon.given import as_fabric
+from antiphon.names import Collective
+
+UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+SLOWEST_BIT_PER_S, FASTEST_BIT_PER_S = 10**6, 10**10
+TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux"}
+"""Programs that are needed, and the packages that have them."""
+END_S = 5.0
+
+
+def emulate(
+    fabric: str | Fabric,
+    algorithms: str | Schedule | Sequence[str | Schedule | os.PathLike[str]] = ("ring", "ring-bi", "tto", "combs"),
+    collective: Collective | str = "all-reduce",
+    bytes: str | int = "8MiB",
+    *,
+    root: int = 0,
+    link_rate: str = "200mbit",
+    repeat: int = 5,
+    timeout_s: float = 10.0,
+    progress: Callable[[float], object] | None = None,
+) -> Emulated:
+    """Runs collectives on an emulated fabric: a network namespace a node, an Ethernet cable for every two opposite links,
+    shaped to a rate each way; and predicts what they take, on the system ``testbed`` at packets.
+
+    Messages go over TCP, a connection a link, and nodes on the way pass packets on. The rate of all links is measured under
+    full load first. All is made within namespaces of their own, with addresses from 10.0.0.0/8 that exist only there,
+    and is gone when the processes are, however they end. Numbers are int32, and every element is compared.
+
+    Args:
+        fabric: specification or Fabric, of at most 64 nodes, without parallel links, all of one rate.
+        algorithms: one or several: ``name[:key=value,...]``, Schedules or files ``*.json``.
+        collective: what to compute.
+        bytes: full buffer size.
+        root: of a broadcast or reduce.
+        link_rate: of every link, each way: a number of ``bit``, ``kbit``, ``mbit`` or ``gbit`` a second.
+        repeat: runs of each, in turn; what counts is the median.
+        timeout_s: a node to which nothing happens for so long ends the run.
+        progress: called about ten times a second; what it raises ends the run.
+
+    Raises:
+        AntiphonError: ``not-applicable`` where this machine cannot do it, by its kernel, rights, programs or speed, or for
+            other fabrics; ``not-proven``, ``stalled``; as ``build``.
+    """
+    whole = as_fabric(fabric)
+    cables = network.cables(whole)
+    rate = bits_per_s(link_rate)
+    for name, number, most in (("repeat", repeat, 1000), ("timeout_s", timeout_s, 86_400)):
+        expect(name, number, int, float)
+        if not 1 <= number <= most:
+            raise AntiphonError(f"{name} {number}: 1 to {most:,}", "bad-size")
+    system = System("testbed").with_(link_rate_gb_per_s=rate / 8e9)
+    given = [algorithms] if isinstance(algorithms, (str, Schedule, os.PathLike)) else list(algorithms)
+    schedules = [_schedule(whole, each, collective, bytes, system, root) for each in given]
+    if not schedules:
+        raise AntiphonError("algorithms: give at least one", "bad-spec")
+    predicted = [simulate(whole, schedule, system).time_ns for schedule in schedules]
+    ranks = [int(rank) for rank in whole.nodes["rank"]]
+    task = {"bits_per_s": rate, "repeat": repeat, "timeout_s": float(timeout_s), "ranks": ranks}
+    command = _host_command()
+    texts = [whole.to_json(), *(schedule.to_json() for schedule in schedules)]
+    with Job(task, texts) as job:
+        results = _results(job, command, repeat * len(schedules), progress)
+    rows = []
+    for number, schedule in enumerate(schedules):
+        runs = [each for each in results[1:] if each["schedule"] == number]
+        times = [each["time_ns"] for each in runs]
+        rows.append(
+            {
+                "algorithm": schedule.algorithm,
+                "bytes": schedule.bytes,
+                "correct": not any(each["wrong"] for each in runs),
+                "measured_ns": median(times),
+                "predicted_ns": predicted[number],
+                "least_ns": min(times),
+                "most_ns": max(times),
+            }
+        )
+    rates = (results[0]["slowest_link"], results[0]["fastest_link"])
+    return Emulated.of(whole, schedules[0], rate, repeat, rates, rows)
+
+
+def bits_per_s(text: str) -> int:
+    """A rate in bits a second.
+
+    >>> bits_per_s("200mbit")
+    200000000
+
+    Raises:
+        AntiphonError: ``bad-spec``.
+    """
+    expect("link_rate", text, str)
+    number = text.strip().lower()
+    unit = next((unit for unit in sorted(UNITS, key=len, reverse=True) if number.endswith(unit)), None)
+    try:
+        rate = int(float(number.removesuffix(unit or " ")) * UNITS[unit or ""])
+    except (KeyError, ValueError, OverflowError):
+        raise AntiphonError(f"link rate '{text:.40}': a number and a unit, such as 200mbit or 1gbit", "bad-spec") from None
+    if not SLOWEST_BIT_PER_S <= rate <= FASTEST_BIT_PER_S:
+        raise AntiphonError(f"link rate '{text:.40}': 1mbit to 10gbit are emulated", "bad-spec")
+    return rate
+
+
+def _schedule(
+    fabric: Fabric,
+    given: str | Schedule | os.PathLike[str],
+    collective: str,
+    bytes: str | int,
+    system: System,
+    root: int,
+) -> Schedule:
+    if isinstance(given, str) and not given.lower().endswith(".json"):
+        schedule = build(fabric, given, collective, bytes, system, root)
+    else:
+        schedule = as_schedule(given, fabric, "algorithms")
+    if schedule.bound_of == "placement":
+        raise AntiphonError(f"{schedule.algorithm} places ranks on other nodes, which is not emulated", "not-applicable")
+    proof = schedule.verify(fabric)
+    if not proof.complete:
+        raise AntiphonError(f"{schedule.algorithm}: {proof.gaps}; it is not run", "not-proven")
+    return schedule
+
+
+def _host_command() -> list[str]:
+    """The command that starts the host in a namespace of its own.
+
+    Raises:
+        AntiphonError: ``not-applicable`` where that cannot be, with the reason.
+    """
+    if sys.platform != "linux":
+        raise AntiphonError("an emulated fabric needs Linux and its network namespaces", "not-applicable")
+    for tool, package in TOOLS.items():
+        if shutil.which(tool) is None:
+            raise AntiphonError(f"an emulated fabric needs the program {tool} (package {package})", "not-applicable")
+    command = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+    check = "ip link add name v0a type veth peer name v0b && tc qdisc add dev v0a root tbf rate 1mbit burst 64kb limit 64kb"
+    tried = subprocess.run([*command, "sh", "-c", check], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        why = tried.stderr.strip().splitlines()[-1:] or ["unshare failed"]
+        message = f"an emulated fabric needs network namespaces, veth and the shaper tbf, as root or with user namespaces: {why[0]}"
+        raise AntiphonError(message[:300], "not-applicable")
+    return [*command, sys.executable, "-m", "antiphon.execution.testbed.host"]
+
+
+def _results(
+    job: Job, command: Sequence[str], wanted: int, progress: Callable[[float], object] | None
+) -> list[dict[str, Any]]:
+    """What the host found: the rates of links, then the runs.
+
+    Raises:
+        AntiphonError: what it could not do.
+    """
+    with (job.folder / "output").open("wb") as output:
+        host = subprocess.Popen(
+            [*command, str(job.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while host.poll() is None:
+            try:
+                host.wait(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                if progress is not None:
+                    progress(max(0, len(job.results()) - 1) / wanted)
+    finally:
+        if host.poll() is None:
+            host.kill()  # the nodes see that it is gone
+            host.wait()
+    results = job.results()
+    for result in results:
+        if "error" in result:
+            raise AntiphonError(result["error"], result["code"])
+    if len(results) != wanted + 1:
+        lines = (job.folder / "output").read_text(errors="replace").strip().splitlines()
+        raise AntiphonError(f"the emulated fabric ended too early: {(lines or ['killed'])[-1][:200]}", "stalled")
+    return results

@@ -1,0 +1,138 @@
+"""The host of an emulated fabric: ``python -m antiphon.execution.testbed.host FOLDER``, in a network namespace where cables are
+made. It starts the nodes, and says when what is run. All namespaces end with the processes in them."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from antiphon._core import Fabric, Schedule
+from antiphon.errors import AntiphonError
+from antiphon.execution.job import Part
+from antiphon.execution.testbed import network
+from antiphon.execution.testbed.control import SOCKET, Line
+from antiphon.execution.testbed.node import batch
+
+PROBE_S = 0.5
+"""How long all links are probed, at their rate."""
+RATE_TOLERANCE = 0.05
+"""How far a link may be from its rate under full load."""
+START_S = 30.0
+
+
+def main(folder: str) -> None:
+    """Does the job of a folder."""
+    part = Part(folder)
+    part.beat(network.MOST_NODES, dict, gone=lambda: os._exit(1))
+    nodes: list[subprocess.Popen[bytes]] = []
+    try:
+        _serve(part, Path(folder), nodes)
+    except AntiphonError as error:
+        part.add({"code": error.code, "error": error.message})
+    except subprocess.CalledProcessError as error:
+        part.add({"code": "not-applicable", "error": f"{error.cmd[0]}: {error.stderr.strip()[:200]}"})
+    finally:
+        for node in nodes:
+            node.kill()
+
+
+def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> None:
+    fabric = Fabric.from_json(part.texts[0])
+    schedules = [Schedule.from_json(text) for text in part.texts[1:]]
+    cables = network.cables(fabric)
+    lines = _started(part, folder, cables, nodes)
+
+    def all_say(*message: object) -> None:
+        for line in lines.values():
+            line.say(*message)
+
+    def all_hear(word: str) -> dict[int, list[object]]:
+        return {number: line.hear(word) for number, line in lines.items()}
+
+    for order, answer in (("wire", "wired"), ("join", "joined")):
+        all_say(order)
+        all_hear(answer)
+    rate = part.task["bits_per_s"] / 8
+    all_say("probe", int(rate * PROBE_S))
+    found = {link: share / rate for probed in all_hear("probed").values() for link, share in probed[0]}  # type: ignore[attr-defined]
+    # What a frame carries of data, and what of it is the packet's.
+    payload = (network.MTU_BYTES - 52) / (network.MTU_BYTES + 14)
+    slowest, fastest = min(found.values()) / payload, max(found.values()) / payload
+    part.add({"slowest_link": slowest, "fastest_link": fastest})
+    if not 1 - RATE_TOLERANCE <= slowest <= fastest <= 1 + RATE_TOLERANCE:
+        message = (
+            f"under full load links have {slowest:.0%} to {fastest:.0%} of their rate: this machine cannot carry "
+            f"{len(found)} of {part.task['bits_per_s'] / 1e6:g} Mbit/s; lower --link-rate"
+        )
+        raise AntiphonError(message, "not-applicable")
+    for _ in range(part.task["repeat"]):
+        for number, schedule in enumerate(schedules):
+            all_say("run", number, part.task["timeout_s"])
+            all_hear("ready")
+            _conduct(lines, schedule)
+            ran = all_hear("ran")
+            at_ranks = [ran[node] for node, rank in enumerate(part.task["ranks"]) if rank >= 0]
+            start, end = min(each[0] for each in at_ranks), max(each[1] for each in at_ranks)  # type: ignore[type-var]
+            errors = sum(each[2] for each in at_ranks)  # type: ignore[misc]
+            part.add({"schedule": number, "time_ns": end - start, "wrong": errors})  # type: ignore[operator]
+    all_say("run", None, None)
+
+
+def _started(
+    part: Part, folder: Path, cables: list[network.Cable], nodes: list[subprocess.Popen[bytes]]
+) -> dict[int, Line]:
+    """Starts the nodes, each in its namespace, and gives them their cables."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(folder / SOCKET))
+    listener.listen(network.MOST_NODES)
+    listener.settimeout(START_S)
+    module = "antiphon.execution.testbed.node"
+    for number in range(len(part.task["ranks"])):
+        nodes.append(subprocess.Popen(["unshare", "--net", sys.executable, "-m", module, str(folder), str(number)]))
+    lines, pids = {}, {}
+    for _ in nodes:
+        try:
+            connection, _address = listener.accept()
+        except TimeoutError:
+            raise AntiphonError(f"only {len(lines)} of {len(nodes)} nodes started", "stalled") from None
+        line = Line(connection)
+        number, pid = line.hear("hello")
+        lines[number], pids[number] = line, pid
+    batch("ip", network.making(cables, pids))
+    return lines
+
+
+def _conduct(lines: dict[int, Line], schedule: Schedule) -> None:
+    """Lets a run begin, opens barriers when all ranks have reached them, and ends it when all are done."""
+    reached: dict[int, int] = {}
+    opened, done = 0, 0
+    for line in lines.values():
+        line.say("go")
+    with selectors.DefaultSelector() as selector:
+        for number, line in lines.items():
+            selector.register(line.connection, selectors.EVENT_READ, number)
+        while done < len(lines):
+            for key, _ in selector.select():
+                line = lines[key.data]
+                for word, *rest in line.waiting():
+                    if word == "failed":
+                        raise AntiphonError(rest[1], rest[0])
+                    if word == "reached":
+                        reached[key.data] = rest[0]
+                    else:
+                        done += 1
+            everywhere = min(reached.values()) if len(reached) == schedule.ranks else 0
+            if everywhere > opened:
+                opened = everywhere
+                for line in lines.values():
+                    line.say("open", opened)
+    for line in lines.values():
+        line.say("end")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
