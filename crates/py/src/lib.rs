@@ -7,6 +7,7 @@ mod convert;
 mod cost;
 mod energy;
 mod fabric;
+mod formats;
 mod heartbeat;
 mod noc;
 mod operations;
@@ -34,6 +35,8 @@ mod _core {
     use super::energy::area;
     #[pymodule_export]
     use super::fabric::Fabric;
+    #[pymodule_export]
+    use super::formats::{export, format_of, formats, load, prove_file};
     #[pymodule_export]
     use super::noc::{noc, router_parameters, traffic_patterns};
     #[pymodule_export]
