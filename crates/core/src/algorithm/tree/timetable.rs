@@ -160,7 +160,8 @@ impl<'a> Timetable<'a> {
                 }));
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
-                moments.note(message, message.slot, arrives + slots(adds));
+                let sent = slot + hops.first().map_or(0, |hop| hop.length);
+                moments.note(message, message.slot, sent, arrives + slots(adds));
                 let later = if self.loose && hops.len() > 1 && rounds > 1 { period } else { 0 };
                 Some((slot, arrives + slots(adds) + later))
             };
