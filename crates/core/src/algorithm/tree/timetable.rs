@@ -16,6 +16,7 @@ use crate::schedule::Op;
 use crate::system::Packets;
 use crate::units::{Bytes, Picos};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 
 /// Trees with their parts of the data, to be timed.
 pub(in crate::algorithm) struct Timetable<'a> {
@@ -26,6 +27,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     together: bool,
     bytes: Bytes,
     loose: bool,
+    rounds: RangeInclusive<u64>,
     /// Of every tree, among whose trees its group's data are shared.
     groups: Vec<usize>,
     flit_times: Vec<Picos>,
@@ -68,7 +70,8 @@ impl<'a> Timetable<'a> {
         };
         let groups = trees.iter().map(&mut group).collect();
         let bytes = request.bytes;
-        Timetable { request, trees, sizes, work, together, bytes, loose: false, groups, flit_times, ways }
+        let rounds = 1..=u64::MAX;
+        Timetable { request, trees, sizes, work, together, bytes, loose: false, rounds, groups, flit_times, ways }
     }
 
     /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
@@ -78,9 +81,22 @@ impl<'a> Timetable<'a> {
         Timetable { loose: self.trees.iter().any(over_switches), ..self }
     }
 
+    /// Only in so many rounds.
+    pub fn within(self, rounds: RangeInclusive<u64>) -> Self {
+        Timetable { rounds, ..self }
+    }
+
+    /// Whether it is for so many rounds.
+    pub fn takes(&self, rounds: u64) -> bool {
+        self.rounds.contains(&rounds)
+    }
+
     /// The fewest and the most rounds worth a look, where there are pieces for so many.
     pub fn bounds(&self, most: u64) -> (u64, u64) {
-        if self.loose && most >= LOOSE_ROUNDS { (2, LOOSE_ROUNDS) } else { (1, most) }
+        if self.loose && most >= LOOSE_ROUNDS {
+            return (2, LOOSE_ROUNDS);
+        }
+        (*self.rounds.start(), most.min(*self.rounds.end()))
     }
 
     /// With so many bytes that all trees move, other than the buffer.
@@ -101,6 +117,31 @@ impl<'a> Timetable<'a> {
     /// The trees.
     pub fn trees(&self) -> &'a [Tree] {
         self.trees
+    }
+
+    /// The tree with the largest part of the data.
+    ///
+    /// # Panics
+    /// Without trees.
+    pub fn widest(&self) -> &'a Tree {
+        let sized = self.sizes.iter().zip(self.trees);
+        sized.max_by_key(|each| each.0).expect("a tree").1
+    }
+
+    /// For how much of the time for which the busiest link is busy each link is. O(messages).
+    pub fn utilization(&self) -> Vec<f64> {
+        let mut busy = vec![0.0; self.flit_times.len()];
+        for (tree, &size) in self.trees.iter().zip(&self.sizes) {
+            for (edge, &op) in
+                (0..tree.edges().len() as u32).flat_map(|edge| self.work.ops().iter().map(move |op| (edge, op)))
+            {
+                for &link in tree.route(edge, op) {
+                    busy[link as usize] += f64::from(size) * self.flit_times[link as usize] as f64;
+                }
+            }
+        }
+        let most = busy.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        busy.into_iter().map(|busy| busy / most).collect()
     }
 
     /// Packets of so many rounds on all links, about; messages on single links count as one.
