@@ -51,36 +51,44 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
     }
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
     let trees = mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect();
-    let mut own = Choice { trees, sizes, together: true, rounds: 1..=u64::MAX };
+    let mut own = Choice { together: true, ..Choice::sized(trees, sizes) };
     let credits = if most.is_none() { credits::tree(request, &own.timetable(request, work)) } else { None };
-    if let Some(credits) = credits {
+    if let Some((credits, credited)) = credits {
         let trees = own.trees.iter().cloned().chain([credits]).collect();
         let sizes = own.sizes.iter().copied().chain([1]).collect();
         own.rounds = 1..=FEW_ROUNDS;
         // From fewer on, as the size of pieces may be given, which are of one tree more here.
-        choices.push(Choice { trees, sizes, together: true, rounds: FEW_ROUNDS / 2..=u64::MAX });
+        let rounds = FEW_ROUNDS / 2..=u64::MAX;
+        choices.push(Choice { together: true, rounds, credited, ..Choice::sized(trees, sizes) });
     }
     choices.push(own);
     let timetables = choices.iter().map(|choice| choice.timetable(request, work)).collect::<Vec<_>>();
     tree::stream_timed(request, &timetables)
 }
 
-/// Trees, their parts of the data, whether parallel links carry messages together, and in how many rounds.
+/// Trees, their parts of the data, whether parallel links carry messages together, in how many rounds, and who waits for the last tree.
 struct Choice {
     trees: Vec<Tree>,
     sizes: Vec<u32>,
     together: bool,
     rounds: RangeInclusive<u64>,
+    credited: Vec<u32>,
 }
 
 impl Choice {
     /// With equal parts.
     fn alike(trees: Vec<Tree>) -> Self {
-        Choice { sizes: vec![1; trees.len()], trees, together: false, rounds: 1..=u64::MAX }
+        let sizes = vec![1; trees.len()];
+        Choice::sized(trees, sizes)
+    }
+
+    fn sized(trees: Vec<Tree>, sizes: Vec<u32>) -> Self {
+        Choice { trees, sizes, together: false, rounds: 1..=u64::MAX, credited: vec![] }
     }
 
     fn timetable<'a>(&'a self, request: &'a Request<'a>, work: Work) -> Timetable<'a> {
-        Timetable::new(request, &self.trees, self.sizes.clone(), work, self.together).within(self.rounds.clone())
+        let timetable = Timetable::new(request, &self.trees, self.sizes.clone(), work, self.together);
+        timetable.within(self.rounds.clone()).credited(self.credited.clone())
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Moments {
     ready: Slots,
     sent: Slots,
     applied: Slots,
+    /// Ranks for which only what comes by the last tree counts.
+    credited: Vec<u32>,
 }
 
 /// That a message of a table waits for an event of another one, so many rounds before: numbers in the order of [`Table::messages`].
@@ -31,9 +33,10 @@ pub(super) struct Wait {
 type Beat = (i64, i64, usize);
 
 impl Moments {
-    /// Of messages that have none yet.
-    pub fn new(trees: &[Tree]) -> Self {
-        Moments { ready: unfilled(trees), sent: unfilled(trees), applied: unfilled(trees) }
+    /// Of messages that have none yet, and the ranks for which only what comes by the last tree counts.
+    pub fn new(trees: &[Tree], credited: &[u32]) -> Self {
+        let [ready, sent, applied] = [(); 3].map(|()| unfilled(trees));
+        Moments { ready, sent, applied, credited: credited.to_vec() }
     }
 
     /// Notes those of a message.
@@ -66,7 +69,8 @@ impl Moments {
         let beat = |at: i64, number: usize| (at.rem_euclid(period), at, number);
         // What comes to every rank.
         let mut arrivals: Vec<Vec<Beat>> = vec![vec![]; table.trees.first().map_or(0, |tree| tree.nodes.len())];
-        for (number, message) in messages() {
+        let counts = |message: &Message| message.tree + 1 == table.trees.len() || !self.credited.contains(&message.to);
+        for (number, message) in messages().filter(|(_, message)| counts(message)) {
             arrivals[message.to as usize].push(beat(of(&self.applied, &message), number));
         }
         // What others have sent, by link.
@@ -133,6 +137,7 @@ mod tests {
             period in 1u32..20,
             shift in prop::collection::vec(0u32..60, 40),
             work in prop::sample::select(vec![Work::Broadcast, Work::Reduce, Work::Overlapped]),
+            credited in prop::sample::subsequence((0u32..5).collect::<Vec<_>>(), 0..=2),
         ) {
             let tree = |parents: &Vec<prop::sample::Index>| {
                 let above = |(at, parent): (usize, &prop::sample::Index)| Some(parent.index(at + 1) as u32);
@@ -144,7 +149,7 @@ mod tests {
             let trees: Vec<Tree> = parents.iter().map(tree).collect();
             let fabric = Fabric::parse("switch:5").unwrap();
             let mut table = Table::new(&fabric, &trees, unfilled(&trees), period, work);
-            let mut moments = Moments::new(&trees);
+            let mut moments = Moments::new(&trees, &credited);
             let mut shifts = shift.iter().cycle();
             let listed = table.list(super::super::Priority::Farthest, |message| {
                 let slot = message.slot + shifts.next().unwrap();
@@ -156,7 +161,8 @@ mod tests {
             table.slots = listed.unwrap();
             let messages: Vec<Message> = table.messages(work.ops()).collect();
             let of = |slots: &Slots, message: &Message| i64::from(slots[message.tree][message.edge as usize][message.op as usize]);
-            let comes = |rank: u32| messages.iter().any(|message| message.to == rank);
+            let counts = |message: &Message| message.tree + 1 == trees.len() || !credited.contains(&message.to);
+            let comes = |rank: u32| messages.iter().any(|message| message.to == rank && counts(message));
             // Slots for which the link of a message is busy with what its sender starts there.
             let busy = |link: LinkId, rank: u32| -> i64 {
                 let own = messages.iter().filter(|message| message.from == rank && message.route[0] == link);
@@ -167,7 +173,7 @@ mod tests {
                 let (message, other) = (&messages[*message], &messages[*other]);
                 let slots = match event {
                     Event::Applied => {
-                        prop_assert_eq!(message.from, other.to);
+                        prop_assert!(message.from == other.to && counts(other));
                         &moments.applied
                     }
                     Event::Sent => {
@@ -191,7 +197,7 @@ mod tests {
                 };
                 let others = || messages.iter().enumerate().filter(|(other, _)| *other != number).map(|(_, each)| each);
                 let paced = if comes(message.from) {
-                    others().any(|each| each.to == message.from && soon(&moments.applied, each))
+                    others().any(|each| each.to == message.from && counts(each) && soon(&moments.applied, each))
                 } else {
                     let own = busy(message.route[0], message.from);
                     let ahead = |each: &Message| {

@@ -28,6 +28,7 @@ pub(in crate::algorithm) struct Timetable<'a> {
     bytes: Bytes,
     loose: bool,
     rounds: RangeInclusive<u64>,
+    credited: Vec<u32>,
     /// Of every tree, among whose trees its group's data are shared.
     groups: Vec<usize>,
     flit_times: Vec<Picos>,
@@ -70,8 +71,21 @@ impl<'a> Timetable<'a> {
         };
         let groups = trees.iter().map(&mut group).collect();
         let bytes = request.bytes;
-        let rounds = 1..=u64::MAX;
-        Timetable { request, trees, sizes, work, together, bytes, loose: false, rounds, groups, flit_times, ways }
+        let (rounds, credited) = (1..=u64::MAX, vec![]);
+        Timetable {
+            request,
+            trees,
+            sizes,
+            work,
+            together,
+            bytes,
+            loose: false,
+            rounds,
+            credited,
+            groups,
+            flit_times,
+            ways,
+        }
     }
 
     /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
@@ -84,6 +98,11 @@ impl<'a> Timetable<'a> {
     /// Only in so many rounds.
     pub fn within(self, rounds: RangeInclusive<u64>) -> Self {
         Timetable { rounds, ..self }
+    }
+
+    /// With ranks that keep to the pace of what comes to them by the last tree.
+    pub fn credited(self, credited: Vec<u32>) -> Self {
+        Timetable { credited, ..self }
     }
 
     /// Whether it is for so many rounds.
@@ -189,7 +208,7 @@ impl<'a> Timetable<'a> {
         loop {
             let mut lines_of = Lines::new(period, &lines);
             let (mut full, mut last, mut hops) = (None, 0, vec![]);
-            let mut moments = Moments::new(self.trees);
+            let mut moments = Moments::new(self.trees, &self.credited);
             let take = |message: &Message| {
                 let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
                 hops.clear();
