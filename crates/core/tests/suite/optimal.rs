@@ -191,3 +191,25 @@ fn packets_do_not_pile_up_behind_switches() {
     let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
     assert!(bound / result.time_ps as f64 > 0.98, "{}", bound / result.time_ps as f64);
 }
+
+/// Nor do those to which nothing comes: credits give them the pace. A limited number of trees leaves none for that.
+#[test]
+fn leaves_of_a_reduction_wait_for_credits() {
+    let rates = [50e9, 50e9, 100e9, 100e9, 50e9];
+    let nodes = (0..5).map(|rank| Node::rank(rank, [])).chain([Node { rank: None, ..Node::rank(5, []) }]).collect();
+    let links = (0..).zip(rates).flat_map(|(rank, rate)| {
+        let link = Link { rate: Some(Rate(rate as u64)), ..Link::new(rank, 5, "x") };
+        [link.clone(), link.reversed()]
+    });
+    let fabric = Fabric::new("star", Shape::Graph, nodes, links.collect()).unwrap();
+    let system = System::preset("ideal").unwrap();
+    let share = |spec: &str| {
+        let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Reduce), 1 << 30, spec).unwrap();
+        assert!(verify(&fabric, &schedule).unwrap().complete);
+        let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps as f64;
+        bound / simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps as f64
+    };
+    let [with, without] = ["optimal", "optimal:trees=9"].map(share);
+    assert!(with > 0.98 && without < 0.9, "{with} {without}");
+    everything(&fabric, "generic", 400_000, 2);
+}

@@ -3,6 +3,7 @@
 //! [`crate::synthesis`] finds the mixture; here its trees get links, pieces and slots as those of `combs` and `forest` do.
 
 mod before;
+mod credits;
 mod equal;
 mod paths;
 mod trees;

@@ -1,6 +1,6 @@
 //! Mixtures of trees, laid on links and streamed.
 
-use super::{FEW_RANKS, equal, most_trees};
+use super::{FEW_RANKS, credits, equal, most_trees};
 use crate::algorithm::combs;
 use crate::algorithm::tree::{self, Timetable, Tree, Work};
 use crate::algorithm::{Request, forest, multitree};
@@ -9,9 +9,12 @@ use crate::error::Result;
 use crate::fabric::LinkId;
 use crate::schedule::Schedule;
 use crate::synthesis::{Graph, Mixture, Plan};
+use std::ops::RangeInclusive;
 
 /// Parts of a root's data that shares are rounded to.
 const WHOLE: f64 = 65536.0;
+/// Up to so many rounds queues are short without credits.
+const FEW_ROUNDS: u64 = 32;
 
 /// The schedule of a mixture of trees, or of a packing of equal ones that is sooner through.
 ///
@@ -26,40 +29,68 @@ pub fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Sc
     };
     let mut choices: Vec<Choice> = vec![];
     let many = request.ranks() > FEW_RANKS;
-    let alike = |trees: Vec<Tree>| {
-        let sizes = vec![1; trees.len()];
-        (trees, sizes, false)
-    };
     let most = most_trees(request);
     if collective.kind == Kind::AllReduce {
         let combs = combs::trees(request).unwrap_or_default();
-        choices.extend(tree::prefixes(combs.len()).filter(|&few| few > 0).map(|few| alike(combs[..few].to_vec())));
+        let few = tree::prefixes(combs.len()).filter(|&few| few > 0);
+        choices.extend(few.map(|few| Choice::alike(combs[..few].to_vec())));
         if !many {
-            choices.extend(forest::trees(request).into_iter().flatten().map(alike));
+            choices.extend(forest::trees(request).into_iter().flatten().map(Choice::alike));
         }
     }
     if !many && !collective.kind.rooted() {
         // One low tree of every rank: soonest through where there is little data.
-        choices.extend(multitree::trees(request).map(alike));
+        choices.extend(multitree::trees(request).map(Choice::alike));
     }
-    choices.extend(equal::trees(request).map(alike));
+    choices.extend(equal::trees(request).map(Choice::alike));
     if let Some(most) = most {
         // All of these have the same number for every root, and all AllReduce's are of none.
         let roots =
             if matches!(collective.kind, Kind::AllGather | Kind::ReduceScatter) { request.fabric.ranks() } else { 1 };
-        choices.retain(|(trees, ..)| trees.len() <= most.saturating_mul(roots));
+        choices.retain(|choice| choice.trees.len() <= most.saturating_mul(roots));
     }
     let sizes = mixture.plans.iter().map(|plan| ((plan.1 * WHOLE).round() as u32).max(1)).collect();
-    choices.push((mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect(), sizes, true));
-    let timetables = choices
-        .iter()
-        .map(|(trees, sizes, together)| Timetable::new(request, trees, sizes.clone(), work, *together))
-        .collect::<Vec<_>>();
+    let trees = mixture.plans.iter().map(|plan| lay(graph, &plan.2)).collect();
+    let mut own = Choice { together: true, ..Choice::sized(trees, sizes) };
+    let credits = if most.is_none() { credits::tree(request, &own.timetable(request, work)) } else { None };
+    if let Some((credits, credited)) = credits {
+        let trees = own.trees.iter().cloned().chain([credits]).collect();
+        let sizes = own.sizes.iter().copied().chain([1]).collect();
+        own.rounds = 1..=FEW_ROUNDS;
+        // From fewer on, as the size of pieces may be given, which are of one tree more here.
+        let rounds = FEW_ROUNDS / 2..=u64::MAX;
+        choices.push(Choice { together: true, rounds, credited, ..Choice::sized(trees, sizes) });
+    }
+    choices.push(own);
+    let timetables = choices.iter().map(|choice| choice.timetable(request, work)).collect::<Vec<_>>();
     tree::stream_timed(request, &timetables)
 }
 
-/// Trees, their parts of the data, and whether parallel links carry messages together.
-type Choice = (Vec<Tree>, Vec<u32>, bool);
+/// Trees, their parts of the data, whether parallel links carry messages together, in how many rounds, and who waits for the last tree.
+struct Choice {
+    trees: Vec<Tree>,
+    sizes: Vec<u32>,
+    together: bool,
+    rounds: RangeInclusive<u64>,
+    credited: Vec<u32>,
+}
+
+impl Choice {
+    /// With equal parts.
+    fn alike(trees: Vec<Tree>) -> Self {
+        let sizes = vec![1; trees.len()];
+        Choice::sized(trees, sizes)
+    }
+
+    fn sized(trees: Vec<Tree>, sizes: Vec<u32>) -> Self {
+        Choice { trees, sizes, together: false, rounds: 1..=u64::MAX, credited: vec![] }
+    }
+
+    fn timetable<'a>(&'a self, request: &'a Request<'a>, work: Work) -> Timetable<'a> {
+        let timetable = Timetable::new(request, &self.trees, self.sizes.clone(), work, self.together);
+        timetable.within(self.rounds.clone()).credited(self.credited.clone())
+    }
+}
 
 /// Lays a plan on the links of its arcs.
 fn lay(graph: &Graph, plan: &Plan) -> Tree {

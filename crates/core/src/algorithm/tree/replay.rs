@@ -10,7 +10,7 @@ use super::table::Message;
 use super::timetable::Timed;
 use crate::algorithm::Request;
 use crate::fabric::LinkId;
-use crate::schedule::Op;
+use crate::schedule::{self, Op};
 use crate::units::{Bytes, Picos};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -26,6 +26,8 @@ enum Event {
     Received { piece: u32 },
     /// It has been added or stored.
     Applied { piece: u32 },
+    /// It has left its first link, and others wait for that.
+    Left { piece: u32 },
 }
 
 /// What a link sends, or is to send: a packet, or a message where nothing else can come between its packets.
@@ -57,8 +59,8 @@ struct Course<'a> {
     to: u32,
     adds: Picos,
     packets: u64,
-    /// Messages that wait for it, and how many rounds later.
-    next: Vec<(u32, u32)>,
+    /// Messages that wait until it is sent, or applied, and how many rounds later.
+    next: [Vec<(u32, u32)>; 2],
 }
 
 /// See the module.
@@ -94,7 +96,7 @@ impl<'a> Replay<'a> {
         for (_, Message { tree, op, to, route, .. }) in &messages {
             let packets = request.system.packets(pieces[*tree]);
             let adds = if *op == Op::Reduce { request.system.reduce_time(pieces[*tree]) } else { 0 };
-            courses.push(Course { route, to: *to, adds, packets: packets.count, next: vec![] });
+            courses.push(Course { route, to: *to, adds, packets: packets.count, next: Default::default() });
             flits.push(packets.flits);
             if route.len() > 1 {
                 route.iter().for_each(|&link| lines[link as usize].is_shared = true);
@@ -111,8 +113,8 @@ impl<'a> Replay<'a> {
             lines[first as usize].own.push(place * *rounds as u32 + round);
         }
         let mut missing = vec![0; courses.len() * *rounds as usize];
-        let mut waits = |message: u32, other: u32, lag: u32| {
-            courses[other as usize].next.push((message, lag));
+        let mut waits = |message: u32, other: u32, event: schedule::Event, lag: u32| {
+            courses[other as usize].next[event as usize].push((message, lag));
             for round in lag..*rounds as u32 {
                 missing[(message * *rounds as u32 + round) as usize] += 1;
             }
@@ -126,10 +128,10 @@ impl<'a> Replay<'a> {
             let Some([sums, copies]) = coming.get(&(message.tree, message.from)) else { continue };
             // Copies replace sums.
             let before = if message.op == Op::Reduce || copies.is_empty() { sums } else { copies };
-            before.iter().for_each(|&other| waits(place, other, 0));
+            before.iter().for_each(|&other| waits(place, other, schedule::Event::Applied, 0));
         }
-        for Wait { message, other, lag } in moments.waits(table, *rounds) {
-            waits(places[message], places[other], lag);
+        for Wait { message, other, event, lag } in moments.waits(table, *rounds) {
+            waits(places[message], places[other], event, lag);
         }
         Replay {
             request,
@@ -159,7 +161,11 @@ impl<'a> Replay<'a> {
                     *free = applied.max(*free);
                     self.push(applied, Event::Applied { piece });
                 }
-                Event::Applied { piece } => self.applied(piece, now),
+                Event::Applied { piece } => {
+                    self.end = now;
+                    self.met(piece, schedule::Event::Applied, now);
+                }
+                Event::Left { piece } => self.met(piece, schedule::Event::Sent, now),
             }
         }
         self.end
@@ -227,12 +233,15 @@ impl<'a> Replay<'a> {
             self.push(at + self.request.system.hand_off_ps, Event::Received { piece });
         }
         self.serve(link, now);
+        if hop == 0 && last && !self.course(piece).next[schedule::Event::Sent as usize].is_empty() {
+            self.push(now, Event::Left { piece });
+        }
     }
 
-    fn applied(&mut self, piece: u32, now: Picos) {
-        self.end = now;
+    /// What waits for an event of a message is asked for if that was the last that it waited for.
+    fn met(&mut self, piece: u32, event: schedule::Event, now: Picos) {
         let (message, round) = (piece / self.rounds as u32, piece % self.rounds as u32);
-        let next = std::mem::take(&mut self.courses[message as usize].next);
+        let next = std::mem::take(&mut self.courses[message as usize].next[event as usize]);
         let rounds = self.rounds as u32;
         for &(other, lag) in next.iter().filter(|(_, lag)| round + lag < rounds) {
             let waiting = other * rounds + round + lag;
@@ -242,7 +251,7 @@ impl<'a> Replay<'a> {
                 self.ask(self.courses[other as usize].route[0], now);
             }
         }
-        self.courses[message as usize].next = next;
+        self.courses[message as usize].next[event as usize] = next;
     }
 }
 
@@ -256,55 +265,84 @@ mod tests {
     use crate::system::System;
     use crate::watch::Watch;
     use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
 
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    /// A fabric and a system; parents of ranks from 1 on and the share of every tree; what they do, bytes and rounds.
+    type Case = (&'static str, &'static str, Vec<(Vec<prop::sample::Index>, u32)>, Work, u64, u64);
 
-        /// Whatever the trees and their shares, it says what the simulation of packets does: but for the order of what happens
-        /// at one time, and of what comes to a switch then.
-        #[test]
-        fn it_is_the_simulation(
-            spec in prop::sample::select(vec!["ring:6", "mesh:2x3", "fc:6", "switch:6", "bigraph:2x3", "mesh:2x3,slow=0-1:0.5"]),
-            system in prop::sample::select(vec!["ideal", "generic", "tto"]),
-            parents in prop::collection::vec((prop::collection::vec(any::<prop::sample::Index>(), 5), 1u32..100), 1..5),
-            work in prop::sample::select(vec![Work::Broadcast, Work::Reduce, Work::Overlapped]),
-            bytes in 4u64..400_000,
-            rounds in 1u64..12,
-        ) {
-            let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset(system).unwrap());
-            let mut router = Router::new(&fabric);
-            let mut route = |from: u32, to: u32| router.route(fabric.node_of_rank(from), fabric.node_of_rank(to));
-            let mut tree = |(parents, _): &(Vec<prop::sample::Index>, u32)| {
-                let above = |(child, parent): (u32, &prop::sample::Index)| (child, parent.index(child as usize) as u32);
-                let edges: Vec<(u32, u32)> = (1..).zip(parents).map(above).collect();
-                Tree::new(6, edges.into_iter().map(|(child, parent)| (child, parent, [route(child, parent), route(parent, child)])))
-            };
-            let trees: Vec<Tree> = parents.iter().map(&mut tree).collect();
-            let request = Request {
-                fabric: &fabric,
-                system: &system,
-                collective: Collective::new(Kind::AllReduce),
-                bytes,
-                matrix: None,
-                spec: "test",
-                options: Options::parse("test", "", &[]).unwrap(),
-                watch: Watch::default(),
-            };
-            let sizes = parents.iter().map(|each| each.1).collect();
-            let timetable = Timetable::new(&request, &trees, sizes, work, false);
-            let timed = timetable.timed(rounds);
-            let replayed = timetable.replay(&timed);
-            let mut builder = request.builder();
-            let pieces = timed.table.pieces(bytes, rounds);
-            timed.table.lanes(&mut builder, |tree| pieces[tree], rounds);
-            let first = builder.schedule.transfers.len() as TransferId;
-            timed.table.send(&mut builder, work.ops()).unwrap();
-            timed.moments.pace(&timed.table, rounds, &mut builder, first);
-            let schedule = builder.finish().unwrap();
-            let simulated = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
-            let ratio = replayed as f64 / simulated as f64;
-            let most = if matches!(spec, "fc:6") { 0.002 } else { 0.05 };
-            prop_assert!((ratio - 1.0).abs() < most, "{replayed} {simulated}");
+    fn cases() -> impl Strategy<Value = Case> {
+        let parents = prop::collection::vec(any::<prop::sample::Index>(), 5);
+        (
+            prop::sample::select(vec![
+                "ring:6",
+                "mesh:2x3",
+                "fc:6",
+                "switch:6",
+                "bigraph:2x3",
+                "mesh:2x3,slow=0-1:0.5",
+            ]),
+            prop::sample::select(vec!["ideal", "generic", "tto"]),
+            prop::collection::vec((parents, 1u32..100), 1..5),
+            prop::sample::select(vec![Work::Broadcast, Work::Reduce, Work::Overlapped]),
+            4u64..400_000,
+            1u64..12,
+        )
+    }
+
+    /// The time by replay over that by the simulation of packets.
+    fn ratio((spec, system, parents, work, bytes, rounds): Case) -> f64 {
+        let (fabric, system) = (Fabric::parse(spec).unwrap(), System::preset(system).unwrap());
+        let mut router = Router::new(&fabric);
+        let mut route = |from: u32, to: u32| router.route(fabric.node_of_rank(from), fabric.node_of_rank(to));
+        let mut tree = |(parents, _): &(Vec<prop::sample::Index>, u32)| {
+            let above = |(child, parent): (u32, &prop::sample::Index)| (child, parent.index(child as usize) as u32);
+            let edges: Vec<(u32, u32)> = (1..).zip(parents).map(above).collect();
+            Tree::new(
+                6,
+                edges.into_iter().map(|(child, parent)| (child, parent, [route(child, parent), route(parent, child)])),
+            )
+        };
+        let trees: Vec<Tree> = parents.iter().map(&mut tree).collect();
+        let request = Request {
+            fabric: &fabric,
+            system: &system,
+            collective: Collective::new(Kind::AllReduce),
+            bytes,
+            matrix: None,
+            spec: "test",
+            options: Options::parse("test", "", &[]).unwrap(),
+            watch: Watch::default(),
+        };
+        let sizes = parents.iter().map(|each| each.1).collect();
+        let timetable = Timetable::new(&request, &trees, sizes, work, false);
+        let timed = timetable.timed(rounds);
+        let replayed = timetable.replay(&timed);
+        let mut builder = request.builder();
+        let pieces = timed.table.pieces(bytes, rounds);
+        timed.table.lanes(&mut builder, |tree| pieces[tree], rounds);
+        let first = builder.schedule.transfers.len() as TransferId;
+        timed.table.send(&mut builder, work.ops()).unwrap();
+        timed.moments.pace(&timed.table, rounds, &mut builder, first);
+        let schedule = builder.finish().unwrap();
+        let simulated = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps;
+        replayed as f64 / simulated as f64
+    }
+
+    /// Whatever the trees and their shares, it says what the simulation of packets does: but for the order of what happens
+    /// at one time, and of what comes to a switch then. With a clock most happens so.
+    #[test]
+    fn it_is_the_simulation() {
+        let (mut runner, cases) = (TestRunner::deterministic(), cases());
+        let mut apart: Vec<f64> = vec![];
+        for _ in 0..300 {
+            let case = cases.new_tree(&mut runner).unwrap().current();
+            let name = format!("{case:?}");
+            apart.push((ratio(case) - 1.0).abs());
+            assert!(*apart.last().unwrap() < 0.2, "{name}: {apart:?}");
         }
+        let mean = apart.iter().sum::<f64>() / apart.len() as f64;
+        let exact = apart.iter().filter(|&&apart| apart == 0.0).count();
+        assert!(mean < 0.005 && 5 * exact > 4 * apart.len(), "{mean} {exact}");
     }
 }

@@ -130,7 +130,7 @@ const PATIENCE: usize = 3;
 fn counts(request: &Request, timetable: &Timetable, given: Option<Bytes>) -> Vec<u64> {
     let part = timetable.bytes().div_ceil(timetable.trees().len() as u64);
     if let Some(piece) = given {
-        return vec![rounds_of(part, piece)];
+        return vec![rounds_of(part, piece)].into_iter().filter(|&rounds| timetable.takes(rounds)).collect();
     }
     // So many messages take seconds to simulate where no periods can be skipped.
     let bearable = (MOST_MESSAGES / timetable.messages().max(1)).max(64) as u64;

@@ -16,6 +16,7 @@ use crate::schedule::Op;
 use crate::system::Packets;
 use crate::units::{Bytes, Picos};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 
 /// Trees with their parts of the data, to be timed.
 pub(in crate::algorithm) struct Timetable<'a> {
@@ -26,6 +27,8 @@ pub(in crate::algorithm) struct Timetable<'a> {
     together: bool,
     bytes: Bytes,
     loose: bool,
+    rounds: RangeInclusive<u64>,
+    credited: Vec<u32>,
     /// Of every tree, among whose trees its group's data are shared.
     groups: Vec<usize>,
     flit_times: Vec<Picos>,
@@ -68,7 +71,21 @@ impl<'a> Timetable<'a> {
         };
         let groups = trees.iter().map(&mut group).collect();
         let bytes = request.bytes;
-        Timetable { request, trees, sizes, work, together, bytes, loose: false, groups, flit_times, ways }
+        let (rounds, credited) = (1..=u64::MAX, vec![]);
+        Timetable {
+            request,
+            trees,
+            sizes,
+            work,
+            together,
+            bytes,
+            loose: false,
+            rounds,
+            credited,
+            groups,
+            flit_times,
+            ways,
+        }
     }
 
     /// With ranks that pass on what comes over switches a round later, and few rounds, if there are such ranks. Where loads are
@@ -78,9 +95,27 @@ impl<'a> Timetable<'a> {
         Timetable { loose: self.trees.iter().any(over_switches), ..self }
     }
 
+    /// Only in so many rounds.
+    pub fn within(self, rounds: RangeInclusive<u64>) -> Self {
+        Timetable { rounds, ..self }
+    }
+
+    /// With ranks that keep to the pace of what comes to them by the last tree.
+    pub fn credited(self, credited: Vec<u32>) -> Self {
+        Timetable { credited, ..self }
+    }
+
+    /// Whether it is for so many rounds.
+    pub fn takes(&self, rounds: u64) -> bool {
+        self.rounds.contains(&rounds)
+    }
+
     /// The fewest and the most rounds worth a look, where there are pieces for so many.
     pub fn bounds(&self, most: u64) -> (u64, u64) {
-        if self.loose && most >= LOOSE_ROUNDS { (2, LOOSE_ROUNDS) } else { (1, most) }
+        if self.loose && most >= LOOSE_ROUNDS {
+            return (2, LOOSE_ROUNDS);
+        }
+        (*self.rounds.start(), most.min(*self.rounds.end()))
     }
 
     /// With so many bytes that all trees move, other than the buffer.
@@ -101,6 +136,31 @@ impl<'a> Timetable<'a> {
     /// The trees.
     pub fn trees(&self) -> &'a [Tree] {
         self.trees
+    }
+
+    /// The tree with the largest part of the data.
+    ///
+    /// # Panics
+    /// Without trees.
+    pub fn widest(&self) -> &'a Tree {
+        let sized = self.sizes.iter().zip(self.trees);
+        sized.max_by_key(|each| each.0).expect("a tree").1
+    }
+
+    /// For how much of the time for which the busiest link is busy each link is. O(messages).
+    pub fn utilization(&self) -> Vec<f64> {
+        let mut busy = vec![0.0; self.flit_times.len()];
+        for (tree, &size) in self.trees.iter().zip(&self.sizes) {
+            for (edge, &op) in
+                (0..tree.edges().len() as u32).flat_map(|edge| self.work.ops().iter().map(move |op| (edge, op)))
+            {
+                for &link in tree.route(edge, op) {
+                    busy[link as usize] += f64::from(size) * self.flit_times[link as usize] as f64;
+                }
+            }
+        }
+        let most = busy.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        busy.into_iter().map(|busy| busy / most).collect()
     }
 
     /// Packets of so many rounds on all links, about; messages on single links count as one.
@@ -148,7 +208,7 @@ impl<'a> Timetable<'a> {
         loop {
             let mut lines_of = Lines::new(period, &lines);
             let (mut full, mut last, mut hops) = (None, 0, vec![]);
-            let mut moments = Moments::new(self.trees);
+            let mut moments = Moments::new(self.trees, &self.credited);
             let take = |message: &Message| {
                 let adds = if message.op == Op::Reduce { adding[message.tree] } else { 0 };
                 hops.clear();
@@ -160,7 +220,8 @@ impl<'a> Timetable<'a> {
                 }));
                 let (slot, arrives) = lines_of.take(message.slot, &hops).map_err(|link| full = Some(link)).ok()?;
                 last = (arrives + slots(adds)).max(last);
-                moments.note(message, message.slot, arrives + slots(adds));
+                let sent = slot + hops.first().map_or(0, |hop| hop.length);
+                moments.note(message, message.slot, sent, arrives + slots(adds));
                 let later = if self.loose && hops.len() > 1 && rounds > 1 { period } else { 0 };
                 Some((slot, arrives + slots(adds) + later))
             };
