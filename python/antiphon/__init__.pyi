@@ -47,7 +47,8 @@ from .convert import from_networkx, to_networkx
 from .errors import AntiphonError, FileError, InputError, NotApplicable, NotProven, Stalled, TooLarge
 from .execution.inprocess import execute
 from .execution.measuring import measure
-from .execution.result import Measurement
+from .execution.result import Emulated, Measurement
+from .execution.testbed.emulation import emulate
 from .network.area import area
 from .network.engine import advise_ace
 from .network.noc import noc
@@ -88,6 +89,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Configured",
+    "Emulated",
     "Energy",
     "EngineAdvice",
     "Entry",
@@ -142,6 +144,7 @@ __all__ = [
     "compare",
     "compute_models",
     "configure",
+    "emulate",
     "endpoints",
     "execute",
     "export",

@@ -28,6 +28,7 @@ from antiphon.results import (
 
 _Size: TypeAlias = str | SupportsIndex
 _System: TypeAlias = str | System
+_Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 _Columns: TypeAlias = dict[str, Column]
 """Column name to array; ``antiphon.Table`` makes a table of it."""
 _Buffer: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -555,6 +556,39 @@ class Executor:
     @property
     def is_done(self) -> bool:
         """Whether all messages have left and all that came is in its place."""
+
+@final
+class Node:
+    """One node of a fabric whose links are TCP connections. ``ins`` and ``outs`` are (number of the link, ``address:port``):
+    the node listens at the former and joins the latter, all within ``patience_s``. Packets carry ``packet_bytes`` of data."""
+
+    def __new__(
+        cls,
+        ins: Sequence[tuple[int, str]],
+        outs: Sequence[tuple[int, str]],
+        packet_bytes: int,
+        patience_s: float,
+    ) -> Node: ...
+    def probe(self, bytes: int) -> list[tuple[int, float]]:
+        """Sends so many bytes on all links at once; all nodes must. Returns (link, bytes a second) of those that come in."""
+
+    def run(
+        self,
+        schedule: Schedule,
+        rank: int | None,
+        memory: _Bytes | None,
+        element: str,
+        patience_s: float,
+        tell: Callable[[int | None], object],
+    ) -> None:
+        """Runs a schedule on all nodes until ``end`` is called. ``tell`` is called with the number of barriers that the rank has
+        reached, and with None when it is done."""
+
+    def open(self, barriers: int) -> None:
+        """The first ``barriers`` are open."""
+
+    def end(self) -> None:
+        """All ranks are done: the run ends."""
 
 @final
 class ScheduleBuilder:

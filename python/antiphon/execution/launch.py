@@ -66,7 +66,9 @@ def _mpiexec(ranks: int) -> list[str]:
     beside = Path(sys.executable).parent / "mpiexec"
     path = str(beside) if beside.exists() else shutil.which("mpiexec")
     if path is None:
-        raise AntiphonError("running by MPI needs mpiexec, which is not there: pip install 'antiphon[mpi]'", "missing-extra")
+        raise AntiphonError(
+            "running by MPI needs mpiexec, which is not there: pip install 'antiphon[mpi]'", "missing-extra"
+        )
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" not in version and "OpenRTE" not in version and "prte" not in version.lower():
         return [path, "-n", str(ranks)]

@@ -78,7 +78,9 @@ class Measurement(Result):
 
     def __repr__(self) -> str:
         verdict = "correct" if self.correct else "WRONG"
-        return f"<Measurement {self.algorithm} on {self.fabric} by {self.transport}: {self.runs.height} sizes, {verdict}>"
+        return (
+            f"<Measurement {self.algorithm} on {self.fabric} by {self.transport}: {self.runs.height} sizes, {verdict}>"
+        )
 
     @property
     def correct(self) -> bool:

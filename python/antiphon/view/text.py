@@ -75,6 +75,15 @@ def format_bandwidth(gb_per_s: float) -> str:
     return f"{digits(gb_per_s)} GB/s"
 
 
+def format_bit_rate(bit_per_s: float) -> str:
+    """A rate with a unit that suits it.
+
+    >>> format_bit_rate(200e6)
+    '200 Mbit/s'
+    """
+    return _with_prefix(bit_per_s, "bit/s")
+
+
 def digits(value: float) -> str:
     """A number with three significant digits, without exponent.
 

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
 from antiphon._core import Fabric, Schedule, System, simulate
 from antiphon.arguments import expect
 from antiphon.collective.schedules import as_schedule, build
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, NotApplicable
 from antiphon.execution.job import Job
 from antiphon.execution.result import Emulated
 from antiphon.execution.testbed import network
@@ -29,7 +30,7 @@ END_S = 5.0
 
 def emulate(
     fabric: str | Fabric,
-    algorithms: str | Schedule | Sequence[str | Schedule | os.PathLike[str]] = ("ring", "ring-bi", "tto", "combs"),
+    algorithms: str | Schedule | Sequence[str | Schedule | os.PathLike[str]],
     collective: Collective | str = "all-reduce",
     bytes: str | int = "8MiB",
     *,
@@ -99,6 +100,22 @@ def emulate(
     return Emulated.of(whole, schedules[0], rate, repeat, rates, rows)
 
 
+def compared(fabric: Fabric, collective: str) -> list[str]:
+    """Algorithms to compare: a ring, a ring both ways, TTO and combs, those that apply.
+
+    >>> compared(Fabric("mesh:3x3"), "all-reduce")
+    ['ring', 'ring-bi-odd', 'tto', 'combs']
+    """
+    found = []
+    for names in (("ring",), ("ring-bi", "ring-bi-odd"), ("tto",), ("combs",)):
+        for name in names:
+            with suppress(NotApplicable):
+                build(fabric, name, collective, 1 << 20)
+                found.append(name)
+                break
+    return found
+
+
 def bits_per_s(text: str) -> int:
     """A rate in bits a second.
 
@@ -114,7 +131,9 @@ def bits_per_s(text: str) -> int:
     try:
         rate = int(float(number.removesuffix(unit or " ")) * UNITS[unit or ""])
     except (KeyError, ValueError, OverflowError):
-        raise AntiphonError(f"link rate '{text:.40}': a number and a unit, such as 200mbit or 1gbit", "bad-spec") from None
+        raise AntiphonError(
+            f"link rate '{text:.40}': a number and a unit, such as 200mbit or 1gbit", "bad-spec"
+        ) from None
     if not SLOWEST_BIT_PER_S <= rate <= FASTEST_BIT_PER_S:
         raise AntiphonError(f"link rate '{text:.40}': 1mbit to 10gbit are emulated", "bad-spec")
     return rate
@@ -133,7 +152,9 @@ def _schedule(
     else:
         schedule = as_schedule(given, fabric, "algorithms")
     if schedule.bound_of == "placement":
-        raise AntiphonError(f"{schedule.algorithm} places ranks on other nodes, which is not emulated", "not-applicable")
+        raise AntiphonError(
+            f"{schedule.algorithm} places ranks on other nodes, which is not emulated", "not-applicable"
+        )
     proof = schedule.verify(fabric)
     if not proof.complete:
         raise AntiphonError(f"{schedule.algorithm}: {proof.gaps}; it is not run", "not-proven")
@@ -152,7 +173,9 @@ def _host_command() -> list[str]:
         if shutil.which(tool) is None:
             raise AntiphonError(f"an emulated fabric needs the program {tool} (package {package})", "not-applicable")
     command = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
-    check = "ip link add name v0a type veth peer name v0b && tc qdisc add dev v0a root tbf rate 1mbit burst 64kb limit 64kb"
+    check = (
+        "ip link add name v0a type veth peer name v0b && tc qdisc add dev v0a root tbf rate 1mbit burst 64kb limit 64kb"
+    )
     tried = subprocess.run([*command, "sh", "-c", check], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         why = tried.stderr.strip().splitlines()[-1:] or ["unshare failed"]
