@@ -13,6 +13,7 @@ pub mod energy;
 pub mod error;
 pub mod execute;
 pub mod fabric;
+pub mod formats;
 pub mod noc;
 pub mod options;
 pub mod parameter;

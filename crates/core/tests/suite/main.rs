@@ -11,6 +11,7 @@ mod endpoints;
 mod energy;
 mod fabric;
 mod flights;
+mod formats;
 mod fuzz;
 mod groups;
 mod matrix;

@@ -1,0 +1,304 @@
+//! From schedules: a thread block for each peer and direction, and a step for each message.
+//!
+//! Consumers cut chunks into tiles and run all steps for each, so a lane is one chunk however many it has here. Steps of
+//! a thread block are in schedule order, and what a step waits for is earlier in it: so nothing can deadlock, even
+//! where a connection holds one message.
+
+use super::cells::buffer_size;
+use super::consumers::MAX_COUNT;
+use super::grid::Grid;
+use super::model::{Action, Algo, Block, Buffer, Gpu, Place, Step};
+use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
+use crate::schedule::{Event, Op, Schedule, TransferId};
+use crate::units::MAX_BYTES;
+use std::collections::{BTreeMap, HashMap};
+
+/// Longest name that is written.
+const MAX_NAME: usize = 100;
+/// Where a step reads or writes nothing.
+const UNUSED: Place = Place { buffer: Buffer::Input, offset: 0 };
+
+/// The program of a schedule.
+///
+/// Complexity: O(lane transfers * dependencies).
+///
+/// # Errors
+/// [`Code::NotApplicable`] for what the format cannot say; [`Code::TooLarge`] if it has too many chunks.
+pub fn lower(schedule: &Schedule) -> Result<Algo> {
+    schedule.check_alone()?;
+    let refuse = |what: &str| Err(Error::new(Code::NotApplicable, format!("msccl: {what}")));
+    if schedule.matrix.is_some() {
+        return refuse("chunks of all ranks are equal, so an all-to-all by a matrix cannot be written");
+    }
+    if !schedule.excluded.is_empty() {
+        return refuse(
+            "all ranks take part, so a schedule that excludes some cannot be written; choose a group of ranks",
+        );
+    }
+    if !schedule.known_gaps.is_empty() || schedule.known_race {
+        return refuse("the schedule is known to be incomplete or to have a race");
+    }
+    let grid = Grid::of(schedule)?;
+    let mut draft = Draft::new(schedule, &grid);
+    for id in schedule.order() {
+        draft.transfer(id);
+    }
+    let kind = schedule.collective.kind;
+    let size = |buffer| buffer_size(kind, grid.chunks, schedule.ranks, buffer).unwrap_or(0);
+    let scratch = draft.scratch.iter().map(|places| places.values().sum()).collect::<Vec<u32>>();
+    let gpu = |(rank, blocks): (usize, Vec<Vec<Node>>)| {
+        let mut blocks = emitted(blocks, &draft.streams[rank]);
+        if kind == Kind::AllToAll {
+            blocks.push(own_shard(rank as u32, grid.chunks / schedule.ranks));
+        }
+        Gpu { input: size(Buffer::Input), output: size(Buffer::Output), scratch: scratch[rank], blocks }
+    };
+    let gpus = std::mem::take(&mut draft.blocks).into_iter().enumerate().map(gpu).collect();
+    Ok(Algo {
+        name: schedule.algorithm.chars().take(MAX_NAME).collect(),
+        proto: "Simple".into(),
+        channels: 1,
+        chunks: grid.chunks,
+        kind,
+        in_place: kind != Kind::AllToAll,
+        out_of_place: kind == Kind::AllToAll,
+        min_bytes: 0,
+        max_bytes: MAX_BYTES,
+        gpus,
+    })
+}
+
+/// A step, and the steps of the same rank that it waits for, as thread block and number.
+struct Node {
+    step: Step,
+    waits: Vec<(u32, u32)>,
+}
+
+/// Steps that used a chunk of a rank last.
+#[derive(Default, Clone)]
+struct Uses {
+    write: Option<(u32, u32)>,
+    reads: Vec<(u32, u32)>,
+}
+
+/// What has been lowered.
+struct Draft<'a> {
+    schedule: &'a Schedule,
+    grid: &'a Grid,
+    /// By rank: peer of every thread block, and whether it sends.
+    streams: Vec<Vec<(u32, bool)>>,
+    numbers: HashMap<(u32, u32, bool), u32>,
+    /// By rank and thread block.
+    blocks: Vec<Vec<Vec<Node>>>,
+    /// By rank and thread block: steps of every thread block that have ended when the last step here has.
+    ended: Vec<Vec<Vec<Vec<u32>>>>,
+    /// By rank and place.
+    uses: Vec<HashMap<Place, Uses>>,
+    /// The last steps of a transfer at its two ends.
+    last: Vec<[Option<(u32, u32)>; 2]>,
+    /// By rank: chunks of lanes that pass through it, by lane.
+    scratch: Vec<BTreeMap<u32, u32>>,
+    /// Where these begin.
+    offsets: Vec<HashMap<u32, u32>>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(schedule: &'a Schedule, grid: &'a Grid) -> Self {
+        let ranks = schedule.ranks as usize;
+        let mut draft = Draft {
+            schedule,
+            grid,
+            streams: vec![vec![]; ranks],
+            numbers: HashMap::new(),
+            blocks: (0..ranks).map(|_| vec![]).collect(),
+            ended: vec![vec![]; ranks],
+            uses: vec![HashMap::new(); ranks],
+            last: vec![[None; 2]; schedule.transfers.len()],
+            scratch: vec![BTreeMap::new(); ranks],
+            offsets: vec![HashMap::new(); ranks],
+        };
+        let mut streams: Vec<Vec<(u32, bool)>> = vec![vec![]; ranks];
+        for transfer in &schedule.transfers {
+            streams[transfer.from as usize].push((transfer.to, true));
+            streams[transfer.to as usize].push((transfer.from, false));
+            if schedule.collective.kind == Kind::AllToAll {
+                for lane in transfer.lanes() {
+                    let of = &schedule.lanes[lane];
+                    for rank in
+                        [transfer.from, transfer.to].into_iter().filter(|&rank| rank != of.source && rank != of.owner)
+                    {
+                        draft.scratch[rank as usize].insert(lane as u32, grid.lane(lane).len() as u32);
+                    }
+                }
+            }
+        }
+        for (rank, mut list) in streams.into_iter().enumerate() {
+            list.sort_unstable_by_key(|&(peer, sends)| (peer, !sends));
+            list.dedup();
+            for (number, &(peer, sends)) in (0..).zip(&list) {
+                draft.numbers.insert((rank as u32, peer, sends), number);
+            }
+            draft.blocks[rank] = list.iter().map(|_| vec![]).collect();
+            draft.ended[rank] = vec![vec![]; list.len()];
+            draft.streams[rank] = list;
+            let mut next = 0;
+            for (&lane, &chunks) in &draft.scratch[rank] {
+                draft.offsets[rank].insert(lane, next);
+                next += chunks;
+            }
+        }
+        draft
+    }
+
+    /// Where a rank keeps a chunk of a lane.
+    fn place(&self, rank: u32, lane: usize, chunk: u32) -> Place {
+        let of = &self.schedule.lanes[lane];
+        let (buffer, offset) = match self.schedule.collective.kind {
+            Kind::AllGather => (Buffer::Output, chunk),
+            Kind::AllToAll if rank == of.source => (Buffer::Input, chunk),
+            Kind::AllToAll if rank == of.owner => {
+                let shard = self.grid.chunks / self.schedule.ranks;
+                (Buffer::Output, of.source * shard + chunk % shard)
+            }
+            Kind::AllToAll => {
+                let first = self.offsets[rank as usize][&(lane as u32)];
+                (Buffer::Scratch, first + chunk - self.grid.lane(lane).start)
+            }
+            _ => (Buffer::Input, chunk),
+        };
+        Place { buffer, offset }
+    }
+
+    /// A step at each end for every run of chunks that lie together at both.
+    fn transfer(&mut self, id: TransferId) {
+        let transfer = &self.schedule.transfers[id as usize];
+        let (from, to) = (transfer.from, transfer.to);
+        let mut pieces: Vec<(Place, Place, u32)> = vec![];
+        for lane in transfer.lanes() {
+            for chunk in self.grid.lane(lane) {
+                let (src, dst) = (self.place(from, lane, chunk), self.place(to, lane, chunk));
+                match pieces.last_mut() {
+                    Some((start, end, count))
+                        if *count < MAX_COUNT
+                            && (start.buffer, start.offset + *count) == (src.buffer, src.offset)
+                            && (end.buffer, end.offset + *count) == (dst.buffer, dst.offset) =>
+                    {
+                        *count += 1;
+                    }
+                    _ => pieces.push((src, dst, 1)),
+                }
+            }
+        }
+        let known = |waits: &mut Vec<(u32, u32)>, list: &[crate::schedule::Dependency]| {
+            for wait in list.iter().filter(|wait| wait.lag() == 0) {
+                waits.extend(self.last[wait.transfer() as usize][usize::from(wait.event() == Event::Applied)]);
+            }
+        };
+        let (mut starts, mut applies) = (vec![], vec![]);
+        known(&mut starts, &transfer.start_after);
+        known(&mut applies, &transfer.apply_after);
+        let action = if transfer.op == Op::Reduce { Action::ReceiveReduceCopy } else { Action::Receive };
+        for (src, dst, count) in pieces {
+            let sends = Step { action: Action::Send, src, dst: UNUSED, count, after: None, awaited: false };
+            let receives = Step { action, src: if action.reads() { dst } else { UNUSED }, dst, ..sends };
+            self.last[id as usize][0] = Some(self.add(from, (to, true), sends, src, starts.clone()));
+            self.last[id as usize][1] = Some(self.add(to, (from, false), receives, dst, applies.clone()));
+        }
+    }
+
+    /// Adds a step on chunks from a place on, which waits for what it is told to and for those that use the same chunks.
+    fn add(
+        &mut self,
+        rank: u32,
+        (peer, sends): (u32, bool),
+        step: Step,
+        start: Place,
+        mut waits: Vec<(u32, u32)>,
+    ) -> (u32, u32) {
+        let tb = self.numbers[&(rank, peer, sends)];
+        let rank = rank as usize;
+        let own = (tb, self.blocks[rank][tb as usize].len() as u32);
+        for offset in 0..step.count {
+            let place = Place { offset: start.offset + offset, ..start };
+            let uses = self.uses[rank].entry(place).or_default();
+            match sends {
+                true => {
+                    waits.extend(uses.write);
+                    uses.reads.retain(|read| read.0 != tb);
+                    uses.reads.push(own);
+                }
+                false => {
+                    if uses.reads.is_empty() {
+                        waits.extend(uses.write);
+                    }
+                    waits.append(&mut uses.reads);
+                    uses.write = Some(own);
+                }
+            }
+        }
+        let blocks = self.streams[rank].len();
+        let mut ended = std::mem::take(&mut self.ended[rank][tb as usize].last().cloned().unwrap_or_default());
+        ended.resize(blocks, 0);
+        ended[tb as usize] = own.1;
+        // The latest first: they may have waited for the others.
+        waits.sort_unstable();
+        waits.dedup();
+        let reach = |&(tb, at): &(u32, u32)| self.ended[rank][tb as usize][at as usize].iter().sum::<u32>();
+        waits.sort_by_key(|wait| std::cmp::Reverse(reach(wait)));
+        waits.retain(|&(other, at)| {
+            let needed = ended[other as usize] <= at;
+            if needed {
+                let others = &self.ended[rank][other as usize][at as usize];
+                ended.iter_mut().zip(others).for_each(|(own, other)| *own = (*own).max(*other));
+            }
+            needed
+        });
+        ended[tb as usize] = own.1 + 1;
+        self.ended[rank][tb as usize].push(ended);
+        self.blocks[rank][tb as usize].push(Node { step, waits });
+        own
+    }
+}
+
+/// Thread blocks with a nop for every wait of a step but the last, and steps that know who waits for them.
+fn emitted(blocks: Vec<Vec<Node>>, streams: &[(u32, bool)]) -> Vec<Block> {
+    let mut awaited: Vec<Vec<bool>> = blocks.iter().map(|block| vec![false; block.len()]).collect();
+    for &(tb, at) in blocks.iter().flatten().flat_map(|node| &node.waits) {
+        awaited[tb as usize][at as usize] = true;
+    }
+    // Numbers of steps with the nops before them.
+    let number = |block: &Vec<Node>| {
+        let mut next = 0;
+        block.iter().map(|node| (next += node.waits.len().max(1) as u32, next - 1).1).collect()
+    };
+    let numbers: Vec<Vec<u32>> = blocks.iter().map(number).collect();
+    let after = |&(tb, at): &(u32, u32)| Some((tb, numbers[tb as usize][at as usize]));
+    let nop = Step { action: Action::Nop, src: UNUSED, dst: UNUSED, count: 0, after: None, awaited: false };
+    let block = |(tb, nodes): (usize, &Vec<Node>)| {
+        let mut steps = vec![];
+        for (at, node) in nodes.iter().enumerate() {
+            let (last, others) = match node.waits.split_last() {
+                Some((last, others)) => (after(last), others),
+                None => (None, &[][..]),
+            };
+            steps.extend(others.iter().map(|wait| Step { after: after(wait), ..nop }));
+            steps.push(Step { after: last, awaited: awaited[tb][at], ..node.step });
+        }
+        let (peer, sends) = streams[tb];
+        let (send, recv) = if sends { (Some(peer), None) } else { (None, Some(peer)) };
+        Block { send, recv, channel: 0, steps }
+    };
+    blocks.iter().enumerate().map(block).collect()
+}
+
+/// What a rank has for itself in an all-to-all.
+fn own_shard(rank: u32, shard: u32) -> Block {
+    let pieces = (0..shard).step_by(MAX_COUNT as usize);
+    let step = |first: u32| {
+        let offset = rank * shard + first;
+        let (src, dst) = (Place { buffer: Buffer::Input, offset }, Place { buffer: Buffer::Output, offset });
+        Step { action: Action::Copy, src, dst, count: MAX_COUNT.min(shard - first), after: None, awaited: false }
+    };
+    Block { send: None, recv: None, channel: 0, steps: pieces.map(step).collect() }
+}

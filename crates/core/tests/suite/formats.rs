@@ -1,0 +1,3 @@
+//! Formats of other tools: what is written is proven, and reads back as the same schedule.
+
+mod msccl;

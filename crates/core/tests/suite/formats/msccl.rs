@@ -1,0 +1,142 @@
+//! MSCCL XML.
+
+use antiphon_core::algorithm;
+use antiphon_core::collective::{Collective, Kind};
+use antiphon_core::error::Code;
+use antiphon_core::fabric::Fabric;
+use antiphon_core::formats::msccl;
+use antiphon_core::parameter::Choice;
+use antiphon_core::schedule::{Op, Schedule};
+use antiphon_core::system::System;
+use antiphon_core::verify::verify;
+use std::collections::BTreeMap;
+
+/// Bytes that halves, thirds, fifths, ... of ranks divide.
+const BYTES: u64 = 4 * 720720 * 16;
+
+const FABRICS: [&str; 10] = [
+    "mesh:4x4",
+    "mesh:3x3",
+    "torus:3x4",
+    "ring:6",
+    "fc:5",
+    "hypercube:3",
+    "switch:8",
+    "fbfly:3x3",
+    "dgx1v",
+    "mi300x:1",
+];
+
+/// Every algorithm on every fabric for every collective, where it applies.
+fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
+    let system = System::preset("generic").unwrap();
+    let mut list = vec![];
+    for spec in specs {
+        let fabric = Fabric::parse(spec).unwrap();
+        for kind in Kind::ALL {
+            for entry in algorithm::ALL {
+                let root = if kind.rooted() { fabric.ranks() as u32 - 1 } else { 0 };
+                let built = algorithm::build(&fabric, &system, Collective { kind, root }, BYTES, entry.info().name);
+                if let Ok(schedule) = built {
+                    list.push((fabric.clone(), schedule));
+                }
+            }
+        }
+    }
+    list
+}
+
+/// How often each byte goes from a rank to a rank, by what is done with it and whose it is: changes of the number, by byte.
+fn moved(schedule: &Schedule) -> Vec<((u32, u32, bool, u32, i64), u64)> {
+    let mut moved: BTreeMap<_, BTreeMap<u64, i64>> = BTreeMap::new();
+    for transfer in &schedule.transfers {
+        for lane in transfer.lanes().map(|lane| &schedule.lanes[lane]).filter(|lane| lane.bytes > 0) {
+            let source = if schedule.collective.kind == Kind::AllToAll { lane.source } else { 0 };
+            let of = moved.entry((transfer.from, transfer.to, transfer.op == Op::Reduce, source)).or_default();
+            *of.entry(lane.offset).or_default() += 1;
+            *of.entry(lane.offset + lane.bytes).or_default() -= 1;
+        }
+    }
+    let changes = |((from, to, reduces, source), of): (_, BTreeMap<u64, i64>)| {
+        let changes = of.into_iter().filter(|&(_, change)| change != 0);
+        changes.map(move |(byte, change)| ((from, to, reduces, source, change), byte)).collect::<Vec<_>>()
+    };
+    moved.into_iter().flat_map(changes).collect()
+}
+
+/// Heights of sums and copies of every byte: where they change.
+fn heights(fabric: &Fabric, schedule: &Schedule) -> Vec<((u32, u32, u32), u64)> {
+    let stats = schedule.stats(fabric);
+    let heights = stats.reduce_heights.iter().zip(&stats.copy_heights);
+    let source = |source: u32| if schedule.collective.kind == Kind::AllToAll { source } else { 0 };
+    let mut list: Vec<_> = (schedule.lanes.iter().zip(heights))
+        .filter(|(lane, _)| lane.bytes > 0)
+        .map(|(lane, (&sum, &copy))| (source(lane.source), lane.offset, sum, copy))
+        .collect();
+    list.sort_unstable();
+    list.dedup_by(|next, before| (next.0, next.2, next.3) == (before.0, before.2, before.3));
+    list.into_iter().map(|(source, offset, sum, copy)| ((source, sum, copy), offset)).collect()
+}
+
+/// Whether a transfer waits for one that has none of its data.
+fn paced(schedule: &Schedule) -> bool {
+    let lanes = |id: u32| schedule.transfers[id as usize].lanes().collect::<Vec<_>>();
+    (0..).zip(&schedule.transfers).any(|(id, transfer)| {
+        let own = lanes(id);
+        transfer.start_after.iter().any(|other| !lanes(other.transfer()).iter().any(|lane| own.contains(lane)))
+    })
+}
+
+/// Whether two lists say the same of bytes that are at most a rounding of shards within shards apart.
+fn near<K: PartialEq>(a: &[(K, u64)], b: &[(K, u64)]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.abs_diff(b.1) <= 8)
+}
+
+/// What is exported is proven as it stands, with connections of one message too, and reads back as the same schedule: the
+/// same bytes go the same ways, in trees of the same heights.
+#[test]
+fn what_is_written_reads_back_as_the_same_schedule() {
+    let (mut written, mut whole, mut loads, mut refused) = (0, 0, 0, BTreeMap::new());
+    for (fabric, schedule) in schedules(&FABRICS) {
+        let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
+        let lowered = match msccl::lower(&schedule) {
+            Ok(lowered) => lowered,
+            Err(error) => {
+                assert!(matches!(error.code, Code::NotApplicable | Code::TooLarge), "{name}: {error}");
+                *refused.entry(error.message).or_insert(0) += 1;
+                continue;
+            }
+        };
+        written += 1;
+        let algo = msccl::read(&msccl::write(&lowered)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(algo, lowered, "{name}");
+        let proof = msccl::prove(&algo).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(proof.fifo_depth, 1, "{name}");
+
+        let raised = msccl::raise(&algo, &fabric, BYTES, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(verify(&fabric, &raised).unwrap().complete, "{name}");
+        assert_eq!((raised.collective, raised.ranks), (schedule.collective, schedule.ranks), "{name}");
+        assert!(near(&moved(&raised), &moved(&schedule)), "{name}");
+        let (own, other) = (schedule.stats(&fabric), raised.stats(&fabric));
+        // A message of lanes that do not lie together is several.
+        assert!(own.transfers <= other.transfers, "{name}");
+        if own.transfers == other.transfers {
+            whole += 1;
+            // Where messages also wait for others' data, so that nobody sends ahead, the order of thread blocks says the same.
+            if !paced(&schedule) {
+                assert!(near(&heights(&fabric, &raised), &heights(&fabric, &schedule)), "{name}");
+            }
+        }
+        let of_pair: BTreeMap<_, _> = raised.transfers.iter().map(|t| ((t.from, t.to), t.route.clone())).collect();
+        let padded = schedule.lanes.iter().any(|lane| lane.chunk_bytes * lane.chunks != lane.bytes);
+        // Files have no routes: what does not go the way that messages go by themselves loads other links.
+        if !padded && schedule.transfers.iter().all(|t| of_pair.get(&(t.from, t.to)) == Some(&t.route)) {
+            loads += 1;
+            assert!(own.link_bytes.iter().zip(&other.link_bytes).all(|(a, b)| a.abs_diff(*b) <= 1000), "{name}");
+        }
+    }
+    println!(
+        "{written} written, {whole} in as many transfers, {loads} with the same loads of links; refused: {refused:?}"
+    );
+    assert!(written > 370 && whole > 270 && loads > 290, "{written}, {whole}, {loads}");
+}
