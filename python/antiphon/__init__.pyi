@@ -37,6 +37,7 @@ from .collective.choices import Tuning
 from .collective.comparison import compare, run
 from .collective.configuring import configure
 from .collective.flights import Flight, FlightsRun, read_flights, simulate_flights
+from .collective.formats import export, load, prove_file
 from .collective.replanning import replan
 from .collective.result import Comparison, Refusal, Run
 from .collective.schedules import build, lower_bound, simulate, verify
@@ -58,6 +59,7 @@ from .results import (
     Configured,
     Energy,
     EngineAdvice,
+    FileProof,
     Iteration,
     Latency,
     Limit,
@@ -91,6 +93,7 @@ __all__ = [
     "Entry",
     "Fabric",
     "FileError",
+    "FileProof",
     "Flight",
     "FlightsRun",
     "InputError",
@@ -141,17 +144,20 @@ __all__ = [
     "configure",
     "endpoints",
     "execute",
+    "export",
     "fabrics",
     "fidelities",
     "format_bytes",
     "from_networkx",
     "iterations",
+    "load",
     "lower_bound",
     "measure",
     "models",
     "noc",
     "noc_saturation",
     "parse_bytes",
+    "prove_file",
     "rails",
     "rails_messages",
     "rails_queues",

@@ -13,6 +13,7 @@ from antiphon.results import (
     Column,
     Configured,
     Energy,
+    FileProof,
     Iteration,
     NocResult,
     Parameter,
@@ -52,13 +53,18 @@ __all__ = [
     "default_batch",
     "endpoints",
     "engine_parts",
+    "export",
     "fabrics",
     "fidelities",
     "format_bytes",
+    "format_of",
+    "formats",
     "iterations",
+    "load",
     "lower_bound",
     "noc",
     "parse_bytes",
+    "prove_file",
     "rails",
     "rails_messages",
     "rails_queues",
@@ -720,6 +726,23 @@ def replan(
     progress: Callable[[float], object] | None = None,
 ) -> Replanned:
     """A schedule for what is left of a fabric after a failure; ``antiphon.replan`` says more."""
+
+def formats() -> list[tuple[str, str, str, list[str]]]:
+    """Formats of other tools: name, what it is, how files of it end, and who reads it, the default first."""
+
+def format_of(text: str) -> str | None:
+    """The name of the format of a text; None for JSON."""
+
+def prove_file(text: str) -> FileProof:
+    """That a program of another tool's format computes its collective; ``antiphon.prove_file`` says more."""
+
+def load(
+    text: str, fabric: Fabric | None = None, bytes: _Size = "64MiB", placement: Sequence[int] | None = None
+) -> Schedule:
+    """The schedule of JSON, or of another tool's format; ``antiphon.load`` says more."""
+
+def export(schedule: Schedule, format: str = "msccl", consumer: str | None = None) -> str:
+    """A schedule in another tool's format; ``antiphon.export`` says more."""
 
 def area(fabric: Fabric, system: _System = "generic") -> Area:
     """Area of a fabric's routers and its ranks' engines; ``antiphon.area`` takes specifications."""

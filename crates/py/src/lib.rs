@@ -8,6 +8,7 @@ mod cost;
 mod energy;
 mod execute;
 mod fabric;
+mod formats;
 mod heartbeat;
 mod noc;
 mod operations;
@@ -37,6 +38,8 @@ mod _core {
     use super::execute::{Execution, Executor};
     #[pymodule_export]
     use super::fabric::Fabric;
+    #[pymodule_export]
+    use super::formats::{export, format_of, formats, load, prove_file};
     #[pymodule_export]
     use super::noc::{noc, router_parameters, traffic_patterns};
     #[pymodule_export]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,10 +29,10 @@ from antiphon.cli.options import (
     problem,
     renamed,
 )
-from antiphon.cli.output import note, output_option
+from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.matrix import amount, size_text
 from antiphon.collective.result import bound_dict
-from antiphon.collective.schedules import read_schedule
+from antiphon.collective.schedules import is_foreign, read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
@@ -52,7 +53,7 @@ from antiphon.view.text import certified, format_time
     "paths",
     multiple=True,
     metavar="FILE",
-    help="Also a schedule from a JSON file; it says what all do. Repeatable.",
+    help="Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
     shell_complete=FILE,
 )
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
@@ -90,13 +91,16 @@ def compare(
     """
     specs = split_specs(algorithms) if algorithms else None
     if paths:
-        _refuse_problem()
+        refuse_problem(all(map(is_foreign, paths)))
     one_file("--report", report, groups)
     with ExitStack() as written:
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
         def work(network: antiphon.Fabric) -> Outcome:
-            own = [read_schedule(path, network) for path in paths]
+            # Files of other tools are of any size: that of the schedules beside them.
+            ours = {path: read_schedule(path, network) for path in paths if not is_foreign(path)}
+            given = next((each.bytes for each in ours.values()), size)
+            own = [ours.get(path) or read_schedule(path, network, given) for path in paths]
             first = own[0] if own else None
             with progress_bar() as progress:
                 sizes = matrix if first is None else first.matrix
@@ -130,13 +134,13 @@ def compare(
         note(output, f"Report: {report}")
 
 
-def _schedule_option(function: F) -> F:
+def schedule_option(function: F) -> F:
     """An algorithm, or a schedule instead."""
     option = click.option(
         "--schedule",
         "path",
         metavar="FILE",
-        help="A schedule from a JSON file instead of ALGORITHM.",
+        help="A schedule from a file instead of ALGORITHM: JSON, or of another tool (docs/formats.md).",
         shell_complete=FILE,
     )
     argument = click.argument("algorithm", required=False, shell_complete=completing(algorithm_specs))
@@ -145,9 +149,14 @@ def _schedule_option(function: F) -> F:
 
 @main.command()
 @FABRIC
-@_schedule_option
+@schedule_option
 @problem
 @groups_option
+@click.option(
+    "--placement",
+    metavar="RANKS",
+    help="Of another tool's file: where its ranks 0, 1, ... are on the fabric, such as 3,2,1,0.  [default: 0,1,...]",
+)
 @fidelity_option("alpha-beta, packet or flit.")
 @energy_option
 @output_option
@@ -162,6 +171,7 @@ def simulate(
     group: str | None,
     groups: str | None,
     path: str | None,
+    placement: str | None,
     fidelity: str,
     energy: bool,
     output: str,
@@ -172,14 +182,18 @@ def simulate(
         antiphon simulate torus:4x4 multitree --bytes 375kB --system tto --set link_rate=50GB/s
         antiphon simulate mesh:4x4 tto:chunk=32KiB --bytes 1MiB --system examples/system.toml --json
         antiphon simulate mesh:4x4 --schedule tto.json --fidelity flit
+        antiphon simulate mesh:4x4 --schedule multitree.xml --bytes 1MiB
     """
-    _one_of(algorithm, path)
+    one_of(algorithm, path)
+    ranks = None if placement is None else _ranks(placement)
+    if ranks is not None and path is None:
+        raise click.UsageError("--placement is for a file of another tool: give --schedule FILE")
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
-            schedule = read_schedule(path, network)
+            schedule = read_schedule(path, network, size, ranks)
         else:
-            schedule = _built(network, algorithm or "", collective, size, matrix, system, root)
+            schedule = built(network, algorithm or "", collective, size, matrix, system, root)
         with progress_bar() as progress:
             heartbeat = partial(progress, schedule.algorithm)
             run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy)
@@ -191,32 +205,43 @@ def simulate(
     each_group("simulate", fabric, group, groups, output, work)
 
 
-def _one_of(algorithm: str | None, path: str | None) -> None:
+def _ranks(text: str) -> list[int]:
+    """A list of ranks in order."""
+    try:
+        return [int(rank) for rank in text.split(",")]
+    except ValueError:
+        raise AntiphonError(f"--placement takes ranks with commas, not '{text[:40]}'", "bad-spec") from None
+
+
+def one_of(algorithm: str | None, path: str | None) -> None:
     """Refuses an algorithm and a file together, or neither; with a file, options that say what it says."""
     if (algorithm is None) == (path is None):
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
     if path is not None:
-        _refuse_problem()
+        refuse_problem(is_foreign(path))
 
 
-def _refuse_problem() -> None:
-    """Refuses options that say what a file says."""
+def refuse_problem(foreign: bool) -> None:
+    """Refuses options that say what a file says; of a size only schedules of our own do."""
     context = click.get_current_context()
-    for name, option in (
-        ("collective", "--collective"),
-        ("root", "--root"),
-        ("size", "--bytes"),
-        ("matrix", "--matrix"),
-    ):
+    options = (("collective", "--collective"), ("root", "--root"), ("matrix", "--matrix"), ("size", "--bytes"))
+    for name, option in options[: 3 if foreign else 4]:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 
 @main.command()
 @FABRIC
-@_schedule_option
+@schedule_option
 @problem
 @groups_option
+@click.option(
+    "--fabric",
+    "where",
+    metavar="SPEC",
+    help="With a FILE: the fabric.  [default: its own; of another tool's file all ranks joined]",
+    shell_complete=completing(antiphon.fabrics, files=True),
+)
 @output_option
 def verify(
     fabric: str,
@@ -229,24 +254,51 @@ def verify(
     group: str | None,
     groups: str | None,
     path: str | None,
+    where: str | None,
     output: str,
 ) -> None:
     """Prove that a schedule is correct, or print the first counter-example.
 
+    With a FILE instead of FABRIC the schedule in it is proven, in JSON or in a format of another tool, which is known
+    by content (docs/formats.md).
+
     Examples:
         antiphon verify dgx1v multitree --collective all-gather
         antiphon verify mesh:4x4 --schedule tto.json
+        antiphon verify multitree.xml --fabric mesh:4x4
     """
-    _one_of(algorithm, path)
+    if algorithm is None and path is None and _is_file(fabric):
+        path, fabric = fabric, where or ""
+    elif where is not None:
+        raise click.UsageError("--fabric is for verify FILE")
+    one_of(algorithm, path)
+    if path is not None and is_foreign(path):
+        from antiphon.cli.formats import verified_file
+
+        if not fabric and (group, groups) == (None, None):
+            outcome = verified_file(path, None, size)
+            tell("verify", outcome.document, output, outcome.show)
+            if outcome.failure is not None:
+                raise outcome.failure
+            return
+        each_group("verify", fabric, group, groups, output, lambda network: verified_file(path, network, size))
+        return
+    if path is not None and not fabric:
+        fabric = read_schedule(path, None).fabric
 
     def work(network: antiphon.Fabric) -> Outcome:
         if path is not None:
             schedule = read_schedule(path, network)
         else:
-            schedule = _built(network, algorithm or "", collective, size, matrix, system, root)
+            schedule = built(network, algorithm or "", collective, size, matrix, system, root)
         return _verified(network, schedule, system)
 
     each_group("verify", fabric, group, groups, output, work)
+
+
+def _is_file(text: str) -> bool:
+    """Whether an argument is a file, or looks as if it should be one; specifications of fabrics do not."""
+    return Path(text).is_file() or (Path(text).suffix.lower() in {".json", ".xml"} and not text.startswith("file:"))
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:
@@ -373,7 +425,7 @@ def show(
         file = None if path is None else written.enter_context(written_whole(path, ".json"))
 
         def work(network: antiphon.Fabric) -> Outcome:
-            schedule = _built(network, algorithm, collective, size, matrix, system, root)
+            schedule = built(network, algorithm, collective, size, matrix, system, root)
             proof = _proven(network, schedule, system)
             stats = schedule.stats(network)
             if file is not None:
@@ -449,7 +501,7 @@ def _dimension(row: dict[str, Any]) -> str:
     return f"{row['shape']} of {row['size']}, {row['rate_gb_per_s']:g} GB/s, {row['latency_ns']:g} ns"
 
 
-def _built(
+def built(
     fabric: antiphon.Fabric,
     algorithm: str,
     collective: str,

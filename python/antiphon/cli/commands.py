@@ -33,6 +33,7 @@ SECTIONS: dict[str, dict[str, Command]] = {
             "run",
             "Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).",
         ),
+        "export": Command("formats", "Write a schedule in the format of another tool (docs/formats.md)."),
         "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
     },
     "Networks and training": {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import SupportsIndex
 
-from antiphon._core import Fabric, Schedule, System
+from antiphon._core import Fabric, Schedule, System, format_of
 from antiphon._core import build as core_build
+from antiphon._core import formats as core_formats
+from antiphon._core import load as core_load
 from antiphon._core import lower_bound as core_lower_bound
 from antiphon._core import simulate as core_simulate
 from antiphon._core import verify as core_verify
@@ -23,22 +26,54 @@ Heartbeat = Callable[[float], object]
 """Called about ten times a second with the share done, 0 to 1; an exception it raises ends the work."""
 
 
-def read_schedule(path: str | os.PathLike[str], fabric: Fabric) -> Schedule:
-    """The schedule of a JSON file (docs/schedule.md) for a fabric.
-
-    Raises:
-        AntiphonError: naming the file: ``bad-file``, ``too-large``; as ``Schedule.from_json``.
-    """
-    path = os.fspath(path)
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Puts the name of a file in front of what is wrong with it."""
     try:
-        return Schedule.from_json(read_text(path, LARGEST_SCHEDULE), fabric)
+        yield
     except AntiphonError as error:
         message = error.message if error.message.startswith(f"{path}: ") else f"{path}: {error.message}"
         raise AntiphonError(message, error.code) from None
 
 
+def is_foreign(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is in a format of another tool, by its beginning.
+
+    Raises:
+        AntiphonError: ``bad-file`` if it cannot be read, or is XML of no known format.
+    """
+    path = os.fspath(path)
+    text = read_text(path, LARGEST_SCHEDULE)
+    with named(path):
+        return format_of(text) is not None
+
+
+def read_schedule(
+    path: str | os.PathLike[str],
+    fabric: Fabric | None,
+    bytes: str | SupportsIndex | None = None,
+    placement: Sequence[int] | None = None,
+) -> Schedule:
+    """The schedule of a file for a fabric: of JSON (docs/schedule.md), which says what is done, or of a format of
+    another tool (docs/formats.md), which says nothing of ``bytes`` and ``placement``.
+
+    Raises:
+        AntiphonError: naming the file: ``bad-file``, ``too-large``; as ``Schedule.from_json`` and ``load``.
+    """
+    path = os.fspath(path)
+    text = read_text(path, LARGEST_SCHEDULE)
+    with named(path):
+        if format_of(text) is not None:
+            size = "64MiB" if bytes is None else bytes
+            return core_load(text, fabric, size, None if placement is None else list(placement))
+        if bytes is not None or placement is not None:
+            what = "the placement" if bytes is None else "the size"
+            raise AntiphonError(f"{what} is what the schedule says; leave it out", "bad-spec")
+        return Schedule.from_json(text, fabric)
+
+
 def as_schedule(schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, name: str = "schedule") -> Schedule:
-    """A schedule, or that of a file ``*.json``.
+    """A schedule, or that of a file ``*.json`` or of another tool, ``*.xml``.
 
     Raises:
         AntiphonError: ``bad-spec`` for other text; as ``read_schedule``.
@@ -47,7 +82,7 @@ def as_schedule(schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, nam
     expect(name, schedule, str, os.PathLike, Schedule)
     if isinstance(schedule, Schedule):
         return schedule
-    if not os.fspath(schedule).lower().endswith(".json"):
+    if not os.fspath(schedule).lower().endswith((".json", *(suffix for _, _, suffix, _ in core_formats()))):
         message = f"{name} {shown(schedule)} is no file *.json; build(fabric, algorithm) makes a schedule"
         raise AntiphonError(message, "bad-spec")
     return read_schedule(schedule, fabric)
@@ -110,7 +145,7 @@ def verify(
 
     Args:
         fabric: specification or Fabric that the schedule is for.
-        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md) or of another tool (docs/formats.md).
         progress: as in ``build``; the share starts again with every property.
         system: preset, file or System: of it only the rates of links count, for certificates.
 
@@ -173,7 +208,7 @@ def simulate(
 
     Args:
         fabric: specification or Fabric that the schedule is for.
-        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
+        schedule: a Schedule, or a file ``*.json`` (docs/schedule.md) or of another tool (docs/formats.md).
         system: preset, file or System.
         fidelity: in how much detail.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.

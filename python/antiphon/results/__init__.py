@@ -4,6 +4,7 @@ from antiphon.results.base import ByValue, Result
 from antiphon.results.collective import Bound, Limit, Proof, SimulationResult, Stats
 from antiphon.results.configured import Configured
 from antiphon.results.energy import Area, Energy
+from antiphon.results.formats import FileProof
 from antiphon.results.network import EngineAdvice, Latency, NocResult, RailsAdvice, RailsRun, Router, TreesAdvice
 from antiphon.results.records import Algorithm, Parameter
 from antiphon.results.replanned import Replanned
@@ -19,6 +20,7 @@ __all__ = [
     "Configured",
     "Energy",
     "EngineAdvice",
+    "FileProof",
     "Iteration",
     "Latency",
     "Limit",

@@ -1,3 +1,4 @@
 //! Formats of other tools: what is written is proven, and reads back as the same schedule.
 
+mod machine;
 mod msccl;

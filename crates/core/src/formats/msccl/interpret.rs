@@ -201,7 +201,8 @@ fn added(a: &Sum, b: &Sum) -> Sum {
         match (a.peek(), b.peek()) {
             (Some(&&(x, count)), Some(&&(y, more))) if x == y => {
                 sum.push((x, count.saturating_add(more)));
-                (a.next(), b.next());
+                a.next();
+                b.next();
             }
             (Some(&&x), Some(&&y)) if x.0 < y.0 => {
                 sum.push(x);

@@ -198,6 +198,7 @@ impl<'a> Follow<'a> {
             false => vec![],
         };
         for at in 0..step.count as usize {
+            let unit = arrived.get(at).copied().unwrap_or_default();
             let src = if step.action.reads() { self.range(node, step.src).start + at } else { 0 };
             let dst = if step.action.writes() { self.range(node, step.dst).start + at } else { 0 };
             match step.action {
@@ -236,28 +237,28 @@ impl<'a> Follow<'a> {
                     self.store(gpu, dst, tag);
                 }
                 Action::Receive | Action::ReceiveCopySend => {
-                    self.units[arrived[at]].receive = node;
+                    self.units[unit].receive = node;
                     self.clear(gpu, dst);
-                    let chunk = self.units[arrived[at]].chunk;
+                    let chunk = self.units[unit].chunk;
                     let beside = self.newest.get(&(gpu, chunk)).is_some_and(|&(_, holders)| holders > 0);
                     let tag = match beside && step.action == Action::Receive {
-                        true => Tag::Pending(arrived[at]),
-                        false => self.apply(arrived[at], Op::Copy, node),
+                        true => Tag::Pending(unit),
+                        false => self.apply(unit, Op::Copy, node),
                     };
                     self.store(gpu, dst, tag);
                     sending.push(chunk);
                 }
                 Action::ReceiveReduceCopy | Action::ReceiveReduceSend | Action::ReceiveReduceCopySend => {
-                    self.units[arrived[at]].receive = node;
-                    self.same_chunk(arrived[at], src, node)?;
+                    self.units[unit].receive = node;
+                    self.same_chunk(unit, src, node)?;
                     if step.action.writes() {
                         self.clear(gpu, dst);
                     }
-                    let tag = self.apply(arrived[at], Op::Reduce, node);
+                    let tag = self.apply(unit, Op::Reduce, node);
                     if step.action.writes() {
                         self.store(gpu, dst, tag);
                     }
-                    sending.push(self.units[arrived[at]].chunk);
+                    sending.push(self.units[unit].chunk);
                 }
             }
         }
@@ -341,10 +342,12 @@ struct Conflict {
     first: (TransferId, Event),
 }
 
+/// A use of a lane at a rank: where in the order, whether it is read, how it is stored, by which transfer.
+type Use = (u32, bool, Op, TransferId);
+
 /// For every use of a lane at a rank, the nearest before it that it must not change places with.
 fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
-    // By rank and lane: (position, whether it is read, how it is stored, transfer).
-    let mut uses: HashMap<(u32, LaneId), Vec<(u32, bool, Op, TransferId)>> = HashMap::new();
+    let mut uses: HashMap<(u32, LaneId), Vec<Use>> = HashMap::new();
     for (id, draft) in (0..).zip(drafts) {
         for lane in draft.payload.iter().flat_map(|range| range.clone()) {
             let reads = (position[draft.send as usize], true, draft.op, id);
@@ -357,10 +360,9 @@ fn conflicts(drafts: &[Draft], position: &[u32]) -> Vec<Conflict> {
     for mut uses in uses.into_values() {
         uses.sort_unstable_by_key(|&(at, reads, _, id)| (at, reads, id));
         // Reads, or sums, need no order among themselves; copies do.
-        let kind = |&(_, reads, op, _): &(u32, bool, Op, TransferId)| (reads, reads || op == Op::Reduce);
+        let kind = |&(_, reads, op, _): &Use| (reads, reads || op == Op::Reduce);
         let groups: Vec<_> = uses.chunk_by(|a, b| kind(a) == kind(b) && kind(a).1).collect();
-        let event =
-            |&(_, reads, _, id): &(u32, bool, Op, TransferId)| (id, if reads { Event::Sent } else { Event::Applied });
+        let event = |&(_, reads, _, id): &Use| (id, if reads { Event::Sent } else { Event::Applied });
         for two in groups.windows(2) {
             for second in two[1] {
                 list.extend(two[0].iter().map(|first| Conflict { first: event(first), second: event(second) }));

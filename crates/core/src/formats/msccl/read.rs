@@ -127,7 +127,7 @@ impl File {
         };
         self.gpus = attributes.number("ngpus", 2, MAX_RANKS as u64)? as u32;
         let chunks = attributes.number("nchunksperloop", 1, MAX_CHUNKS as u64)? as u32;
-        if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) && chunks % self.gpus != 0 {
+        if matches!(kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) && !chunks.is_multiple_of(self.gpus) {
             return bad(format!("{chunks} chunks are no whole number for each of {} ranks", self.gpus));
         }
         let in_place = attributes.flag("inplace")?.unwrap_or(false);

@@ -1,10 +1,11 @@
 //! MSCCL XML.
 
+use super::machine::{Random, Turn, run};
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::fabric::Fabric;
-use antiphon_core::formats::msccl;
+use antiphon_core::formats::msccl::{self, Action, Algo, Buffer};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
@@ -139,4 +140,140 @@ fn what_is_written_reads_back_as_the_same_schedule() {
         "{written} written, {whole} in as many transfers, {loads} with the same loads of links; refused: {refused:?}"
     );
     assert!(written > 370 && whole > 270 && loads > 290, "{written}, {whole}, {loads}");
+}
+
+/// One small change of a program; `None` if it changes nothing.
+fn mutant(algo: &Algo, random: &mut Random) -> Option<Algo> {
+    let mut changed = algo.clone();
+    let gpu = random.below(changed.gpus.len());
+    let ranks = changed.gpus.len();
+    let blocks = &mut changed.gpus[gpu].blocks;
+    let tb = random.below(blocks.len());
+    let count = blocks.len();
+    let steps_of: Vec<usize> = blocks.iter().map(|block| block.steps.len()).collect();
+    if steps_of[tb] == 0 {
+        return None;
+    }
+    let at = random.below(steps_of[tb]);
+    match random.below(10) {
+        // A step is dropped; who waits for later ones means the same ones as before, or not.
+        0 => {
+            drop(blocks[tb].steps.remove(at));
+            if random.below(2) == 0 {
+                for step in blocks.iter_mut().flat_map(|block| &mut block.steps) {
+                    step.after = match step.after {
+                        Some((other, awaited)) if other as usize == tb && awaited as usize == at => None,
+                        Some((other, awaited)) if other as usize == tb && awaited as usize > at => {
+                            Some((other, awaited - 1))
+                        }
+                        after => after,
+                    };
+                }
+            }
+        }
+        1 if at > 0 => blocks[tb].steps.swap(at - 1, at),
+        2 => {
+            let block = &mut blocks[tb];
+            let peer = if block.send.is_some() { &mut block.send } else { &mut block.recv };
+            *peer = Some(random.below(ranks) as u32);
+        }
+        3 => {
+            let other = random.below(count);
+            let step = random.below(steps_of[other].max(1));
+            blocks[tb].steps[at].after = Some((other as u32, step as u32));
+        }
+        4 | 5 => {
+            let step = &mut blocks[tb].steps[at];
+            let place = if random.below(2) == 0 { &mut step.src } else { &mut step.dst };
+            place.offset = if random.below(2) == 0 { place.offset + 1 } else { place.offset.saturating_sub(1) };
+        }
+        6 | 7 => blocks[tb].steps[at].after = None,
+        8 => {
+            let step = &mut blocks[tb].steps[at];
+            step.action = match step.action {
+                Action::Receive => Action::ReceiveReduceCopy,
+                Action::ReceiveReduceCopy => Action::Receive,
+                Action::Copy => Action::Reduce,
+                other => other,
+            };
+            if step.action.reads() {
+                step.src = step.dst;
+            }
+        }
+        _ => {
+            let step = &mut blocks[tb].steps[at];
+            match random.below(3) {
+                0 => step.count += 1,
+                1 => step.awaited = !step.awaited,
+                _ => step.dst.buffer = if step.dst.buffer == Buffer::Input { Buffer::Scratch } else { Buffer::Input },
+            }
+        }
+    }
+    (changed != *algo).then_some(changed)
+}
+
+/// Whether every execution tried is right: each thread block late, each early, and at random.
+fn runs_right(algo: &Algo, root: usize, depth: usize) -> Result<(), String> {
+    let blocks: usize = algo.gpus.iter().map(|gpu| gpu.blocks.len()).sum();
+    let turns = (0..blocks).flat_map(|id| [Turn::Last(id), Turn::First(id), Turn::Slow(id)]);
+    turns.chain((0..24).map(Turn::Random)).try_for_each(|turn| run(algo, root, depth, turn))
+}
+
+/// Changed programs are refused where their execution is wrong, and only there.
+#[test]
+fn mutants_are_refused_where_they_run_wrong() {
+    let system = System::preset("generic").unwrap();
+    let mut random = Random(1);
+    let (mut mutants, mut refused, mut harmless) = (0, 0, vec![]);
+    let cases = [
+        ("ring:4", "ring", Kind::AllReduce),
+        ("mesh:2x3", "multitree", Kind::AllReduce),
+        ("mesh:3x3", "combs", Kind::AllReduce),
+        ("switch:4", "halving-doubling", Kind::ReduceScatter),
+        ("ring:5", "ring-bi", Kind::AllGather),
+        ("mesh:2x3", "direct", Kind::AllToAll),
+        ("mesh:2x3", "exchange", Kind::AllToAll),
+        ("mesh:3x3", "multitree", Kind::Reduce),
+        ("fc:5", "multitree", Kind::Broadcast),
+        ("hypercube:3", "forest", Kind::AllReduce),
+    ];
+    for (spec, name, kind) in cases {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), BYTES, name)
+            .unwrap_or_else(|error| panic!("{spec} {name}: {error}"));
+        let whole = msccl::lower(&schedule).unwrap();
+        for depth in [1, 8] {
+            assert_eq!(runs_right(&whole, 0, depth), Ok(()), "{spec} {name}");
+        }
+        let mut left = 200;
+        while left > 0 {
+            let Some(changed) = mutant(&whole, &mut random) else { continue };
+            let text = msccl::write(&changed);
+            // Where a step reads or writes nothing, a changed place is not in the text.
+            if text == msccl::write(&whole) {
+                continue;
+            }
+            left -= 1;
+            mutants += 1;
+            let proof = msccl::read(&text).and_then(|algo| msccl::prove(&algo).map(|proof| (proof, algo)));
+            match proof {
+                Ok((proof, algo)) => {
+                    let (depth, root) = (proof.fifo_depth as usize, algo.collective().root as usize);
+                    for depth in [depth, 8] {
+                        assert_eq!(runs_right(&algo, root, depth), Ok(()), "{spec} {name}, depth {depth}: {text}");
+                    }
+                    assert!(depth == 1 || runs_right(&algo, root, depth / 2).is_err(), "{spec} {name}: {text}");
+                }
+                Err(error) => {
+                    refused += 1;
+                    if runs_right(&changed, changed.collective().root as usize, 8).is_ok() {
+                        harmless.push(format!("{spec} {name}: {error}"));
+                    }
+                }
+            }
+        }
+    }
+    println!("{mutants} mutants, {refused} refused");
+    assert_eq!((mutants, harmless), (2000, vec![]));
+    assert!((1000..2000).contains(&refused));
 }

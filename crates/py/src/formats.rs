@@ -1,0 +1,120 @@
+//! Formats of other tools.
+
+use crate::convert::{Size, fields, raise, record, run};
+use crate::fabric::Fabric;
+use crate::schedule::Schedule;
+use antiphon_core::error::{Code, Error};
+use antiphon_core::fabric as core_fabric;
+use antiphon_core::formats::{self as formats_of, Format};
+use antiphon_core::schedule as core_schedule;
+use pyo3::prelude::*;
+use std::collections::HashSet;
+
+/// Formats of other tools: name, what it is, how files of it end, and who reads it, the default first.
+#[pyfunction]
+pub fn formats() -> Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)> {
+    formats_of::ALL
+        .iter()
+        .map(|format| (format.name(), format.about(), format.extension(), format.consumers()))
+        .collect()
+}
+
+/// The name of the format of a text, by its beginning; None for JSON, which is Antiphon's own.
+///
+/// Raises AntiphonError: `bad-file` for XML of no known format.
+#[pyfunction]
+pub fn format_of(text: &str) -> PyResult<Option<&'static str>> {
+    Ok(of_text(text)?.map(|format| format.name()))
+}
+
+fn of_text(text: &str) -> PyResult<Option<&'static dyn Format>> {
+    formats_of::of_text(text).map_err(raise)
+}
+
+/// A `FileProof` that a text of another tool's format computes its collective, as it stands.
+///
+/// Raises AntiphonError: `not-proven` with the first deadlock, race or wrong chunk; `bad-file`, `too-large`.
+#[pyfunction]
+pub fn prove_file<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    let Some(format) = of_text(text)? else {
+        return Err(raise(Error::new(Code::BadFile, "it is in no format of another tool")));
+    };
+    let (file, proof) = run(py, || {
+        let file = format.read(text)?;
+        let proof = file.prove()?;
+        Ok((file, proof))
+    })?;
+    let collective = file.collective();
+    record(
+        "FileProof",
+        &fields!(py, {
+            format: format.name(),
+            name: file.name(),
+            collective: collective.kind.name(),
+            root: collective.kind.rooted().then_some(collective.root),
+            ranks: file.ranks(),
+            thread_blocks: proof.blocks,
+            steps: proof.steps,
+            messages: proof.messages,
+            fifo_depth: proof.fifo_depth,
+            places: proof.places,
+            consumers: proof.consumers,
+        }),
+    )
+}
+
+/// The `Schedule` of a text: of JSON, or of another tool's format, proven, for `bytes` (the full buffer) with what it calls `i` at
+/// rank `i` or `placement[i]`. Without a fabric the ranks of a foreign program are fully joined.
+///
+/// Raises AntiphonError: `not-proven`, `not-applicable` for a right program that is no schedule, `bad-file`, `bad-spec` for the
+/// placement, `too-large`.
+#[pyfunction]
+#[pyo3(signature = (text, fabric = None, bytes = Size(64 << 20), placement = None), text_signature = "(text, fabric=None, bytes='64MiB', placement=None)")]
+pub fn load(
+    py: Python<'_>,
+    text: &str,
+    fabric: Option<&Fabric>,
+    bytes: Size,
+    placement: Option<Vec<u32>>,
+) -> PyResult<Schedule> {
+    let given = fabric.map(|fabric| &*fabric.0);
+    let Some(format) = of_text(text)? else {
+        return run(py, || core_schedule::Schedule::from_json(text, given)).map(Schedule);
+    };
+    run(py, || {
+        let file = format.read(text)?;
+        let joined = match given {
+            Some(_) => None,
+            None => Some(core_fabric::Fabric::parse(&format!("fc:{}", file.ranks()))?),
+        };
+        let fabric = given.or(joined.as_ref()).expect("one of them is there");
+        let placement = placement.as_deref().map_or(Ok(vec![]), |ranks| nodes(fabric, ranks))?;
+        file.raise(fabric, bytes.0, &placement)
+    })
+    .map(Schedule)
+}
+
+/// The nodes of ranks, each of which is named once.
+fn nodes(fabric: &core_fabric::Fabric, ranks: &[u32]) -> Result<Vec<core_fabric::NodeId>, Error> {
+    let mut seen = HashSet::new();
+    let node = |&rank: &u32| {
+        if rank as usize >= fabric.ranks() || !seen.insert(rank) {
+            let why = if rank as usize >= fabric.ranks() { "does not exist" } else { "is there twice" };
+            return Err(Error::new(Code::BadSpec, format!("placement: rank {rank} {why}")));
+        }
+        Ok(fabric.node_of_rank(rank))
+    };
+    ranks.iter().map(node).collect()
+}
+
+/// A schedule as text of another tool's format, for a consumer of it (by default its first), proven as it is written.
+///
+/// Raises AntiphonError: `unknown-name`; `not-applicable` for what the format cannot say; `too-large` with the limit of the
+/// consumer; `not-proven`.
+#[pyfunction]
+#[pyo3(signature = (schedule, format = "msccl", consumer = None))]
+pub fn export(py: Python<'_>, schedule: &Schedule, format: &str, consumer: Option<&str>) -> PyResult<String> {
+    let format = formats_of::by_name(format).map_err(raise)?;
+    let consumer = consumer.unwrap_or_else(|| format.consumers()[0]);
+    run(py, || format.write(&schedule.0, consumer))
+}

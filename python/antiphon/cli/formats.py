@@ -1,0 +1,148 @@
+"""Formats of other tools: the command that writes them, and what verify says of their files."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+import antiphon
+from antiphon.cli.collectives import built, one_of, schedule_option
+from antiphon.cli.group import main
+from antiphon.cli.groups import Outcome
+from antiphon.cli.options import FABRIC, FILE, completing, problem, read_fabric
+from antiphon.cli.output import tell
+from antiphon.collective.formats import consumers, extension
+from antiphon.collective.schedules import read_schedule
+from antiphon.errors import AntiphonError
+from antiphon.files import written_whole
+from antiphon.results import FileProof
+from antiphon.view.terminal.console import open_console
+
+
+@main.command()
+@FABRIC
+@schedule_option
+@problem
+@click.option(
+    "--group",
+    metavar="RANKS",
+    help="Only these ranks take part: 0,1,8 or 0-3,8-11. They are numbered from 0 in the file.",
+)
+@click.option(
+    "--format",
+    "form",
+    default="msccl",
+    show_default=True,
+    help="The format.",
+    shell_complete=completing(lambda: list(consumers())),
+)
+@click.option(
+    "--consumer",
+    metavar="NAME",
+    help="Who is to read it: of msccl rccl, executor or msccl.  [default: the first]",
+    shell_complete=completing(lambda: [name for names in consumers().values() for name in names]),
+)
+@click.option("--out", required=True, metavar="FILE", help="The file to write.", shell_complete=FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
+def export(
+    fabric: str,
+    algorithm: str | None,
+    collective: str,
+    root: int,
+    size: str | None,
+    matrix: str | None,
+    system: antiphon.System,
+    path: str | None,
+    group: str | None,
+    form: str,
+    consumer: str | None,
+    out: str,
+    as_json: bool,
+) -> None:
+    """Write a schedule in the format of another tool (docs/formats.md).
+
+    What is written is proven as it stands. What passes a limit of the consumer is refused.
+
+    Examples:
+        antiphon export mesh:4x4 multitree --bytes 1MiB --format msccl --consumer executor --out multitree.xml
+        antiphon export mesh:4x4 --schedule tto.json --consumer msccl --out tto.xml
+    """
+    one_of(algorithm, path)
+    network = read_fabric(fabric)
+    network = network if group is None else network.group(group)
+    with ExitStack() as written:
+        file = written.enter_context(written_whole(out, extension(form)))
+        if path is not None:
+            schedule = read_schedule(path, network)
+        else:
+            schedule = built(network, algorithm or "", collective, size, matrix, system, root)
+        text = antiphon.export(schedule, format=form, consumer=consumer)
+        file.write(text)
+        written.close()  # in its place before anything is printed: the reader may go
+    proof = antiphon.prove_file(text=text)
+    document = proof.to_dict() | {"fabric": network.name, "algorithm": schedule.algorithm, "file": out}
+    tell("export", document, "json" if as_json else "table", lambda: _print_exported(proof, out))
+
+
+def _print_exported(proof: FileProof, out: str) -> None:
+    console = open_console()
+    console.print(f"✓ {proven(proof)}", markup=False)
+    for line in readers(proof):
+        console.print(line, markup=False)
+    console.print(f"File: {out}", markup=False)
+
+
+def proven(proof: FileProof) -> str:
+    """What was proven, in one line."""
+    what = proof.collective if proof.root is None else f"{proof.collective} (root {proof.root})"
+    slots = "one message" if proof.fifo_depth == 1 else f"{proof.fifo_depth} messages"
+    return (
+        f"{proof.name}, {what} on {proof.ranks} ranks: proven {' and '.join(proof.places)};"
+        f" every rank ends with the right data, with connections of {slots} too"
+        f" ({proof.thread_blocks:,} thread blocks, {proof.steps:,} steps,"
+        f" {proof.messages:,} messages)"
+    )
+
+
+def readers(proof: FileProof) -> list[str]:
+    """Who can read a file, and what keeps the others from it."""
+    able = [name for name, why in proof.consumers if why is None]
+    return [
+        f"Within the limits of: {', '.join(able) or 'nobody'}",
+        *(f"Not of {name}: {why}" for name, why in proof.consumers if why is not None),
+    ]
+
+
+def verified_file(path: str, fabric: antiphon.Fabric | None, size: str | None) -> Outcome:
+    """Proves a file of another tool, and says what it is as a schedule."""
+    try:
+        proof = antiphon.prove_file(path)
+    except AntiphonError as error:
+        if error.code != "not-proven":
+            raise
+        return Outcome({"file": path, "verified": False, "counter_example": error.message}, lambda: None, error)
+    document: dict[str, Any] = {"file": path, "verified": True, "counter_example": None} | proof.to_dict()
+    lines = [f"✓ {proven(proof)}", *readers(proof)]
+    try:
+        schedule = antiphon.load(path, fabric, bytes=size)
+        checked = antiphon.verify(fabric or schedule.fabric, schedule)
+        document |= {
+            "fabric": schedule.fabric,
+            "schedule_lanes": checked.lanes,
+            "schedule_transfers": checked.transfers,
+        }
+        lines.append(f"As a schedule on {schedule.fabric}: {checked.lanes:,} lanes, {checked.transfers:,} transfers")
+    except AntiphonError as error:
+        if error.code != "not-applicable":
+            raise
+        document |= {"fabric": None, "no_schedule": error.message}
+        lines.append(f"No schedule, so it cannot be timed: {error.message}")
+
+    def show() -> None:
+        console = open_console()
+        for line in lines:
+            console.print(line, markup=False)
+
+    return Outcome(document, show)
