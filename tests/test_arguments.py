@@ -14,6 +14,7 @@ import antiphon
 
 MESH = antiphon.Fabric("mesh:2x2")
 RING = antiphon.build(MESH, "ring", bytes=4096)
+PROGRAM = antiphon.export(RING)
 WRONG = [
     None, True, -1, 0, 1, 1.5, math.nan, math.inf, 2**31, 2**63, 2**64, 10**30, 10**5000, -(10**5000), "", "x", "\0",
     "x" * 3000, b"x", [], [3], ["ring", 3], [None], {}, {"a": 1}, (1, 2), object(), object, len, MESH, RING,
@@ -51,6 +52,9 @@ ALSO: dict[str, dict[str, Any]] = {
     "train": {"collectives": None, "chunks": None, "compute": None, "global_batch": None, "batch": None},
     "rails": {"chunks": 4, "collective": "all-reduce"},
     "replan": {"schedule": antiphon.build(MESH, "optimal", bytes=4096), "fail": "0-1"},
+    "load": {"text": PROGRAM, "fabric": None},
+    "prove_file": {"text": PROGRAM},
+    "export": {"format": "msccl", "path": None, "consumer": "rccl"},
     "configure": {"fabric": antiphon.Fabric("aries:2x2"), "schedule": None, "steps": 4},
     "calibrate": {"seconds": 0.01, "size": "64KiB", "gemm": 16},
 }

@@ -1,6 +1,6 @@
 //! Formats of other tools.
 
-use crate::convert::{Size, fields, raise, record, run};
+use crate::convert::{Int, Size, fields, raise, record, run};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use antiphon_core::error::{Code, Error};
@@ -75,8 +75,11 @@ pub fn load(
     text: &str,
     fabric: Option<&Fabric>,
     bytes: Size,
-    placement: Option<Vec<u32>>,
+    placement: Option<Vec<Int>>,
 ) -> PyResult<Schedule> {
+    let ranks =
+        placement.map(|ranks| ranks.into_iter().map(|rank| rank.get("placement")).collect::<PyResult<Vec<u32>>>());
+    let placement = ranks.transpose()?;
     let given = fabric.map(|fabric| &*fabric.0);
     let Some(format) = of_text(text)? else {
         return run(py, || core_schedule::Schedule::from_json(text, given)).map(Schedule);

@@ -1,4 +1,5 @@
 //! Formats of other tools: what is written is proven, and reads back as the same schedule.
 
+mod by_hand;
 mod machine;
 mod msccl;

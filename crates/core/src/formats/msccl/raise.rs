@@ -12,6 +12,9 @@ use crate::units::{Bytes, MAX_BYTES};
 use crate::verify::verify;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
+/// Most chunks of all buffers together.
+const MAX_CELLS: u64 = 1 << 23;
+
 /// The schedule of a proven algorithm: of several orders that it keeps, the schedule has those on which data rest, and more only if it
 /// cannot be proven without.
 ///
@@ -38,6 +41,10 @@ pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode
         return Err(Error::new(Code::NotProven, "deadlock"));
     };
     let cells = algo.cells(algo.in_place);
+    if cells.count() > MAX_CELLS {
+        let what = format!("{} chunks in all buffers; as a schedule at most {MAX_CELLS} are followed", cells.count());
+        return Err(Error::new(Code::TooLarge, what));
+    }
     let mut follow = Follow::new(&graph, &cells);
     order.iter().try_for_each(|&node| follow.step(node))?;
     follow.end()?;

@@ -1,0 +1,171 @@
+"""Files of other tools: written, proven, read and timed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import antiphon
+from antiphon import AntiphonError
+from antiphon.cli import main
+
+
+@pytest.fixture(scope="module")
+def schedule() -> antiphon.Schedule:
+    return antiphon.build("mesh:3x3", "multitree", bytes="720KiB")
+
+
+@pytest.fixture
+def file(schedule: antiphon.Schedule, tmp_path: Path) -> Path:
+    path = tmp_path / "trees.xml"
+    antiphon.export(schedule, path, consumer="executor")
+    return path
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def test_what_is_exported_is_loaded(schedule: antiphon.Schedule, file: Path) -> None:
+    again = antiphon.load(file, "mesh:3x3", bytes="720KiB")
+    assert antiphon.verify("mesh:3x3", again).complete
+    own, other = schedule.stats(antiphon.Fabric("mesh:3x3")), again.stats(antiphon.Fabric("mesh:3x3"))
+    assert (own.transfers, own.links["bytes"].tolist()) == (other.transfers, other.links["bytes"].tolist())
+    assert antiphon.load(file).fabric == "fc:9"
+    assert antiphon.load(file).bytes == 64 << 20
+    with pytest.raises(AntiphonError, match="the file is for 9 ranks, mesh:4x4 has 16"):
+        antiphon.load(file, "mesh:4x4")
+    with pytest.raises(TypeError, match="give a path"):
+        antiphon.load()
+
+
+def test_schedules_of_our_own_are_loaded_too(schedule: antiphon.Schedule, tmp_path: Path) -> None:
+    path = tmp_path / "trees.json"
+    path.write_text(schedule.to_json())
+    assert antiphon.load(path) == antiphon.load(path, "mesh:3x3") == antiphon.load(text=schedule.to_json()) == schedule
+    with pytest.raises(AntiphonError, match="the size is what the schedule says"):
+        antiphon.load(path, bytes=4096)
+    with pytest.raises(AntiphonError, match="in no format of another tool"):
+        antiphon.prove_file(path)
+
+
+def test_a_proof_says_who_can_read_a_file() -> None:
+    text = antiphon.export(antiphon.build("ring:80", "ring", bytes="1MiB"), consumer="executor")
+    proof = antiphon.prove_file(text=text)
+    assert proof.fifo_depth == 1
+    assert dict(proof.consumers)["rccl"] == "RCCL: gpu 0 tb 0 has 79 steps, at most 64 are read"
+    assert dict(proof.consumers)["executor"] is None
+    assert pickle.loads(pickle.dumps(proof)) == proof
+    with pytest.raises(AntiphonError, match=r"RCCL: .* at most 64 are read") as refusal:
+        antiphon.export(antiphon.build("ring:80", "ring", bytes="1MiB"))
+    assert refusal.value.code == "too-large"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [({"format": "mscl"}, "unknown-name"), ({"consumer": "nobody"}, "unknown-name")],
+)
+def test_unknown_names(schedule: antiphon.Schedule, options: dict[str, str], code: str, tmp_path: Path) -> None:
+    with pytest.raises(AntiphonError) as refusal:
+        antiphon.export(schedule, tmp_path / "x.xml", **options)
+    assert refusal.value.code == code
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_format_cannot_say_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml"
+    refused = call("export", "mesh:4x4", "tto", "--bytes", "1MiB", "--out", path)
+    assert refused.exit_code == 1
+    assert "all ranks take part" in refused.output
+    assert not path.exists()
+    assert "must end in .xml" in call("export", "mesh:4x4", "ring", "--out", tmp_path / "x.json").output
+    assert "no format 'chakra'" in call("export", "mesh:4x4", "ring", "--format", "chakra", "--out", path).output
+
+
+def test_files_are_verified(file: Path) -> None:
+    found = call("verify", file)
+    assert found.exit_code == 0, found.output
+    assert "multitree, all-reduce on 9 ranks: proven in-place" in found.output
+    assert "As a schedule on fc:9" in found.output
+    document = json.loads(call("verify", file, "--fabric", "mesh:3x3", "--json").output)
+    assert (document["verified"], document["fabric"], document["fifo_depth"]) == (True, "mesh:3x3", 1)
+    assert json.loads(call("verify", "mesh:3x3", "--schedule", file, "--json").output) == document
+
+    text = file.read_text()
+    file.write_text(text.replace('type="rrc"', 'type="r"', 1))
+    wrong = call("verify", file, "--json")
+    assert wrong.exit_code != 0
+    document = json.loads(wrong.stdout)
+    assert not document["verified"]
+    assert "ends with a wrong chunk" in document["counter_example"]
+    file.write_text(text.replace('cnt="1"', 'cnt="one"', 1))
+    assert "line 4: cnt is 'one'" in call("verify", file).output
+    file.write_text("<system/>")
+    assert "XML of no known format" in call("verify", file).output
+    assert "cannot be read" in call("verify", file.with_name("missing.xml")).output
+
+
+def test_a_right_program_that_is_no_schedule_is_proven(tmp_path: Path) -> None:
+    places = 'srcbuf="{}" srcoff="0" dstbuf="{}" dstoff="0" cnt="1"'
+    step = '<step s="{}" type="{}" ' + places + ' depid="{}" deps="{}" hasdep="{}"/>'
+
+    def gpu(own: int) -> str:
+        peer = 1 - own
+        blocks = [
+            (peer, -1, [step.format(0, "s", "i", "i", -1, -1, 0)]),
+            (-1, peer, [step.format(0, "r", "s", "s", -1, -1, 1)]),
+            (-1, -1, [step.format(0, "cpy", "i", "o", -1, -1, 0), step.format(1, "re", "s", "o", 1, 0, 0)]),
+        ]
+        inside = "".join(
+            f'<tb id="{tb}" send="{send}" recv="{recv}" chan="0">{"".join(steps)}</tb>'
+            for tb, (send, recv, steps) in enumerate(blocks)
+        )
+        return f'<gpu id="{own}" i_chunks="1" o_chunks="1" s_chunks="1">{inside}</gpu>'
+
+    head = '<algo name="exchange" nchunksperloop="1" ngpus="2" coll="allreduce" inplace="0">'
+    path = tmp_path / "exchange.xml"
+    path.write_text(f"{head}{gpu(0)}{gpu(1)}</algo>")
+    found = call("verify", path)
+    assert found.exit_code == 0, found.output
+    assert "No schedule, so it cannot be timed" in found.output
+    assert json.loads(call("verify", path, "--json").output)["no_schedule"]
+
+
+def test_files_are_timed_and_compared(file: Path) -> None:
+    timed = json.loads(call("simulate", "mesh:3x3", "--schedule", file, "--bytes", "720KiB", "--json").output)
+    assert (timed["algorithm"], timed["bytes"]) == ("multitree", 720 << 10)
+    arguments = ("simulate", "mesh:3x3", "--schedule", file, "--bytes", "720KiB", "--json", "--placement")
+    same = json.loads(call(*arguments, "0,1,2,3,4,5,6,7,8").output)
+    assert same["time_ns"] == timed["time_ns"]
+    mirrored = json.loads(call(*arguments, "2,1,0,5,4,3,8,7,6").output)
+    assert mirrored["verified"]
+    assert json.loads(call(*arguments, "8,1,2,3,4,5,6,7,0").output)["time_ns"] > timed["time_ns"]
+    for wrong, why in (("0,1", "names 2 nodes for 9 ranks"), ("0,0,1", "is there twice"), ("a", "takes ranks")):
+        assert why in call(*arguments, wrong).output
+    with pytest.raises(AntiphonError, match="placement"):
+        antiphon.load(file, placement=[2**40])
+    assert "--placement is for a file" in call("simulate", "mesh:3x3", "ring", "--placement", "1,0").output
+    assert "--collective" in call("simulate", "mesh:3x3", "--schedule", file, "--collective", "all-gather").output
+    compared = json.loads(
+        call("compare", "mesh:3x3", "--schedule", file, "--bytes", "720KiB", "--algorithms", "ring", "--json").output
+    )
+    assert {run["algorithm"] for run in compared["runs"]} == {"multitree", "ring"}
+    assert {run["bytes"] for run in compared["runs"]} == {720 << 10}
+
+
+def test_a_schedule_from_a_file_is_exported(schedule: antiphon.Schedule, tmp_path: Path) -> None:
+    path, out = tmp_path / "trees.json", tmp_path / "trees.xml"
+    path.write_text(schedule.to_json())
+    result = call("export", "mesh:3x3", "--schedule", path, "--consumer", "msccl", "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    assert document["consumers"][0] == {"name": "rccl", "refuses": None}
+    assert document["steps"] == antiphon.prove_file(out).steps
+    assert call("verify", path).exit_code == 0
+    group = call("export", "mesh:4x4", "ring", "--group", "0,1,4,5", "--bytes", "1MiB", "--out", out)
+    assert group.exit_code == 0, group.output
+    assert antiphon.prove_file(out).ranks == 4
