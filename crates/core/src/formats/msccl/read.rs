@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<Algo> {
         let outcome = match event {
             Ok(Event::Eof) => break,
             Ok(event) => file.take(&event),
-            Err(error) => bad(error.to_string()),
+            Err(error) => malformed(&error),
         };
         if let Err(error) = outcome {
             let before = text.as_bytes().iter().take(start as usize + 1);
@@ -56,6 +56,11 @@ pub fn read(text: &str) -> Result<Algo> {
 
 fn bad<T>(what: impl AsRef<str>) -> Result<T> {
     Err(Error::new(Code::BadFile, what))
+}
+
+/// What is wrong with the text as XML; it may quote much of it.
+fn malformed<T>(error: &impl ToString) -> Result<T> {
+    bad(error.to_string().chars().take(200).collect::<String>())
 }
 
 /// Elements, each within the one before.
@@ -317,11 +322,11 @@ impl Attributes {
     fn of(element: &BytesStart) -> Result<Attributes> {
         let mut list = vec![];
         for attribute in element.attributes() {
-            let attribute = attribute.or_else(|error| bad(error.to_string()))?;
+            let attribute = attribute.or_else(|error| malformed(&error))?;
             if list.len() == MAX_ATTRIBUTES {
                 return bad(format!("more than {MAX_ATTRIBUTES} attributes"));
             }
-            let value = attribute.normalized_value(XmlVersion::Implicit1_0).or_else(|error| bad(error.to_string()))?;
+            let value = attribute.normalized_value(XmlVersion::Implicit1_0).or_else(|error| malformed(&error))?;
             list.push((attribute.key.0.to_string(), value.into_owned()));
         }
         Ok(Attributes(list))
