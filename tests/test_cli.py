@@ -566,7 +566,7 @@ def test_poor_outputs(redirection: str) -> None:
     assert ("ring on ring:4" in done.stdout) == (redirection == "")
 
 
-def test_every_key_is_documented(commands: Any) -> None:
+def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:
     docs = Path(__file__).resolve().parent.parent / "docs"
     pages = "".join((docs / name).read_text("utf-8") for name in ("json.md", "parameters.md"))
     documented = {key for code in re.findall(r"`([^`\n]+)`", pages) for key in code.split(".")}
@@ -582,6 +582,8 @@ def test_every_key_is_documented(commands: Any) -> None:
         ("simulate", "ring:4", "ring", *SMALL),
         ("verify", "ring:4", "ring", *SMALL),
         ("show", "ring:4", "ring", *SMALL),
+        ("export", "ring:4", "ring", *SMALL, "--out", str(tmp_path / "ring.xml")),
+        ("verify", str(tmp_path / "ring.xml")),
         ("bound", *problem),
         ("noc", "ring:4", "--rate", "0.1,0.2"),
         ("noc", "ring:4", "--saturation", "--warm-up-cycles", "500", "--cycles", "500"),

@@ -91,7 +91,7 @@ def compare(
     """
     specs = split_specs(algorithms) if algorithms else None
     if paths:
-        refuse_problem(all(map(is_foreign, paths)))
+        refuse_problem(*paths)
     one_file("--report", report, groups)
     with ExitStack() as written:
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
@@ -218,14 +218,28 @@ def one_of(algorithm: str | None, path: str | None) -> None:
     if (algorithm is None) == (path is None):
         raise click.UsageError("give either an ALGORITHM or --schedule FILE")
     if path is not None:
-        refuse_problem(is_foreign(path))
+        refuse_problem(path)
 
 
-def refuse_problem(foreign: bool) -> None:
-    """Refuses options that say what a file says; of a size only schedules of our own do."""
+def _of_any_size(path: str) -> bool:
+    """Whether a file is of another tool; of what cannot be read others say why."""
+    try:
+        return is_foreign(path)
+    except AntiphonError:
+        return False
+
+
+def refuse_problem(*paths: str) -> None:
+    """Refuses options that say what files say; of a size only schedules of our own do."""
     context = click.get_current_context()
-    options = (("collective", "--collective"), ("root", "--root"), ("matrix", "--matrix"), ("size", "--bytes"))
-    for name, option in options[: 3 if foreign else 4]:
+    for name, option in (
+        ("collective", "--collective"),
+        ("root", "--root"),
+        ("size", "--bytes"),
+        ("matrix", "--matrix"),
+    ):
+        if name == "size" and all(map(_of_any_size, paths)):
+            continue
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
