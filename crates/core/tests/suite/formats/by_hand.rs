@@ -8,7 +8,6 @@ use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::Fabric;
 use antiphon_core::formats::msccl::{self, Algo, consumer};
 use antiphon_core::formats::{Format, of_text};
-use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;

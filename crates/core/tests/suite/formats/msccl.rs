@@ -6,7 +6,6 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::fabric::Fabric;
 use antiphon_core::formats::msccl::{self, Action, Algo, Buffer};
-use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
@@ -47,8 +46,11 @@ fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
     list
 }
 
+/// A change of a number: sender, receiver, whether it adds, whose data, and by how much.
+type Change = (u32, u32, bool, u32, i64);
+
 /// How often each byte goes from a rank to a rank, by what is done with it and whose it is: changes of the number, by byte.
-fn moved(schedule: &Schedule) -> Vec<((u32, u32, bool, u32, i64), u64)> {
+fn moved(schedule: &Schedule) -> Vec<(Change, u64)> {
     let mut moved: BTreeMap<_, BTreeMap<u64, i64>> = BTreeMap::new();
     for transfer in &schedule.transfers {
         for lane in transfer.lanes().map(|lane| &schedule.lanes[lane]).filter(|lane| lane.bytes > 0) {
@@ -158,7 +160,7 @@ fn mutant(algo: &Algo, random: &mut Random) -> Option<Algo> {
     match random.below(10) {
         // A step is dropped; who waits for later ones means the same ones as before, or not.
         0 => {
-            drop(blocks[tb].steps.remove(at));
+            blocks[tb].steps.remove(at);
             if random.below(2) == 0 {
                 for step in blocks.iter_mut().flat_map(|block| &mut block.steps) {
                     step.after = match step.after {
