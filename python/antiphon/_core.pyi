@@ -513,19 +513,20 @@ class Execution:
 
 @final
 class Executor:
-    """One rank of a running schedule, for a program that carries its messages. Memory is the rank's buffer as bytes; messages are
-    known by tokens."""
+    """One rank of a running schedule, for a program that carries its messages. Memory is the rank's buffer as bytes;
+    messages are known by tokens."""
 
     def __new__(cls, schedule: Schedule, rank: int, element: str) -> Executor: ...
     def restart(self) -> None:
         """Forgets all that has happened."""
 
     def sends(self, memory: _Bytes) -> list[tuple[int, int, int, int, _Bytes | None]]:
-        """Starts the sends that may start: token, peer, first byte, end, None; or 0, 0, bytes where they are several pieces."""
+        """Starts the sends that may start: token, peer, first byte, end, None; or 0, 0, bytes where they are several
+        pieces."""
 
     def receives(self) -> list[tuple[int, int, int, int, bool]]:
-        """The messages to expect next, in order from every peer: token, peer, first byte, end, whether they must be received into
-        that piece of the memory, or else apart."""
+        """The messages to expect next, in order from every peer: token, peer, first byte, end, whether they must be
+        received into that piece of the memory, or else apart."""
 
     def happened(self, tokens: Sequence[tuple[int, _Bytes | None]]) -> None:
         """Messages have left or have come, with what came where it is not yet in its place."""
@@ -559,8 +560,9 @@ class Executor:
 
 @final
 class Node:
-    """One node of a fabric whose links are TCP connections. ``ins`` and ``outs`` are (number of the link, ``address:port``):
-    the node listens at the former and joins the latter, all within ``patience_s``. Packets carry ``packet_bytes`` of data."""
+    """One node of a fabric whose links are TCP connections. ``ins`` and ``outs`` are (number of the link,
+    ``address:port``): the node listens at the former and joins the latter, all within ``patience_s``. Packets carry
+    ``packet_bytes`` of data."""
 
     def __new__(
         cls,
@@ -570,7 +572,8 @@ class Node:
         patience_s: float,
     ) -> Node: ...
     def probe(self, bytes: int) -> list[tuple[int, float]]:
-        """Sends so many bytes on all links at once; all nodes must. Returns (link, bytes a second) of those that come in."""
+        """Sends so many bytes on all links at once; all nodes must. Returns (link, bytes a second) of those that come
+        in."""
 
     def run(
         self,
@@ -581,8 +584,8 @@ class Node:
         patience_s: float,
         tell: Callable[[int | None], object],
     ) -> None:
-        """Runs a schedule on all nodes until ``end`` is called. ``tell`` is called with the number of barriers that the rank has
-        reached, and with None when it is done."""
+        """Runs a schedule on all nodes until ``end`` is called. ``tell`` is called with the number of barriers that the
+        rank has reached, and with None when it is done."""
 
     def open(self, barriers: int) -> None:
         """The first ``barriers`` are open."""

@@ -29,6 +29,10 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "configure": Command(
             "configure", "Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md)."
         ),
+        "export": Command("formats", "Write a schedule in the format of another tool (docs/formats.md)."),
+        "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
+    },
+    "On real data": {
         "run": Command(
             "run",
             "Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).",
@@ -36,8 +40,6 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "testbed": Command(
             "testbed", "Run collectives on an emulated fabric, measured beside predicted (docs/run.md)."
         ),
-        "export": Command("formats", "Write a schedule in the format of another tool (docs/formats.md)."),
-        "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
     },
     "Networks and training": {
         "train": Command("training", "Time an iteration and an epoch of training."),

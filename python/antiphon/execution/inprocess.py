@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def execute(
     schedule: Schedule, arrays: Sequence[np.ndarray[Any, np.dtype[Any]]], *, threads: int | None = None
 ) -> None:
-    """Runs a schedule on arrays, one a rank, in place, by threads that copy from one rank's array straight into another's.
+    """Runs a schedule on arrays, one a rank, in place, by threads that copy from one rank's array straight into
+    another's.
 
     >>> import numpy as np
     >>> import antiphon
@@ -28,10 +29,10 @@ def execute(
     >>> bool(all((array == 6).all() for array in arrays))
     True
 
-    A rank starts with its data where they belong in the whole: for an all-gather its shard is at ``antiphon.shard(bytes,
-    ranks, rank)``. For an all-to-all an array is ``ranks`` times as long: what rank ``r`` sends lies in part ``r`` of its
-    array, and what it gets from rank ``s`` comes to the same place in part ``s``. The array of a rank that the schedule
-    excludes must be all 0: it may add it to what it passes on.
+    A rank starts with its data where they belong in the whole: for an all-gather its shard is at
+    ``antiphon.shard(bytes, ranks, rank)``. For an all-to-all an array is ``ranks`` times as long: what rank ``r`` sends
+    lies in part ``r`` of its array, and what it gets from rank ``s`` comes to the same place in part ``s``. The array
+    of a rank that the schedule excludes must be all 0: it may add it to what it passes on.
 
     Args:
         schedule: is proven first; one that is wrong, or leaves gaps, is refused. The last few are remembered.

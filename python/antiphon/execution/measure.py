@@ -56,8 +56,8 @@ class Carrier(Protocol):
 def measure_rank(
     carrier: Carrier, schedules: Sequence[Schedule], plan: Plan, started: Callable[[Executor], object]
 ) -> Iterator[Measured]:
-    """Runs schedules one after the other, each ``started`` with what is at work on it. Timed runs follow without a pause;
-    data are made and compared before."""
+    """Runs schedules one after the other, each ``started`` with what is at work on it. Timed runs follow without a
+    pause; data are made and compared before."""
     for number, schedule in enumerate(schedules):
         executor = Executor(schedule, carrier.rank, plan.element)
         started(executor)

@@ -44,15 +44,16 @@ def measure(
     timeout_s: float = 10.0,
     progress: Callable[[float], object] | None = None,
 ) -> Measurement:
-    """Runs a collective on real data, compares every element with the definition, and times it, out of place and in place.
+    """Runs a collective on real data, compares every element with the definition, and times it, out of place and in
+    place.
 
     >>> measure("mesh:2x2", "ring", sizes="4KiB,64KiB", transport="threads").correct
     True
 
-    With transport ``mpi`` a process is started for every rank of the fabric; in a job that ``mpirun`` started, its processes
-    are the ranks, and all must call this. The fabric says who sends what to whom; the messages take the way that this
-    machine has. Numbers are small and whole, so that sums are exact. In place, a rank's data start where results come
-    (as in the NCCL tests); out of place they are copied there first, which counts.
+    With transport ``mpi`` a process is started for every rank of the fabric; in a job that ``mpirun`` started, its
+    processes are the ranks, and all must call this. The fabric says who sends what to whom; the messages take the way
+    that this machine has. Numbers are small and whole, so that sums are exact. In place, a rank's data start where
+    results come (as in the NCCL tests); out of place they are copied there first, which counts.
 
     Args:
         fabric: specification or Fabric.

@@ -55,7 +55,8 @@ def wrong(executor: Executor, element: str, ranks: int, excluded: Collection[int
         if of is not None:
             expected = filled(element, ranks, of, start, stop)
         else:
-            expected = _as_bytes(element, sum(_numbers(element, ranks, rank, start, stop) for rank in adding))
+            total = np.sum([_numbers(element, ranks, rank, start, stop) for rank in adding], axis=0)
+            expected = _as_bytes(element, total)
         is_wrong = (memory[start:stop] != expected).reshape(-1, size).any(axis=1)
         count += int(np.count_nonzero(is_wrong))
     return count

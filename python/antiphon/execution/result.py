@@ -132,7 +132,8 @@ class Emulated(Result):
         slowest_link: least share of its rate that a link had under full load.
         fastest_link: the largest.
         repeat: runs of each.
-        runs: a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median, ``predicted_ns``,
+        runs: a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,
+        ``predicted_ns``,
             ``least_ns`` and ``most_ns`` of the runs.
     """
 

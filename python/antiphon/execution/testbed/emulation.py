@@ -40,12 +40,12 @@ def emulate(
     timeout_s: float = 10.0,
     progress: Callable[[float], object] | None = None,
 ) -> Emulated:
-    """Runs collectives on an emulated fabric: a network namespace a node, an Ethernet cable for every two opposite links,
-    shaped to a rate each way; and predicts what they take, on the system ``testbed`` at packets.
+    """Runs collectives on an emulated fabric: a network namespace a node, an Ethernet cable for every two opposite
+    links, shaped to a rate each way; and predicts what they take, on the system ``testbed`` at packets.
 
-    Messages go over TCP, a connection a link, and nodes on the way pass packets on. The rate of all links is measured under
-    full load first. All is made within namespaces of their own, with addresses from 10.0.0.0/8 that exist only there,
-    and is gone when the processes are, however they end. Numbers are int32, and every element is compared.
+    Messages go over TCP, a connection a link, and nodes on the way pass packets on. The rate of all links is measured
+    under full load first. All is made within namespaces of their own, with addresses from 10.0.0.0/8 that exist only
+    there, and is gone when the processes are, however they end. Numbers are int32, and every element is compared.
 
     Args:
         fabric: specification or Fabric, of at most 64 nodes, without parallel links, all of one rate.
@@ -59,11 +59,12 @@ def emulate(
         progress: called about ten times a second; what it raises ends the run.
 
     Raises:
-        AntiphonError: ``not-applicable`` where this machine cannot do it, by its kernel, rights, programs or speed, or for
+        AntiphonError: ``not-applicable`` where this machine cannot do it, by its kernel, rights, programs or speed, or
+        for
             other fabrics; ``not-proven``, ``stalled``; as ``build``.
     """
     whole = as_fabric(fabric)
-    cables = network.cables(whole)
+    network.cables(whole)  # before any work
     rate = bits_per_s(link_rate)
     for name, number, most in (("repeat", repeat, 1000), ("timeout_s", timeout_s, 86_400)):
         expect(name, number, int, float)
@@ -179,8 +180,8 @@ def _host_command() -> list[str]:
     tried = subprocess.run([*command, "sh", "-c", check], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         why = tried.stderr.strip().splitlines()[-1:] or ["unshare failed"]
-        message = f"an emulated fabric needs network namespaces, veth and the shaper tbf, as root or with user namespaces: {why[0]}"
-        raise AntiphonError(message[:300], "not-applicable")
+        what = "network namespaces, veth and the shaper tbf, as root or with user namespaces"
+        raise AntiphonError(f"an emulated fabric needs {what}: {why[0][:200]}", "not-applicable")
     return [*command, sys.executable, "-m", "antiphon.execution.testbed.host"]
 
 

@@ -1,5 +1,5 @@
-"""The host of an emulated fabric: ``python -m antiphon.execution.testbed.host FOLDER``, in a network namespace where cables are
-made. It starts the nodes, and says when what is run. All namespaces end with the processes in them."""
+"""The host of an emulated fabric: ``python -m antiphon.execution.testbed.host FOLDER``, in a network namespace where
+cables are made. It starts the nodes, and says when what is run. All namespaces end with the processes in them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def _started(
     module = "antiphon.execution.testbed.node"
     for number in range(len(part.task["ranks"])):
         nodes.append(subprocess.Popen(["unshare", "--net", sys.executable, "-m", module, str(folder), str(number)]))
-    lines, pids = {}, {}
+    lines: dict[int, Line] = {}
+    pids: dict[int, int] = {}
     for _ in nodes:
         try:
             connection, _address = listener.accept()

@@ -1,5 +1,5 @@
-"""What an emulated fabric consists of: a pair of virtual Ethernet devices for every two opposite links, its addresses, and the
-commands that make them."""
+"""What an emulated fabric consists of: a pair of virtual Ethernet devices for every two opposite links, its addresses,
+and the commands that make them."""
 
 from __future__ import annotations
 

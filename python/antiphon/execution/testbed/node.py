@@ -1,4 +1,5 @@
-"""A node of an emulated fabric: ``python -m antiphon.execution.testbed.node FOLDER NODE``, in a network namespace of its own."""
+"""A node of an emulated fabric: ``python -m antiphon.execution.testbed.node FOLDER NODE``, in a network namespace of
+its own."""
 
 from __future__ import annotations
 
