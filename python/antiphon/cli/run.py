@@ -67,6 +67,12 @@ from antiphon.view.terminal.measured import print_measurement
     metavar="SECONDS",
     help="A rank to which nothing happens for so long gives up.",
 )
+@click.option(
+    "--calibration",
+    metavar="FILE.json",
+    help="Also predict the times, by what antiphon calibrate --out wrote.",
+    shell_complete=FILE,
+)
 @output_option
 def run(
     fabric: str,
@@ -83,6 +89,7 @@ def run(
     warmup: int,
     iterations: int,
     timeout_s: float,
+    calibration: str | None,
     output: str,
 ) -> None:
     """Run a collective on real data between MPI ranks or threads, check it, and time it (docs/run.md).
@@ -116,6 +123,7 @@ def run(
                 warmup=warmup,
                 iterations=iterations,
                 timeout_s=timeout_s,
+                calibration=calibration,
                 progress=partial(progress, "running"),
             )
         failure = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from antiphon._core import Executor, Fabric, Schedule
 from antiphon.arguments import expect
+from antiphon.calibration.result import Calibration
 from antiphon.collective.matrix import Matrix
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.collective.tuning import size_range
@@ -16,6 +17,7 @@ from antiphon.execution.launch import launch
 from antiphon.execution.measure import Measured, Plan, measure_rank
 from antiphon.execution.mpi import MpiCarrier
 from antiphon.execution.numbers import ELEMENTS
+from antiphon.execution.prediction import MemoryRates
 from antiphon.execution.result import Measurement
 from antiphon.execution.threads import measure_threads
 from antiphon.given import as_fabric
@@ -42,6 +44,7 @@ def measure(
     warmup: int = 1,
     iterations: int = 5,
     timeout_s: float = 10.0,
+    calibration: Calibration | str | os.PathLike[str] | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> Measurement:
     """Runs a collective on real data, compares every element with the definition, and times it, out of place and in
@@ -67,6 +70,7 @@ def measure(
         warmup: runs before the timed ones, beside the one that is checked.
         iterations: timed runs, one after the other; the time is their mean on the slowest rank.
         timeout_s: a rank to which nothing happens for so long gives up.
+        calibration: of this machine, or the file that ``antiphon calibrate --out`` wrote: also predict the times.
         progress: called about ten times a second; what it raises ends the run.
 
     Raises:
@@ -93,6 +97,7 @@ def measure(
     schedules = _schedules(network, algorithm, collective, sizes, root, matrix)
     for schedule in schedules:
         _check(network, schedule, element)
+    rates = None if calibration is None else MemoryRates.of(calibration)
     plan = Plan(element, warmup, iterations)
     if transport == "threads":
         measured = measure_threads(schedules, plan, progress)
@@ -100,7 +105,8 @@ def measure(
         measured = _joined(schedules, plan, timeout_s)
     else:
         measured = launch(schedules, plan, timeout_s, progress)
-    return Measurement.of(network, schedules, plan, transport, measured)
+    predicted = [None if rates is None else rates.predicted_ns(each, transport) for each in schedules]
+    return Measurement.of(network, schedules, plan, transport, measured, predicted)
 
 
 def _schedules(

@@ -34,8 +34,8 @@ class Measurement(Result):
         warmup: runs before the timed ones.
         iterations: timed runs.
         runs: a row for each size: ``bytes`` of the full buffer and ``elements`` in it; ``correct``, ``wrong`` elements,
-            ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the last four
-            ``in_place.``
+            ``time_ns``, ``algorithm_bandwidth_gb_per_s`` and ``bus_bandwidth_gb_per_s`` out of place, and the same four
+            ``in_place.``; ``predicted_ns`` by a calibration, else NaN.
     """
 
     fabric: str
@@ -51,16 +51,23 @@ class Measurement(Result):
 
     @classmethod
     def of(
-        cls, fabric: Fabric, schedules: Sequence[Schedule], plan: Plan, transport: str, measured: Sequence[Measured]
+        cls,
+        fabric: Fabric,
+        schedules: Sequence[Schedule],
+        plan: Plan,
+        transport: str,
+        measured: Sequence[Measured],
+        predicted_ns: Sequence[float | None],
     ) -> Measurement:
         """Of what was measured of schedules, one for each."""
         from antiphon.execution.numbers import ELEMENTS
 
         first, rows = schedules[0], []
-        for schedule, each in zip(schedules, measured, strict=True):
+        for schedule, each, predicted in zip(schedules, measured, predicted_ns, strict=True):
             row: dict[str, Any] = {"bytes": schedule.bytes, "elements": schedule.bytes // ELEMENTS[plan.element]}
             row["correct"] = each.out_of_place.wrong + each.in_place.wrong == 0
             row |= _figures(schedule, each.out_of_place)
+            row["predicted_ns"] = predicted
             row |= {f"in_place.{name}": value for name, value in _figures(schedule, each.in_place).items()}
             rows.append(row)
         return cls(
@@ -92,6 +99,8 @@ class Measurement(Result):
         rows = []
         for row in self.runs.rows():
             in_place = {key: row.pop(key) for key in list(row) if key.startswith("in_place.")}
+            if row["predicted_ns"] != row["predicted_ns"]:  # not a number: nothing was predicted
+                row["predicted_ns"] = None
             rows.append(row | {"in_place": {key.removeprefix("in_place."): value for key, value in in_place.items()}})
         return {
             "fabric": self.fabric,

@@ -11,8 +11,9 @@ from antiphon.errors import AntiphonError
 MTU_BYTES = 9000
 PACKET_BYTES = 8932
 """Data of a packet: with its header it fills a frame (the system ``testbed``)."""
-BURST_BYTES = 64 << 10
-"""What a shaper lets pass at once after a pause; less is more than it can time."""
+BURST_S, LEAST_BURST_BYTES = 2.5e-3, 20_000
+"""What a shaper lets pass at once after a pause: so long at its rate, but two frames at least. With less it would have
+to wake up in time more exactly than it can; with more, what is predicted without it would be too slow."""
 QUEUE_BYTES = 1 << 20
 FIRST_PORT = 20_000
 MOST_NODES, MOST_CABLES = 64, 256
@@ -80,7 +81,8 @@ def addressing(cables: list[Cable], node: int) -> str:
 
 def shaping(cables: list[Cable], node: int, bits_per_s: int) -> str:
     """Commands for ``tc -batch`` that limit what leaves a node."""
-    shaper = f"tbf rate {bits_per_s}bit burst {BURST_BYTES} limit {QUEUE_BYTES}"
+    burst = max(LEAST_BURST_BYTES, int(bits_per_s / 8 * BURST_S))
+    shaper = f"tbf rate {bits_per_s}bit burst {burst} limit {QUEUE_BYTES}"
     devices = [cable.device(node) for cable in cables if node in cable.ends]
     return "".join(f"qdisc add dev {device} root {shaper}\n" for device in devices)
 

@@ -14,6 +14,8 @@ def print_measurement(found: antiphon.Measurement) -> None:
     console = open_console()
     where = "MPI ranks" if found.transport == "mpi" else "ranks in threads"
     columns = ["Size", "Count", "In place", "Time", "algbw", "busbw", "Wrong"]
+    predicted = [row["predicted_ns"] for row in found.to_dict()["runs"] if row["predicted_ns"] is not None]
+    columns += ["Predicted"] if predicted else []
     table = Table(
         *(right_aligned(name) for name in columns),
         title=f"{found.algorithm}, {found.collective} of {found.element}, {found.ranks} {where}",
@@ -28,6 +30,7 @@ def print_measurement(found: antiphon.Measurement) -> None:
                 format_bandwidth(part["algorithm_bandwidth_gb_per_s"]),
                 format_bandwidth(part["bus_bandwidth_gb_per_s"]),
                 f"{part['wrong']:,}",
+                *([format_time(row["predicted_ns"])] if predicted else []),
                 style="bold red" if part["wrong"] else "",
             )
     console.print(table)
