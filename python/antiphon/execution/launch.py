@@ -32,7 +32,7 @@ def launch(
             others waited for.
     """
     task = {"element": plan.element, "warmup": plan.warmup, "iterations": plan.iterations, "timeout_s": timeout_s}
-    command = [*_mpiexec(schedules[0].ranks), sys.executable, "-m", "antiphon.execution.worker"]
+    command = [*mpiexec(schedules[0].ranks), sys.executable, "-m", "antiphon.execution.worker"]
     with Job(task, [schedule.to_json() for schedule in schedules]) as job:
         with (job.folder / "output").open("wb") as output:
             # A session of its own: Ctrl-C is for this process, which then ends the ranks.
@@ -60,8 +60,12 @@ def launch(
         raise _failure(job, results, (job.folder / "output").read_text(errors="replace"), code)
 
 
-def _mpiexec(ranks: int) -> list[str]:
-    """The command that starts so many processes."""
+def mpiexec(ranks: int) -> list[str]:
+    """The command that starts so many processes.
+
+    Raises:
+        AntiphonError: ``missing-extra``.
+    """
     # The one installed beside this Python goes with its mpi4py.
     beside = Path(sys.executable).parent / "mpiexec"
     path = str(beside) if beside.exists() else shutil.which("mpiexec")
