@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,12 +15,14 @@ from antiphon.errors import AntiphonError
 LARGEST_SCHEDULE = 1 << 30
 """Schedule files are read whole; larger ones are refused."""
 discarded_at_exit: set[Path] = set()
-"""Files of use to this process only, such as those that are being written."""
+"""Files and folders of use to this process only, such as those that are being written."""
 
 
 def discard_unfinished() -> None:
     """Removes what is being written, for a process that ends without unwinding."""
     for path in list(discarded_at_exit):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):
             path.unlink()
 

@@ -15,11 +15,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from antiphon.files import discarded_at_exit
+
 PREFIX = "antiphon-run-"
 RECORD_BYTES = 1024
 """Room for what one process is at."""
 BEAT_S = 0.25
 """How often a process says what it is at, and looks whether the job is still there."""
+SILENT_S = 1.5
+"""A process that has said nothing for so long does not run."""
 
 
 class Job:
@@ -33,8 +37,11 @@ class Job:
         """
         remove_left_over()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        discarded_at_exit.add(self.folder)
+        # Locked before it has its name: nobody may find it free.
+        self._lock = os.open(self.folder / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        (self.folder / "new").rename(self.folder / "lock")
         for number, text in enumerate(texts):
             (self.folder / f"{number}.json").write_text(text)
         (self.folder / "states").touch()
@@ -46,6 +53,7 @@ class Job:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+        discarded_at_exit.discard(self.folder)
         os.close(self._lock)
 
     def results(self) -> list[dict[str, Any]]:
@@ -55,13 +63,7 @@ class Job:
 
     def states(self) -> dict[int, dict[str, Any]]:
         """What each process is at, by its number: ``pid``, ``age_s`` since it said so, and what it said."""
-        data, found = (self.folder / "states").read_bytes(), {}
-        for start in range(0, len(data), RECORD_BYTES):
-            if text := data[start : start + RECORD_BYTES].rstrip(b"\0 "):
-                with suppress(ValueError):
-                    state = json.loads(text)
-                    found[start // RECORD_BYTES] = state | {"age_s": time.monotonic() - state["at"]}
-        return found
+        return states_in(self.folder)
 
 
 class Part:
@@ -102,6 +104,23 @@ class Part:
         except OSError:
             return True
         return False
+
+
+def states_in(folder: Path) -> dict[int, dict[str, Any]]:
+    """As ``Job.states``, for whoever looks at a job from outside."""
+    data, found = (folder / "states").read_bytes(), {}
+    for start in range(0, len(data), RECORD_BYTES):
+        if text := data[start : start + RECORD_BYTES].rstrip(b"\0 "):
+            with suppress(ValueError):
+                state = json.loads(text)
+                found[start // RECORD_BYTES] = state | {"age_s": time.monotonic() - state["at"]}
+    return found
+
+
+def silent(folder: Path) -> list[int]:
+    """Processes that do not run, the one that has been silent for the longest time first."""
+    ages = {number: state["age_s"] for number, state in states_in(folder).items() if state["age_s"] > SILENT_S}
+    return sorted(ages, key=ages.__getitem__, reverse=True)
 
 
 def remove_left_over() -> None:

@@ -16,8 +16,6 @@ from antiphon.errors import AntiphonError
 from antiphon.execution.job import Job
 from antiphon.execution.measure import Measured, Plan, Timing
 
-SILENT_S = 2.0
-"""A process that has said nothing for so long does not run."""
 LEAVE_S = 5.0
 """Time for mpiexec to end its ranks when it is told to end."""
 
@@ -107,9 +105,8 @@ def _failure(job: Job, results: list[dict[str, Any]], output: str, code: int) ->
         return AntiphonError(f"rank {rank} was killed by signal {signal}{waiting}", "stalled")
     if errors and errors[0]["code"] != "stalled":
         return AntiphonError(f"rank {errors[0]['rank']}: {errors[0]['error']}", errors[0]["code"])
-    silent = [rank for rank, state in states.items() if state["age_s"] > SILENT_S]
-    if errors and silent:
-        return AntiphonError(f"rank {silent[0]} hangs; {errors[0]['error']}", "stalled")
+    if errors and errors[0]["silent"]:
+        return AntiphonError(f"rank {errors[0]['silent'][0]} hangs; {errors[0]['error']}", "stalled")
     if errors:
         return AntiphonError(errors[0]["error"], "stalled")
     last = next((line for line in reversed(output.splitlines()) if line.strip().strip("-")), "it printed nothing")

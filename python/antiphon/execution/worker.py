@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from antiphon._core import Executor, Schedule
 from antiphon.errors import AntiphonError
-from antiphon.execution.job import Part
+from antiphon.execution.job import Part, silent
 from antiphon.execution.measure import Plan, measure_rank
 from antiphon.execution.mpi import MpiCarrier
 
@@ -29,7 +29,9 @@ def main(folder: str) -> None:
             if carrier.rank == 0:
                 part.add(asdict(measured))
     except AntiphonError as error:
-        part.add({"rank": carrier.rank, "code": error.code, "error": error.message})
+        # Now: a rank that hangs goes on for a moment when it is told to end.
+        found = {"code": error.code, "error": error.message, "silent": silent(part.folder)}
+        part.add({"rank": carrier.rank, **found})
         carrier.abort()
 
 

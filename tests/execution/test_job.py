@@ -1,0 +1,90 @@
+"""The folder that the processes of a run share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from antiphon.execution.job import PREFIX, RECORD_BYTES, Job, Part, remove_left_over
+
+ENDLESS = """
+import sys, time
+from antiphon.execution.job import Job
+
+with Job({}, []) as job:
+    print(job.folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files are."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_part_finds_what_the_job_was_given(folder: Path) -> None:
+    with Job({"element": "int32", "timeout_s": 2.5}, ["first", "zweites ß"]) as job:
+        part = Part(job.folder)
+        assert (part.task, part.texts) == ({"element": "int32", "timeout_s": 2.5}, ["first", "zweites ß"])
+        assert (job.results(), job.states()) == ([], {})
+        part.add({"schedule": 0})
+        part.add({"schedule": 1})
+        assert job.results() == [{"schedule": 0}, {"schedule": 1}]
+        with (job.folder / "results").open("a") as file:
+            file.write('{"sched')  # half a line
+        assert len(job.results()) == 2
+        assert [each.name for each in folder.iterdir()] == [job.folder.name]
+        assert job.folder.name.startswith(PREFIX)
+    assert not list(folder.iterdir())
+
+
+def test_states_are_by_number_and_may_be_long() -> None:
+    with Job({}, []) as job:
+        part = Part(job.folder)
+        part.say(2, waits_for="transfer 7")
+        part.say(0, waits_for=None)
+        states = job.states()
+        assert sorted(states) == [0, 2]
+        assert states[2]["waits_for"] == "transfer 7"
+        assert states[2]["pid"] == os.getpid()
+        assert 0 <= states[2]["age_s"] < 60
+        part.say(0, waits_for="x" * RECORD_BYTES)  # what does not fit is not read, and spoils no other
+        assert sorted(job.states()) == [2]
+
+
+def test_a_job_that_fails_leaves_nothing(folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Job({}, []):
+        raise KeyboardInterrupt
+    assert not list(folder.iterdir())
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(folder: Path) -> None:
+    (folder / f"{PREFIX}strange").mkdir()  # without a lock: not ours, or just being made
+    (folder / f"{PREFIX}file").touch()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(folder)}
+    )
+    assert process.stdout is not None
+    left = Path(process.stdout.readline().strip())
+    try:
+        remove_left_over()
+        assert left.is_dir()
+        gone = threading.Event()
+        Part(left).beat(0, dict, gone.set)
+        assert not gone.wait(0.6)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    # Who takes part in it sees that it has no owner.
+    assert gone.wait(10)
+    assert json.loads((left / "task.json").read_text()) == {"texts": 0}
