@@ -49,6 +49,7 @@ def launch(
                 except subprocess.TimeoutExpired:
                     if progress is not None:
                         progress(len(job.results()) / len(schedules))
+                    _check_beats(job, timeout_s)
         except BaseException:
             _end(process)
             raise
@@ -79,6 +80,15 @@ def mpiexec(ranks: int) -> list[str]:
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--allow-run-as-root")
     return [path, *options, "-n", str(ranks)]
+
+
+def _check_beats(job: Job, timeout_s: float) -> None:
+    """Refuses to wait for a rank that does not run, wherever it stopped."""
+    for rank, state in job.states().items():
+        # By then the others have said what they wait for, if that is how long they wait.
+        if state["age_s"] > timeout_s + LEAVE_S:
+            message = f"rank {rank} hangs: it has said nothing for {state['age_s']:.0f} s{_waiting(job.states(), rank)}"
+            raise AntiphonError(message, "stalled")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

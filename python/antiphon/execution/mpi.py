@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PAUSE_S, BUSY_POLLS = 50e-6, 200
 """How long a rank with nothing to do sleeps, and after how many looks: others may need its core."""
 
+SLACK = 10
+"""How many times as long ranks wait for each other between runs as within."""
+
 
 class MpiCarrier:
     """This process as one rank of an MPI job."""
@@ -84,11 +87,24 @@ class MpiCarrier:
 
     def max(self, value: float) -> float:
         """The largest of all ranks' values."""
-        return float(self.comm.allreduce(value, op=self.mpi.MAX))
+        return self._of_all(value, self.mpi.MAX)
 
     def sum(self, value: int) -> int:
         """The sum of all ranks' values."""
-        return int(self.comm.allreduce(value, op=self.mpi.SUM))
+        return int(self._of_all(value, self.mpi.SUM))
+
+    def _of_all(self, value: float, op: Any) -> float:
+        import numpy as np
+
+        own, found = np.array([value], np.float64), np.empty(1, np.float64)
+        request, last = self.comm.Iallreduce(own, found, op=op), time.monotonic()
+        while not request.Test():
+            time.sleep(PAUSE_S)
+            # Others may still make and compare data, which takes longer than a run.
+            if time.monotonic() - last > SLACK * self.timeout_s:
+                message = f"rank {self.rank} waited {SLACK * self.timeout_s:g} s for the others"
+                raise AntiphonError(f"{message}; --timeout allows more", "stalled")
+        return float(found[0])
 
     def abort(self) -> None:
         """Ends all processes of the job."""

@@ -17,13 +17,22 @@ ELEMENTS = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4,
 LARGEST_EXACT = {"float16": 2048, "bfloat16": 256}
 """Whole numbers up to these are all exact."""
 
+BLOCK_BYTES = 1 << 20
+"""Data are made and compared in blocks of so many bytes, which stay in caches."""
+
 
 def filled(element: str, ranks: int, rank: int, start: int, stop: int) -> Array:
     """What a rank has in bytes ``start`` to ``stop`` of its memory before a collective, as bytes.
 
     The numbers differ from rank to rank and from place to place, and the sum of all ranks' is exact in the type.
     """
-    return _as_bytes(element, _numbers(element, ranks, rank, start, stop))
+    import numpy as np
+
+    data = np.empty(stop - start, np.uint8)
+    for first in range(start, stop, BLOCK_BYTES):
+        end = min(stop, first + BLOCK_BYTES)
+        data[first - start : end - start] = _as_bytes(element, _numbers(element, ranks, rank, first, end))
+    return data
 
 
 def _numbers(element: str, ranks: int, rank: int, start: int, stop: int) -> Array:
@@ -51,12 +60,16 @@ def wrong(executor: Executor, element: str, ranks: int, excluded: Collection[int
 
     size, count = ELEMENTS[element], 0
     adding = [rank for rank in range(ranks) if rank not in excluded]
-    for start, stop, of in executor.outputs:
-        if of is not None:
-            expected = filled(element, ranks, of, start, stop)
-        else:
-            total = np.sum([_numbers(element, ranks, rank, start, stop) for rank in adding], axis=0)
-            expected = _as_bytes(element, total)
-        is_wrong = (memory[start:stop] != expected).reshape(-1, size).any(axis=1)
-        count += int(np.count_nonzero(is_wrong))
+    for first, end, of in executor.outputs:
+        for start in range(first, end, BLOCK_BYTES):
+            stop = min(end, start + BLOCK_BYTES)
+            if of is not None:
+                expected = filled(element, ranks, of, start, stop)
+            else:
+                total = _numbers(element, ranks, adding[0], start, stop)
+                for rank in adding[1:]:
+                    total += _numbers(element, ranks, rank, start, stop)
+                expected = _as_bytes(element, total)
+            is_wrong = (memory[start:stop] != expected).reshape(-1, size).any(axis=1)
+            count += int(np.count_nonzero(is_wrong))
     return count

@@ -25,7 +25,8 @@ UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 SLOWEST_BIT_PER_S, FASTEST_BIT_PER_S = 10**6, 10**10
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux"}
 """Programs that are needed, and the packages that have them."""
-END_S = 5.0
+LARGEST_BYTES = 1 << 30
+"""Of a rank's data."""
 
 
 def emulate(
@@ -156,6 +157,8 @@ def _schedule(
         raise AntiphonError(
             f"{schedule.algorithm} places ranks on other nodes, which is not emulated", "not-applicable"
         )
+    if schedule.bytes > LARGEST_BYTES:
+        raise AntiphonError(f"{schedule.bytes:,} bytes; at most {LARGEST_BYTES:,} are emulated", "too-large")
     proof = schedule.verify(fabric)
     if not proof.complete:
         raise AntiphonError(f"{schedule.algorithm}: {proof.gaps}; it is not run", "not-proven")
