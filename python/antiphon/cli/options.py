@@ -45,6 +45,14 @@ FABRIC = click.argument("fabric", shell_complete=completing(antiphon.fabrics, fi
 ALGORITHM = click.argument("algorithm", shell_complete=completing(algorithm_specs))
 
 
+COLLECTIVE = click.option(
+    "--collective",
+    default="all-reduce",
+    show_default=True,
+    help="What to compute.",
+    shell_complete=completing(antiphon.collectives),
+)
+ROOT = click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank.")
 ALGORITHMS = click.option(
     "--algorithms",
     multiple=True,
@@ -213,14 +221,8 @@ def problem_on(system: str) -> Callable[[F], F]:
         for option in (
             platform_option(system),
             click.option("--bytes", "size", help="Full buffer size.  [default: 64MiB]"),
-            click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank."),
-            click.option(
-                "--collective",
-                default="all-reduce",
-                show_default=True,
-                help="What to compute.",
-                shell_complete=completing(antiphon.collectives),
-            ),
+            ROOT,
+            COLLECTIVE,
         ):
             function = option(function)
         return function

@@ -9,9 +9,10 @@ from functools import partial
 import click
 
 import antiphon
+from antiphon.cli.collectives import one_of, schedule_option
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, FILE, MATRIX, algorithm_specs, completing
+from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, MATRIX, ROOT, completing
 from antiphon.cli.output import output_option
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
@@ -23,23 +24,10 @@ from antiphon.view.terminal.measured import print_measurement
 
 @main.command()
 @FABRIC
-@click.argument("algorithm", required=False, shell_complete=completing(algorithm_specs))
-@click.option(
-    "--schedule",
-    "path",
-    metavar="FILE",
-    help="A schedule from a JSON file instead of ALGORITHM.",
-    shell_complete=FILE,
-)
-@click.option(
-    "--collective",
-    default="all-reduce",
-    show_default=True,
-    help="What to compute.",
-    shell_complete=completing(antiphon.collectives),
-)
-@click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank.")
-@click.option("--bytes", "sizes", help="Full buffer size, or several: A,B or A..B, doubling.  [default: 64MiB]")
+@schedule_option
+@COLLECTIVE
+@ROOT
+@click.option("--bytes", "size", help="Full buffer size, or several: A,B or A..B, doubling.  [default: 64MiB]")
 @MATRIX
 @groups_option
 @click.option(
@@ -80,7 +68,7 @@ def run(
     path: str | None,
     collective: str,
     root: int,
-    sizes: str | None,
+    size: str | None,
     matrix: str | None,
     group: str | None,
     groups: str | None,
@@ -101,21 +89,18 @@ def run(
         antiphon run mesh:3x3 tto --bytes 4KiB..1MiB --element bfloat16
         antiphon run ring:4 --schedule ring.json --transport threads --json
     """
-    if (algorithm is None) == (path is None):
-        raise click.UsageError("give either an ALGORITHM or --schedule FILE")
-    if path is not None and (sizes is not None or matrix is not None):
-        raise click.UsageError("--bytes and --matrix are what the schedule says: leave them out with --schedule")
-    if sizes is not None and matrix is not None:
+    one_of(algorithm, path)
+    if size is not None and matrix is not None:
         raise click.UsageError("give either --bytes or --matrix")
 
     def work(network: antiphon.Fabric) -> Outcome:
-        what = read_schedule(path, network) if path is not None else algorithm or ""
+        what = read_schedule(path, network, size) if path is not None else algorithm or ""
         with progress_bar() as progress:
             found = antiphon.measure(
                 network,
                 what,
                 collective,
-                sizes or "64MiB",
+                size or "64MiB",
                 root=root,
                 matrix=matrix,
                 element=element,

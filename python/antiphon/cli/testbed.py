@@ -9,7 +9,7 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, FILE, algorithm_specs, completing, read_fabric
+from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, ROOT, algorithm_specs, completing, read_fabric
 from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
@@ -31,14 +31,8 @@ from antiphon.view.terminal.measured import print_emulated
     shell_complete=FILE,
 )
 @click.option("--compare", "compares", is_flag=True, help="A ring, a ring both ways, TTO and combs, which apply.")
-@click.option(
-    "--collective",
-    default="all-reduce",
-    show_default=True,
-    help="What to compute.",
-    shell_complete=completing(antiphon.collectives),
-)
-@click.option("--root", default=0, show_default=True, type=click.IntRange(0, 2**32 - 1), help="Root rank.")
+@COLLECTIVE
+@ROOT
 @click.option("--bytes", "size", default="8MiB", show_default=True, help="Full buffer size.")
 @click.option(
     "--link-rate", default="200mbit", show_default=True, metavar="RATE", help="Of every link, each way: mbit or gbit."

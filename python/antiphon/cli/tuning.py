@@ -12,6 +12,7 @@ from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option, one_file
 from antiphon.cli.options import (
     ALGORITHMS,
+    COLLECTIVE,
     FABRIC,
     FILE,
     JOBS,
@@ -30,13 +31,7 @@ from antiphon.view.terminal.console import json_text, progress_bar
 
 @main.command()
 @FABRIC
-@click.option(
-    "--collective",
-    default="all-reduce",
-    show_default=True,
-    help="What to compute.",
-    shell_complete=completing(antiphon.collectives),
-)
+@COLLECTIVE
 @click.option("--sizes", default="64KiB..1GiB", show_default=True, help="Full buffer sizes: A,B or A..B, doubling.")
 @system_option
 @ALGORITHMS

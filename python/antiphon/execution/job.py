@@ -7,10 +7,11 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,22 @@ class Job:
         shutil.rmtree(self.folder, ignore_errors=True)
         discarded_at_exit.discard(self.folder)
         os.close(self._lock)
+
+    def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Starts a command with the folder behind it. Its session is its own: Ctrl-C is for this process, which ends
+        it."""
+        with (self.folder / "output").open("wb") as output:
+            return subprocess.Popen(
+                [*command, str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def printed(self) -> str:
+        """What it has printed."""
+        return (self.folder / "output").read_text(errors="replace")
 
     def results(self) -> list[dict[str, Any]]:
         """What has come so far."""

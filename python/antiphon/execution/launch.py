@@ -32,15 +32,7 @@ def launch(
     task = {"element": plan.element, "warmup": plan.warmup, "iterations": plan.iterations, "timeout_s": timeout_s}
     command = [*mpiexec(schedules[0].ranks), sys.executable, "-m", "antiphon.execution.worker"]
     with Job(task, [schedule.to_json() for schedule in schedules]) as job:
-        with (job.folder / "output").open("wb") as output:
-            # A session of its own: Ctrl-C is for this process, which then ends the ranks.
-            process = subprocess.Popen(
-                [*command, str(job.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        process = job.start(command)
         try:
             while True:
                 try:
@@ -56,7 +48,7 @@ def launch(
         results = job.results()
         if code == 0 and len(results) == len(schedules):
             return [_measured(result) for result in results]
-        raise _failure(job, results, (job.folder / "output").read_text(errors="replace"), code)
+        raise _failure(job, results, job.printed(), code)
 
 
 def mpiexec(ranks: int) -> list[str]:

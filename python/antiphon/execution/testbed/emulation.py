@@ -196,14 +196,7 @@ def _results(
     Raises:
         AntiphonError: what it could not do.
     """
-    with (job.folder / "output").open("wb") as output:
-        host = subprocess.Popen(
-            [*command, str(job.folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    host = job.start(command)
     try:
         while host.poll() is None:
             try:
@@ -220,6 +213,6 @@ def _results(
         if "error" in result:
             raise AntiphonError(result["error"], result["code"])
     if len(results) != wanted + 1:
-        lines = (job.folder / "output").read_text(errors="replace").strip().splitlines()
+        lines = job.printed().strip().splitlines()
         raise AntiphonError(f"the emulated fabric ended too early: {(lines or ['killed'])[-1][:200]}", "stalled")
     return results
