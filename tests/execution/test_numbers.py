@@ -31,10 +31,12 @@ def test_sums_are_exact_and_ranks_differ(element: str, ranks: int) -> None:
     assert (numbers[:, 1:] != numbers[:, :-1]).mean() > 0.4
 
 
+@pytest.mark.parametrize("block", [1 << 20, 64])
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_a_part_is_the_same_as_in_the_whole(element: str) -> None:
+def test_a_part_is_the_same_as_in_the_whole(element: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     size = ELEMENTS[element]
     whole = filled(element, 4, 2, 0, 1000 * size)
+    monkeypatch.setattr("antiphon.execution.numbers.BLOCK_BYTES", block)
     assert whole.dtype == np.uint8
     assert whole.size == 1000 * size
     np.testing.assert_array_equal(filled(element, 4, 2, 300 * size, 700 * size), whole[300 * size : 700 * size])
@@ -62,7 +64,8 @@ class Alone:
 
 @pytest.mark.parametrize("collective", antiphon.collectives())
 @pytest.mark.parametrize("element", ["int32", "float16"])
-def test_every_wrong_element_is_counted(collective: str, element: str) -> None:
+def test_every_wrong_element_is_counted(collective: str, element: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.execution.numbers.BLOCK_BYTES", 128)
     size = ELEMENTS[element]
     schedule = antiphon.build("mesh:3x3", "direct", collective, 180 * size, root=4)
     plan = Plan(element, 0, 1)
