@@ -57,7 +57,7 @@ def test_all_that_stands_for_an_algorithm(tmp_path: Path) -> None:
         found = antiphon.measure("mesh:2x2", given, transport="threads", iterations=1)
         assert found.correct
         assert (found.collective, found.runs["bytes"].tolist()) == ("all-gather", [8192])
-    assert antiphon.measure("mesh:2x2", "ring", sizes=4096, transport="threads").runs["bytes"].tolist() == [4096]
+    assert antiphon.measure("mesh:2x2", "ring", sizes=[4096], transport="threads").runs["bytes"].tolist() == [4096]
     assert antiphon.measure("mesh:2x2", "ring", sizes="1KiB..4KiB", transport="threads").runs["bytes"].tolist() == [
         1024,
         2048,
@@ -106,7 +106,7 @@ def test_what_it_refuses(
 ) -> None:
     for runner in ("launch", "measure_threads"):
         monkeypatch.setattr(f"antiphon.execution.measuring.{runner}", lambda *_: pytest.fail("it started"))
-    arguments = {"fabric": "mesh:2x2", "algorithm": "ring", "sizes": "4KiB", "transport": transport} | given
+    arguments: dict[str, Any] = {"fabric": "mesh:2x2", "algorithm": "ring", "sizes": "4KiB", "transport": transport} | given
     with pytest.raises(antiphon.AntiphonError) as error:
         antiphon.measure(**arguments)
     assert (error.value.code, said in str(error.value)) == (code, True), error.value
