@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import antiphon
+from antiphon.execution.testbed import emulation
 
 MESH = antiphon.Fabric("mesh:2x2")
 RING = antiphon.build(MESH, "ring", bytes=4096)
@@ -57,9 +59,11 @@ ALSO: dict[str, dict[str, Any]] = {
     "export": {"format": "msccl", "path": None, "consumer": "rccl"},
     "configure": {"fabric": antiphon.Fabric("aries:2x2"), "schedule": None, "steps": 4},
     "calibrate": {"seconds": 0.01, "size": "64KiB", "gemm": 16},
+    "execute": {"arrays": [np.zeros(1024, np.float32) for _ in range(4)], "threads": 2},
+    "measure": {"transport": "threads", "iterations": 1, "matrix": None},
 }
 FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
-EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles"), ("calibrate", "size")}
+EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles"), ("calibrate", "size"), ("measure", "sizes")}
 """Parameters whose larger values take long, and are checked by the core as the others are."""
 
 
@@ -67,6 +71,18 @@ EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles"), ("calibrate", "size")
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is taken for the name of a file or folder is in one that is removed."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every machine can, and it takes seconds: what would be emulated has results at once."""
+
+    def results(_job: object, _command: object, wanted: int, _progress: object) -> list[dict[str, Any]]:
+        runs = [{"schedule": number, "time_ns": 1, "wrong": 0} for number in range(wanted)]
+        return [{"slowest_link": 1.0, "fastest_link": 1.0}, *runs]
+
+    monkeypatch.setattr(emulation, "_host_command", list)
+    monkeypatch.setattr(emulation, "_results", results)
 
 
 def arguments_of(name: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from definition import defined
 
 import antiphon
 from antiphon._core import Executor
@@ -30,10 +31,12 @@ def test_sums_are_exact_and_ranks_differ(element: str, ranks: int) -> None:
     assert (numbers[:, 1:] != numbers[:, :-1]).mean() > 0.4
 
 
+@pytest.mark.parametrize("block", [1 << 20, 64])
 @pytest.mark.parametrize("element", ELEMENTS)
-def test_a_part_is_the_same_as_in_the_whole(element: str) -> None:
+def test_a_part_is_the_same_as_in_the_whole(element: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     size = ELEMENTS[element]
     whole = filled(element, 4, 2, 0, 1000 * size)
+    monkeypatch.setattr("antiphon.execution.numbers.BLOCK_BYTES", block)
     assert whole.dtype == np.uint8
     assert whole.size == 1000 * size
     np.testing.assert_array_equal(filled(element, 4, 2, 300 * size, 700 * size), whole[300 * size : 700 * size])
@@ -59,42 +62,21 @@ class Alone:
         return value
 
 
-def defined(schedule: antiphon.Schedule, element: str, rank: int) -> np.ndarray:
-    """What the definition of a collective says a rank has at the end, where it says something, else what it had."""
-    size, ranks = ELEMENTS[element], schedule.ranks
-    parts = ranks if schedule.collective == "all-to-all" else 1
-    before = [filled(element, ranks, each, 0, parts * schedule.bytes).view(element) for each in range(ranks)]
-    after = before[rank].copy()
-
-    def shard(of: int, part: int = 0) -> slice:
-        start, length = antiphon.shard(schedule.bytes, ranks, of)
-        base = part * schedule.bytes // size
-        return slice(base + start // size, base + (start + length) // size)
-
-    if schedule.collective in ("all-reduce", "reduce") and (schedule.collective != "reduce" or rank == schedule.root):
-        after = np.sum(before, axis=0, dtype=element)
-    elif schedule.collective == "broadcast":
-        after = before[schedule.root or 0].copy()
-    elif schedule.collective == "reduce-scatter":
-        after[shard(rank)] = np.sum(before, axis=0, dtype=element)[shard(rank)]
-    elif schedule.collective == "all-gather":
-        for each in range(ranks):
-            after[shard(each)] = before[each][shard(each)]
-    elif schedule.collective == "all-to-all":
-        for each in range(ranks):
-            after[shard(rank, each)] = before[each][shard(rank, each)]
-    return after.view(np.uint8)
-
-
 @pytest.mark.parametrize("collective", antiphon.collectives())
 @pytest.mark.parametrize("element", ["int32", "float16"])
-def test_every_wrong_element_is_counted(collective: str, element: str) -> None:
+def test_every_wrong_element_is_counted(collective: str, element: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.execution.numbers.BLOCK_BYTES", 128)
     size = ELEMENTS[element]
     schedule = antiphon.build("mesh:3x3", "direct", collective, 180 * size, root=4)
     plan = Plan(element, 0, 1)
+    parts = 9 if collective == "all-to-all" else 1
+    before = [filled(element, 9, rank, 0, 180 * size * parts).view(element) for rank in range(9)]
     total = 0
     for rank in range(9):
-        right = defined(schedule, element, rank)
+        right = before[rank].copy()
+        for place, expected in defined(schedule, before, rank):
+            right[place] = expected
+        right = right.view(np.uint8)
         executor = Executor(schedule, rank, element)
         assert wrong(executor, element, 9, (), right) == 0
         outputs = [(start, stop) for start, stop, _ in executor.outputs]

@@ -23,6 +23,7 @@ COMPARISON = antiphon.compare(
     RING, bytes="64KiB", algorithms="ring,direct,direct:chunk=1KiB,tto", fidelity="packet,alpha-beta"
 )
 TUNING = antiphon.tune("ring:4", sizes="1KiB,64KiB", algorithms="ring,ring-bi", fidelity="alpha-beta")
+EMULATED = {"bytes": 4096, "correct": True, "measured_ns": 5.0, "predicted_ns": 4.5, "least_ns": 4.0, "most_ns": 9.0}
 RESULTS: list[Result] = [
     RUN,
     RUN.result,
@@ -38,6 +39,10 @@ RESULTS: list[Result] = [
     antiphon.advise_trees(16, "1MiB"),
     antiphon.advise_ace("ace:2x2x1", "256KiB", share=0.5),
     antiphon.calibrate(seconds=0.01, size="64KiB", gemm=16),
+    antiphon.measure(RING, "ring", sizes="4KiB,64KiB", transport="threads"),
+    antiphon.Emulated.of(
+        RING, SCHEDULE, 10**8, 3, (0.99, 1.0), [EMULATED | {"algorithm": name} for name in ("a", "b")]
+    ),
 ]
 
 

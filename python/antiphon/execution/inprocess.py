@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from antiphon._core import Execution, Schedule
-from antiphon.arguments import expect
+from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 from antiphon.parallel import cores
 
@@ -50,7 +50,7 @@ def execute(
         threads = cores()
     expect("threads", threads, int)
     if not 1 <= threads <= 1024:
-        raise AntiphonError(f"threads {threads}: 1 to 1024", "bad-size")
+        raise AntiphonError(f"threads {shown(threads)}: 1 to 1024", "bad-size")
     _prepared(schedule).run(list(arrays), threads)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from antiphon._core import Executor, Fabric, Schedule
-from antiphon.arguments import expect
+from antiphon.arguments import expect, shown
 from antiphon.calibration.result import Calibration
 from antiphon.collective.matrix import Matrix
 from antiphon.collective.schedules import as_schedule, build
@@ -88,10 +88,10 @@ def measure(
     for name, number, least in (("warmup", warmup, 0), ("iterations", iterations, 1)):
         expect(name, number, int)
         if not least <= number <= 1_000_000:
-            raise AntiphonError(f"{name} {number}: {least} to 1,000,000", "bad-size")
+            raise AntiphonError(f"{name} {shown(number)}: {least} to 1,000,000", "bad-size")
     expect("timeout_s", timeout_s, int, float)
     if not 0.5 <= timeout_s <= 86_400:
-        raise AntiphonError(f"timeout_s {timeout_s}: 0.5 to 86,400 seconds", "bad-size")
+        raise AntiphonError(f"timeout_s {shown(timeout_s)}: 0.5 to 86,400 seconds", "bad-size")
     if network.ranks > MOST_RANKS:
         raise AntiphonError(f"{network.ranks} ranks; at most {MOST_RANKS} are run on one machine", "too-large")
     schedules = _schedules(network, algorithm, collective, sizes, root, matrix)

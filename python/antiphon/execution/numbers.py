@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,9 +16,8 @@ ELEMENTS = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4,
 """Types of numbers, and their bytes."""
 LARGEST_EXACT = {"float16": 2048, "bfloat16": 256}
 """Whole numbers up to these are all exact."""
-
 BLOCK_BYTES = 1 << 20
-"""Data are made and compared in blocks of so many bytes, which stay in caches."""
+"""A whole number of elements of every type."""
 
 
 def filled(element: str, ranks: int, rank: int, start: int, stop: int) -> Array:
@@ -29,10 +28,15 @@ def filled(element: str, ranks: int, rank: int, start: int, stop: int) -> Array:
     import numpy as np
 
     data = np.empty(stop - start, np.uint8)
-    for first in range(start, stop, BLOCK_BYTES):
-        end = min(stop, first + BLOCK_BYTES)
+    for first, end in _blocks(start, stop):
         data[first - start : end - start] = _as_bytes(element, _numbers(element, ranks, rank, first, end))
     return data
+
+
+def _blocks(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Parts that are made one after the other: numbers take several times the memory of the data."""
+    for first in range(start, stop, BLOCK_BYTES):
+        yield first, min(first + BLOCK_BYTES, stop)
 
 
 def _numbers(element: str, ranks: int, rank: int, start: int, stop: int) -> Array:
@@ -60,16 +64,13 @@ def wrong(executor: Executor, element: str, ranks: int, excluded: Collection[int
 
     size, count = ELEMENTS[element], 0
     adding = [rank for rank in range(ranks) if rank not in excluded]
-    for first, end, of in executor.outputs:
-        for start in range(first, end, BLOCK_BYTES):
-            stop = min(end, start + BLOCK_BYTES)
+    for start, stop, of in executor.outputs:
+        for first, end in _blocks(start, stop):
             if of is not None:
-                expected = filled(element, ranks, of, start, stop)
+                expected = filled(element, ranks, of, first, end)
             else:
-                total = _numbers(element, ranks, adding[0], start, stop)
-                for rank in adding[1:]:
-                    total += _numbers(element, ranks, rank, start, stop)
-                expected = _as_bytes(element, total)
-            is_wrong = (memory[start:stop] != expected).reshape(-1, size).any(axis=1)
+                total = sum(_numbers(element, ranks, rank, first, end) for rank in adding)
+                expected = _as_bytes(element, np.asarray(total))
+            is_wrong = (memory[first:end] != expected).reshape(-1, size).any(axis=1)
             count += int(np.count_nonzero(is_wrong))
     return count

@@ -133,6 +133,10 @@ def _figures(schedule: Schedule, timing: Timing) -> dict[str, Any]:
 class Emulated(Result):
     """Collectives on an emulated fabric, measured beside predicted.
 
+    >>> found = antiphon.emulate("mesh:2x2", "ring", bytes="1MiB", link_rate="20mbit")  # doctest: +SKIP
+    >>> found.runs["measured_ns"] / found.runs["predicted_ns"]  # doctest: +SKIP
+    array([1.01])
+
     Attributes:
         fabric: its specification or name.
         collective: what they do.
@@ -142,8 +146,7 @@ class Emulated(Result):
         fastest_link: the largest.
         repeat: runs of each.
         runs: a row for each algorithm: ``algorithm``, ``bytes``, ``correct``, ``measured_ns``, the median,
-        ``predicted_ns``,
-            ``least_ns`` and ``most_ns`` of the runs.
+            ``predicted_ns``, ``least_ns`` and ``most_ns`` of the runs.
     """
 
     fabric: str

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from antiphon._core import Fabric, Schedule, System, simulate
-from antiphon.arguments import expect
+from antiphon.arguments import expect, shown
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.errors import AntiphonError, NotApplicable
 from antiphon.execution.job import Job
@@ -48,6 +48,9 @@ def emulate(
     under full load first. All is made within namespaces of their own, with addresses from 10.0.0.0/8 that exist only
     there, and is gone when the processes are, however they end. Numbers are int32, and every element is compared.
 
+    >>> emulate("mesh:3x3", ["ring", "tto"], bytes="1MiB", link_rate="50mbit").correct  # doctest: +SKIP
+    True
+
     Args:
         fabric: specification or Fabric, of at most 64 nodes, without parallel links, all of one rate.
         algorithms: one or several: ``name[:key=value,...]``, Schedules or files ``*.json``.
@@ -61,16 +64,16 @@ def emulate(
 
     Raises:
         AntiphonError: ``not-applicable`` where this machine cannot do it, by its kernel, rights, programs or speed, or
-        for
-            other fabrics; ``not-proven``, ``stalled``; as ``build``.
+            for other fabrics; ``not-proven``, ``stalled``; as ``build``.
     """
     whole = as_fabric(fabric)
     network.cables(whole)  # before any work
     rate = bits_per_s(link_rate)
+    expect("repeat", repeat, int)
+    expect("timeout_s", timeout_s, int, float)
     for name, number, most in (("repeat", repeat, 1000), ("timeout_s", timeout_s, 86_400)):
-        expect(name, number, int, float)
         if not 1 <= number <= most:
-            raise AntiphonError(f"{name} {number}: 1 to {most:,}", "bad-size")
+            raise AntiphonError(f"{name} {shown(number)}: 1 to {most:,}", "bad-size")
     system = System("testbed").with_(link_rate_gb_per_s=rate / 8e9)
     given = [algorithms] if isinstance(algorithms, (str, Schedule, os.PathLike)) else list(algorithms)
     schedules = [_schedule(whole, each, collective, bytes, system, root) for each in given]

@@ -1,0 +1,138 @@
+"""`antiphon run`: what it prints, and how it answers to bad input, also within a job of MPI."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon.execution.launch import _mpiexec
+
+THREADS = ("--transport", "threads", "--iterations", "1")
+FIGURES = ("wrong", "time_ns", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s")
+
+
+def test_the_document(commands: Any) -> None:
+    document = commands.document("run", "mesh:2x2", "ring", "--bytes", "4KiB,8KiB", *THREADS)
+    runs = document.pop("runs")
+    assert {key: document[key] for key in document if key not in ("schema", "version")} == {
+        "fabric": "mesh:2x2",
+        "algorithm": "ring",
+        "collective": "all-reduce",
+        "root": None,
+        "ranks": 4,
+        "element": "float32",
+        "transport": "threads",
+        "warmup": 1,
+        "iterations": 1,
+    }
+    assert [(row["bytes"], row["elements"], row["correct"]) for row in runs] == [(4096, 1024, True), (8192, 2048, True)]
+    for row in runs:
+        assert set(row) == {"bytes", "elements", "correct", "in_place", *FIGURES}
+        assert set(row["in_place"]) == set(FIGURES)
+        assert row["wrong"] == row["in_place"]["wrong"] == 0
+        assert row["time_ns"] > 0
+
+
+def test_the_table(commands: Any) -> None:
+    result = commands.invoke("run", "mesh:2x2", "multitree", "--collective", "reduce", "--bytes", "4KiB", *THREADS)
+    assert result.exit_code == 0, result.stderr
+    for text in ("multitree, reduce of float32, 4 ranks in threads", "busbw", "4KiB", "1,024", "compared with the def"):
+        assert text in result.stdout
+    assert (
+        commands.invoke("run", "mesh:2x2", "ring", *THREADS, "--bytes", "4KiB", "--format", "markdown").exit_code == 0
+    )
+
+
+def test_rows_of_csv(commands: Any) -> None:
+    result = commands.invoke("run", "mesh:2x2", "ring", "--bytes", "1KiB..4KiB", *THREADS, "--format", "csv")
+    rows = list(csv.DictReader(StringIO(result.stdout)))
+    assert [row["bytes"] for row in rows] == ["1024", "2048", "4096"]
+    assert {"fabric", "algorithm", "time_ns", "in_place.time_ns", "correct"} <= set(rows[0])
+
+
+def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
+    document = commands.document("run", "mesh:4x4", "combs", "--bytes", "4KiB", "--group", "0-3", *THREADS)
+    assert document["ranks"] == 4
+    path = tmp_path / "ring.json"
+    path.write_text(antiphon.build("mesh:2x2", "ring", "all-gather", 4096).to_json())
+    document = commands.document("run", "mesh:2x2", "--schedule", path, *THREADS)
+    assert (document["collective"], document["runs"][0]["bytes"]) == ("all-gather", 4096)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "status"),
+    [
+        (("mesh:2x2", "ring", "--element", "int7"), "one of float32", 2),
+        (("mesh:2x2", "ring", "--transport", "carrier"), "one of mpi, threads", 2),
+        (("mesh:2x2", "ring", "--bytes", "4KiB", "--matrix", "no.csv"), "either --bytes or --matrix", 2),
+        (("mesh:2x2", "direct", "--collective", "all-to-all", "--matrix", "no.csv"), "no.csv", 2),
+        (("mesh:20x20", "ring"), "400 ranks; at most 256", 2),
+        (("mesh:2x2", "ring", "--bytes", "4098"), "4-byte elements", 2),
+        (("mesh:2x2", "ring", "--bytes", "4100", "--element", "float64"), "8-byte elements", 2),
+        (("mesh:2x2", "ring", "--bytes", "16GiB"), "bytes of buffers", 2),
+        (("mesh:2x2", "ring", "--timeout", "0"), "timeout_s 0", 2),
+        (("mesh:2x2", "ring", "--timeout", "nan"), "timeout_s nan", 2),
+        (("mesh:2x2", "ring", "--timeout", "soon"), "--timeout", 2),
+        (("mesh:2x2", "ring", "--iterations", "0"), "--iterations", 2),
+        (("mesh:2x2", "ring", "--warmup", "-1"), "--warmup", 2),
+        (("mesh:2x2",), "give either an ALGORITHM or --schedule", 2),
+        (("mesh:2x2", "ring", "--schedule", "ring.json"), "give either an ALGORITHM or --schedule", 2),
+        (("mesh:2x2", "--schedule", "ring.json", "--bytes", "4KiB"), "leave them out", 2),
+        (("mesh:2x2", "--schedule", "no.json"), "no.json", 2),
+        (("mesh:2x2", "ring", "--collective", "broadcast"), "does not apply", 1),
+    ],
+)
+def test_what_is_refused(arguments: tuple[str, ...], said: str, status: int, commands: Any) -> None:
+    result = commands.invoke("run", *arguments)
+    assert said in commands.error(result)
+    assert (result.exit_code, result.stdout) == (status, "")
+
+
+@pytest.mark.parametrize("transport", ["mpi", "threads"])
+def test_what_is_not_proven_is_not_run(transport: str, commands: Any, tmp_path: Path) -> None:
+    builder = antiphon.ScheduleBuilder(antiphon.Fabric("mesh:2x2"), "all-reduce", 4096)
+    builder.copy(0, 1, builder.lane(0, 4096), 0)
+    path = tmp_path / "copy.json"
+    path.write_text(builder.finish().to_json())
+    result = commands.invoke("run", "mesh:2x2", "--schedule", path, "--transport", transport)
+    assert "rank" in commands.error(result)
+    assert result.exit_code == 1
+
+
+def test_wrong_results_are_a_finding(commands: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.execution.threads.wrong", lambda *_: 1)
+    result = commands.invoke("run", "mesh:2x2", "ring", "--bytes", "4KiB", *THREADS)
+    assert "not what the collective defines" in commands.error(result)
+    assert result.exit_code == 1
+    assert "busbw" in result.stdout
+
+
+def in_a_job(processes: int, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("mpi4py")
+    command = [*_mpiexec(processes), sys.executable, "-m", "antiphon", "run", *arguments]
+    environment = os.environ | {"TMPDIR": str(folder)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
+
+
+def test_processes_of_a_job_are_the_ranks(tmp_path: Path) -> None:
+    done = in_a_job(4, "mesh:2x2", "ring", "--bytes", "4KiB", "--iterations", "1", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("busbw") == 1
+    assert "4 MPI ranks" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_job_of_another_size_is_refused(tmp_path: Path) -> None:
+    done = in_a_job(3, "mesh:2x2", "ring", "--bytes", "4KiB", folder=tmp_path)
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert said == ["error: the job has 3 processes, the fabric 4 ranks: start as many"]
+    assert done.stdout == ""
+    assert done.returncode in (1, 2)

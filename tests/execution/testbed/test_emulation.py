@@ -1,0 +1,98 @@
+"""Collectives on an emulated fabric, where this machine can have one."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon.execution.testbed import emulation
+
+
+@pytest.fixture(scope="session")
+def _able() -> None:
+    """Skips where the machine has no namespaces, veth or shapers, or not the rights."""
+    try:
+        emulation._host_command()
+    except antiphon.NotApplicable as error:
+        pytest.skip(str(error))
+
+
+def processes() -> set[str]:
+    """Processes of emulated fabrics that are there."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"antiphon.execution.testbed" in command:
+            found.add(folder.name)
+    return found
+
+
+def devices() -> set[str]:
+    """Network interfaces outside of all emulated fabrics."""
+    return {each.name for each in Path("/sys/class/net").iterdir()}
+
+
+@pytest.mark.usefixtures("_able")
+def test_results_are_right_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, had = processes(), devices()
+    try:
+        found = antiphon.emulate(
+            "mesh:2x2", ["ring", "direct"], "all-reduce", "64KiB", link_rate="20mbit", repeat=1, timeout_s=20
+        )
+    except antiphon.NotApplicable as error:
+        pytest.skip(str(error))  # too slow
+    assert found.correct
+    assert [row["algorithm"] for row in found.runs.rows()] == ["ring", "direct"]
+    for row in found.runs.rows():
+        assert 0 < row["least_ns"] <= row["measured_ns"] <= row["most_ns"]
+        assert row["predicted_ns"] > 0
+    assert 0.95 <= found.slowest_link <= found.fastest_link <= 1.05
+    assert processes() <= before
+    assert devices() == had
+    assert not list(tmp_path.iterdir())
+    assert found.link_rate_bit_per_s == 20_000_000
+
+
+def test_what_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulation, "_host_command", lambda: pytest.fail("it started"))
+    for given, code, said in (
+        ({"algorithms": []}, "bad-spec", "at least one"),
+        ({"link_rate": "fast"}, "bad-spec", "200mbit or 1gbit"),
+        ({"repeat": 0}, "bad-size", "repeat 0"),
+        ({"timeout_s": 0.5}, "bad-size", "timeout_s 0.5"),
+        ({"algorithms": "none"}, "unknown-name", "none"),
+        ({"collective": "broadcast"}, "not-applicable", "broadcast"),
+    ):
+        arguments: dict[str, Any] = {"fabric": "mesh:2x2", "algorithms": "ring", "bytes": "4KiB"} | given
+        with pytest.raises(antiphon.AntiphonError) as error:
+            antiphon.emulate(**arguments)
+        assert (error.value.code, said in str(error.value)) == (code, True), error.value
+    builder = antiphon.ScheduleBuilder(antiphon.Fabric("mesh:2x2"), "all-reduce", 4096)
+    builder.copy(0, 1, builder.lane(0, 4096), 0)
+    with pytest.raises(antiphon.NotProven):
+        antiphon.emulate("mesh:2x2", builder.finish())
+
+
+def test_a_machine_that_cannot_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, "", "unshare failed: Operation not permitted\n")
+
+    monkeypatch.setattr(emulation.shutil, "which", lambda tool: None if tool == "tc" else f"/sbin/{tool}")
+    with pytest.raises(antiphon.NotApplicable, match="program tc"):
+        antiphon.emulate("mesh:2x2", "ring", bytes="4KiB")
+    monkeypatch.setattr(emulation.shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(emulation.subprocess, "run", refused)
+    with pytest.raises(antiphon.NotApplicable, match="Operation not permitted"):
+        antiphon.emulate("mesh:2x2", "ring", bytes="4KiB")
+    monkeypatch.setattr(emulation.sys, "platform", "darwin")
+    with pytest.raises(antiphon.NotApplicable, match="needs Linux"):
+        antiphon.emulate("mesh:2x2", "ring", bytes="4KiB")

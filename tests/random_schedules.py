@@ -1,0 +1,119 @@
+"""Random schedules that compute a collective, and small changes that may spoil them."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import antiphon
+
+SPECS = ("mesh:2x2", "ring:4", "fc:4", "switch:4")
+ELEMENT_BYTES = 4
+
+
+def random_schedule(random: Random) -> antiphon.Schedule:
+    """A schedule for 4 ranks: every lane along random trees, in random chunks, in phases with and without barriers."""
+    fabric = antiphon.Fabric(random.choice(SPECS))
+    collective = random.choice(antiphon.collectives())
+    root = random.randrange(4)
+    bytes = ELEMENT_BYTES * random.randint(4, 300)
+    builder = antiphon.ScheduleBuilder(fabric, collective, bytes, "random", root=root)
+    reduces = collective in ("all-reduce", "reduce", "reduce-scatter")
+    copies = collective in ("all-reduce", "broadcast", "all-gather", "all-to-all")
+    lanes = []
+    for source, owner, offset, length in _regions(random, collective, root, bytes):
+        chunks = random.choice([1, 1, 2, 3, 7])
+        stride = random.randint(1, 3)
+        lane = builder.lane(offset, length, chunks, stride=stride, source=source, owner=owner)
+        centre = {"reduce-scatter": owner, "all-reduce": random.randrange(4)}.get(collective, source)
+        lanes.append((lane, owner, root if collective in ("reduce", "broadcast") else centre))
+    if reduces:
+        builder.phase("reduce", barrier=random.random() < 0.5)
+        for lane, _, centre in lanes:
+            depth = 0
+            for child, parent, below in _tree(random, centre):
+                depth = max(depth, below)
+                builder.reduce(child, parent, lane, 5 - below)
+    if copies:
+        builder.phase("copy", barrier=random.random() < 0.5)
+        for lane, owner, centre in lanes:
+            tree = _tree(random, centre)
+            if collective == "all-to-all":
+                tree = _path(tree, owner)
+            for child, parent, below in tree:
+                builder.copy(parent, child, lane, below)
+    return builder.finish()
+
+
+def _regions(random: Random, collective: str, root: int, bytes: int) -> list[tuple[int, int, int, int]]:
+    """Source, owner, first byte and length of parts of the buffer that travel apart."""
+    shards = [antiphon.shard(bytes, 4, rank) for rank in range(4)]
+    if collective == "all-to-all":
+        return [(source, owner, *shards[owner]) for source in range(4) for owner in range(4)]
+    if collective in ("reduce-scatter", "all-gather"):
+        whole = [(rank, rank, *shard) for rank, shard in enumerate(shards)]
+    else:
+        whole = [(root, root, 0, bytes)]
+    found = []
+    for source, owner, offset, length in whole:
+        cut = ELEMENT_BYTES * random.randint(0, length // ELEMENT_BYTES)
+        pieces = [(offset, cut), (offset + cut, length - cut)]
+        found += [(source, owner, *piece) for piece in pieces if piece[1] > 0]
+    return found
+
+
+def _tree(random: Random, centre: int) -> list[tuple[int, int, int]]:
+    """Child, parent and depth of the child, which is 1 to 3, of a tree of all ranks."""
+    depths, edges = {centre: 0}, []
+    for child in random.sample([rank for rank in range(4) if rank != centre], 3):
+        parent = random.choice(sorted(depths))
+        depths[child] = depths[parent] + 1
+        edges.append((child, parent, depths[child]))
+    return edges
+
+
+def _path(tree: list[tuple[int, int, int]], end: int) -> list[tuple[int, int, int]]:
+    """The edges of a tree that lead to a rank, the first at its root."""
+    above = {child: (child, parent, depth) for child, parent, depth in tree}
+    path = []
+    while end in above:
+        path.append(above[end])
+        end = above[end][1]
+    return path[::-1]
+
+
+def spoiled(random: Random, schedule: antiphon.Schedule) -> antiphon.Schedule | None:
+    """A copy with a small change, which may or may not make it wrong; None if it is then no schedule at all."""
+    document: dict[str, Any] = json.loads(schedule.to_json())
+    transfers = document["transfers"]
+    for each in transfers:
+        for kind in ("start_after", "apply_after"):
+            waits = each.get(kind, [])
+            each[kind] = [wait if isinstance(wait, dict) else {"transfer": wait} for wait in waits]
+    transfer = random.choice(transfers)
+    change = random.choice(["drop", "start_after", "apply_after", "op", "lag", "barrier", "to"])
+    if change == "drop":
+        at = transfers.index(transfer)
+        transfers.remove(transfer)
+        for each in transfers:
+            for kind in ("start_after", "apply_after"):
+                waits = [wait for wait in each[kind] if wait["transfer"] != at]
+                each[kind] = [wait | {"transfer": wait["transfer"] - (wait["transfer"] > at)} for wait in waits]
+    elif change in ("start_after", "apply_after"):
+        for each in transfers if random.random() < 0.3 else [transfer]:
+            each[change] = []
+    elif change == "op":
+        transfer["op"] = "copy" if transfer["op"] == "reduce" else "reduce"
+    elif change == "lag":
+        for kind in ("start_after", "apply_after"):
+            transfer[kind] = [wait | {"lag": wait.get("lag", 0) + 1} for wait in transfer[kind]]
+    elif change == "barrier":
+        for phase in document["phases"]:
+            phase["barrier"] = False
+    else:
+        transfer["to"] = random.choice([rank for rank in range(4) if rank != transfer["from"]])
+    try:
+        return antiphon.Schedule.from_json(json.dumps(document))
+    except antiphon.AntiphonError:
+        return None
