@@ -155,7 +155,7 @@ def test_an_mpiexec_that_fails_is_quoted(
     mpiexec = tmp_path / "mpiexec"
     mpiexec.write_text(f"#!/bin/sh\n{program}\n")
     mpiexec.chmod(0o755)
-    monkeypatch.setattr(launch, "_mpiexec", lambda _ranks: [str(mpiexec)])
+    monkeypatch.setattr(launch, "mpiexec", lambda _ranks: [str(mpiexec)])
     schedule = antiphon.build("mesh:2x2", "ring", bytes=4096)
     with pytest.raises(antiphon.Stalled) as error:
         launch.launch([schedule], Plan("int32", 0, 1), 2.0)
@@ -170,6 +170,6 @@ def test_options_are_those_of_the_mpi_that_is_there(
     mpiexec.write_text(f"#!/bin/sh\necho '{version}'\n")
     mpiexec.chmod(0o755)
     monkeypatch.setattr(launch.sys, "executable", str(tmp_path / "python"))
-    command = launch._mpiexec(7)
+    command = launch.mpiexec(7)
     assert (command[0], command[-2:]) == (str(mpiexec), ["-n", "7"])
     assert ("--oversubscribe" in command) == options
