@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "verify": ABOVE,
     "execute": ABOVE | {"verify"},
     "bound": ABOVE | {"synthesis"},
-    "formats": ABOVE | {"execute", "verify"},
+    "formats": ABOVE | {"execute", "simulate", "verify"},
     "simulate": ABOVE | {"noc"},
     "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},

@@ -791,6 +791,7 @@ def simulate(
     fidelity: str = "packet",
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
+    trace: Callable[[str], object] | None = None,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -802,6 +803,7 @@ def simulate(
         progress: called about ten times a second with the share done, 0 to 1; an exception it
             raises ends the run.
         energy: also what it takes.
+        trace: called with what happened when, in Chrome's trace event format.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``.
@@ -816,11 +818,13 @@ def simulate_flights(
     order: str = "fifo",
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
+    trace: Callable[[str], object] | None = None,
 ) -> SimulationResult:
     """Proves schedules, then times them in flight together; ``antiphon.simulate_flights`` takes objects.
 
     Args:
         flights: schedule, start in ns, numbers of the flights before it, priority.
+        trace: as in ``simulate``.
     """
 
 def noc(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -91,6 +91,20 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
             discarded_at_exit.discard(temporary)
             with suppress(OSError):
                 temporary.unlink()
+
+
+@contextmanager
+def trace_to(path: str | os.PathLike[str] | None) -> Iterator[Callable[[str], object] | None]:
+    """What takes the text of a trace, for a file ``*.json``; None without one.
+
+    Raises:
+        AntiphonError: as ``written_whole``.
+    """
+    if path is None:
+        yield None
+        return
+    with written_whole(path, ".json") as file:
+        yield file.write
 
 
 def _nameless(folder: Path) -> int | None:

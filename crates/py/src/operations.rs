@@ -12,6 +12,7 @@ use crate::system::System;
 use antiphon_core::collective::{self, Collective, Kind};
 use antiphon_core::energy::Attojoules;
 use antiphon_core::error::{Code, Error};
+use antiphon_core::formats::chrome;
 use antiphon_core::options::Opt;
 use antiphon_core::parameter::Choice;
 use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult};
@@ -186,13 +187,14 @@ fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'p
 
 /// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
 /// or `flit`: a `SimulationResult`, times in ns, sizes in bytes; with `energy` also what it takes. `progress` is called
-/// with the share done, 0 to 1.
+/// with the share done, 0 to 1, `trace` with what happened when, in Chrome's trace event format.
 ///
 /// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
 /// KeyboardInterrupt.
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None, energy = false),
-       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False)")]
+#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None, energy = false, trace = None),
+       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False, trace=None)")]
+#[allow(clippy::too_many_arguments)]
 pub fn simulate<'py>(
     py: Python<'py>,
     fabric: &Fabric,
@@ -201,26 +203,43 @@ pub fn simulate<'py>(
     fidelity: &str,
     progress: Option<Py<PyAny>>,
     energy: bool,
+    trace: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
     let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
-    let (proof, certified, result, least) = run_with_progress(py, progress, |heartbeat| {
+    let flights = [Flight::new(schedule)];
+    let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
+    let (proof, certified, mut result, least) = run_with_progress(py, progress, |heartbeat| {
         let proof = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             verification::verify_watched(fabric, schedule, Watch::new(&proving))?
         };
         let certified = bound::certified(fabric, &system, schedule)?;
-        let flights = [Flight::new(schedule)];
-        let result =
-            simulation::simulate_flights(fabric, &flights, Order::default(), &system, fidelity, energy, heartbeat)?;
+        let result = fly(fabric, &flights, Order::default(), &system, fidelity, energy, heartbeat)?;
         let least = energy.then(|| -> Result<_, Error> {
             let time_ps = bound::of_schedule(fabric, &system, schedule)?.time_ps;
             bound::least_energy(fabric, &system, schedule, time_ps)
         });
         Ok((proof, certified, result, least.transpose()?))
     })?;
+    write_trace(py, trace, fabric, &flights, &mut result)?;
     result_record(py, fabric, &system, (&proof, certified), &result, least)
+}
+
+/// Gives the text of the trace of a run to who asked for it.
+fn write_trace(
+    py: Python<'_>,
+    write: Option<Py<PyAny>>,
+    fabric: &fabric::Fabric,
+    flights: &[Flight],
+    result: &mut SimulationResult,
+) -> PyResult<()> {
+    if let Some((write, trace)) = write.zip(result.trace.take()) {
+        let text = py.detach(|| chrome::write(&trace, fabric, flights));
+        write.call1(py, (text,))?;
+    }
+    Ok(())
 }
 
 /// A flight as `simulate_flights` takes it: schedule, start in ns, numbers of the flights before it, priority.
@@ -229,12 +248,12 @@ type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 /// Proves schedules, then times them in flight together on a fabric: a `SimulationResult` with a table `flights`.
 /// `flights` has tuples (schedule, start_ns, after, priority), where `after` has numbers of flights that are to be over
 /// before; schedules may be for groups of the fabric's ranks. `order` says which of them goes first on a link: `fifo`,
-/// `lifo` or `priority` (lower numbers first).
+/// `lifo` or `priority` (lower numbers first). `trace` as in `simulate`.
 ///
 /// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
 #[pyfunction]
-#[pyo3(signature = (fabric, flights, system = generic(), fidelity = "packet", order = "fifo", progress = None, energy = false),
-       text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None, energy=False)")]
+#[pyo3(signature = (fabric, flights, system = generic(), fidelity = "packet", order = "fifo", progress = None, energy = false, trace = None),
+       text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None, energy=False, trace=None)")]
 #[allow(clippy::too_many_arguments)]
 pub fn simulate_flights<'py>(
     py: Python<'py>,
@@ -245,6 +264,7 @@ pub fn simulate_flights<'py>(
     order: &str,
     progress: Option<Py<PyAny>>,
     energy: bool,
+    trace: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
     let (fidelity, order) = (Fidelity::parse(fidelity).map_err(raise)?, Order::parse(order).map_err(raise)?);
@@ -264,15 +284,16 @@ pub fn simulate_flights<'py>(
             Ok(Flight { start_ps, after: after.0.clone(), priority: priority.0, ..Flight::new(&schedule.get().0) })
         })
         .collect::<PyResult<Vec<Flight>>>()?;
-    let (proof, result) = run_with_progress(py, progress, |heartbeat| {
+    let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
+    let (proof, mut result) = run_with_progress(py, progress, |heartbeat| {
         let proof = {
             let heartbeat = RefCell::new(&mut *heartbeat);
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             prove_flights(fabric, &flights, Watch::new(&proving))?
         };
-        simulation::simulate_flights(fabric, &flights, order, &system, fidelity, energy, heartbeat)
-            .map(|result| (proof, result))
+        fly(fabric, &flights, order, &system, fidelity, energy, heartbeat).map(|result| (proof, result))
     })?;
+    write_trace(py, trace, fabric, &flights, &mut result)?;
     result_record(py, fabric, &system, (&proof, None), &result, None)
 }
 

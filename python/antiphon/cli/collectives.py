@@ -28,6 +28,7 @@ from antiphon.cli.options import (
     fidelity_option,
     problem,
     renamed,
+    trace_option,
 )
 from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.matrix import amount, size_text
@@ -159,6 +160,7 @@ def schedule_option(function: F) -> F:
 )
 @fidelity_option("alpha-beta, packet or flit.")
 @energy_option
+@trace_option
 @output_option
 def simulate(
     fabric: str,
@@ -174,6 +176,7 @@ def simulate(
     placement: str | None,
     fidelity: str,
     energy: bool,
+    trace: str | None,
     output: str,
 ) -> None:
     """Prove and time one algorithm, or a schedule from a file.
@@ -183,8 +186,10 @@ def simulate(
         antiphon simulate mesh:4x4 tto:chunk=32KiB --bytes 1MiB --system examples/system.toml --json
         antiphon simulate mesh:4x4 --schedule tto.json --fidelity flit
         antiphon simulate mesh:4x4 --schedule multitree.xml --bytes 1MiB
+        antiphon simulate mesh:8x8 tto --bytes 1MiB --trace tto.json
     """
     one_of(algorithm, path)
+    one_file("--trace", trace, groups)
     ranks = None if placement is None else _ranks(placement)
     if ranks is not None and path is None:
         raise click.UsageError("--placement is for a file of another tool: give --schedule FILE")
@@ -196,13 +201,15 @@ def simulate(
             schedule = built(network, algorithm or "", collective, size, matrix, system, root)
         with progress_bar() as progress:
             heartbeat = partial(progress, schedule.algorithm)
-            run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy)
+            run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy, trace=trace)
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
             tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}
         return Outcome(run.to_dict() | {"tables": tables}, partial(print_run, run))
 
     each_group("simulate", fabric, group, groups, output, work)
+    if trace is not None:
+        note(output, f"Trace: {trace}")
 
 
 def _ranks(text: str) -> list[int]:

@@ -8,8 +8,17 @@ import click
 
 import antiphon
 from antiphon.cli.group import main
-from antiphon.cli.options import FABRIC, FILE, completing, energy_option, fidelity_option, read_fabric, system_option
-from antiphon.cli.output import output_option, tell
+from antiphon.cli.options import (
+    FABRIC,
+    FILE,
+    completing,
+    energy_option,
+    fidelity_option,
+    read_fabric,
+    system_option,
+    trace_option,
+)
+from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.flights import ORDERS, read_flights
 from antiphon.files import read_text
 from antiphon.results import rows_of
@@ -33,9 +42,17 @@ LARGEST_FILE = 1 << 24
 )
 @fidelity_option("alpha-beta, packet or flit.")
 @energy_option
+@trace_option
 @output_option
 def flights(
-    fabric: str, file: str, system: antiphon.System, order: str, fidelity: str, energy: bool, output: str
+    fabric: str,
+    file: str,
+    system: antiphon.System,
+    order: str,
+    fidelity: str,
+    energy: bool,
+    trace: str | None,
+    output: str,
 ) -> None:
     """Time several collectives in flight on one fabric.
 
@@ -51,7 +68,9 @@ def flights(
     with progress_bar() as progress:
         entries = read_flights(read_text(file, LARGEST_FILE), network, system, progress=progress)
         run = antiphon.simulate_flights(
-            network, entries, system, fidelity, order=order, progress=progress, energy=energy
+            network, entries, system, fidelity, order=order, progress=progress, energy=energy, trace=trace
         )
     tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
     tell("flights", run.to_dict() | {"tables": tables}, output, partial(print_flights, run), "flights")
+    if trace is not None:
+        note(output, f"Trace: {trace}")

@@ -189,6 +189,12 @@ def platform_option(default: str) -> Callable[[F], F]:
 system_option = platform_option("generic")
 """The platform of most commands."""
 energy_option = click.option("--energy", is_flag=True, help="Also energy and power (docs/energy.md).")
+trace_option = click.option(
+    "--trace",
+    metavar="OUT.json",
+    help="Also write what each link and rank did when, for Perfetto or chrome://tracing (docs/formats.md).",
+    shell_complete=FILE,
+)
 
 
 def _read_system(spec: str, settings: Sequence[str], endpoint: str | None) -> antiphon.System:

@@ -35,6 +35,7 @@ def run(
     bound: Bound | None = None,
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
+    trace: str | os.PathLike[str] | None = None,
 ) -> Run:
     """Proves and times a schedule and sets it against its lower bound.
 
@@ -50,6 +51,7 @@ def run(
         bound: that of all ranks, if it is known.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md).
+        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
 
     Raises:
         AntiphonError: as ``simulate``.
@@ -71,7 +73,7 @@ def run(
         excluded_ranks=schedule.excluded,
         bound=bound,
         bound_of=schedule.bound_of,
-        result=simulate(fabric, schedule, system, fidelity, progress, energy=energy),
+        result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from antiphon.arguments import expect
 from antiphon.collective.matrix import amount
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
-from antiphon.files import LARGEST_SCHEDULE, read_text
+from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, SimulationResult, Table
@@ -164,6 +165,7 @@ def simulate_flights(
     order: Order | str = "fifo",
     progress: Progress | None = None,
     energy: bool = False,
+    trace: str | os.PathLike[str] | None = None,
 ) -> FlightsRun:
     """Proves schedules, then times them in flight together on a fabric.
 
@@ -183,6 +185,7 @@ def simulate_flights(
             ``lifo``: of that launched last; ``priority``: of that with the lowest number.
         progress: called with a title and the share done.
         energy: also what the run takes (docs/energy.md).
+        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
 
     Raises:
         AntiphonError: as ``simulate``, naming the flight; ``bad-spec`` if flights wait for each other.
@@ -196,7 +199,8 @@ def simulate_flights(
     entries = [(each.schedule, each.start_ns, list(each.after), each.priority) for each in flights]
     heartbeat = None if progress is None else partial(progress, f"{len(entries):,} flights")
     expect("energy", energy, bool)
-    result = fly(fabric, entries, platform, fidelity, order, heartbeat, energy)
+    with trace_to(trace) as write:
+        result = fly(fabric, entries, platform, fidelity, order, heartbeat, energy, write)
     groups = [each.schedule.group for each in flights]
     bounds: dict[int, float] = {}
     for each, group in zip(flights, groups, strict=True):

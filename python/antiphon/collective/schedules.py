@@ -17,7 +17,7 @@ from antiphon._core import verify as core_verify
 from antiphon.arguments import expect, shown
 from antiphon.collective.matrix import Matrix, amount
 from antiphon.errors import AntiphonError
-from antiphon.files import LARGEST_SCHEDULE, read_text
+from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
 from antiphon.results import Bound, Proof, SimulationResult
@@ -197,6 +197,7 @@ def simulate(
     progress: Heartbeat | None = None,
     *,
     energy: bool = False,
+    trace: str | os.PathLike[str] | None = None,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -213,11 +214,15 @@ def simulate(
         fidelity: in how much detail.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md); its time is the same.
+        trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
 
     Raises:
-        AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``; ``bad-file``.
+        AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``, also for a trace of too many
+            events; ``bad-file``.
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
     fabric = as_fabric(fabric)
     expect("energy", energy, bool)
-    return core_simulate(fabric, as_schedule(schedule, fabric), as_system(system), fidelity, progress, energy)
+    program, platform = as_schedule(schedule, fabric), as_system(system)
+    with trace_to(trace) as write:
+        return core_simulate(fabric, program, platform, fidelity, progress, energy, write)

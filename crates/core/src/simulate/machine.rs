@@ -55,7 +55,7 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         let network = N::new(plan, &endpoints, shortcuts.merge_runs)?;
         let (unit, most) = N::WORK;
         // What is aside is in no state that is written down.
-        let skips_nothing = plan.units.is_some();
+        let skips_nothing = plan.units.is_some() || plan.trace;
         Ok(Machine {
             plan,
             endpoints,

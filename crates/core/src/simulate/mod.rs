@@ -14,11 +14,13 @@ mod recorder;
 mod result;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod turns;
 mod units;
 
 pub use flight::{Flight, FlightRow, Order};
 pub use result::{ChunkRow, LinkRow, RankRow, SimulationResult, Timeline};
+pub use trace::{MOST_EVENTS, Span, Trace, Track};
 
 use crate::energy::Energy;
 #[cfg(doc)]
@@ -91,6 +93,32 @@ pub fn simulate_flights(
         plan.power = Some(PowerRates::new(&plan));
     }
     run(&plan, order, fidelity, Shortcuts::default(), progress)
+}
+
+/// As [`simulate_flights`], with the trace of the run in its result; the times are the same. Periods are not skipped.
+///
+/// # Errors
+/// As [`simulate_flights`]; [`Code::TooLarge`] for more than [`MOST_EVENTS`] events.
+pub fn trace_flights(
+    fabric: &Fabric,
+    flights: &[Flight],
+    order: Order,
+    system: &System,
+    fidelity: Fidelity,
+    energy: bool,
+    progress: &mut Progress,
+) -> Result<SimulationResult> {
+    let mut plan = Plan::new(fabric, flights, system)?;
+    if energy {
+        plan.power = Some(PowerRates::new(&plan));
+    }
+    trace::expect_few(&plan, fidelity)?;
+    plan.trace = true;
+    let result = run(&plan, order, fidelity, Shortcuts::default(), progress)?;
+    match &result.trace {
+        Some(_) => Ok(result),
+        None => Err(trace::too_many("more")),
+    }
 }
 
 /// What the messages of a schedule take, whenever they are sent: without static power. O(hops).

@@ -5,6 +5,7 @@ use super::energy::energy;
 use super::flight::FlightRow;
 use super::plan::Plan;
 use super::recorder::{Deliveries, Traffic};
+use super::trace::Trace;
 use crate::energy::Energy;
 use crate::units::{Bytes, Picos};
 use serde::Serialize;
@@ -84,6 +85,9 @@ pub struct SimulationResult {
     /// What it took, where somebody asked.
     #[serde(skip)]
     pub energy: Option<Energy>,
+    /// What happened when, where somebody asked.
+    #[serde(skip)]
+    pub trace: Option<Trace>,
 }
 
 impl SimulationResult {
@@ -148,5 +152,6 @@ pub fn collect(
         flights,
         events,
         energy,
+        trace: Trace::of(plan, deliveries, traffic),
     }
 }

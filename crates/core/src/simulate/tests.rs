@@ -5,6 +5,7 @@ mod endpoints;
 mod fast_links;
 mod flights;
 mod runs;
+mod traces;
 
 use super::*;
 use crate::algorithm;

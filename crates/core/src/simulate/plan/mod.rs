@@ -43,7 +43,7 @@ pub struct Job {
     /// Range of [`Plan::after`]: what it waits for at the receiver.
     pub apply_after: Range<u32>,
     /// The transfer of its schedule.
-    origin: TransferId,
+    pub origin: TransferId,
 }
 
 /// A range of one of the tables of a plan, from `start` to its end.
@@ -138,6 +138,8 @@ pub struct Plan<'a> {
     pub units: Option<Units>,
     /// What power over time is recorded by, where somebody asks.
     pub power: Option<PowerRates>,
+    /// Whether somebody asks what happened when.
+    pub trace: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -197,6 +199,7 @@ impl<'a> Plan<'a> {
             switching: fabric.switching_ps(),
             units: None,
             power: None,
+            trace: false,
         };
         for (flight, relays) in flights.iter().zip(&relays) {
             plan.add(flight, relays.as_ref());

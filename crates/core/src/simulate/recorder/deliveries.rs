@@ -23,6 +23,8 @@ pub struct Deliveries {
     semaphores: Option<Semaphores>,
     /// Transfer, chunk and time of everything applied in a period that is being recorded.
     record: Option<Vec<(TransferId, u64, Ticks)>>,
+    /// The same of the whole run, where somebody asks; not to be used with [`Deliveries::repeat`].
+    pub log: Option<Vec<(TransferId, u64, Ticks)>>,
 }
 
 /// Counts of chunks, by lane.
@@ -71,6 +73,7 @@ impl Deliveries {
             all_chunks,
             semaphores: None,
             record: None,
+            log: plan.trace.then(Vec::new),
         }
     }
 
@@ -119,6 +122,9 @@ impl Deliveries {
     pub fn applied(&mut self, plan: &Plan, id: TransferId, chunk: u64, now: Ticks) {
         if let Some(record) = &mut self.record {
             record.push((id, chunk, now));
+        }
+        if let Some(log) = &mut self.log {
+            log.push((id, chunk, now));
         }
         let job = &plan.jobs[id as usize];
         let finish = &mut self.finish[job.to as usize];

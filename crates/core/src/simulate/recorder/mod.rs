@@ -1,9 +1,11 @@
 //! Collects the result tables while an engine runs, in memory that does not grow with time.
 
 mod deliveries;
+mod spans;
 mod traffic;
 mod windows;
 
 pub use deliveries::Deliveries;
+pub use spans::MOST_SPANS;
 pub use traffic::Traffic;
 pub use windows::Windows;

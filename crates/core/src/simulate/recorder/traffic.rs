@@ -1,7 +1,9 @@
 //! When links were busy: totals, utilization over time, and what that costs.
 
+use super::spans::Spans;
 use super::windows::Windows;
 use crate::fabric::LinkId;
+use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 
@@ -15,6 +17,8 @@ pub struct Traffic {
     windows: Windows<u64>,
     /// Energy of all links, where somebody asks.
     power: Option<LinkPower>,
+    /// What each link transmitted when, where somebody asks; not to be used with [`Traffic::repeat`].
+    pub spans: Option<Spans>,
     /// [`Traffic::busy`] at the start of a period that is being recorded.
     record: Option<Vec<Ticks>>,
 }
@@ -59,20 +63,32 @@ impl Traffic {
         Traffic {
             busy: vec![0; links.len()],
             power: plan.power.as_ref().map(|power| LinkPower::new(&power.of_links, &links, shift)),
+            spans: plan.trace.then(|| Spans::new(links.len())),
             links,
             windows: Windows::new(shift),
             record: None,
         }
     }
 
-    /// A link transmitted from `start` to `end`.
-    pub fn transmitted(&mut self, link: LinkId, start: Ticks, end: Ticks) {
-        self.transmitted_run(link, start, 1, end - start, end - start);
+    /// A link transmitted from `start` to `end`, for a transfer if the network knows which.
+    pub fn transmitted(&mut self, link: LinkId, transfer: Option<TransferId>, start: Ticks, end: Ticks) {
+        self.transmitted_run(link, transfer, start, 1, end - start, end - start);
     }
 
     /// A link transmitted packets of `packet_time` each, the first from `start`, each `spacing` after
     /// the one before.
-    pub fn transmitted_run(&mut self, link: LinkId, start: Ticks, packets: u64, packet_time: Ticks, spacing: Ticks) {
+    pub fn transmitted_run(
+        &mut self,
+        link: LinkId,
+        transfer: Option<TransferId>,
+        start: Ticks,
+        packets: u64,
+        packet_time: Ticks,
+        spacing: Ticks,
+    ) {
+        if let Some(spans) = &mut self.spans {
+            spans.add(link, transfer, start, packets, packet_time, spacing);
+        }
         self.busy[link as usize] += packets * packet_time;
         self.windows.add(start, packets, packet_time, spacing, self.links[link as usize]);
         if let Some(LinkPower::Each(windows, of_links)) = &mut self.power {

@@ -190,7 +190,7 @@ impl AlphaBeta<'_> {
         let start = message.head.max(*free_at);
         let end = start + plan.kind(job).packets.count * plan.packet_time(job, link);
         *free_at = end;
-        self.traffic.transmitted(link, start, end);
+        self.traffic.transmitted(link, Some(id), start, end);
         // The tail leaves after the head and, but for the first link, one flit after it came in.
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
         if message.hop == 0 {

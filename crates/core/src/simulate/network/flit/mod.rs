@@ -169,7 +169,7 @@ impl Flit<'_> {
     /// Records the transmissions that ended.
     fn record(&mut self) {
         for (link, start, end) in self.network.transmissions.drain(..) {
-            self.traffic.transmitted(link, start, end);
+            self.traffic.transmitted(link, None, start, end);
         }
     }
 }

@@ -92,7 +92,8 @@ impl Packet<'_> {
     fn retire(&mut self, link: LinkId, moment: Moment) {
         self.events.end_run(link, Ticks::MAX);
         let Some(service) = self.links[link as usize].service else { return };
-        self.traffic.transmitted_run(link, service.start, service.packets, service.packet_time, service.spacing);
+        let Service { transfer, start, packets, packet_time, spacing, .. } = service;
+        self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, spacing);
         if let Some((next, feeder)) = service.feeds {
             self.end_feeding(next, feeder, moment);
         }
@@ -217,7 +218,8 @@ impl Packet<'_> {
                 endpoints.sent(transfer, self.now);
             }
         } else {
-            self.traffic.transmitted_run(link, service.start, packets, service.packet_time, service.spacing);
+            let Service { start, packet_time, spacing, .. } = service;
+            self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, spacing);
         }
         let at = self.now + self.plan.latency[link as usize];
         if let Some((next, feeder)) = service.feeds {

@@ -228,9 +228,10 @@ impl Packet<'_> {
 
     /// Accounts for the packets of a service of an interface up to packet `until`, which have left.
     fn account(&mut self, id: u32, link: LinkId, service: &Service, until: u64) {
-        let &Service { packet_time, settled, .. } = service;
+        let &Service { transfer, packet_time, settled, .. } = service;
         let packets = until - settled;
-        self.traffic.transmitted_run(link, service.start + settled * packet_time, packets, packet_time, packet_time);
+        let start = service.start + settled * packet_time;
+        self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, packet_time);
         let interface = &mut self.interfaces[id as usize];
         let number = match service.source {
             Source::Channel(_, channel) => interface.take_from(channel as usize),
