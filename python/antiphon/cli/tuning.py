@@ -22,6 +22,7 @@ from antiphon.cli.options import (
     system_option,
 )
 from antiphon.cli.output import note, output_option
+from antiphon.collective.nccl import check_comparable
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import OBJECTIVES, size_range
 from antiphon.files import written_whole
@@ -46,7 +47,12 @@ from antiphon.view.terminal.console import json_text, progress_bar
 @energy_option
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
-@click.option("--out", metavar="OUT.json", help="Also write the selection table.", shell_complete=FILE)
+@click.option(
+    "--out",
+    metavar="OUT.json|OUT.csv",
+    help="Also write the selection table; as .csv for NCCL's tuner plugin (docs/formats.md).",
+    shell_complete=FILE,
+)
 @JOBS
 @output_option
 def tune(
@@ -70,12 +76,17 @@ def tune(
     Examples:
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --out selection.json
         antiphon tune ring:4 --sizes 1KiB,1MiB --algorithms ring,direct --format csv
+        antiphon tune switch:8 --sizes 4KiB..1MiB --algorithms ring,dbtree --out nccl.csv
         antiphon tune mesh:4x4 --sizes 64KiB..1MiB --objective energy --set static_router_mw=100
     """
     specs = split_specs(algorithms) if algorithms else None
     one_file("--out", out, groups)
+    for_nccl = out is not None and out.lower().endswith(".csv")
+    if for_nccl:
+        check_comparable(collective)
     with ExitStack() as written:
-        file = None if out is None else written.enter_context(written_whole(out, ".json"))
+        suffix = ".csv" if for_nccl else ".json"
+        file = None if out is None else written.enter_context(written_whole(out, suffix))
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:
@@ -94,7 +105,7 @@ def tune(
                 )
             document = tuning.to_dict() | {"group": network.members}
             if file is not None:
-                file.write(json_text("tune", document) + "\n")
+                file.write(tuning.to_nccl(network.ranks) if for_nccl else json_text("tune", document) + "\n")
                 written.close()  # in its place before anything is printed: the reader may go
             return Outcome(document, partial(print_tuning, tuning))
 
