@@ -29,7 +29,7 @@ SECTIONS: dict[str, dict[str, Command]] = {
         "configure": Command(
             "configure", "Find the configuration of a fabric that makes an algorithm fastest (docs/configure.md)."
         ),
-        "export": Command("formats", "Write a schedule in the format of another tool (docs/formats.md)."),
+        "export": Command("formats", "Write a schedule, or a fabric, in the format of another tool (docs/formats.md)."),
         "show": Command("collectives", "Print the figures of a schedule that need no simulation."),
     },
     "On real data": {

@@ -18,6 +18,7 @@ from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.results import FileProof
+from antiphon.topologies import TOPOLOGY_FORMATS
 from antiphon.view.terminal.console import open_console
 
 
@@ -35,8 +36,8 @@ from antiphon.view.terminal.console import open_console
     "form",
     default="msccl",
     show_default=True,
-    help="The format.",
-    shell_complete=completing(lambda: list(consumers())),
+    help="The format: msccl of a schedule; dot or graphml of the fabric alone.",
+    shell_complete=completing(lambda: [*consumers(), *TOPOLOGY_FORMATS]),
 )
 @click.option(
     "--consumer",
@@ -61,17 +62,29 @@ def export(
     out: str,
     as_json: bool,
 ) -> None:
-    """Write a schedule in the format of another tool (docs/formats.md).
+    """Write a schedule, or a fabric, in the format of another tool (docs/formats.md).
 
     What is written is proven as it stands. What passes a limit of the consumer is refused.
 
     Examples:
         antiphon export mesh:4x4 multitree --bytes 1MiB --format msccl --consumer executor --out multitree.xml
         antiphon export mesh:4x4 --schedule tto.json --consumer msccl --out tto.xml
+        antiphon export dgx-h100:2 --format graphml --out dgx.graphml
     """
-    one_of(algorithm, path)
+    if form in TOPOLOGY_FORMATS:
+        if algorithm is not None or path is not None:
+            raise click.UsageError(f"--format {form} writes the fabric alone: leave out ALGORITHM and --schedule")
+        _refuse_problem(form)
+    else:
+        one_of(algorithm, path)
     network = read_fabric(fabric)
     network = network if group is None else network.group(group)
+    if form in TOPOLOGY_FORMATS:
+        antiphon.export(network, out, format=form, consumer=consumer)
+        nodes, links = len(network.nodes["name"]), len(network.links["from"])
+        document = {"fabric": network.name, "format": form, "nodes": nodes, "links": links, "file": out}
+        tell("export", document, "json" if as_json else "table", lambda: _print_fabric(document))
+        return
     with ExitStack() as written:
         file = written.enter_context(written_whole(out, extension(form)))
         if path is not None:
@@ -84,6 +97,25 @@ def export(
     proof = antiphon.prove_file(text=text)
     document = proof.to_dict() | {"fabric": network.name, "algorithm": schedule.algorithm, "file": out}
     tell("export", document, "json" if as_json else "table", lambda: _print_exported(proof, out))
+
+
+def _refuse_problem(form: str) -> None:
+    """Refuses options that say what is done on a fabric."""
+    context = click.get_current_context()
+    for name, option in (
+        ("collective", "--collective"),
+        ("root", "--root"),
+        ("size", "--bytes"),
+        ("matrix", "--matrix"),
+    ):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"--format {form} writes the fabric alone: leave out {option}")
+
+
+def _print_fabric(document: dict[str, Any]) -> None:
+    console = open_console()
+    console.print(f"{document['fabric']}: {document['nodes']:,} nodes, {document['links']:,} links", markup=False)
+    console.print(f"File: {document['file']}", markup=False)
 
 
 def _print_exported(proof: FileProof, out: str) -> None:

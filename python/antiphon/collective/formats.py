@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 from antiphon._core import Fabric, Schedule
 from antiphon._core import export as core_export
@@ -17,23 +17,26 @@ from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
 from antiphon.given import as_fabric
 from antiphon.results import FileProof
+from antiphon.topologies import TOPOLOGY_FORMATS
 
 
 def export(
-    schedule: Schedule,
+    schedule: Schedule | Fabric,
     path: str | os.PathLike[str] | None = None,
     *,
     format: str = "msccl",
     consumer: str | None = None,
 ) -> str:
-    """A schedule in another tool's format, proven as it is written (docs/formats.md).
+    """A schedule in another tool's format, proven as it is written, or a fabric in one for graphs (docs/formats.md).
 
     >>> text = export(build("ring:4", "ring", bytes="1MiB"), consumer="rccl")
     >>> text.splitlines()[0][:18]
     '<algo name="ring" '
+    >>> export(Fabric("ring:4"), format="dot").splitlines()[0]
+    'digraph "ring:4" {'
 
     Args:
-        schedule: what is written.
+        schedule: what is written; a Fabric with ``dot`` and ``graphml``.
         path: also a file to write, which ends as files of the format do, such as ``*.xml``.
         format: name of the format.
         consumer: who is to read it, within whose limits it must be; default: the first of the format.
@@ -42,10 +45,17 @@ def export(
         AntiphonError: ``unknown-name``; ``not-applicable`` for what the format cannot say; ``too-large`` with the
             limit of the consumer; ``not-proven``; ``bad-file`` for a file that cannot be written.
     """
-    expect("schedule", schedule, Schedule)
-    text = core_export(schedule, format, consumer)
+    suffix = extension(format)
+    if format in TOPOLOGY_FORMATS:
+        expect("schedule", schedule, Fabric)
+        if consumer is not None:
+            raise AntiphonError(f"{format} has no consumers to choose from", "not-applicable")
+        text = TOPOLOGY_FORMATS[format][0](cast(Fabric, schedule))
+    else:
+        expect("schedule", schedule, Schedule)
+        text = core_export(cast(Schedule, schedule), format, consumer)
     if path is not None:
-        with written_whole(path, extension(format)) as file:
+        with written_whole(path, suffix) as file:
             file.write(text)
     return text
 
@@ -115,10 +125,11 @@ def extension(format: str) -> str:
     Raises:
         AntiphonError: ``unknown-name``.
     """
-    for name, _, suffix, _ in core_formats():
-        if name == format:
-            return suffix
-    known = ", ".join(name for name, *_ in core_formats())
+    suffixes = {name: suffix for name, _, suffix, _ in core_formats()}
+    suffixes |= {name: suffix for name, (_, suffix) in TOPOLOGY_FORMATS.items()}
+    if format in suffixes:
+        return suffixes[format]
+    known = ", ".join(suffixes)
     raise AntiphonError(f"no format '{format[:40]}'; known: {known}", "unknown-name")
 
 

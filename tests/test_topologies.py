@@ -1,0 +1,109 @@
+"""Fabrics as DOT and GraphML."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import antiphon
+from antiphon import AntiphonError, Fabric
+from antiphon.cli import main
+
+SPECS = ["mesh:3x4@50/7ns,slow=0-1:0.5,drop=2-3", "switch:4", "dgx1v", "dgx-h100:2", "torus:2x2", "mesh:4x4[0-3]"]
+ODD = json.dumps(
+    {
+        "schema": "antiphon-fabric/1",
+        "nodes": [{"name": 'a "b" <c>&\\'}, {"name": "ü\\"}, {"name": "s", "rank": False}],
+        "links": [
+            {"from": 0, "to": 2, "both": True, "dimension": '<x "y">', "rate_gb_per_s": 0.1, "energy_pj_per_bit": 1.5},
+            {"from": 1, "to": 2, "both": True, "latency_ns": 0.001},
+            {"from": 1, "to": 2, "both": True, "length_mm": 2.5},
+        ],
+    }
+)
+
+
+def fabrics() -> list[Fabric]:
+    return [*map(Fabric, SPECS), Fabric.from_json(ODD, 'odd "names" \\')]
+
+
+def rows(table: dict[str, object]) -> list[str]:
+    return sorted(map(str, antiphon.Table(table).rows()))
+
+
+@pytest.mark.parametrize("fabric", fabrics(), ids=lambda fabric: fabric.name)
+def test_graphml_comes_back(fabric: Fabric, tmp_path: Path) -> None:
+    path = tmp_path / "fabric.graphml"
+    assert antiphon.export(fabric, path, format="graphml") == path.read_text()
+    back = Fabric.from_graphml(path)
+    assert antiphon.Table(back.nodes) == antiphon.Table(fabric.nodes)
+    assert rows(back.links) == rows(fabric.links)
+
+
+STRING = r'"((?:[^"\\]|\\.)*)"'
+
+
+def unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+@pytest.mark.parametrize("fabric", fabrics(), ids=lambda fabric: fabric.name)
+def test_dot_has_every_node_and_link(fabric: Fabric) -> None:
+    first, *lines, last = antiphon.export(fabric, format="dot").splitlines()
+    title = re.fullmatch(f"digraph {STRING} {{", first)
+    assert title is not None
+    assert (unquoted(title[1]), last) == (fabric.name, "}")
+    names, links = [], []
+    for line in lines:
+        node = re.fullmatch(rf'  {STRING} \[shape=(\w+)(?:, comment="rank (\d+)")?(?:, pos="\S+,\S+!")?\];', line)
+        link = re.fullmatch(rf"  {STRING} -> {STRING} \[(.*)\];", line)
+        assert (node is None) != (link is None)
+        if node is not None:
+            assert node[2] == ("box" if node[3] is None else "circle")
+            names.append((unquoted(node[1]), -1 if node[3] is None else int(node[3])))
+        if link is not None:
+            attributes = {key: unquoted(value) for key, value in re.findall(rf"(\w+)={STRING}(?:, |$)", link[3])}
+            links.append((unquoted(link[1]), unquoted(link[2]), float(attributes.get("rate_gb_per_s", "nan"))))
+    assert names == list(zip(fabric.nodes["name"].tolist(), fabric.nodes["rank"].tolist(), strict=True))
+    called = fabric.nodes["name"].tolist()
+    ends = zip(*(fabric.links[key].tolist() for key in ("from", "to", "rate_gb_per_s")), strict=True)
+    assert str(links) == str([(called[start], called[end], rate) for start, end, rate in ends])
+
+
+def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    strange = Fabric.from_json(ODD.replace("\\u00fc", "\\ufffe"), "strange")
+    path = tmp_path / "strange.graphml"
+    with pytest.raises(AntiphonError, match="no way to write the name") as error:
+        antiphon.export(strange, path, format="graphml")
+    assert error.value.code == "not-applicable"
+    with pytest.raises(TypeError, match="schedule"):
+        antiphon.export(antiphon.build("ring:4", "ring", bytes=4096), format="dot")
+    with pytest.raises(AntiphonError, match="dot has no consumers"):
+        antiphon.export(strange, format="dot", consumer="rccl")
+    with pytest.raises(AntiphonError, match=r"known: msccl, dot, graphml"):
+        antiphon.export(strange, format="gml")
+    assert not list(tmp_path.iterdir())
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["export", *map(str, arguments)])
+
+
+def test_the_command_writes_fabrics(tmp_path: Path) -> None:
+    path = tmp_path / "mesh.dot"
+    result = call("mesh:2x2", "--format", "dot", "--out", path, "--json")
+    document = json.loads(result.output)
+    assert (document["schema"], document["nodes"], document["links"]) == ("antiphon-export/1", 4, 8)
+    assert path.read_text() == antiphon.export(Fabric("mesh:2x2"), format="dot")
+    assert "4 nodes, 8 links" in call("mesh:2x2", "--format", "graphml", "--out", tmp_path / "mesh.graphml").output
+    path.unlink()
+    for arguments in (["ring"], ["--bytes", "1MiB"], ["--schedule", "tto.json"]):
+        result = call("mesh:2x2", *arguments, "--format", "dot", "--out", path)
+        assert result.exit_code == 2
+        assert "--format dot writes the fabric alone: leave out" in result.output
+    assert call("mesh:2x2", "--format", "dot", "--out", tmp_path / "mesh.xml").exit_code != 0
+    assert not path.exists()
