@@ -106,7 +106,12 @@ def test_what_it_refuses(
 ) -> None:
     for runner in ("launch", "measure_threads"):
         monkeypatch.setattr(f"antiphon.execution.measuring.{runner}", lambda *_: pytest.fail("it started"))
-    arguments: dict[str, Any] = {"fabric": "mesh:2x2", "algorithm": "ring", "sizes": "4KiB", "transport": transport} | given
+    arguments: dict[str, Any] = {
+        "fabric": "mesh:2x2",
+        "algorithm": "ring",
+        "sizes": "4KiB",
+        "transport": transport,
+    } | given
     with pytest.raises(antiphon.AntiphonError) as error:
         antiphon.measure(**arguments)
     assert (error.value.code, said in str(error.value)) == (code, True), error.value
