@@ -34,7 +34,10 @@ _Columns: TypeAlias = dict[str, Column]
 _Buffer: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = [
+    "Execution",
+    "Executor",
     "Fabric",
+    "Node",
     "Schedule",
     "ScheduleBuilder",
     "System",
