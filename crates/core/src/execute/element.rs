@@ -77,6 +77,10 @@ impl Element {
 }
 
 fn add<T: Pod + Add<Output = T>>(own: &mut [u8], other: &[u8]) {
+    if let (Ok(own), Ok(other)) = (bytemuck::try_cast_slice_mut::<u8, T>(own), bytemuck::try_cast_slice::<u8, T>(other))
+    {
+        return own.iter_mut().zip(other).for_each(|(own, other)| *own = *own + *other);
+    }
     // Bytes need not lie where numbers may.
     for (own, other) in own.chunks_exact_mut(size_of::<T>()).zip(other.chunks_exact(size_of::<T>())) {
         let sum = bytemuck::pod_read_unaligned::<T>(own) + bytemuck::pod_read_unaligned(other);

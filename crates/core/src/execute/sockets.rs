@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Bytes in front of a packet's data: its transfer, chunk, bytes of the message, and its own.
 pub const HEADER_BYTES: usize = 16;
 /// Bytes that the system may hold of what a link has still to send: what is sent later should be decided later.
-const SEND_BUFFER_BYTES: usize = 16 << 10;
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Header of what ends a run.
 const END: TransferId = TransferId::MAX;
 

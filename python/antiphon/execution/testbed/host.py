@@ -17,7 +17,7 @@ from antiphon.execution.testbed import network
 from antiphon.execution.testbed.control import SOCKET, Line
 from antiphon.execution.testbed.node import batch
 
-PROBE_S = 0.5
+PROBE_S = 2.0
 """How long all links are probed, at their rate."""
 RATE_TOLERANCE = 0.05
 """How far a link may be from its rate under full load."""

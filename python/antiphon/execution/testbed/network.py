@@ -11,7 +11,7 @@ from antiphon.errors import AntiphonError
 MTU_BYTES = 9000
 PACKET_BYTES = 8932
 """Data of a packet: with its header it fills a frame (the system ``testbed``)."""
-BURST_S, LEAST_BURST_BYTES = 2.5e-3, 20_000
+BURST_S, LEAST_BURST_BYTES = 2.5e-3, 80_000
 """What a shaper lets pass at once after a pause: so long at its rate, but two frames at least. With less it would have
 to wake up in time more exactly than it can; with more, what is predicted without it would be too slow."""
 QUEUE_BYTES = 1 << 20
@@ -74,7 +74,7 @@ def addressing(cables: list[Cable], node: int) -> str:
     for cable in cables:
         if node in cable.ends:
             device = cable.device(node)
-            lines.append(f"link set {device} mtu {MTU_BYTES} gso_max_size {2 * MTU_BYTES} up")
+            lines.append(f"link set {device} mtu {MTU_BYTES} up")
             lines.append(f"address add {cable.address(node)}/30 dev {device}")
     return "\n".join(lines) + "\n"
 
