@@ -164,11 +164,9 @@ impl Executor {
                 let pieces = core::pieces(&self.schedule, &message, self.element.bytes());
                 let (start, end, packed) = match &pieces[..] {
                     [piece] => (piece.start, piece.end, None),
-                    _ => {
+                    pieces => {
                         let memory = memory.readonly();
-                        let memory = memory.as_slice()?;
-                        let packed: Vec<u8> = pieces.into_iter().flat_map(|piece| &memory[piece]).copied().collect();
-                        (0, 0, Some(packed))
+                        (0, 0, Some(core::gathered(pieces, memory.as_slice()?)))
                     }
                 };
                 started.push((token, stream.peer, start, end, packed.map(|bytes| bytes.into_pyarray(memory.py()))));

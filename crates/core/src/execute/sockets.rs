@@ -1,11 +1,11 @@
 //! One node of a fabric whose links are TCP connections: it runs a rank's part of schedules, and passes on what others
 //! send through it, packet by packet.
 
-use super::{Element, Message, Rank, pieces};
+use super::{Element, Message, Rank, gathered, pieces};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::{Schedule, TransferId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -179,9 +179,15 @@ impl Node {
                 let (queues, events) = (&queues, events.clone());
                 threads.push(scope.spawn(move || receive_all(*link, stream, schedule, queues, &events)));
             }
-            let outcome =
-                Course { schedule, at_node: &mut at_node, queues: &queues, held: vec![], reached: 0, is_done: false }
-                    .follow(&happened, patience, &mut tell);
+            let outcome = Course {
+                schedule,
+                at_node: &mut at_node,
+                queues: &queues,
+                held: BTreeMap::new(),
+                reached: 0,
+                is_done: false,
+            }
+            .follow(&happened, patience, &mut tell);
             queues.values().for_each(Queue::close);
             if outcome.is_err() {
                 // The others end, too, and nobody waits for what does not come.
@@ -212,8 +218,8 @@ struct Course<'a, 'b> {
     schedule: &'a Schedule,
     at_node: &'a mut Option<AtNode<'b>>,
     queues: &'a HashMap<LinkId, Queue>,
-    /// What has come and must wait.
-    held: Vec<(Message, Vec<u8>)>,
+    /// What has come and must wait, by its transfer, whose chunks go in order.
+    held: BTreeMap<TransferId, VecDeque<(Message, Vec<u8>)>>,
     reached: usize,
     is_done: bool,
 }
@@ -222,46 +228,60 @@ impl Course<'_, '_> {
     fn follow(&mut self, happened: &Receiver<Event>, patience: Duration, tell: &mut impl FnMut(News)) -> Result<()> {
         loop {
             self.go_on(tell)?;
-            let Ok(event) = happened.recv_timeout(patience) else {
+            let Ok(first) = happened.recv_timeout(patience) else {
                 let waits = self.at_node.as_ref().and_then(|at| at.rank.waits_for(self.schedule));
                 let what = waits.map_or("the others".into(), |message| super::describe(self.schedule, &message));
                 let what = format!("waited {:.0} s for {what}", patience.as_secs_f64());
                 return Err(Error::new(Code::Stalled, what));
             };
-            match (event, &mut self.at_node) {
-                (Event::Told(Order::End), _) => return Ok(()),
-                (Event::Told(Order::Open(barriers)), Some(at)) => at.rank.open(barriers),
-                (Event::Sent(message), Some(at)) => at.rank.sent(&message),
-                (Event::Arrived(transfer, chunk, data), Some(at)) => {
-                    let message = at.rank.arrival(transfer, chunk).ok_or_else(|| {
-                        Error::new(Code::Stalled, format!("transfer {transfer} came to a rank that it is not for"))
-                    })?;
-                    self.held.push((message, data));
+            for event in std::iter::once(first).chain(happened.try_iter()) {
+                match (event, &mut self.at_node) {
+                    (Event::Told(Order::End), _) => return Ok(()),
+                    (Event::Told(Order::Open(barriers)), Some(at)) => at.rank.open(barriers),
+                    (Event::Sent(message), Some(at)) => at.rank.sent(&message),
+                    (Event::Arrived(transfer, chunk, data), Some(at)) => {
+                        let message = at.rank.arrival(transfer, chunk).ok_or_else(|| {
+                            Error::new(Code::Stalled, format!("transfer {transfer} came to a rank that it is not for"))
+                        })?;
+                        self.held.entry(transfer).or_default().push_back((message, data));
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
+        }
+    }
+
+    /// Adds or stores what has come and may be.
+    fn apply(&mut self) {
+        let Some(at) = &mut self.at_node else { return };
+        let mut has_changed = true;
+        while std::mem::take(&mut has_changed) {
+            for waiting in self.held.values_mut() {
+                while waiting.front().is_some_and(|(message, _)| at.rank.may_apply(message)) {
+                    let Some((message, data)) = waiting.pop_front() else { break };
+                    let mut data = &data[..];
+                    for piece in pieces(self.schedule, &message, at.element.bytes()) {
+                        let (now, later) = data.split_at(piece.len());
+                        at.element.apply(message.action, &mut at.memory[piece], now);
+                        data = later;
+                    }
+                    at.rank.applied(&message);
+                    has_changed = true;
+                }
+            }
+            self.held.retain(|_, waiting| !waiting.is_empty());
         }
     }
 
     /// Does all that the rank can do now.
     fn go_on(&mut self, tell: &mut impl FnMut(News)) -> Result<()> {
+        self.apply();
         let Some(at) = &mut self.at_node else {
             if !std::mem::replace(&mut self.is_done, true) {
                 tell(News::Done);
             }
             return Ok(());
         };
-        let size = at.element.bytes();
-        while let Some(next) = self.held.iter().position(|(message, _)| at.rank.may_apply(message)) {
-            let (message, data) = self.held.remove(next);
-            let mut data = &data[..];
-            for piece in pieces(self.schedule, &message, size) {
-                let (now, later) = data.split_at(piece.len());
-                at.element.apply(message.action, &mut at.memory[piece], now);
-                data = later;
-            }
-            at.rank.applied(&message);
-        }
         let reached = at.rank.reached();
         if reached > self.reached {
             self.reached = reached;
@@ -270,8 +290,7 @@ impl Course<'_, '_> {
         let streams: Vec<(LinkId, bool)> = at.rank.streams().collect();
         for (stream, (link, _)) in streams.into_iter().enumerate().filter(|(_, (_, sends))| *sends) {
             while let Some(message) = at.rank.next_send(stream) {
-                let pieces = pieces(self.schedule, &message, size);
-                let data = pieces.into_iter().flat_map(|piece| &at.memory[piece]).copied().collect();
+                let data = gathered(&pieces(self.schedule, &message, at.element.bytes()), at.memory);
                 let Some(queue) = self.queues.get(&link) else {
                     return Err(Error::new(Code::Stalled, format!("link {link} does not leave this node")));
                 };
