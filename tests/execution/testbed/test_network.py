@@ -61,11 +61,11 @@ def test_commands() -> None:
     ]
     assert network.addressing([cable], 1).splitlines() == [
         "link set lo up",
-        "link set v0b mtu 9000 gso_max_size 18000 up",
+        "link set v0b mtu 9000 up",
         "address add 10.0.0.2/30 dev v0b",
     ]
     assert network.shaping([cable], 0, 10**8) == (
-        "qdisc add dev v0a root tbf rate 100000000bit burst 65536 limit 1048576\n"
+        "qdisc add dev v0a root tbf rate 100000000bit burst 80000 limit 1048576\n"
     )
     assert network.addressing([cable], 5) == "link set lo up\n"
     assert network.shaping([cable], 5, 10**8) == ""

@@ -12,8 +12,9 @@ MTU_BYTES = 9000
 PACKET_BYTES = 8932
 """Data of a packet: with its header it fills a frame (the system ``testbed``)."""
 BURST_S, LEAST_BURST_BYTES = 2.5e-3, 80_000
-"""What a shaper lets pass at once after a pause: so long at its rate, but two frames at least. With less it would have
-to wake up in time more exactly than it can; with more, what is predicted without it would be too slow."""
+"""What a shaper lets pass at once after a pause: so long at its rate, but more than the kernel hands over at once (64
+KiB). With less it would have to wake up in time more exactly than it can; with more, predictions without it would be
+too slow."""
 QUEUE_BYTES = 1 << 20
 FIRST_PORT = 20_000
 MOST_NODES, MOST_CABLES = 64, 256
