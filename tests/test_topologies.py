@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -31,7 +33,7 @@ def fabrics() -> list[Fabric]:
     return [*map(Fabric, SPECS), Fabric.from_json(ODD, 'odd "names" \\')]
 
 
-def rows(table: dict[str, object]) -> list[str]:
+def rows(table: Mapping[str, Any]) -> list[str]:
     return sorted(map(str, antiphon.Table(table).rows()))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import antiphon
-from antiphon.execution.launch import _mpiexec
+from antiphon.execution.launch import mpiexec
 
 THREADS = ("--transport", "threads", "--iterations", "1")
 FIGURES = ("wrong", "time_ns", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s")
@@ -117,7 +117,7 @@ def test_wrong_results_are_a_finding(commands: Any, monkeypatch: pytest.MonkeyPa
 
 def in_a_job(processes: int, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("mpi4py")
-    command = [*_mpiexec(processes), sys.executable, "-m", "antiphon", "run", *arguments]
+    command = [*mpiexec(processes), sys.executable, "-m", "antiphon", "run", *arguments]
     environment = os.environ | {"TMPDIR": str(folder)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
 
