@@ -136,7 +136,7 @@ def systems() -> list[Entry]:
     """The presets of systems; ``options`` are the parameters with the preset's values.
 
     >>> systems()
-    ['generic', 'ideal', 'dgx1', 'tto', 'aries']
+    ['generic', 'ideal', 'dgx1', 'tto', 'aries', 'testbed']
     """
     presets = [System(name) for name in core_systems()]
     return [Entry(each.name, each.description, options=each.parameters()) for each in presets]

@@ -35,7 +35,7 @@ def test_the_document(commands: Any) -> None:
     }
     assert [(row["bytes"], row["elements"], row["correct"]) for row in runs] == [(4096, 1024, True), (8192, 2048, True)]
     for row in runs:
-        assert set(row) == {"bytes", "elements", "correct", "in_place", *FIGURES}
+        assert set(row) == {"bytes", "elements", "correct", "predicted_ns", "in_place", *FIGURES}
         assert set(row["in_place"]) == set(FIGURES)
         assert row["wrong"] == row["in_place"]["wrong"] == 0
         assert row["time_ns"] > 0
@@ -85,7 +85,7 @@ def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
         (("mesh:2x2", "ring", "--warmup", "-1"), "--warmup", 2),
         (("mesh:2x2",), "give either an ALGORITHM or --schedule", 2),
         (("mesh:2x2", "ring", "--schedule", "ring.json"), "give either an ALGORITHM or --schedule", 2),
-        (("mesh:2x2", "--schedule", "ring.json", "--bytes", "4KiB"), "leave them out", 2),
+        (("mesh:2x2", "--schedule", "ring.json", "--bytes", "4KiB"), "leave it out", 2),
         (("mesh:2x2", "--schedule", "no.json"), "no.json", 2),
         (("mesh:2x2", "ring", "--collective", "broadcast"), "does not apply", 1),
     ],

@@ -137,7 +137,7 @@ def test_results_are_kept_and_read(tmp_path: Path) -> None:
         sorted(
             [
                 "bytes", "elements", "correct", "wrong", "time_ns", "algorithm_bandwidth_gb_per_s",
-                "bus_bandwidth_gb_per_s", "in_place",
+                "bus_bandwidth_gb_per_s", "predicted_ns", "in_place",
             ]
         )
     ] * 2  # fmt: skip

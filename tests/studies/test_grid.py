@@ -38,6 +38,8 @@ NOT_STUDIED = {
     "out": "a file about one run",
     "jobs": "points run at the same time",
     "groups": "an axis of groups",
+    "placement": "of files of other tools, which are no points",
+    "trace": "a file about one run",
     "against": "an axis of algorithms",
     "against_endpoints": "an axis of algorithms",
     "settings": "keys set.NAME",

@@ -29,6 +29,7 @@ def export(
 ) -> str:
     """A schedule in another tool's format, proven as it is written, or a fabric in one for graphs (docs/formats.md).
 
+    >>> from antiphon import build
     >>> text = export(build("ring:4", "ring", bytes="1MiB"), consumer="rccl")
     >>> text.splitlines()[0][:18]
     '<algo name="ring" '
@@ -70,6 +71,7 @@ def load(
 ) -> Schedule:
     """The schedule of a file, in JSON or in a format of another tool, which is known by content (docs/formats.md).
 
+    >>> from antiphon import build, verify
     >>> text = export(build("ring:4", "ring", bytes="1MiB"))
     >>> schedule = load(text=text, bytes="1MiB")
     >>> schedule.fabric, verify(schedule.fabric, schedule).complete
@@ -95,6 +97,7 @@ def load(
 def prove_file(path: str | os.PathLike[str] | None = None, *, text: str | None = None) -> FileProof:
     """Proves a program of another tool's format as it stands: thread blocks, steps and connections.
 
+    >>> from antiphon import build
     >>> prove_file(text=export(build("mesh:2x2", "multitree", bytes="1MiB"))).places
     ['in-place']
 
