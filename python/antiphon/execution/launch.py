@@ -67,7 +67,7 @@ def mpiexec(ranks: int) -> list[str]:
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" not in version and "OpenRTE" not in version and "prte" not in version.lower():
         return [path, "-n", str(ranks)]
-    # More ranks than cores, which therefore give way while they wait; no interface but this machine's own memory.
+    # There may be more ranks than cores: they give way while they wait.
     options = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--allow-run-as-root")
