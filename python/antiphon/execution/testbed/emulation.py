@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError, NotApplicable
 from antiphon.execution.job import Job
 from antiphon.execution.result import Emulated
 from antiphon.execution.testbed import network
+from antiphon.execution.testbed.host import WARM_UP_RUNS
 from antiphon.given import as_fabric
 from antiphon.names import Collective
 
@@ -58,7 +59,7 @@ def emulate(
         bytes: full buffer size.
         root: of a broadcast or reduce.
         link_rate: of every link, each way: a number of ``bit``, ``kbit``, ``mbit`` or ``gbit`` a second.
-        repeat: runs of each, in turn; what counts is the median.
+        repeat: runs of each, in turn, after one that is only checked; what counts is the median.
         timeout_s: a node to which nothing happens for so long ends the run.
         progress: called about ten times a second; what it raises ends the run.
 
@@ -85,11 +86,11 @@ def emulate(
     command = _host_command()
     texts = [whole.to_json(), *(schedule.to_json() for schedule in schedules)]
     with Job(task, texts) as job:
-        results = _results(job, command, repeat * len(schedules), progress)
+        results = _results(job, command, (WARM_UP_RUNS + repeat) * len(schedules), progress)
     rows = []
     for number, schedule in enumerate(schedules):
         runs = [each for each in results[1:] if each["schedule"] == number]
-        times = [each["time_ns"] for each in runs]
+        times = [each["time_ns"] for each in runs[WARM_UP_RUNS:]]
         rows.append(
             {
                 "algorithm": schedule.algorithm,

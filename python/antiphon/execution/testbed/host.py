@@ -22,6 +22,8 @@ PROBE_S = 2.0
 RATE_TOLERANCE = 0.05
 """How far a link may be from its rate under full load."""
 START_S = 30.0
+WARM_UP_RUNS = 1
+"""Runs of each schedule before those that count: connections learn how much they may send, memory is touched."""
 
 
 def main(folder: str) -> None:
@@ -69,7 +71,7 @@ def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> No
             f"{len(found)} of {part.task['bits_per_s'] / 1e6:g} Mbit/s; lower --link-rate"
         )
         raise AntiphonError(message, "not-applicable")
-    for _ in range(part.task["repeat"]):
+    for _ in range(WARM_UP_RUNS + part.task["repeat"]):
         for number, schedule in enumerate(schedules):
             all_say("run", number, part.task["timeout_s"])
             all_hear("ready")
