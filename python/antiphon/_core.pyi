@@ -585,10 +585,14 @@ class Node:
         memory: _Bytes | None,
         element: str,
         patience_s: float,
-        tell: Callable[[int | None], object],
+        tell: Callable[..., object],
     ) -> None:
-        """Runs a schedule on all nodes until ``end`` is called. ``tell`` is called with the number of barriers that the
-        rank has reached, and with None when it is done."""
+        """Runs a schedule on all nodes, from the call of ``begin`` until that of ``end``. ``tell`` is called with ``("ready",)``
+        when it waits for ``begin``, with ``("reached", barriers)`` when the rank has reached so many, and with
+        ``("done",)``."""
+
+    def begin(self) -> None:
+        """All nodes are ready."""
 
     def open(self, barriers: int) -> None:
         """The first ``barriers`` are open."""

@@ -337,10 +337,11 @@ impl Node {
         run(py, || self.node.probe(bytes))
     }
 
-    /// Runs a schedule on all nodes until `end` is called. `rank` and its `memory`, bytes of numbers of type `element`, are None at
-    /// nodes without. `tell` is called with the number of barriers that the rank has reached, and with None when it is done.
+    /// Runs a schedule on all nodes, from the call of `begin` until that of `end`. `rank` and its `memory`, bytes of numbers of type
+    /// `element`, are None at nodes without. `tell` is called with `("ready",)` when it waits for `begin`, with `("reached", barriers)`
+    /// when the rank has reached so many, and with `("done",)`.
     ///
-    /// Raises AntiphonError: `stalled` if a link breaks or nothing happens for `patience_s`.
+    /// Raises AntiphonError: `stalled` if a link breaks or, once it has begun, nothing happens for `patience_s`.
     #[pyo3(signature = (schedule, rank, memory, element, patience_s, tell))]
     #[expect(clippy::too_many_arguments, reason = "by position")]
     fn run(
@@ -364,14 +365,20 @@ impl Node {
             let of = |rank: u32| Rank::new(schedule, &Program::of_links(schedule), rank);
             let at_node = rank.zip(memory).map(|(rank, memory)| AtNode { rank: of(rank), memory, element });
             self.node.run(schedule, at_node, inbox, patience, |news| {
-                let barriers = match news {
-                    News::Reached(barriers) => Some(barriers),
-                    News::Done => None,
-                };
-                failure = Python::attach(|py| tell.call1(py, (barriers,))).err().or(failure.take());
+                let told = Python::attach(|py| match news {
+                    News::Ready => tell.call1(py, ("ready",)),
+                    News::Reached(barriers) => tell.call1(py, ("reached", barriers)),
+                    News::Done => tell.call1(py, ("done",)),
+                });
+                failure = told.err().or(failure.take());
             })
         });
         failure.map_or(outcome, Err)
+    }
+
+    /// All nodes are ready.
+    fn begin(&self) {
+        self.give(Order::Begin);
     }
 
     /// The first `barriers` are open.

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::{Schedule, TransferId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub const HEADER_BYTES: usize = 16;
 /// Bytes that the system may hold of what a link has still to send: what is sent later should be decided later.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Messages of a rank that a link is given at once: the one on its way, and the next.
+const AHEAD: usize = 2;
 /// Header of what ends a run.
 const END: TransferId = TransferId::MAX;
 
@@ -31,6 +33,8 @@ pub struct Node {
 /// What a node is told during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
+    /// All nodes are ready.
+    Begin,
     /// So many barriers are open.
     Open(usize),
     /// All ranks are done.
@@ -64,6 +68,8 @@ pub struct Inbox {
 /// What a node tells during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
+    /// It waits for [`Order::Begin`].
+    Ready,
     /// Its rank has reached so many barriers.
     Reached(usize),
     /// Its rank is done.
@@ -155,10 +161,11 @@ impl Node {
         })
     }
 
-    /// Runs a schedule on all nodes, from the moment of the call until it is told to end.
+    /// Runs a schedule on all nodes, from when it is told to begin until it is told to end.
     ///
     /// # Errors
-    /// [`Code::Stalled`] if a link breaks or nothing happens for `patience`, naming the message that the rank waits for.
+    /// [`Code::Stalled`] if a link breaks or, once it has begun, nothing happens for `patience`, naming the message that the rank
+    /// waits for.
     pub fn run(
         &self,
         schedule: &Schedule,
@@ -179,11 +186,15 @@ impl Node {
                 let (queues, events) = (&queues, events.clone());
                 threads.push(scope.spawn(move || receive_all(*link, stream, schedule, queues, &events)));
             }
+            tell(News::Ready);
+            let streams = at_node.iter().flat_map(|at| at.rank.streams()).map(|(link, sends)| sends.then_some(link));
             let outcome = Course {
                 schedule,
+                streams: streams.map(|link| (link, 0)).collect(),
                 at_node: &mut at_node,
                 queues: &queues,
                 held: BTreeMap::new(),
+                has_begun: false,
                 reached: 0,
                 is_done: false,
             }
@@ -217,9 +228,12 @@ enum Event {
 struct Course<'a, 'b> {
     schedule: &'a Schedule,
     at_node: &'a mut Option<AtNode<'b>>,
+    /// Of every stream of the rank: the link where it sends, and messages that the link has.
+    streams: Vec<(Option<LinkId>, usize)>,
     queues: &'a HashMap<LinkId, Queue>,
     /// What has come and must wait, by its transfer, whose chunks go in order.
     held: BTreeMap<TransferId, VecDeque<(Message, Vec<u8>)>>,
+    has_begun: bool,
     reached: usize,
     is_done: bool,
 }
@@ -227,7 +241,11 @@ struct Course<'a, 'b> {
 impl Course<'_, '_> {
     fn follow(&mut self, happened: &Receiver<Event>, patience: Duration, tell: &mut impl FnMut(News)) -> Result<()> {
         loop {
-            self.go_on(tell)?;
+            if self.has_begun {
+                self.go_on(tell)?;
+            }
+            // How long others take to be ready is not known here.
+            let patience = if self.has_begun { patience } else { Duration::MAX };
             let Ok(first) = happened.recv_timeout(patience) else {
                 let waits = self.at_node.as_ref().and_then(|at| at.rank.waits_for(self.schedule));
                 let what = waits.map_or("the others".into(), |message| super::describe(self.schedule, &message));
@@ -236,9 +254,13 @@ impl Course<'_, '_> {
             };
             for event in std::iter::once(first).chain(happened.try_iter()) {
                 match (event, &mut self.at_node) {
+                    (Event::Told(Order::Begin), _) => self.has_begun = true,
                     (Event::Told(Order::End), _) => return Ok(()),
                     (Event::Told(Order::Open(barriers)), Some(at)) => at.rank.open(barriers),
-                    (Event::Sent(message), Some(at)) => at.rank.sent(&message),
+                    (Event::Sent(message), Some(at)) => {
+                        at.rank.sent(&message);
+                        self.streams[message.stream].1 -= 1;
+                    }
                     (Event::Arrived(transfer, chunk, data), Some(at)) => {
                         let message = at.rank.arrival(transfer, chunk).ok_or_else(|| {
                             Error::new(Code::Stalled, format!("transfer {transfer} came to a rank that it is not for"))
@@ -287,14 +309,17 @@ impl Course<'_, '_> {
             self.reached = reached;
             tell(News::Reached(reached));
         }
-        let streams: Vec<(LinkId, bool)> = at.rank.streams().collect();
-        for (stream, (link, _)) in streams.into_iter().enumerate().filter(|(_, (_, sends))| *sends) {
-            while let Some(message) = at.rank.next_send(stream) {
+        for (stream, (link, given)) in self.streams.iter_mut().enumerate() {
+            let Some(link) = *link else { continue };
+            while *given < AHEAD
+                && let Some(message) = at.rank.next_send(stream)
+            {
                 let data = gathered(&pieces(self.schedule, &message, at.element.bytes()), at.memory);
                 let Some(queue) = self.queues.get(&link) else {
                     return Err(Error::new(Code::Stalled, format!("link {link} does not leave this node")));
                 };
                 queue.own(message, data);
+                *given += 1;
             }
         }
         if at.rank.is_done() && !std::mem::replace(&mut self.is_done, true) {
@@ -313,13 +338,10 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// The rank's own messages, and bytes of the first that are gone.
+    /// The rank's own messages.
     own: VecDeque<(Message, Vec<u8>)>,
-    gone: usize,
     /// Packets from elsewhere, with their headers.
     passing: VecDeque<Vec<u8>>,
-    /// Whose turn it is.
-    passes: bool,
     is_closed: bool,
 }
 
@@ -345,48 +367,56 @@ impl Queue {
 
     /// Sends own packets and those that pass in turn until it is closed and empty.
     fn send_all(&self, mut stream: &TcpStream, packet_bytes: usize, events: &Sender<Event>) -> io::Result<()> {
+        let mut passes = false;
+        // The own message on its way, and bytes of it that are gone.
+        let mut current: Option<(Message, Vec<u8>, usize)> = None;
         loop {
-            let empty =
-                |waiting: &mut Waiting| !waiting.is_closed && waiting.own.is_empty() && waiting.passing.is_empty();
-            let mut waiting = self.changed.wait_while(self.lock(), empty).unwrap_or_else(PoisonError::into_inner);
-            let passes = waiting.own.is_empty() || waiting.passes && !waiting.passing.is_empty();
-            waiting.passes = !passes;
-            let mut sent = None;
-            let packet = if !passes {
-                let start = waiting.gone;
-                let (message, data) = waiting.own.front().expect("it is not empty");
-                let (end, length) = (data.len().min(start + packet_bytes), data.len());
-                let packet = packet(message.transfer, message.chunk, length, &data[start..end]);
-                waiting.gone = end;
-                if end == length {
-                    sent = waiting.own.pop_front().map(|(message, _)| message);
-                    waiting.gone = 0;
-                }
-                packet
-            } else if let Some(packet) = waiting.passing.pop_front() {
-                packet
-            } else {
-                drop(waiting);
-                return stream.write_all(&packet(END, 0, 0, &[]));
-            };
+            let mut waiting = self.lock();
+            if current.is_none() {
+                let empty =
+                    |waiting: &mut Waiting| !waiting.is_closed && waiting.own.is_empty() && waiting.passing.is_empty();
+                waiting = self.changed.wait_while(waiting, empty).unwrap_or_else(PoisonError::into_inner);
+                current = waiting.own.pop_front().map(|(message, data)| (message, data, 0));
+            }
+            passes = current.is_none() || !passes && !waiting.passing.is_empty();
+            let passing = if passes { waiting.passing.pop_front() } else { None };
             drop(waiting);
-            stream.write_all(&packet)?;
-            if let Some(message) = sent {
-                _ = events.send(Event::Sent(message));
+            if let Some(packet) = passing {
+                stream.write_all(&packet)?;
+                continue;
+            }
+            let Some((message, data, gone)) = &mut current else {
+                return stream.write_all(&header(END, 0, 0, 0));
+            };
+            let packet = &data[*gone..data.len().min(*gone + packet_bytes)];
+            write_both(stream, &header(message.transfer, message.chunk, data.len(), packet.len()), packet)?;
+            *gone += packet.len();
+            if *gone == data.len() {
+                _ = events.send(Event::Sent(*message));
+                current = None;
             }
         }
     }
 }
 
-/// A packet of a message of `length` bytes, which is below 4 GiB.
-fn packet(transfer: TransferId, chunk: u64, length: usize, data: &[u8]) -> Vec<u8> {
-    let mut packet = Vec::with_capacity(HEADER_BYTES + data.len());
-    packet.extend(transfer.to_le_bytes());
-    packet.extend((chunk as u32).to_le_bytes());
-    packet.extend((length as u32).to_le_bytes());
-    packet.extend((data.len() as u32).to_le_bytes());
-    packet.extend(data);
-    packet
+/// In front of `bytes` of a message of `length`, which is below 4 GiB.
+fn header(transfer: TransferId, chunk: u64, length: usize, bytes: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let words = [transfer, chunk as u32, length as u32, bytes as u32];
+    header.chunks_exact_mut(4).zip(words).for_each(|(place, word)| place.copy_from_slice(&word.to_le_bytes()));
+    header
+}
+
+/// Writes two slices, without a copy of them.
+fn write_both(mut stream: &TcpStream, first: &[u8], second: &[u8]) -> io::Result<()> {
+    let done = loop {
+        match stream.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
+            Err(what) if what.kind() == io::ErrorKind::Interrupted => {}
+            outcome => break outcome?,
+        }
+    };
+    stream.write_all(&first[done.min(first.len())..])?;
+    stream.write_all(&second[done.saturating_sub(first.len())..])
 }
 
 /// Takes packets from a link until its end: those for this node are put together, others go on.
@@ -487,6 +517,7 @@ mod tests {
                         _ => {}
                     }
                 };
+                orders[number as usize].give(Order::Begin);
                 scope.spawn(move || node.run(schedule, at_node, inbox, Duration::from_secs(5), tell).unwrap());
             }
         });
@@ -524,7 +555,8 @@ mod tests {
         let fabric = Fabric::parse("ring:2").unwrap();
         let nodes = nodes(&fabric);
         let schedule = build(&fabric, &System::default(), Collective::new(Kind::AllReduce), 4000, "ring").unwrap();
-        let (_orders, inbox) = Orders::new();
+        let (orders, inbox) = Orders::new();
+        orders.give(Order::Begin);
         let mut memory = vec![0; 4000];
         let rank = Rank::new(&schedule, &Program::of_links(&schedule), 0);
         let at_node = Some(AtNode { rank, memory: &mut memory, element: Element::Float32 });

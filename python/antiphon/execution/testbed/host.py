@@ -114,7 +114,7 @@ def _conduct(lines: dict[int, Line], schedule: Schedule) -> None:
     reached: dict[int, int] = {}
     opened, done = 0, 0
     for line in lines.values():
-        line.say("go")
+        line.say("begin")
     with selectors.DefaultSelector() as selector:
         for number, line in lines.items():
             selector.register(line.connection, selectors.EVENT_READ, number)

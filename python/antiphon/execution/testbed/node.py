@@ -67,25 +67,23 @@ def _run(node: Node, schedule: Schedule, rank: int | None, line: Line, patience_
             memory[:] = 0
     times = [0, 0]
 
-    def tell(barriers: int | None) -> None:
-        if barriers is None:
+    def tell(*news: object) -> None:
+        if news == ("done",):
             times[1] = time.time_ns()
-            line.say("done")
-        else:
-            line.say("reached", barriers)
+        line.say(*news)
 
     def listen() -> None:
         while True:
             for word, *rest in line.waiting():
-                if word == "open":
+                if word == "begin":
+                    times[0] = time.time_ns()
+                    node.begin()
+                elif word == "open":
                     node.open(*rest)
                 else:
                     node.end()
                     return
 
-    line.say("ready")
-    line.hear("go")
-    times[0] = time.time_ns()
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     node.run(schedule, rank, memory, ELEMENT, patience_s, tell)
