@@ -153,6 +153,7 @@ def methods() -> Iterator[Any]:
         (antiphon.Workload, {"name": "alexnet"}),
         (antiphon.Workload.from_csv, {"name": "a", "text": "b"}),
         (antiphon.Fabric.from_json, {"text": "{}", "name": "a"}),
+        (antiphon.Fabric.from_text, {"text": "{}", "name": "a"}),
         (antiphon.Fabric.from_graphml, {"path": "none.graphml", "name": "a"}),
         (antiphon.Fabric.from_networkx, {"graph": None, "name": "a"}),
         (antiphon.Fabric.from_rails, {"topology": "2D-SW_SW"}),

@@ -103,6 +103,10 @@ class Fabric:
     def from_json(cls, text: str, name: str = "json") -> Fabric:
         """A fabric from JSON (documented in docs/fabric.md); ``name`` is shown in results."""
     @classmethod
+    def from_text(cls, text: str, name: str = "text") -> Fabric:
+        """A fabric from JSON or a topology of NCCL, lstopo (XML) or InfraGraph (YAML), known by its content
+        (docs/fabric.md); ``name`` is shown in results."""
+    @classmethod
     def from_networkx(cls, graph: Any, name: str | None = None) -> Fabric:
         """A fabric from a networkx graph.
 
@@ -138,6 +142,9 @@ class Fabric:
     @property
     def members(self) -> list[int] | None:
         """Of a group, the ranks of the whole fabric that its ranks are; None for a whole fabric."""
+    @property
+    def notes(self) -> list[str]:
+        """What was taken where the file that it was read from says nothing, a line each."""
     @property
     def name(self) -> str:
         """The specification it was made from."""

@@ -57,6 +57,17 @@ impl Fabric {
         Fabric::read_json(class.py(), name, text)
     }
 
+    /// The fabric of a text that is JSON or a topology of NCCL, lstopo (XML) or InfraGraph (YAML), known by its content;
+    /// `name` is shown in results.
+    ///
+    /// Raises AntiphonError: as `from_json`, saying where in the text.
+    #[classmethod]
+    #[pyo3(signature = (text, name = "text"))]
+    fn from_text(class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
+        let fabric = run(class.py(), || fabric::Fabric::from_text(name, text))?;
+        Ok(Fabric(Arc::new(fabric)))
+    }
+
     /// The fabric of a networkx graph: a link for every directed edge, one each way for every undirected edge. Read are
     /// the edge attributes `rate_gb_per_s`, `latency_ns`, `speed` and `dimension` and the node attributes `rank` (false
     /// or -1: a switch) and `coords`.
@@ -132,6 +143,12 @@ impl Fabric {
             groups.iter().map(|ranks| whole.group(ranks)).collect::<Result<Vec<_>, _>>()
         })?;
         Ok(views.into_iter().map(|view| Fabric(Arc::new(view.fabric))).collect())
+    }
+
+    /// What was taken where the file that it was read from says nothing, a line each; empty where nothing was.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.0.notes.0.clone()
     }
 
     /// For a group, the ranks of the whole fabric in the order of the group's own; None for a whole fabric.

@@ -93,9 +93,13 @@ def renamed(former: str, *names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
-    """The fabric of ``spec``, a part of ``whole``; if that is a rails topology, the error says where it can be used."""
+    """The fabric of ``spec``, a part of ``whole``; what was taken where its file says nothing is printed for people. If it
+    is a rails topology, the error says where it can be used."""
     try:
-        return antiphon.Fabric(spec)
+        fabric = antiphon.Fabric(spec)
+        for note in fabric.notes:
+            click.echo(f"note: {note}", err=True)
+        return fabric
     except AntiphonError as error:
         for text in ((whole or spec).removeprefix("rails:"), spec.removeprefix("rails:")):
             if _is_rails(text):

@@ -1,6 +1,6 @@
 //! Fabrics in files: JSON, schema `antiphon-fabric/1` (described with an example in `docs/fabric.md`).
 
-use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, link};
+use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, import, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::clip;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -21,14 +21,23 @@ pub const MAX_NAME: usize = 128;
 pub const MAX_COORDS: usize = 16;
 
 impl Fabric {
-    /// The fabric of a JSON file, named `file:PATH`. The structure is [`Shape::Graph`].
+    /// The fabric of a file, named `file:PATH`: JSON, or a topology of another tool, known by its content
+    /// (`docs/fabric.md`). The structure is [`Shape::Graph`].
     ///
     /// # Errors
     /// [`Code::BadFile`] if it cannot be read or is not UTF-8, [`Code::TooLarge`] past
     /// [`MAX_FILE_BYTES`], and the errors of [`Fabric::from_json`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Fabric> {
         let path = path.as_ref();
-        read(&format!("file:{}", path.display()), path)
+        read(&format!("file:{}", path.display()), path, |_| Ok(()))
+    }
+
+    /// The fabric called `name` of a text: JSON, or a topology of another tool, known by its content (`docs/fabric.md`).
+    ///
+    /// # Errors
+    /// As [`Fabric::from_json`], with the line.
+    pub fn from_text(name: &str, text: &str) -> Result<Fabric> {
+        of_text(name, text, |_| Ok(()))
     }
 
     /// The fabric called `name` of a JSON text with schema [`SCHEMA`]. Ranks are numbered in node
@@ -62,10 +71,21 @@ impl Fabric {
     }
 }
 
-/// The fabric in the file at `path`, named `name`.
-pub(super) fn read(name: &str, path: impl AsRef<Path>) -> Result<Fabric> {
+/// The fabric in the file at `path`, named `name`, as [`of_text`].
+pub(super) fn read(name: &str, path: impl AsRef<Path>, set: impl FnOnce(&mut Fabric) -> Result<()>) -> Result<Fabric> {
     let text = read_text(path.as_ref(), MAX_FILE_BYTES).map_err(|error| error.at(format_args!("fabric '{name}'")))?;
-    Fabric::from_json(name, &text)
+    of_text(name, &text, set)
+}
+
+/// The fabric of a text; `set` gives links what the text does not, before what is taken without it.
+fn of_text(name: &str, text: &str, set: impl FnOnce(&mut Fabric) -> Result<()>) -> Result<Fabric> {
+    if let Some(mut imported) = import::read(name, text)? {
+        set(&mut imported.fabric)?;
+        return Ok(imported.with_defaults());
+    }
+    let mut fabric = Fabric::from_json(name, text)?;
+    set(&mut fabric)?;
+    Ok(fabric)
 }
 
 /// The text of a regular file of at most `most` bytes.
@@ -242,7 +262,7 @@ fn directed(given: &FileLink, nodes: &[Node], ids: &HashMap<&str, NodeId>) -> Re
     })
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(in crate::fabric) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
         let message = format!("'{}' is not 1 to {MAX_NAME} printable characters", clip(name));
         return Err(bad(message));

@@ -8,6 +8,7 @@ mod dgx;
 pub mod dgx1v;
 pub mod file;
 pub mod grid;
+mod import;
 pub mod link;
 mod machine;
 mod mi;
@@ -87,6 +88,16 @@ pub enum Shape {
     Graph,
 }
 
+/// Lines for people; no part of what a fabric is.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(pub Vec<String>);
+
+impl PartialEq for Notes {
+    fn eq(&self, _other: &Notes) -> bool {
+        true
+    }
+}
+
 /// A directed multigraph of ranks and switches.
 ///
 /// Ranks are numbered `0..ranks()`, in node order but in a [`View`] of a group. Neighbours are visited in the order in
@@ -105,6 +116,8 @@ pub struct Fabric {
     pub group: Option<Arc<Group>>,
     /// How it is configured, if it can be.
     pub configured: Option<Arc<aries::Configured>>,
+    /// What was taken where the file that it was read from says nothing.
+    pub notes: Notes,
     out: Vec<Vec<LinkId>>,
     rank_nodes: Vec<NodeId>,
 }
@@ -167,7 +180,17 @@ impl Fabric {
                 return wrong(Code::BadFile, "the product's positions are not the nodes that have ranks".into());
             }
         }
-        let fabric = Fabric { name, shape, nodes, links, group: None, configured: None, out, rank_nodes };
+        let fabric = Fabric {
+            name,
+            shape,
+            nodes,
+            links,
+            group: None,
+            configured: None,
+            notes: Notes::default(),
+            out,
+            rank_nodes,
+        };
         fabric.check_connected()?;
         Ok(fabric)
     }

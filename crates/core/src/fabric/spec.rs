@@ -49,7 +49,7 @@ pub const PRESETS: [Preset; 17] = [
     preset("tpu-v4", "tpu-v4:4x4x8", "slice of a TPU v4 pod: a torus of cubes of 4x4x4, or part of one; raw rate"),
     preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
     preset("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)"),
-    preset("file", "file:fabric.json", "any graph, schema antiphon-fabric/1"),
+    preset("file", "file:fabric.json", "any graph: JSON, or a topology of NCCL, lstopo or InfraGraph"),
 ];
 
 const fn preset(kind: &'static str, example: &'static str, description: &'static str) -> Preset {
@@ -174,6 +174,10 @@ fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> 
 fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
     let (kind, size) = base.split_once(':').map_or((base, None), |(kind, size)| (kind, Some(size)));
     let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
+        // A file by its path alone, whose name tells it from every kind.
+        if base.contains(['.', '/']) && std::path::Path::new(base).is_file() {
+            return from_file(spec, base, parameters);
+        }
         let kinds = PRESETS.map(|preset| preset.kind);
         return Err(Error::new(
             Code::UnknownName,
@@ -186,7 +190,7 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
     };
     if kind == "file" {
         let path = size.filter(|path| !path.is_empty()).ok_or_else(wrong)?;
-        return with_parameters(spec, file::read(spec, path)?, parameters);
+        return from_file(spec, path, parameters);
     }
     let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
     let fabric = match (kind, &dims[..]) {
@@ -221,6 +225,12 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
         _ => Err(wrong()),
     };
     with_parameters(spec, fabric?, parameters)
+}
+
+/// The fabric of a file, with parameters for the links that have none.
+fn from_file(spec: &str, path: &str, parameters: &[Parameters]) -> Result<Fabric> {
+    let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
+    file::read(spec, path, |fabric| set_parameters(fabric, parameters).map_err(place))
 }
 
 /// `fabric` with parameters for the links that have none.

@@ -32,7 +32,7 @@ impl View {
         for (number, &rank) in (0..).zip(&ranks) {
             numbers[rank as usize] = Some(number);
         }
-        let Fabric { name, mut nodes, links, mut configured, .. } = whole;
+        let Fabric { name, mut nodes, links, mut configured, notes, .. } = whole;
         for node in &mut nodes {
             node.rank = node.rank.and_then(|rank| numbers[rank as usize]);
         }
@@ -42,7 +42,7 @@ impl View {
             let configured = Arc::make_mut(configured);
             configured.members = ids.iter().map(|&id| configured.members[id as usize]).collect();
         }
-        Ok(View { fabric: Fabric { configured, ..Fabric::new(name, shape, nodes, links)? }, ranks, links: ids })
+        Ok(View { fabric: Fabric { configured, notes, ..Fabric::new(name, shape, nodes, links)? }, ranks, links: ids })
     }
 }
 

@@ -2,6 +2,7 @@
 //! what is refused is refused in one line, and what is read is whole.
 
 use crate::common::fuzz::fuzz;
+use crate::common::topologies;
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Result;
@@ -174,6 +175,18 @@ fn fabric_files() {
         .map(|spec| Fabric::parse(spec).unwrap().to_json());
     fuzz(2000, (select(texts.to_vec()), prop::collection::vec(damage(), 1..6)), |(text, list)| {
         match one_line(Fabric::from_json("fuzz", &damaged(&text, &list)))? {
+            Some(fabric) => whole(&fabric),
+            None => Ok(()),
+        }
+    });
+}
+
+/// Topologies of other tools.
+#[test]
+fn fabric_imports() {
+    let texts = [topologies::NCCL, topologies::LSTOPO, topologies::INFRAGRAPH];
+    fuzz(2000, (select(texts.to_vec()), prop::collection::vec(damage(), 1..6)), |(text, list)| {
+        match one_line(Fabric::from_text("fuzz", &damaged(text, &list)))? {
             Some(fabric) => whole(&fabric),
             None => Ok(()),
         }

@@ -14,6 +14,7 @@ mod flights;
 mod formats;
 mod fuzz;
 mod groups;
+mod imports;
 mod matrix;
 mod optimal;
 mod overlapped_tree;

@@ -2,6 +2,7 @@
 
 pub mod fuzz;
 pub mod random_fabric;
+pub mod topologies;
 pub mod within_bounds;
 
 use std::collections::BTreeMap;
