@@ -164,9 +164,9 @@ impl Reader {
             Some(&node) if is_gpu(object) => node,
             _ if is_device(object) => {
                 let own = object.children.iter().filter(|child| child.get("type") == Some("OSDev"));
-                let card = own.filter(|own| !own.get("name").unwrap_or_default().is_empty());
+                let mut card = own.filter(|own| !own.get("name").unwrap_or_default().is_empty());
                 // Of the names that a card has, those of InfiniBand come after those of Ethernet.
-                let name = card.last().and_then(|own| own.get("name")).unwrap_or(bus).to_string();
+                let name = card.next_back().and_then(|own| own.get("name")).unwrap_or(bus).to_string();
                 let name = if self.names.insert(name.clone()) { name } else { format!("nic-{bus}") };
                 self.draft.node(&name, false).map_err(|error| object.wrong(error.message))?
             }
@@ -261,8 +261,7 @@ fn branches(object: &Element) -> Vec<Branch<'_>> {
         return below;
     }
     if below.len() == 1 {
-        let slowest = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::min);
-        below[0].speed = slowest(below[0].speed, speed);
+        below[0].speed = below[0].speed.into_iter().chain(speed).reduce(f64::min);
         return below;
     }
     vec![Branch { object, below, speed }]

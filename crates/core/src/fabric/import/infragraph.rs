@@ -82,7 +82,7 @@ impl<'a> Device<'a> {
     }
 }
 
-fn named<'a>(list: &'a [Rc<Value>]) -> Result<HashMap<&'a str, &'a Value>> {
+fn named(list: &[Rc<Value>]) -> Result<HashMap<&str, &Value>> {
     list.iter().map(|item| Ok((item.text_of("name")?, &**item))).collect()
 }
 

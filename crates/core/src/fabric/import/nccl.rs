@@ -101,8 +101,12 @@ impl<'a> Reader<'a> {
                 return Err(gpu.wrong("it is within <cpu>; a GPU is within its <pci>"));
             }
             while let Some(pci) = open.pop() {
-                open.extend(pci.children.iter().rev().filter(|child| child.name == "pci"));
-                let Some((element, bus)) = gpu_of(pci)? else { continue };
+                let Some((element, bus)) = gpu_of(pci)? else {
+                    if !is_nic(pci) {
+                        open.extend(pci.children.iter().rev().filter(|child| child.name == "pci"));
+                    }
+                    continue;
+                };
                 let rank = element.map_or(Ok(None), |element| element.whole("rank"))?;
                 if self.gpus.iter().any(|gpu| (gpu.host, &gpu.bus) == (host, &bus)) {
                     return Err(pci.wrong("there is another device with this busid"));
@@ -157,13 +161,16 @@ impl<'a> Reader<'a> {
             self.draft.both(node, above, "pci", said)?;
             return Ok(());
         }
-        let nics = pci.children.iter().filter(|child| child.name == "nic").count();
         let class = pci.get("class").unwrap_or_default();
         // The PCI side of an NVSwitch, which carries no data between GPUs.
-        if nics == 0 && pci.children.is_empty() && class.starts_with("0x0680") {
+        if pci.children.is_empty() && class.starts_with("0x0680") {
             return Ok(());
         }
-        if nics > 0 || class.starts_with("0x02") {
+        if is_nic(pci) {
+            if pci.children.is_empty() {
+                let node = self.named("nic", pci, host)?;
+                return self.draft.both(node, above, "pci", said);
+            }
             for child in &pci.children {
                 match child.name.as_str() {
                     "nic" => {
@@ -172,10 +179,6 @@ impl<'a> Reader<'a> {
                     }
                     other => self.ignored(other),
                 }
-            }
-            if nics == 0 {
-                let node = self.named("nic", pci, host)?;
-                self.draft.both(node, above, "pci", said)?;
             }
             return Ok(());
         }
@@ -337,6 +340,12 @@ fn gpu_of(pci: &Element) -> Result<Option<(Option<&Element>, String)>> {
         return Ok(None);
     }
     Ok(Some((element, bus(pci.text_of("busid")?))))
+}
+
+/// Whether a PCI device is a network card.
+fn is_nic(pci: &Element) -> bool {
+    let has = |name: &str| pci.children.iter().any(|child| child.name == name);
+    has("nic") || pci.get("class").is_some_and(|class| class.starts_with("0x02")) && !has("pci")
 }
 
 /// A bus as NCCL compares it: digits alone.
