@@ -112,45 +112,14 @@ def test_the_command_writes_fabrics(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-NCCL = """<system version="1">
-  <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
-    <pci busid="0000:01:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
-      <gpu dev="0" sm="80" rank="0"><nvlink target="0000:02:00.0" count="12" tclass="0x030200"/></gpu>
-    </pci>
-  </cpu>
-  <cpu numaid="1" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
-    <pci busid="0000:02:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
-      <gpu dev="1" sm="80" rank="1"><nvlink target="0000:01:00.0" count="12" tclass="0x030200"/></gpu>
-    </pci>
-  </cpu>
-</system>
-"""
-LSTOPO = """<?xml version="1.0"?>
-<!DOCTYPE topology SYSTEM "hwloc2.dtd">
-<topology version="2.0"><object type="Machine"><object type="Package" os_index="0">
-  <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[00-05]">
-    <object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:20b0]" pci_link_speed="31.507692"/>
-    <object type="PCIDev" pci_busid="0000:02:00.0" pci_type="0302 [10de:20b0]" pci_link_speed="0.0"/>
-  </object>
-</object></object></topology>
-"""
-INFRAGRAPH = """
-devices:
-- name: box
-  components: [{choice: xpu, count: 4, name: gpu}, {choice: switch, count: 1, name: nvswitch}]
-  edges: [{ep1: {component: gpu}, ep2: {component: nvswitch}, scheme: many2many, link: nvlink}]
-  links: [{name: nvlink, physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 450}}}]
-instances: [{name: dgx, device: box, count: 1}]
-"""
-TOPOLOGIES = {"nccl.xml": (NCCL, 2), "lstopo.xml": (LSTOPO, 2), "infra.yaml": (INFRAGRAPH, 4)}
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "topologies"
+NCCL = (EXAMPLES / "nccl.xml").read_text()
+TOPOLOGIES = {"nccl.xml": 3, "lstopo.xml": 3, "infragraph.yaml": 4}
 
 
 @pytest.fixture(params=TOPOLOGIES)
-def topology(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, int]:
-    text, ranks = TOPOLOGIES[request.param]
-    path = tmp_path / request.param
-    path.write_text(text)
-    return path, ranks
+def topology(request: pytest.FixtureRequest) -> tuple[Path, int]:
+    return EXAMPLES / request.param, TOPOLOGIES[request.param]
 
 
 def test_topologies_are_fabrics(topology: tuple[Path, int]) -> None:
@@ -174,19 +143,18 @@ def test_topologies_can_be_written(topology: tuple[Path, int], tmp_path: Path) -
     assert antiphon.export(fabric, format="dot").count(" -> ") == len(fabric.links["from"])
 
 
-def test_what_is_taken_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "nccl.xml"
-    path.write_text(NCCL)
+def test_what_is_taken_is_said() -> None:
+    path = EXAMPLES / "nccl.xml"
     fabric = Fabric(f"file:{path}")
-    assert sorted(set(fabric.links["rate_gb_per_s"].tolist())) == [24.0, 240.0]
-    assert len(fabric.notes) == 1
-    assert fabric.notes[0].startswith("2 links without a rate in the file: 24 GB/s (cpu: ")
+    assert sorted(set(fabric.links["rate_gb_per_s"].tolist())) == [1.25, 12.0, 22.0, 41.2, 48.0, 50.0, 185.4]
+    assert len(fabric.notes) == 3
+    assert fabric.notes[0].startswith("2 links without a rate in the file: 22 GB/s (cpu: ")
     assert Fabric(f"file:{path}@5").notes == []
     assert Fabric("mesh:2x2").notes == []
     arguments = ["simulate", f"file:{path}", "ring", "--bytes", "1MiB", "--json"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0
-    assert f"note: {fabric.notes[0]}\n" in result.stderr
+    assert result.stderr == "".join(f"note: {note}\n" for note in fabric.notes)
     assert json.loads(result.stdout)["fabric"] == f"file:{path}"
 
 
@@ -196,7 +164,7 @@ def test_what_is_no_topology_is_refused(tmp_path: Path) -> None:
         ('<!DOCTYPE a [<!ENTITY b "c">]><system/>', "entities are not expanded"),
         ("<svg/>", "XML of no known format: <svg>"),
         ("<system><cpu/></system>", "line 1: <cpu>: numaid is missing"),
-        (NCCL.replace('count="12"', 'count="1e9"'), "count is '1e9', expected a whole number"),
+        (NCCL.replace('count="5"', 'count="1e9"'), "count is '1e9', expected a whole number"),
     ]:
         path.write_text(text)
         with pytest.raises(AntiphonError) as error:

@@ -93,8 +93,8 @@ def renamed(former: str, *names: str, **settings: Any) -> Callable[[F], F]:
 
 
 def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
-    """The fabric of ``spec``, a part of ``whole``; what was taken where its file says nothing is printed for people. If it
-    is a rails topology, the error says where it can be used."""
+    """The fabric of ``spec``, a part of ``whole``; what was taken where its file says nothing is printed for people.
+    If it is a rails topology, the error says where it can be used."""
     try:
         fabric = antiphon.Fabric(spec)
         for note in fabric.notes:
