@@ -3,7 +3,9 @@
 //! here can bound, time and compare.
 
 pub mod chrome;
+mod json;
 pub mod msccl;
+pub mod mscclpp;
 
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result, nearest};
@@ -79,7 +81,7 @@ pub struct Proven {
 }
 
 /// All formats.
-pub const ALL: &[&dyn Format] = &[&msccl::Msccl];
+pub const ALL: &[&dyn Format] = &[&msccl::Msccl, &mscclpp::Mscclpp];
 
 /// The format of a name.
 ///

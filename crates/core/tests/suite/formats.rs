@@ -3,3 +3,5 @@
 mod by_hand;
 mod machine;
 mod msccl;
+mod mscclpp;
+mod plan_machine;

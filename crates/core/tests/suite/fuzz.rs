@@ -7,7 +7,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Result;
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Shape};
-use antiphon_core::formats::{Format, msccl};
+use antiphon_core::formats::{Foreign, Format, msccl, mscclpp};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
@@ -243,6 +243,34 @@ fn msccl_programs() {
         let Some(_) = one_line(msccl::prove(&algo))? else { return Ok(()) };
         let fabric = Fabric::parse(&format!("fc:{}", algo.gpus.len())).unwrap();
         let Some(schedule) = one_line(msccl::raise(&algo, &fabric, 4800, &[]))? else { return Ok(()) };
+        prop_assert_eq!(verify(&fabric, &schedule).map(|proof| proof.complete), Ok(true));
+        prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
+        Ok(())
+    });
+}
+
+/// A damaged plan that is still proven is right as a schedule too, where it is one.
+#[test]
+fn mscclpp_plans() {
+    let system = System::preset("generic").unwrap();
+    let texts: Vec<String> = [
+        ("ring:3", "ring", Kind::AllReduce),
+        ("mesh:2x2", "multitree", Kind::AllReduce),
+        ("mesh:3", "direct", Kind::AllToAll),
+        ("fc:3", "multitree", Kind::Broadcast),
+    ]
+    .map(|(spec, name, kind)| {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
+        mscclpp::Mscclpp.write(&schedule, "executor").unwrap()
+    })
+    .to_vec();
+    let damages = prop::collection::vec(damage(), 1..4);
+    fuzz(2000, (select(texts), damages), |(text, list)| {
+        let Some(plan) = one_line(mscclpp::read(&damaged(&text, &list)))? else { return Ok(()) };
+        let Some(_) = one_line(plan.prove())? else { return Ok(()) };
+        let fabric = Fabric::parse(&format!("fc:{}", plan.gpus.len())).unwrap();
+        let Some(schedule) = one_line(plan.raise(&fabric, 4800, &[]))? else { return Ok(()) };
         prop_assert_eq!(verify(&fabric, &schedule).map(|proof| proof.complete), Ok(true));
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
         Ok(())

@@ -353,7 +353,7 @@ impl File {
 }
 
 /// The collective of a name, however it is written: `all_gather`, `AllGather`, `allgather`.
-fn kind_of(coll: &str) -> Option<Kind> {
+pub fn kind_of(coll: &str) -> Option<Kind> {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
     };
