@@ -118,6 +118,6 @@ fn nodes(fabric: &core_fabric::Fabric, ranks: &[u32]) -> Result<Vec<core_fabric:
 #[pyo3(signature = (schedule, format = "msccl", consumer = None))]
 pub fn export(py: Python<'_>, schedule: &Schedule, format: &str, consumer: Option<&str>) -> PyResult<String> {
     let format = formats_of::by_name(format).map_err(raise)?;
-    let consumer = consumer.unwrap_or_else(|| format.consumers()[0]);
+    let consumer = consumer.unwrap_or_else(|| format.consumers().first().copied().unwrap_or_default());
     run(py, || format.write(&schedule.0, consumer))
 }

@@ -36,13 +36,13 @@ from antiphon.view.terminal.console import open_console
     "form",
     default="msccl",
     show_default=True,
-    help="The format: msccl of a schedule; dot or graphml of the fabric alone.",
+    help="The format: msccl or mscclpp of a schedule; dot or graphml of the fabric alone.",
     shell_complete=completing(lambda: [*consumers(), *TOPOLOGY_FORMATS]),
 )
 @click.option(
     "--consumer",
     metavar="NAME",
-    help="Who is to read it: of msccl rccl, executor or msccl.  [default: the first]",
+    help="Who is to read it: of msccl rccl, executor or msccl; of mscclpp executor.  [default: the first]",
     shell_complete=completing(lambda: [name for names in consumers().values() for name in names]),
 )
 @click.option("--out", required=True, metavar="FILE", help="The file to write.", shell_complete=FILE)
@@ -69,6 +69,7 @@ def export(
     Examples:
         antiphon export mesh:4x4 multitree --bytes 1MiB --format msccl --consumer executor --out multitree.xml
         antiphon export mesh:4x4 --schedule tto.json --consumer msccl --out tto.xml
+        antiphon export fc:8 halving-doubling --bytes 1MiB --format mscclpp --out plan.json
         antiphon export dgx-h100:2 --format graphml --out dgx.graphml
     """
     if form in TOPOLOGY_FORMATS:
@@ -130,16 +131,18 @@ def proven(proof: FileProof) -> str:
     """What was proven, in one line."""
     what = proof.collective if proof.root is None else f"{proof.collective} (root {proof.root})"
     slots = "one message" if proof.fifo_depth == 1 else f"{proof.fifo_depth} messages"
+    connections = f", with connections of {slots} too" if proof.fifo_depth else ""
+    blocks = f"{proof.thread_blocks:,} thread blocks, {proof.steps:,} steps, " if proof.thread_blocks else ""
     return (
         f"{proof.name}, {what} on {proof.ranks} ranks: proven {' and '.join(proof.places)};"
-        f" every rank ends with the right data, with connections of {slots} too"
-        f" ({proof.thread_blocks:,} thread blocks, {proof.steps:,} steps,"
-        f" {proof.messages:,} messages)"
+        f" every rank ends with the right data{connections} ({blocks}{proof.messages:,} messages)"
     )
 
 
 def readers(proof: FileProof) -> list[str]:
     """Who can read a file, and what keeps the others from it."""
+    if not proof.consumers:
+        return []
     able = [name for name, why in proof.consumers if why is None]
     return [
         f"Within the limits of: {', '.join(able) or 'nobody'}",

@@ -107,7 +107,7 @@ def prove_file(path: str | os.PathLike[str] | None = None, *, text: str | None =
 
     Raises:
         AntiphonError: ``not-proven`` with the first deadlock, race or wrong chunk, naming GPU, thread block and step;
-            ``bad-file`` with the line, ``too-large``.
+            ``bad-file`` with the line, ``not-applicable`` for operations that the proof does not know, ``too-large``.
     """
     if text is not None:
         return core_prove_file(text)
@@ -118,17 +118,17 @@ def prove_file(path: str | os.PathLike[str] | None = None, *, text: str | None =
 
 
 def consumers() -> dict[str, list[str]]:
-    """Who reads each format, by its name; the default is first."""
-    return {name: readers for name, _, _, readers in core_formats()}
+    """Who reads each format that is written, by its name; the default is first."""
+    return {name: readers for name, _, _, readers in core_formats() if readers}
 
 
 def extension(format: str) -> str:
-    """How files of a format end.
+    """How files of a format that is written end.
 
     Raises:
         AntiphonError: ``unknown-name``.
     """
-    suffixes = {name: suffix for name, _, suffix, _ in core_formats()}
+    suffixes = {name: suffix for name, _, suffix, readers in core_formats() if readers}
     suffixes |= {name: suffix for name, (_, suffix) in TOPOLOGY_FORMATS.items()}
     if format in suffixes:
         return suffixes[format]

@@ -73,7 +73,7 @@ def read_schedule(
 
 
 def as_schedule(schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, name: str = "schedule") -> Schedule:
-    """A schedule, or that of a file ``*.json`` or of another tool, ``*.xml``.
+    """A schedule, or that of a file ``*.json`` or of another tool, such as ``*.xml``.
 
     Raises:
         AntiphonError: ``bad-spec`` for other text; as ``read_schedule``.

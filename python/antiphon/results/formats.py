@@ -22,10 +22,10 @@ class FileProof:
         collective: what it computes.
         root: rank that a Broadcast starts from, or a Reduce ends at; None for other collectives.
         ranks: number of ranks.
-        thread_blocks: of all ranks together.
+        thread_blocks: of all ranks together; 0 where a format has none.
         steps: of all thread blocks.
         messages: between ranks.
-        fifo_depth: messages that a connection must hold so that nothing can deadlock.
+        fifo_depth: messages that a connection must hold so that nothing can deadlock; 0 where there are no connections.
         places: how input and output may lie: ``in-place``, ``out-of-place``.
         consumers: name of everything that reads the format, and what keeps it from this file, if anything.
     """

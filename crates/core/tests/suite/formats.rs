@@ -1,5 +1,8 @@
 //! Formats of other tools: what is written is proven, and reads back as the same schedule.
 
 mod by_hand;
+mod flows;
 mod machine;
 mod msccl;
+mod mscclpp;
+mod plan_machine;

@@ -8,7 +8,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Result;
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Shape};
-use antiphon_core::formats::{Format, msccl};
+use antiphon_core::formats::{Foreign, Format, msccl, mscclpp, of_text};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
@@ -257,6 +257,69 @@ fn msccl_programs() {
         let fabric = Fabric::parse(&format!("fc:{}", algo.gpus.len())).unwrap();
         let Some(schedule) = one_line(msccl::raise(&algo, &fabric, 4800, &[]))? else { return Ok(()) };
         prop_assert_eq!(verify(&fabric, &schedule).map(|proof| proof.complete), Ok(true));
+        prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
+        Ok(())
+    });
+}
+
+/// A damaged plan that is still proven is right as a schedule too, where it is one.
+#[test]
+fn mscclpp_plans() {
+    let system = System::preset("generic").unwrap();
+    let texts: Vec<String> = [
+        ("ring:3", "ring", Kind::AllReduce),
+        ("mesh:2x2", "multitree", Kind::AllReduce),
+        ("mesh:3", "direct", Kind::AllToAll),
+        ("fc:3", "multitree", Kind::Broadcast),
+    ]
+    .map(|(spec, name, kind)| {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
+        mscclpp::Mscclpp.write(&schedule, "executor").unwrap()
+    })
+    .to_vec();
+    let damages = prop::collection::vec(damage(), 1..4);
+    fuzz(2000, (select(texts), damages), |(text, list)| {
+        let Some(plan) = one_line(mscclpp::read(&damaged(&text, &list)))? else { return Ok(()) };
+        let Some(_) = one_line(plan.prove())? else { return Ok(()) };
+        let fabric = Fabric::parse(&format!("fc:{}", plan.gpus.len())).unwrap();
+        let Some(schedule) = one_line(plan.raise(&fabric, 4800, &[]))? else { return Ok(()) };
+        prop_assert_eq!(verify(&fabric, &schedule).map(|proof| proof.complete), Ok(true));
+        prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
+        Ok(())
+    });
+}
+
+/// Damaged results of synthesisers that are still proven are right as schedules.
+#[test]
+fn results_of_synthesisers() {
+    let flows: Vec<String> = [(0, 1), (1, 0), (1, 2), (2, 1)]
+        .iter()
+        .map(|(from, to)| format!("\"Chunk 0 from {from} traveled over {from}->{to} in epoch 0 via switches 7\""))
+        .chain(
+            [(0, 2), (2, 0)]
+                .iter()
+                .map(|(from, to)| format!("\"Chunk 0 from {from} traveled over 1->{to} in epoch 3\"")),
+        )
+        .collect();
+    let texts = [
+        format!("{{\"1-Epoch_Duration\": 5e-9, \"7-Flows\": [{}]}}", flows.join(", ")),
+        "NPUs Count,3\nLinks Count,4\nChunks Count,3\nChunk Size,64,B\nSrcID,DestID,Latency (ns),Bandwidth (GB/s),Chunks\n\
+         0,1,1,1,0\n1,0,1,1,1,2\n1,2,1,1,1,0\n2,1,1,1,2\n"
+            .to_string(),
+        "{\"7-Flows\": [\"Chunk 1 from 0 traveled over 0->1 with volume 0.5 in epoch 0\", \"Chunk 0 from 1 traveled over 1->0 with \
+         volume 1 in epoch 0\"], \"8-Chunk paths\": {\"Demand at 1 for chunk 1 from 0 met\": [[[0, \"0->1 with volume 0.5 in epoch \
+         0\"]], [[1, \"0->1 with volume 0.5 in epoch 1\"]]], \"Demand at 0 for chunk 0 from 1 met\": [[[0, \"1->0 with volume 1.0 \
+         in epoch 0\"]]]}}"
+            .to_string(),
+    ];
+    fuzz(3000, (select(texts.to_vec()), prop::collection::vec(damage(), 1..4)), |(text, list)| {
+        let damaged = damaged(&text, &list);
+        let Some(Some(format)) = one_line(of_text(&damaged))? else { return Ok(()) };
+        let Some(file) = one_line(format.read(&damaged))? else { return Ok(()) };
+        let Some(_) = one_line(file.prove())? else { return Ok(()) };
+        let fabric = Fabric::parse(&format!("fc:{}", file.ranks())).unwrap();
+        let Some(schedule) = one_line(file.raise(&fabric, 4800, &[]))? else { return Ok(()) };
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
         Ok(())
     });

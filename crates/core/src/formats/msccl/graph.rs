@@ -11,10 +11,14 @@ pub type NodeId = u32;
 /// No step.
 pub const NONE: NodeId = NodeId::MAX;
 
+/// What to call a step, of a GPU and a thread block, where another format says it otherwise.
+pub type Names<'a> = &'a dyn Fn(u32, u32, u32) -> String;
+
 /// The steps of an algorithm, and the messages between them.
 pub struct Graph<'a> {
     /// The algorithm.
     pub algo: &'a Algo,
+    names: Option<Names<'a>>,
     /// GPU and thread block of every step.
     pub owner: Vec<(u32, u32)>,
     /// Number of the first step, by GPU and thread block.
@@ -30,8 +34,8 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     /// [`Code::NotProven`] where one of the two sides of a message is missing, or they differ in size.
-    pub fn new(algo: &'a Algo) -> Result<Graph<'a>> {
-        let mut graph = Graph { algo, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
+    pub fn new(algo: &'a Algo, names: Option<Names<'a>>) -> Result<Graph<'a>> {
+        let mut graph = Graph { algo, names, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
         let mut numbers: HashMap<(u32, u32, u32), usize> = HashMap::new();
         for (gpu, program) in (0..).zip(&algo.gpus) {
             graph.first.push(vec![]);
@@ -115,6 +119,9 @@ impl<'a> Graph<'a> {
     /// GPU, thread block and step, with what it does.
     pub fn name(&self, node: NodeId) -> String {
         let ((gpu, tb), step) = (self.owner[node as usize], self.index(node));
+        if let Some(names) = self.names {
+            return names(gpu, tb, step);
+        }
         format!("gpu {gpu} tb {tb} step {step} ({})", self.step(node).action.name())
     }
 
@@ -169,6 +176,18 @@ impl<'a> Graph<'a> {
         Err(cycle)
     }
 
+    /// That the steps of a cycle wait for each other.
+    pub fn deadlock(&self, cycle: &[NodeId]) -> Error {
+        let mut names: Vec<String> = cycle.iter().map(|&node| self.name(node)).collect();
+        names.dedup();
+        if names.len() > 1 && names.first() == names.last() {
+            names.pop();
+        }
+        let more = if names.len() > 6 { format!(" ({} in all)", names.len()) } else { String::new() };
+        names.truncate(6);
+        Error::new(Code::NotProven, format!("deadlock: {} waits for the first{more}", names.join(" waits for ")))
+    }
+
     /// The least number of messages that connections must hold so that nothing can deadlock, of 1, 2, 4 and 8.
     ///
     /// # Errors
@@ -178,12 +197,7 @@ impl<'a> Graph<'a> {
             match self.order(Some(depth)) {
                 Ok(_) => return Ok(depth as u32),
                 Err(_) if depth < 8 => {}
-                Err(cycle) => {
-                    let names: Vec<String> = cycle.iter().take(6).map(|&node| self.name(node)).collect();
-                    let more =
-                        if cycle.len() > names.len() { format!(" ({} in all)", cycle.len()) } else { String::new() };
-                    return wrong(format!("deadlock: {} waits for the first{more}", names.join(" waits for ")));
-                }
+                Err(cycle) => return Err(self.deadlock(&cycle)),
             }
         }
         Ok(8)

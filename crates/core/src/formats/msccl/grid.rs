@@ -41,7 +41,7 @@ impl Grid {
             (1..=most / step).map(|times| times * step).find(|&chunks| fits(schedule.bytes, chunks, &ends))
         else {
             let what = format!(
-                "msccl: data cut at {} places are no whole number of at most {most} equal chunks; \
+                "data cut at {} places are no whole number of at most {most} equal chunks; \
                  choose a size that divides evenly, or an algorithm with equal parts",
                 ends.len()
             );

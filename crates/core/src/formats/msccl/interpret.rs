@@ -30,16 +30,9 @@ type Sum = Arc<[(u32, u32)]>;
 /// # Errors
 /// [`Code::NotProven`] with the first deadlock, race or wrong chunk, naming GPU, thread block and step; [`Code::TooLarge`].
 pub fn prove(algo: &Algo) -> Result<Proven> {
-    let graph = Graph::new(algo)?;
+    let graph = Graph::new(algo, None)?;
     let fifo_depth = graph.least_depth()?;
-    let order = graph.order(None).expect("nothing can deadlock");
-    for (in_place, place) in algo.places() {
-        let cells = algo.cells(in_place);
-        let mut run = Run::new(&graph, &cells)?;
-        order.iter().try_for_each(|&node| run.step(node))?;
-        races::check(&graph, &cells, &order, &run.accesses).map_err(|error| error.at(place))?;
-        run.check_result().map_err(|error| error.at(place))?;
-    }
+    let order = check(&graph)?;
     let receives = |node: &NodeId| graph.step(*node).action.receives();
     Ok(Proven {
         blocks: algo.gpus.iter().map(|gpu| gpu.blocks.len() as u64).sum(),
@@ -52,6 +45,23 @@ pub fn prove(algo: &Algo) -> Result<Proven> {
             .map(|consumer| (consumer.name, consumer.check(algo).err().map(|error| error.message)))
             .collect(),
     })
+}
+
+/// Checks that nothing can deadlock where connections hold any number of messages, that there is no race, and the sums; gives an order
+/// of all steps.
+///
+/// # Errors
+/// As [`prove`].
+pub fn check(graph: &Graph) -> Result<Vec<NodeId>> {
+    let order = graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
+    for (in_place, place) in graph.algo.places() {
+        let cells = graph.algo.cells(in_place);
+        let mut run = Run::new(graph, &cells)?;
+        order.iter().try_for_each(|&node| run.step(node))?;
+        races::check(graph, &cells, &order, &run.accesses).map_err(|error| error.at(place))?;
+        run.check_result().map_err(|error| error.at(place))?;
+    }
+    Ok(order)
 }
 
 /// A step's access to a cell.

@@ -7,12 +7,13 @@
 use super::cells::buffer_size;
 use super::consumers::MAX_COUNT;
 use super::grid::Grid;
+use super::layout::{self, Layout};
 use super::model::{Action, Algo, Block, Buffer, Gpu, Place, Step};
 use crate::collective::Kind;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::schedule::{Event, Op, Schedule, TransferId};
 use crate::units::MAX_BYTES;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// Longest name that is written.
 const MAX_NAME: usize = 100;
@@ -26,19 +27,7 @@ const UNUSED: Place = Place { buffer: Buffer::Input, offset: 0 };
 /// # Errors
 /// [`Code::NotApplicable`] for what the format cannot say; [`Code::TooLarge`] if it has too many chunks.
 pub fn lower(schedule: &Schedule) -> Result<Algo> {
-    schedule.check_alone()?;
-    let refuse = |what: &str| Err(Error::new(Code::NotApplicable, format!("msccl: {what}")));
-    if schedule.matrix.is_some() {
-        return refuse("chunks of all ranks are equal, so an all-to-all by a matrix cannot be written");
-    }
-    if !schedule.excluded.is_empty() {
-        return refuse(
-            "all ranks take part, so a schedule that excludes some cannot be written; choose a group of ranks",
-        );
-    }
-    if !schedule.known_gaps.is_empty() || schedule.known_race {
-        return refuse("the schedule is known to be incomplete or to have a race");
-    }
+    layout::check(schedule)?;
     let grid = Grid::of(schedule)?;
     let mut draft = Draft::new(schedule, &grid);
     for id in schedule.order() {
@@ -46,13 +35,12 @@ pub fn lower(schedule: &Schedule) -> Result<Algo> {
     }
     let kind = schedule.collective.kind;
     let size = |buffer| buffer_size(kind, grid.chunks, schedule.ranks, buffer).unwrap_or(0);
-    let scratch = draft.scratch.iter().map(|places| places.values().sum()).collect::<Vec<u32>>();
     let gpu = |(rank, blocks): (usize, Vec<Vec<Node>>)| {
         let mut blocks = emitted(blocks, &draft.streams[rank]);
         if kind == Kind::AllToAll {
             blocks.push(own_shard(rank as u32, grid.chunks / schedule.ranks));
         }
-        Gpu { input: size(Buffer::Input), output: size(Buffer::Output), scratch: scratch[rank], blocks }
+        Gpu { input: size(Buffer::Input), output: size(Buffer::Output), scratch: draft.layout.scratch[rank], blocks }
     };
     let gpus = std::mem::take(&mut draft.blocks).into_iter().enumerate().map(gpu).collect();
     Ok(Algo {
@@ -86,6 +74,7 @@ struct Uses {
 struct Draft<'a> {
     schedule: &'a Schedule,
     grid: &'a Grid,
+    layout: Layout<'a>,
     /// By rank: peer of every thread block, and whether it sends.
     streams: Vec<Vec<(u32, bool)>>,
     numbers: HashMap<(u32, u32, bool), u32>,
@@ -97,10 +86,6 @@ struct Draft<'a> {
     uses: Vec<HashMap<Place, Uses>>,
     /// The last steps of a transfer at its two ends.
     last: Vec<[Option<(u32, u32)>; 2]>,
-    /// By rank: chunks of lanes that pass through it, by lane.
-    scratch: Vec<BTreeMap<u32, u32>>,
-    /// Where these begin.
-    offsets: Vec<HashMap<u32, u32>>,
 }
 
 impl<'a> Draft<'a> {
@@ -109,29 +94,18 @@ impl<'a> Draft<'a> {
         let mut draft = Draft {
             schedule,
             grid,
+            layout: Layout::new(schedule, grid),
             streams: vec![vec![]; ranks],
             numbers: HashMap::new(),
             blocks: (0..ranks).map(|_| vec![]).collect(),
             ended: vec![vec![]; ranks],
             uses: vec![HashMap::new(); ranks],
             last: vec![[None; 2]; schedule.transfers.len()],
-            scratch: vec![BTreeMap::new(); ranks],
-            offsets: vec![HashMap::new(); ranks],
         };
         let mut streams: Vec<Vec<(u32, bool)>> = vec![vec![]; ranks];
         for transfer in &schedule.transfers {
             streams[transfer.from as usize].push((transfer.to, true));
             streams[transfer.to as usize].push((transfer.from, false));
-            if schedule.collective.kind == Kind::AllToAll {
-                for lane in transfer.lanes() {
-                    let of = &schedule.lanes[lane];
-                    for rank in
-                        [transfer.from, transfer.to].into_iter().filter(|&rank| rank != of.source && rank != of.owner)
-                    {
-                        draft.scratch[rank as usize].insert(lane as u32, grid.lane(lane).len() as u32);
-                    }
-                }
-            }
         }
         for (rank, mut list) in streams.into_iter().enumerate() {
             list.sort_unstable_by_key(|&(peer, sends)| (peer, !sends));
@@ -142,32 +116,8 @@ impl<'a> Draft<'a> {
             draft.blocks[rank] = list.iter().map(|_| vec![]).collect();
             draft.ended[rank] = vec![vec![]; list.len()];
             draft.streams[rank] = list;
-            let mut next = 0;
-            for (&lane, &chunks) in &draft.scratch[rank] {
-                draft.offsets[rank].insert(lane, next);
-                next += chunks;
-            }
         }
         draft
-    }
-
-    /// Where a rank keeps a chunk of a lane.
-    fn place(&self, rank: u32, lane: usize, chunk: u32) -> Place {
-        let of = &self.schedule.lanes[lane];
-        let (buffer, offset) = match self.schedule.collective.kind {
-            Kind::AllGather => (Buffer::Output, chunk),
-            Kind::AllToAll if rank == of.source => (Buffer::Input, chunk),
-            Kind::AllToAll if rank == of.owner => {
-                let shard = self.grid.chunks / self.schedule.ranks;
-                (Buffer::Output, of.source * shard + chunk % shard)
-            }
-            Kind::AllToAll => {
-                let first = self.offsets[rank as usize][&(lane as u32)];
-                (Buffer::Scratch, first + chunk - self.grid.lane(lane).start)
-            }
-            _ => (Buffer::Input, chunk),
-        };
-        Place { buffer, offset }
     }
 
     /// A step at each end for every run of chunks that lie together at both.
@@ -177,7 +127,7 @@ impl<'a> Draft<'a> {
         let mut pieces: Vec<(Place, Place, u32)> = vec![];
         for lane in transfer.lanes() {
             for chunk in self.grid.lane(lane) {
-                let (src, dst) = (self.place(from, lane, chunk), self.place(to, lane, chunk));
+                let (src, dst) = (self.layout.place(from, lane, chunk), self.layout.place(to, lane, chunk));
                 match pieces.last_mut() {
                     Some((start, end, count))
                         if *count < MAX_COUNT

@@ -6,12 +6,21 @@ mod consumers;
 mod graph;
 mod grid;
 mod interpret;
+mod layout;
 mod lower;
 mod model;
 mod races;
 mod raise;
 mod read;
 mod write;
+
+pub(super) use cells::{Cells, buffer_size};
+pub(super) use graph::Graph;
+pub(super) use grid::Grid;
+pub(super) use interpret::check;
+pub(super) use layout::{Layout, check as check_sayable};
+pub(super) use raise::raise_graph;
+pub(super) use read::kind_of;
 
 pub use consumers::{CONSUMERS, Consumer, consumer};
 pub use interpret::prove;
@@ -67,7 +76,7 @@ impl Format for Msccl {
 
     fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
         let consumer = self::consumer(consumer)?;
-        let algo = lower(schedule)?;
+        let algo = lower(schedule).map_err(|error| error.at(self.name()))?;
         consumer.check(&algo)?;
         let text = write(&algo);
         // What is proven is what others will read.

@@ -203,8 +203,8 @@ impl Algo {
         let rests = |gpu: &Gpu| {
             let mut steps = gpu.blocks.iter().flat_map(|block| &block.steps);
             match self.kind {
-                Kind::Broadcast => !steps.any(|step| step.action.receives()),
-                _ => !steps.any(|step| step.action.sends()),
+                Kind::Broadcast => !steps.any(|step| step.count > 0 && step.action.receives()),
+                _ => !steps.any(|step| step.count > 0 && step.action.sends()),
             }
         };
         let mut resting = (0..).zip(&self.gpus).filter(|(_, gpu)| rests(gpu)).map(|(id, _)| id);
@@ -222,7 +222,7 @@ impl Algo {
     }
 
     /// Its memory, where input and output are one buffer or two.
-    pub(super) fn cells(&self, in_place: bool) -> Cells {
+    pub(in crate::formats) fn cells(&self, in_place: bool) -> Cells {
         Cells::new(self, in_place)
     }
 

@@ -24,6 +24,15 @@ const MAX_CELLS: u64 = 1 << 23;
 /// [`Code::BadFile`] for a fabric of another size, [`Code::BadSize`], [`Code::NotApplicable`] with the first step that a schedule
 /// cannot say.
 pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode]) -> Result<Schedule> {
+    raise_graph(&Graph::new(algo, None)?, fabric, bytes, placement)
+}
+
+/// [`raise`] of an algorithm whose messages have been matched.
+///
+/// # Errors
+/// As [`raise`].
+pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode]) -> Result<Schedule> {
+    let algo = graph.algo;
     let ranks = algo.gpus.len();
     if fabric.ranks() != ranks {
         let what = format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks());
@@ -36,7 +45,6 @@ pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode
         let what = format!("the placement names {} nodes for {ranks} ranks", placement.len());
         return Err(Error::new(Code::BadSpec, what));
     }
-    let graph = Graph::new(algo)?;
     let Ok(order) = graph.order(None) else {
         return Err(Error::new(Code::NotProven, "deadlock"));
     };
@@ -45,10 +53,10 @@ pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode
         let what = format!("{} chunks in all buffers; as a schedule at most {MAX_CELLS} are followed", cells.count());
         return Err(Error::new(Code::TooLarge, what));
     }
-    let mut follow = Follow::new(&graph, &cells);
+    let mut follow = Follow::new(graph, &cells);
     order.iter().try_for_each(|&node| follow.step(node))?;
     follow.end()?;
-    let raised = Raised::new(&graph, &order, follow.units)?;
+    let raised = Raised::new(graph, &order, follow.units)?;
     let mut refusal = None;
     for order in [Order::Data, Order::Replacing, Order::All] {
         let outcome = raised.schedule(fabric, bytes, placement, order);
@@ -63,7 +71,7 @@ pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode
 }
 
 fn refuse<T>(what: impl AsRef<str>) -> Result<T> {
-    Err(Error::new(Code::NotApplicable, format!("msccl: {}", what.as_ref())))
+    Err(Error::new(Code::NotApplicable, what))
 }
 
 /// A chunk of the full buffer, in an all-to-all of all ranks' buffers one after the other.

@@ -10,7 +10,7 @@ use crate::formats::MAX_TEXT_BYTES;
 use crate::units::clip;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Most steps of a file.
 pub const MAX_STEPS: usize = 1 << 22;
@@ -66,14 +66,53 @@ fn malformed<T>(error: &impl ToString) -> Result<T> {
 /// Elements, each within the one before.
 const ELEMENTS: [&str; 4] = ["algo", "gpu", "tb", "step"];
 
+/// Ids in the order of the text, which is any.
+#[derive(Default)]
+struct Ids {
+    order: Vec<u32>,
+    seen: HashSet<u32>,
+}
+
+impl Ids {
+    /// Whether an id is new.
+    fn add(&mut self, id: u32) -> bool {
+        self.order.push(id);
+        self.seen.insert(id)
+    }
+
+    /// The first id that is missing, of as many as there are.
+    fn missing(&self) -> Option<u32> {
+        (0..self.order.len() as u32).find(|id| !self.seen.contains(id))
+    }
+
+    /// Puts what was read in the order of its ids, of which none is missing, and forgets them.
+    fn sort<T>(&mut self, list: &mut [T]) {
+        self.seen.clear();
+        let mut order = std::mem::take(&mut self.order);
+        for at in 0..order.len() {
+            while order[at] as usize != at {
+                let to = order[at] as usize;
+                list.swap(at, to);
+                order.swap(at, to);
+            }
+        }
+    }
+}
+
 /// What has been read.
 #[derive(Default)]
 struct File {
     algo: Option<Algo>,
+    /// Ranks, and the id of each GPU read so far.
     gpus: u32,
+    ids: Ids,
+    /// Ids of the thread blocks of the last GPU.
+    blocks: Ids,
     steps: usize,
     /// Elements that are open.
     open: usize,
+    /// Elements that are open within one that is not for programs.
+    skipped: usize,
     /// Who has the connections of the last GPU, by (peer, channel, whether it sends).
     connections: HashMap<(u32, u32, bool), usize>,
 }
@@ -81,6 +120,20 @@ struct File {
 impl File {
     fn take(&mut self, event: &Event) -> Result<()> {
         match event {
+            Event::Start(_) if self.skipped > 0 => {
+                self.skipped += 1;
+                Ok(())
+            }
+            Event::Empty(_) if self.skipped > 0 => Ok(()),
+            Event::End(_) if self.skipped > 0 => {
+                self.skipped -= 1;
+                Ok(())
+            }
+            Event::Start(element) if self.is_copy(element) => {
+                self.skipped = 1;
+                Ok(())
+            }
+            Event::Empty(element) if self.is_copy(element) => Ok(()),
             Event::Start(element) => {
                 self.element(element)?;
                 self.open += 1;
@@ -98,6 +151,12 @@ impl File {
             Event::DocType(_) => bad("a document type; entities are not expanded"),
             _ => bad("only elements and comments are expected"),
         }
+    }
+
+    /// Whether an element says which of a GPU's own chunks are in its output at first: older tools write it, consumers
+    /// read over it.
+    fn is_copy(&self, element: &BytesStart) -> bool {
+        self.open == 2 && element.name().0 == "copy"
     }
 
     fn element(&mut self, element: &BytesStart) -> Result<()> {
@@ -122,7 +181,7 @@ impl File {
 
     fn begin(&mut self, attributes: &Attributes) -> Result<()> {
         let coll = attributes.text("coll")?;
-        let Some(&(_, kind)) = COLLECTIVES.iter().find(|(name, _)| *name == coll) else {
+        let Some(kind) = kind_of(&coll) else {
             let near = nearest(&coll, COLLECTIVES.map(|(name, _)| name));
             return bad(format!(
                 "coll is '{}'{near}; known: {}",
@@ -162,9 +221,9 @@ impl File {
 
     fn gpu(&mut self, attributes: &Attributes) -> Result<()> {
         let id = attributes.number("id", 0, u64::MAX)?;
-        let (next, ranks) = (self.algo().gpus.len() as u64, self.gpus as u64);
-        if id != next || id >= ranks {
-            return bad(format!("gpu {id}; ids are 0 to {} in order, the next is {next}", ranks - 1));
+        let ranks = self.gpus as u64;
+        if id >= ranks || !self.ids.add(id as u32) {
+            return bad(format!("gpu {id}; ids are 0 to {}, each once", ranks - 1));
         }
         let chunks = |key: &str| Ok(attributes.optional_number(key, 0, MAX_CHUNKS as u64)?.unwrap_or(0) as u32);
         let gpu = Gpu {
@@ -179,11 +238,10 @@ impl File {
     }
 
     fn block(&mut self, attributes: &Attributes) -> Result<()> {
-        let own = self.algo().gpus.len() as u64 - 1;
-        let next = self.last_gpu().blocks.len();
+        let own = self.ids.order[self.ids.order.len() - 1] as u64;
         let id = attributes.number("id", 0, u64::MAX)?;
-        if id != next as u64 || next >= MAX_BLOCKS {
-            return bad(format!("tb {id}; ids go in order from 0 to at most {}, the next is {next}", MAX_BLOCKS - 1));
+        if id >= MAX_BLOCKS as u64 || !self.blocks.add(id as u32) {
+            return bad(format!("tb {id}; ids go from 0 to at most {}, each once", MAX_BLOCKS - 1));
         }
         let ranks = self.gpus as u64;
         let peer = |key: &str| match attributes.signed(key)? {
@@ -195,12 +253,10 @@ impl File {
         let channel = attributes.optional_number("chan", 0, 1 << 16)?.unwrap_or(0) as u32;
         for (peer, sends) in [(send, true), (recv, false)] {
             if let Some(peer) = peer
-                && let Some(other) = self.connections.insert((peer, channel, sends), next)
+                && let Some(other) = self.connections.insert((peer, channel, sends), id as usize)
             {
                 let way = if sends { "to" } else { "from" };
-                return bad(format!(
-                    "tb {next} has the connection {way} gpu {peer} on channel {channel}, as tb {other}"
-                ));
+                return bad(format!("tb {id} has the connection {way} gpu {peer} on channel {channel}, as tb {other}"));
             }
         }
         self.last_gpu().blocks.push(Block { send, recv, channel, steps: vec![] });
@@ -278,10 +334,30 @@ impl File {
         let (found, ranks) = (self.algo().gpus.len(), self.gpus);
         match self.open {
             0 if found < ranks as usize => bad(format!("</algo> after {found} gpus, ngpus is {ranks}")),
-            1 => check_waits(self.last_gpu()),
+            0 => {
+                let mut ids = std::mem::take(&mut self.ids);
+                ids.sort(&mut self.algo().gpus);
+                Ok(())
+            }
+            1 => {
+                if let Some(id) = self.blocks.missing() {
+                    return bad(format!("tb {id} is missing; ids are dense"));
+                }
+                let mut ids = std::mem::take(&mut self.blocks);
+                ids.sort(&mut self.last_gpu().blocks);
+                check_waits(self.last_gpu())
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// The collective of a name, however it is written: `all_gather`, `AllGather`, `allgather`.
+pub fn kind_of(coll: &str) -> Option<Kind> {
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    COLLECTIVES.iter().find(|(name, _)| plain(name) == plain(coll)).map(|&(_, kind)| kind)
 }
 
 /// What steps of a GPU wait for is there, and says that it is waited for.

@@ -226,11 +226,13 @@ fn malformed_files_are_refused_in_one_line() {
         ("nchunksperloop=\"2\"", "nchunksperloop=\"99999999999\"", 1, "expected 1 to 1048576"),
         ("coll=\"allgather\"", "coll=\"allgater\"", 1, "did you mean 'allgather'"),
         ("inplace=\"1\"", "inplace=\"0\"", 1, "neither in place nor out of place"),
-        ("<gpu id=\"1\"", "<gpu id=\"0\"", 8, "gpu 0; ids are 0 to 1 in order, the next is 1"),
+        ("<gpu id=\"1\"", "<gpu id=\"0\"", 8, "gpu 0; ids are 0 to 1, each once"),
         ("<gpu id=\"1\"", "<cpu id=\"1\"", 8, "<cpu>, expected <gpu>"),
         ("s_chunks=\"0\"", "s_chunks=\"-1\"", 2, "s_chunks is -1"),
         ("<tb id=\"0\" send=\"1\"", "<tb id=\"0\" send=\"0\"", 3, "send is 0; peers of gpu 0 are other gpus"),
-        ("<tb id=\"0\" send=\"1\"", "<tb id=\"1\" send=\"1\"", 3, "tb 1; ids go in order"),
+        ("<tb id=\"0\" send=\"1\"", "<tb id=\"1\" send=\"1\"", 7, "tb 0 is missing"),
+        ("<tb id=\"0\" send=\"1\"", "<tb id=\"9999\" send=\"1\"", 3, "tb 9999; ids go from 0 to at most 4095"),
+        ("<tb id", "<copy></tb>", 3, ""),
         ("<tb id=\"0\" send=\"1\"", "<tb id=\"0\" send=\"-1\"", 4, "'s' in a thread block that has nobody to send to"),
         ("type=\"s\"", "type=\"t\"", 4, "type is 't'; known: s, r, cpy, re, nop"),
         ("srcoff=\"0\"", "srcoff=\"2\"", 4, "chunks 2 to 2 of buffer o, which has 2"),
@@ -286,6 +288,52 @@ fn a_declaration_comments_and_what_is_left_out() {
     // Where nothing says that it is for one buffer, it is for two.
     let error = refused(&text.replace(" inplace=\"1\"", ""));
     assert!(error.message.starts_with("out-of-place: gpu 0 ends with a wrong chunk 0"), "{error}");
+}
+
+/// What other tools write: ids in any order, what consumers read over, names written otherwise.
+#[test]
+fn order_of_ids_and_what_is_read_over() {
+    let gpu = |id: u32| {
+        let peer = 1 - id;
+        let step = |kind: &str, at: u32, after: &str, awaited: u32| {
+            format!(
+                "<step cnt=\"1\" hasdep=\"{awaited}\" dstoff=\"{at}\" dstbuf=\"o\" srcoff=\"{at}\" srcbuf=\"o\" type=\"{kind}\" \
+                 {after} s=\"0\" nthreads=\"3\"/>"
+            )
+        };
+        let wait = "deps=\"0\" depid=\"1\"";
+        let none = "depid=\"-1\" deps=\"-1\"";
+        format!(
+            "<gpu s_chunks=\"0\" id=\"{id}\" o_chunks=\"2\" i_chunks=\"1\"><copy i_off=\"0\" o_off=\"{id}\"/><copy><x/></copy>\
+             <tb chan=\"0\" recv=\"-1\" send=\"{peer}\" id=\"2\">{}</tb><!-- last -->\
+             <tb chan=\"1\" recv=\"-1\" send=\"{peer}\" id=\"0\">{}</tb>\
+             <tb chan=\"0\" recv=\"{peer}\" send=\"-1\" id=\"1\">{}</tb><tb chan=\"1\" recv=\"{peer}\" send=\"-1\" id=\"3\">{}</tb></gpu>",
+            step("s", id, none, 0),
+            step("s", peer, wait, 0),
+            step("r", peer, none, 1),
+            step("r", id, none, 0),
+        )
+    };
+    let text = |coll: &str| {
+        format!(
+            "<!-- Licence. -->\n<algo redop=\"nop\" maxcount=\"1\" nthreadblocks=\"2\" ngpus=\"2\" coll=\"{coll}\" inplace=\"1\" \
+             nchunksperloop=\"2\" nchannels=\"2\" name=\"x\">{}{}</algo>",
+            gpu(1),
+            gpu(0)
+        )
+    };
+    for coll in ["allgather", "AllGather", "all_gather", "ALL-GATHER"] {
+        let algo = msccl::read(&text(coll)).unwrap();
+        msccl::prove(&algo).unwrap();
+        assert_eq!(algo.gpus[0].blocks[1].recv, Some(1));
+        assert_eq!(algo.gpus[1].blocks[2].send, Some(0));
+    }
+    assert!(refused(&text("custom")).message.contains("coll is 'custom'; known: allreduce"));
+    assert!(
+        refused(&text("allgather").replace("<tb chan=\"0\" recv=\"-1\"", "<step>"))
+            .message
+            .contains("<step>, expected <tb>")
+    );
 }
 
 #[test]

@@ -12,9 +12,9 @@ use antiphon_core::verify::verify;
 use std::collections::BTreeMap;
 
 /// Bytes that halves, thirds, fifths, ... of ranks divide.
-const BYTES: u64 = 4 * 720720 * 16;
+pub const BYTES: u64 = 4 * 720720 * 16;
 
-const FABRICS: [&str; 10] = [
+pub const FABRICS: [&str; 10] = [
     "mesh:4x4",
     "mesh:3x3",
     "torus:3x4",
@@ -28,7 +28,7 @@ const FABRICS: [&str; 10] = [
 ];
 
 /// Every algorithm on every fabric for every collective, where it applies.
-fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
+pub fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
     let system = System::preset("generic").unwrap();
     let mut list = vec![];
     for spec in specs {
@@ -47,10 +47,10 @@ fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
 }
 
 /// A change of a number: sender, receiver, whether it adds, whose data, and by how much.
-type Change = (u32, u32, bool, u32, i64);
+pub type Change = (u32, u32, bool, u32, i64);
 
 /// How often each byte goes from a rank to a rank, by what is done with it and whose it is: changes of the number, by byte.
-fn moved(schedule: &Schedule) -> Vec<(Change, u64)> {
+pub fn moved(schedule: &Schedule) -> Vec<(Change, u64)> {
     let mut moved: BTreeMap<_, BTreeMap<u64, i64>> = BTreeMap::new();
     for transfer in &schedule.transfers {
         for lane in transfer.lanes().map(|lane| &schedule.lanes[lane]).filter(|lane| lane.bytes > 0) {
@@ -91,7 +91,7 @@ fn paced(schedule: &Schedule) -> bool {
 }
 
 /// Whether two lists say the same of bytes that are at most a rounding of shards within shards apart.
-fn near<K: PartialEq>(a: &[(K, u64)], b: &[(K, u64)]) -> bool {
+pub fn near<K: PartialEq>(a: &[(K, u64)], b: &[(K, u64)]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.abs_diff(b.1) <= 8)
 }
 

@@ -1,0 +1,108 @@
+//! Execution plans of MSCCL++ in JSON: one-sided puts between GPUs, with signals and waits (Shah et al., MSCCL++:
+//! Rethinking GPU Communication Abstractions for AI Inference, 2025; github.com/microsoft/mscclpp).
+
+mod limits;
+mod lower;
+mod model;
+mod read;
+mod steps;
+
+pub use lower::lower;
+pub use model::{
+    Block, BlockBuffers, BlockChannels, Channels, Chunks, Gpu, Operation, Part, Plan, RemoteBuffer, Semaphore,
+};
+pub use read::read;
+
+use super::{Foreign, Format, Proven, json};
+use crate::collective::Collective;
+use crate::error::{Code, Error, Result};
+use crate::fabric::{Fabric, NodeId};
+use crate::schedule::Schedule;
+use crate::units::Bytes;
+use steps::Steps;
+
+/// The format.
+pub struct Mscclpp;
+
+impl Format for Mscclpp {
+    fn name(&self) -> &'static str {
+        "mscclpp"
+    }
+
+    fn about(&self) -> &'static str {
+        "MSCCL++ plan (JSON)"
+    }
+
+    fn extension(&self) -> &'static str {
+        ".json"
+    }
+
+    fn consumers(&self) -> Vec<&'static str> {
+        vec![limits::CONSUMER]
+    }
+
+    fn recognises(&self, text: &str) -> bool {
+        json::first_key(text, &["gpus"])
+    }
+
+    fn read(&self, text: &str) -> Result<Box<dyn Foreign>> {
+        Ok(Box::new(read(text)?))
+    }
+
+    fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
+        if consumer != limits::CONSUMER {
+            let what =
+                format!("no consumer '{}' of mscclpp; known: {}", crate::units::clip(consumer), limits::CONSUMER);
+            return Err(Error::new(Code::UnknownName, what));
+        }
+        // Where nothing else is in the way, copies go to their place; else by scratch, as sums do.
+        let mut refusal = None;
+        for direct in [true, false] {
+            let plan = lower(schedule, direct).map_err(|error| error.at(self.name()))?;
+            limits::check(&plan)?;
+            let text = serde_json::to_string_pretty(&plan).expect("plans are plain data") + "\n";
+            // What is proven is what others will read.
+            match read(&text).and_then(|plan| plan.prove()) {
+                Ok(_) => return Ok(text),
+                Err(error) if error.code == Code::NotProven => refusal = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refusal.expect("both ways were tried"))
+    }
+}
+
+impl Foreign for Plan {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ranks(&self) -> u32 {
+        self.gpus.len() as u32
+    }
+
+    fn collective(&self) -> Collective {
+        // It was read, so its steps are known.
+        Steps::of(self)
+            .map_or(Collective { kind: crate::collective::Kind::AllReduce, root: 0 }, |steps| steps.collective())
+    }
+
+    fn prove(&self) -> Result<Proven> {
+        let steps = Steps::of(self)?;
+        steps.prove()?;
+        Ok(Proven {
+            blocks: self.gpus.iter().map(|gpu| gpu.threadblocks.len() as u64).sum(),
+            steps: self.gpus.iter().flat_map(|gpu| &gpu.threadblocks).map(|block| block.ops.len() as u64).sum(),
+            messages: steps.messages,
+            fifo_depth: 0,
+            places: vec![if self.inplace { "in-place" } else { "out-of-place" }],
+            consumers: vec![(limits::CONSUMER, limits::check(self).err().map(|error| error.message))],
+        })
+    }
+
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
+        let steps = Steps::of(self)?;
+        steps.prove()?;
+        steps.raise(fabric, bytes, placement)
+    }
+}

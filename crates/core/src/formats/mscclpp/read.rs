@@ -1,0 +1,28 @@
+//! From text, with what does not depend on other parts of the plan checked.
+
+use super::model::Plan;
+use super::steps::Steps;
+use crate::error::{Code, Error, Result};
+use crate::units::clip;
+
+/// Longest text that is read.
+const MAX_TEXT_BYTES: usize = 1 << 26;
+
+/// Reads a plan. O(text).
+///
+/// # Errors
+/// [`Code::BadFile`] with the line, or GPU, thread block and operation, of what is wrong, [`Code::NotApplicable`] for
+/// operations that the proof does not know, [`Code::TooLarge`].
+pub fn read(text: &str) -> Result<Plan> {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(Error::new(Code::TooLarge, format!("the plan is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut plan: Plan = serde_json::from_str(text).map_err(|error| {
+        // It may quote much of the text.
+        Error::new(Code::BadFile, error.to_string().chars().take(300).collect::<String>())
+    })?;
+    plan.name = clip(&plan.name);
+    Steps::of(&plan)?;
+    Ok(plan)
+}
