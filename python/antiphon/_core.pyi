@@ -966,8 +966,8 @@ class ExecutionTrace:
         """Groups as (name, ranks); the first is of all ranks and has no name."""
     @property
     def exchanges(self) -> _Columns:
-        """Per exchange ``name``, ``kind``, ``bytes``, ``group`` (its number), ``from`` and ``to`` of a message (else -1),
-        and ``moves``, whether it needs the network."""
+        """Per exchange ``name``, ``kind``, ``bytes``, ``group`` (its number), ``from`` and ``to`` of a message (else
+        -1), and ``moves``, whether it needs the network."""
     def write(self, rank: SupportsIndex) -> bytes:
         """The Chakra trace of a rank.
 

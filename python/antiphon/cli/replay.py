@@ -73,10 +73,9 @@ def replay(
     """Time Chakra execution traces of all ranks on a fabric (docs/formats.md).
 
     TRACE is the prefix of the files, PREFIX for PREFIX.0.et, PREFIX.1.et, ..., or their folder. Every rank computes and
-    exchanges as its own trace says; exchanges that are under way share the links.
+    exchanges as its own trace says; exchanges that are under way share the links. train --chakra writes such files.
 
     Examples:
-        antiphon train resnet50 mesh:4x4 ring --overlap layerwise --chakra resnet50
         antiphon replay resnet50 torus:4x4 ring-bi
         antiphon replay resnet50 mesh:4x4 multitree --system tto --fidelity alpha-beta --format csv
     """

@@ -186,7 +186,8 @@ def replay(
         progress: called with a title and the share done.
 
     Raises:
-        AntiphonError: ``bad-file`` with file and node; ``stalled`` if ranks wait for each other; as ``simulate_flights``.
+        AntiphonError: ``bad-file`` with file and node; ``stalled`` if ranks wait for each other; as
+            ``simulate_flights``.
     """
     fabric, platform = as_fabric(fabric), as_system(system)
     for name, text in (("algorithm", algorithm), ("exchange", exchange), ("order", order)):

@@ -49,10 +49,10 @@ def print_replay(run: antiphon.Replay) -> None:
     console.print(ranks)
     if run.ranks.height > MOST_RANKS:
         console.print(f"and {run.ranks.height - MOST_RANKS:,} more; --json has all", style="dim")
-    exposed = run.ranks["exposed_communication_ns"]
+    most = format_time(float(run.ranks["exposed_communication_ns"].max()))
     console.print(
         f"All done after {format_time(run.time_ns)}; a rank computes {format_time(run.compute_ns)} and is exposed to"
-        f" communication for {format_time(run.exposed_communication_ns)} (mean; at most {format_time(float(exposed.max()))})"
+        f" communication for {format_time(run.exposed_communication_ns)} (mean; at most {most})"
     )
     if run.untimed_nodes:
         console.print(f"{run.untimed_nodes:,} of {run.nodes:,} nodes have no time in the trace and take none")
