@@ -115,7 +115,7 @@ impl<'a> simulate::Client<'a> for Replaying<'_, '_> {
         let ranks = graph.programs.iter().map(Rank::new).collect();
         let (finished, ends) = (VecDeque::new(), BinaryHeap::new());
         let run = Run { graph, machine, of, exchanges, ranks, finished, dirty: vec![], ends, now: 0 };
-        run.to_the_end(progress)
+        run.run(progress)
     }
 }
 
@@ -210,7 +210,7 @@ struct Run<'g, 'a, N> {
 }
 
 impl<'a, N: simulate::Network<'a>> Run<'_, 'a, N> {
-    fn to_the_end(mut self, progress: &mut Progress) -> Result<Replay> {
+    fn run(mut self, progress: &mut Progress) -> Result<Replay> {
         for rank in 0..self.ranks.len() as u32 {
             for node in 0..self.ranks[rank as usize].missing.len() as u32 {
                 if self.ranks[rank as usize].missing[node as usize] == 0 {
