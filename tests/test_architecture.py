@@ -34,14 +34,15 @@ ALLOWED: dict[str, set[str]] = {
     "verify": ABOVE,
     "execute": ABOVE | {"verify"},
     "bound": ABOVE | {"synthesis"},
-    "formats": ABOVE | {"execute", "simulate", "verify"},
+    "formats": ABOVE | {"compute", "execute", "replay", "simulate", "verify"},
     "simulate": ABOVE | {"noc"},
     "rails": ABOVE | {"verify"},
     "workload": FABRIC | {"collective"},
     "compute": FABRIC | {"parameter", "system", "workload"},
+    "replay": ABOVE | {"simulate"},
     "replan": ABOVE | {"algorithm", "bound", "verify"},
     "configure": ABOVE | {"algorithm", "bound", "simulate", "verify"},
-    "training": ABOVE | {"simulate", "rails", "workload", "compute"},
+    "training": ABOVE | {"simulate", "rails", "replay", "workload", "compute"},
 }
 
 # Comments (block comments do not nest here), and string, raw string and character literals.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from antiphon.execution.testbed import emulation
 MESH = antiphon.Fabric("mesh:2x2")
 RING = antiphon.build(MESH, "ring", bytes=4096)
 PROGRAM = antiphon.export(RING)
+TRACE = os.path.join(tempfile.mkdtemp(), "alexnet")
+antiphon.train("alexnet", MESH, "ring", chakra=TRACE)
 WRONG = [
     None, True, -1, 0, 1, 1.5, math.nan, math.inf, 2**31, 2**63, 2**64, 10**30, 10**5000, -(10**5000), "", "x", "\0",
     "x" * 3000, b"x", [], [3], ["ring", 3], [None], {}, {"a": 1}, (1, 2), object(), object, len, MESH, RING,
@@ -60,6 +64,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "configure": {"fabric": antiphon.Fabric("aries:2x2"), "schedule": None, "steps": 4},
     "calibrate": {"seconds": 0.01, "size": "64KiB", "gemm": 16},
     "execute": {"arrays": [np.zeros(1024, np.float32) for _ in range(4)], "threads": 2},
+    "replay": {"trace": TRACE, "compute": None, "groups": None},
     "measure": {"transport": "threads", "iterations": 1, "matrix": None},
 }
 FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
@@ -147,6 +152,7 @@ def methods() -> Iterator[Any]:
         (RING.execute, {"buffers": [], "seed": 1, "threads": False}),
         (RING.lower_bound, {"fabric": MESH, "system": "generic"}),
         (plan.run, {"times_ns": [1.0], "chunks": []}),
+        (plan.trace, {"ranks": 4}),
         (plan.run_on_rails, {"topology": "2D-SW_SW", "scheduler": "themis", "intra": "fifo", "chunks": 4}),
         (antiphon.Fabric, {"spec": "ring:4"}),
         (antiphon.System, {"name": "tto"}),

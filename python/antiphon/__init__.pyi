@@ -78,6 +78,7 @@ from .results import (
     TreesAdvice,
 )
 from .studies.study import Study, study
+from .training.replay import Replay, replay
 from .training.result import Training
 from .training.train import train, workload
 
@@ -113,6 +114,7 @@ __all__ = [
     "RailsRun",
     "Refusal",
     "Replanned",
+    "Replay",
     "Result",
     "Router",
     "Run",
@@ -168,6 +170,7 @@ __all__ = [
     "rails_topologies",
     "read_flights",
     "replan",
+    "replay",
     "router_parameters",
     "run",
     "shard",

@@ -35,6 +35,7 @@ _Buffer: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = [
     "Execution",
+    "ExecutionTrace",
     "Executor",
     "Fabric",
     "Node",
@@ -937,6 +938,67 @@ class Workload:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
+class ExecutionTrace:
+    """What every rank computes and exchanges, read from Chakra's traces or made from a training plan."""
+
+    @staticmethod
+    def read(
+        paths: Sequence[str],
+        compute: str | None = None,
+        groups: str | None = None,
+        progress: Callable[[float], object] | None = None,
+    ) -> ExecutionTrace:
+        """The traces of ranks 0, 1, ... in files.
+
+        Args:
+            paths: a file for each rank.
+            compute: ``roofline[:key=value,...]``: times nodes that say their operations only.
+            groups: JSON of the ranks of each group by name.
+            progress: called with the share done.
+
+        Raises:
+            AntiphonError: ``bad-file`` with file and node; ``not-applicable``, ``too-large``.
+        """
+    @property
+    def ranks(self) -> int:
+        """Ranks that have a trace."""
+    @property
+    def nodes(self) -> int:
+        """Nodes of all ranks."""
+    @property
+    def untimed(self) -> int:
+        """Nodes that compute for a time that no one says."""
+    @property
+    def groups(self) -> list[tuple[str, list[int]]]:
+        """Groups as (name, ranks); the first is of all ranks and has no name."""
+    @property
+    def exchanges(self) -> _Columns:
+        """Per exchange ``name``, ``kind``, ``bytes``, ``group`` (its number), ``from`` and ``to`` of a message (else
+        -1), and ``moves``, whether it needs the network."""
+    def write(self, rank: SupportsIndex) -> bytes:
+        """The Chakra trace of a rank.
+
+        Raises:
+            AntiphonError: ``bad-size``; ``not-applicable`` for what the format cannot say.
+        """
+    def groups_json(self) -> str | None:
+        """The groups that the traces name, as JSON; None if there are none."""
+    def run(
+        self,
+        fabric: Fabric,
+        schedules: Sequence[Schedule | None],
+        system: System,
+        fidelity: str = "packet",
+        order: str = "priority",
+        progress: Callable[[float], object] | None = None,
+    ) -> dict[str, Any]:
+        """``time_ns``, and columns of ``ranks`` and ``exchanges``; exchange ``i`` is done by ``schedules[i]``.
+
+        Raises:
+            AntiphonError: as ``simulate_flights``; ``stalled`` if ranks wait for each other.
+        """
+
+@final
 class TrainingPlan:
     """One iteration of data-parallel training, before the times of its exchanges are known.
 
@@ -1018,6 +1080,16 @@ class TrainingPlan:
 
         Raises:
             AntiphonError: as ``simulate``; ``too-large`` where parts are waited for and chunks are too many.
+        """
+    def trace(self, ranks: SupportsIndex) -> ExecutionTrace:
+        """What each of so many ranks does, as an execution trace.
+
+        Args:
+            ranks: a multiple of ``model_parallel``.
+
+        Raises:
+            AntiphonError: ``not-applicable`` where layers wait for parts of exchanges or computation takes longer
+                beside them; ``too-large``, ``bad-size``.
         """
     def run_on_rails(
         self,

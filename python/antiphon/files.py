@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from antiphon.arguments import shown
 from antiphon.errors import AntiphonError
 
 LARGEST_SCHEDULE = 1 << 30
@@ -88,6 +89,38 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
     finally:
         if temporary is not None:
+            discarded_at_exit.discard(temporary)
+            with suppress(OSError):
+                temporary.unlink()
+
+
+def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
+    """Writes several files that each take their place once all are written; until then there is none of them.
+
+    Raises:
+        AntiphonError: ``bad-file`` naming one that cannot be written.
+    """
+    written: list[tuple[Path, Path]] = []
+    path = Path()
+    try:
+        for path, content in files:
+            if path.exists() and not path.is_file():
+                raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
+            handle, temporary = _named(path)
+            written.append((temporary, path))
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            temporary.chmod(0o666 & ~_umask())
+        for temporary, path in written:
+            temporary.replace(path)
+            discarded_at_exit.discard(temporary)
+        written = []
+    except OSError as error:
+        raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
+    except ValueError as error:
+        raise AntiphonError(f"{shown(path)}: cannot be written: {error}", "bad-file") from None
+    finally:
+        for temporary, _ in written:
             discarded_at_exit.discard(temporary)
             with suppress(OSError):
                 temporary.unlink()

@@ -49,6 +49,7 @@ def test_names(words: str, expected: list[str]) -> None:
         "antiphon show mesh:4x4 ring --out ",
         "antiphon flights mesh:4x4 ",
         "antiphon train ",
+        "antiphon replay ",
         "antiphon bound ring:4 --system ",
         "antiphon study ",
         "antiphon study x.toml --store ",

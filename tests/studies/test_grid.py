@@ -40,6 +40,7 @@ NOT_STUDIED = {
     "groups": "an axis of groups",
     "placement": "of files of other tools, which are no points",
     "trace": "a file about one run",
+    "chakra": "files about one run",
     "against": "an axis of algorithms",
     "against_endpoints": "an axis of algorithms",
     "settings": "keys set.NAME",

@@ -19,6 +19,7 @@ pub mod options;
 pub mod parameter;
 pub mod rails;
 pub mod replan;
+pub mod replay;
 pub mod schedule;
 pub mod simulate;
 pub mod synthesis;

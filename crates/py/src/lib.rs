@@ -15,6 +15,7 @@ mod operations;
 mod parameter;
 mod rails;
 mod replan;
+mod replay;
 mod schedule;
 mod system;
 mod training;
@@ -51,6 +52,8 @@ mod _core {
     use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};
     #[pymodule_export]
     use super::replan::replan;
+    #[pymodule_export]
+    use super::replay::ExecutionTrace;
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -6,6 +6,7 @@ use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
 use crate::operations::{SystemLike, prove};
 use crate::parameter::listed;
+use crate::replay::ExecutionTrace;
 use crate::schedule::Schedule;
 use crate::system::System;
 use antiphon_core::compute::Contention;
@@ -333,6 +334,21 @@ impl TrainingPlan {
             training::run_shared(&self.plan, &each, order, fabric, system, fidelity, heartbeat)
         })?;
         self.table(py, &iteration, &[])
+    }
+
+    /// The plan as an `ExecutionTrace`: what each of `ranks` ranks does.
+    ///
+    /// Raises AntiphonError: `not-applicable` for what a trace cannot say, `too-large`, `bad-size`.
+    fn trace(&self, py: Python<'_>, ranks: Int) -> PyResult<ExecutionTrace> {
+        let ranks = positive("ranks", ranks)?;
+        let divided = u32::try_from(self.ranks).ok().filter(|&divided| ranks.is_multiple_of(divided));
+        let Some(divided) = divided else {
+            let what = format!("{ranks} ranks cannot be divided into groups of {}", self.ranks);
+            return Err(raise(Error::new(Code::BadSize, what)));
+        };
+        let names: Vec<&str> = self.workload.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let graph = run(py, || training::unfold(&self.plan, &names, ranks, divided))?;
+        Ok(ExecutionTrace { graph, untimed: 0 })
     }
 
     /// An `Iteration` on a multi-dimensional network, where exchanges under way share the dimensions; arguments as in

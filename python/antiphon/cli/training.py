@@ -16,6 +16,7 @@ from antiphon.cli.groups import chosen, groups_option
 from antiphon.cli.options import (
     ALGORITHM,
     FABRIC,
+    FILE,
     Share,
     algorithm_specs,
     completing,
@@ -117,6 +118,12 @@ TAKE_NOTHING = {"system", "ideal"}
 @fidelity_option("alpha-beta, packet or flit.")
 @groups_option
 @energy_option
+@click.option(
+    "--chakra",
+    metavar="PREFIX",
+    help="Also write Chakra traces, PREFIX.RANK.et (docs/formats.md).",
+    shell_complete=FILE,
+)
 @click.option("--report", metavar="OUT.html", help="Also draw the iterations on a self-contained HTML page.")
 @output_option
 def train(
@@ -129,6 +136,7 @@ def train(
     against_endpoints: tuple[str, ...],
     group: str | None,
     groups: str | None,
+    chakra: str | None,
     report: str | None,
     output: str,
     **parameters: Any,
@@ -145,10 +153,13 @@ def train(
         antiphon train resnet152 rails:3D-SW_SW_SW_hetero themis --overlap layerwise
         antiphon train resnet50 rails:ace:4x8x4 phased --overlap both --endpoint ace --against-endpoints ideal,npu
         antiphon train resnet50 mesh:4x4 ring --against tto --energy --set static_router_mw=100
+        antiphon train resnet50 mesh:4x4 ring --overlap layerwise --chakra resnet50
     """
     models, fabrics = model.split(","), split_fabrics(fabric)
     networks = [network for spec in fabrics for network in _networks(spec, fabric, group, groups)]
     single = len(models) == len(networks) == 1
+    if chakra is not None and not single:
+        raise AntiphonError("--chakra: traces are of one model on one fabric; give one of each", "bad-spec")
     mixed, options = len({spec.startswith(RAILS) for spec in fabrics}) > 1, parameters
     with written_whole(report, ".html") if report is not None else nullcontext() as report_file:
         results: list[tuple[Training, list[Training]]] = []
@@ -166,6 +177,7 @@ def train(
                         options = {**parameters, **dict[str, Any].fromkeys(other)}
                     runs: list[Training] = []
                     for number, (each, platform) in enumerate([(algorithm, system), *rivals]):
+                        options["chakra"] = None if number else chakra
                         try:
                             runs.append(
                                 antiphon.train(
@@ -202,6 +214,8 @@ def train(
     else:
         document = {"runs": [training.to_dict(others) for training, others in results], "refused": refused}
     tell("train", document, output, show, "runs")
+    if chakra is not None:
+        note(output, f"Traces: {chakra}.0.et to {chakra}.{results[0][0].ranks - 1}.et")
     if report is not None:
         note(output, f"Report: {report}")
 

@@ -70,7 +70,7 @@ class OnFabric(ABC):
         return (self.ranks - len(excluded)) // self._divided
 
     def run(self, plan: TrainingPlan, model: str) -> Iteration:
-        kinds = _collectives_of(self._algorithm)
+        kinds = collectives_of(self._algorithm)
         keys: list[Key] = [
             (self._algorithm if kind in kinds else self._exchange, kind, size, gradients)
             for (kind, size), gradients in zip(plan.exchanges, plan.gradients, strict=True)
@@ -190,7 +190,7 @@ def _checked(timed: Timed) -> Timed:
     return timed
 
 
-def _collectives_of(algorithm: str) -> list[str]:
+def collectives_of(algorithm: str) -> list[str]:
     """Collectives that an algorithm does; all if it is not known, so that building it says so."""
     name = algorithm.partition(":")[0]
     return next((known.collectives for known in algorithms() if known.name == name), ["all-reduce", "all-to-all"])

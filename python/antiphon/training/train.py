@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import get_args
 
 from antiphon._core import (
@@ -24,6 +25,7 @@ from antiphon.results import Table
 from antiphon.training.energy import iteration_energy
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
+from antiphon.training.traces import check_prefix, write_traces
 
 IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
@@ -71,6 +73,7 @@ def train(
     collectives: Timer | None = None,
     progress: Progress | None = None,
     energy: bool = False,
+    chakra: str | os.PathLike[str] | None = None,
 ) -> Training:
     """The time of training: forward pass, backward pass, AllReduce of the gradients.
 
@@ -124,6 +127,8 @@ def train(
         progress: called while collectives are simulated.
         energy: also what the exchanges of an iteration take, and static power (docs/energy.md); computation is not
             counted.
+        chakra: also Chakra execution traces of what every rank computes and exchanges, files ``CHAKRA.0.et``,
+            ``CHAKRA.1.et``, ... (docs/formats.md), on fabrics and for overlap ``none`` and ``layerwise``.
 
     Raises:
         AntiphonError: as ``build`` and ``simulate``, or ``rails``; ``not-applicable`` naming the layer
@@ -221,8 +226,17 @@ def train(
         contention,
         memory_bound,
     )
+    prefix = None if chakra is None else check_prefix(chakra)
+    if prefix is not None and isinstance(network, OnRails):
+        raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
     iteration = network.run(plan, work.name)
     excluded = network.excluded_ranks
+    if prefix is not None:
+        if excluded:
+            message = f"{algorithm} leaves out ranks, which a trace of each rank cannot say; use another algorithm"
+            raise AntiphonError(message, "not-applicable")
+        trace = plan.trace(network.ranks)
+        write_traces(prefix, network.ranks, trace.write, trace.groups_json())
     spent = iteration_energy(iteration, *network.energies()) if energy else None
     return Training(
         model=work.name,

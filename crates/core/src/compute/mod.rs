@@ -11,6 +11,7 @@ use crate::units::Picos;
 use crate::workload::{Passes, Work, Workload};
 pub use contention::{Contention, times_beside};
 use measured::Measured;
+pub use roofline::roofline_time;
 
 /// Longest time that all layers of a workload may take together: about 11 days. Larger figures are
 /// typing mistakes, and the limit keeps sums of times inside 64-bit arithmetic.

@@ -30,6 +30,13 @@ impl Compute for Roofline {
     }
 }
 
+/// Time for arithmetic operations and bytes of memory traffic; `None` past [`MAX_TIME`].
+pub fn roofline_time(roofline: &Roofline, operations: u64, bytes: u64) -> Option<Picos> {
+    let arithmetic = time(Some(operations.into()), roofline.flops, roofline.flops_permille)?;
+    let memory = time(Some(bytes.into()), roofline.memory_rate.0, roofline.memory_permille)?;
+    Some(arithmetic.max(memory))
+}
+
 /// Time for `amount` at `permille` thousandths of `peak` a second, rounded up to a picosecond; `None`
 /// past [`MAX_TIME`].
 fn time(amount: Option<u128>, peak: u64, permille: u32) -> Option<Picos> {

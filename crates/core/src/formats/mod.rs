@@ -2,6 +2,7 @@
 //! what was read is proven as it stands and, where that is possible, raised to a [`Schedule`], which everything else
 //! here can bound, time and compare.
 
+pub mod chakra;
 pub mod chrome;
 pub mod flows;
 mod json;

@@ -9,6 +9,7 @@ mod plan;
 mod rails;
 mod shared;
 mod timeline;
+mod unfold;
 
 pub use epoch::iterations;
 pub use gradient_queue::GradientQueue;
@@ -17,3 +18,4 @@ pub use plan::{Bucket, Cost, Operation, Overlap, Plan, Policy, Sizes, Work};
 pub use rails::{Carriage, Groups, Rails};
 pub use shared::run_shared;
 pub use timeline::{Iteration, Span, run};
+pub use unfold::unfold;

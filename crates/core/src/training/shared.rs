@@ -1,7 +1,7 @@
 //! Exchanges on a fabric, several in flight: their packets share its links.
 
 use super::network::{Event, Network};
-use super::plan::Plan;
+use super::plan::{Plan, Work};
 use super::timeline::{Iteration, run};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
@@ -32,8 +32,14 @@ pub fn run_shared(
 ) -> Result<Iteration> {
     assert_eq!(schedules.len(), plan.exchanges.len(), "schedules for every exchange");
     let flight = |id: usize, schedule| Flight { priority: plan.priorities[id], held: true, ..Flight::new(schedule) };
-    let flights: Vec<Flight> =
+    let mut flights: Vec<Flight> =
         (0..).zip(schedules).flat_map(|(id, of)| of.iter().map(move |&schedule| flight(id, schedule))).collect();
+    // The clock has room for the computations too.
+    if let Some(first) = flights.first_mut() {
+        let time = |work| if let Work::Compute { time_ps, beside_ps, .. } = work { time_ps.max(beside_ps) } else { 0 };
+        first.start_ps = plan.operations.iter().map(|operation| time(operation.work)).sum();
+        first.start_ps += plan.aggregation;
+    }
     let flights = simulate::Plan::new(fabric, &flights, system)?;
     let client = Iterating { plan, schedules, progress };
     simulate::with_machine(&flights, order, fidelity, Shortcuts::default(), client)
@@ -164,7 +170,7 @@ mod tests {
     use crate::algorithm;
     use crate::collective::{Collective, Kind};
     use crate::parameter::Choice;
-    use crate::training::{Bucket, Cost, GradientQueue, Overlap, Policy, Serial, Work};
+    use crate::training::{Bucket, Cost, GradientQueue, Overlap, Policy, Serial};
     use crate::workload::{self, Passes};
 
     fn plan(layers: &[([Picos; 3], Bytes)], overlap: Overlap) -> Plan {

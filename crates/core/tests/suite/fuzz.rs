@@ -1,6 +1,7 @@
 //! Fuzzing of what users write: specifications and files of fabrics, schedules, tables of workloads. Nothing panics,
 //! what is refused is refused in one line, and what is read is whole.
 
+use crate::chakra as traces;
 use crate::common::fuzz::fuzz;
 use crate::common::topologies;
 use antiphon_core::algorithm;
@@ -8,7 +9,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Result;
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Shape};
-use antiphon_core::formats::{Foreign, Format, msccl, mscclpp, of_text};
+use antiphon_core::formats::{Foreign, Format, chakra, msccl, mscclpp, of_text};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
@@ -321,6 +322,63 @@ fn results_of_synthesisers() {
         let fabric = Fabric::parse(&format!("fc:{}", file.ranks())).unwrap();
         let Some(schedule) = one_line(file.raise(&fabric, 4800, &[]))? else { return Ok(()) };
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
+/// Damaged traces of two ranks: what is read is written and read as the same, and runs to its end or says who waits.
+#[test]
+fn chakra_traces() {
+    let (fabric, system) = (Fabric::parse("ring:2").unwrap(), System::preset("generic").unwrap());
+    let rank = |own: u64| {
+        let other = 1 - own;
+        let send = [traces::attribute("comm_dst", other), traces::attribute("comm_size", 64)];
+        let receive = [traces::attribute("comm_src", other), traces::attribute("comm_size", 64)];
+        let nodes = [
+            traces::compute(0, &[], 3),
+            traces::collective(1, &[0], 0, 4096, "a"),
+            traces::compute(2, &[1], 1),
+            traces::node(3, 5, &[2], &send),
+            traces::node(4, 6, &[], &receive),
+            traces::collective(5, &[3, 4], 2, 100, ""),
+            traces::node(6, 2, &[5], &[]),
+        ];
+        [traces::metadata(), nodes.concat()].concat()
+    };
+    let (at, pieces) = (any::<Index>, [0u8, 1, 0x7f, 0x80, 0xff, 0x2a, 0x52, 0x18, 0x48, 7, 4]);
+    let change = prop_oneof![
+        3 => (at(), any::<u8>(), Just(0)),
+        3 => (at(), select(pieces.to_vec()), Just(0)),
+        1 => (at(), any::<u8>(), 1usize..30),
+        1 => (at(), select(pieces.to_vec()), Just(usize::MAX)),
+    ];
+    fuzz(4000, (any::<bool>(), prop::collection::vec(change, 1..4)), |(second, list)| {
+        let mut files = [rank(0), rank(1)];
+        let file = &mut files[usize::from(second)];
+        for (at, byte, removed) in list {
+            match removed {
+                _ if file.is_empty() => break,
+                0 => *at.get_mut(file) = byte,
+                usize::MAX => file.insert(at.index(file.len()), byte),
+                _ => drop(file.drain(at.index(file.len())..(at.index(file.len()) + removed).min(file.len()))),
+            }
+        }
+        let Some(trace) = one_line(traces::read(&files))? else { return Ok(()) };
+        if let Some(written) = one_line([0, 1].into_iter().map(|rank| chakra::write(&trace.graph, rank)).collect())? {
+            let written: Vec<Vec<u8>> = written;
+            let again = traces::read(&written);
+            prop_assert!(again.is_ok(), "{again:?}");
+            // Names are numbered as they come, and what is not referred to is not written.
+            let again = again.unwrap().graph;
+            prop_assert_eq!(&again.exchanges, &trace.graph.exchanges);
+            prop_assert_eq!(again.nodes(), trace.graph.nodes());
+        }
+        if trace.graph.exchanges.iter().all(|exchange| exchange.bytes < 1 << 20) {
+            let replay = one_line(traces::replayed(&trace.graph, &fabric, &system, "ring", Fidelity::AlphaBeta))?;
+            let ends = |replay: &antiphon_core::replay::Replay| {
+                replay
+                    .ranks
+                    .iter()
+                    .all(|rank| rank.compute_ps + rank.exposed_ps + rank.other_ps + rank.idle_ps == replay.time_ps)
+            };
+            prop_assert!(replay.as_ref().is_none_or(ends), "{replay:?}");
+        }
         Ok(())
     });
 }

@@ -6,6 +6,7 @@ mod algorithms;
 mod booksim;
 mod bounds;
 mod builds;
+mod chakra;
 mod compute;
 mod endpoints;
 mod energy;

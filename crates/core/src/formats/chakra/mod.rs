@@ -1,0 +1,12 @@
+//! Chakra execution traces (MLCommons; et_def.proto of mlcommons/chakra): a file for each rank, `PREFIX.RANK.et`, of
+//! messages in Protocol Buffers behind their lengths: metadata, then nodes that compute, exchange or move memory, each
+//! after others. ASTRA-sim 2.0 runs them (Won et al., ISPASS 2023), and so does [`crate::replay`].
+
+mod frames;
+mod join;
+mod model;
+mod read;
+mod write;
+
+pub use read::{MAX_MESSAGE_BYTES, Reader, Trace, parse_groups};
+pub use write::{groups, write};

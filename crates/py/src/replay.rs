@@ -1,0 +1,197 @@
+//! Execution traces: what every rank computes and exchanges.
+
+use crate::convert::{Int, Table, fields, nanos, raise, run};
+use crate::fabric::Fabric;
+use crate::heartbeat::run_with_progress;
+use crate::operations::prove;
+use crate::schedule::Schedule;
+use crate::system::System;
+use antiphon_core::error::{Code, Error};
+use antiphon_core::formats::chakra;
+use antiphon_core::parameter::Choice;
+use antiphon_core::replay::{self, Exchange, ExchangeTimes, Graph, RankTimes, What};
+use antiphon_core::schedule;
+use antiphon_core::simulate::{Fidelity, Order};
+use antiphon_core::system::Processor;
+use antiphon_core::units::Picos;
+use antiphon_core::watch::Watch;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{File, metadata};
+use std::io::BufReader;
+use std::path::Path;
+
+/// What every rank computes and exchanges, read from Chakra's traces or made from a training plan. Immutable.
+#[pyclass(module = "antiphon._core", frozen)]
+pub struct ExecutionTrace {
+    pub graph: Graph,
+    /// Nodes that compute for a time that no one says.
+    #[pyo3(get)]
+    pub untimed: u64,
+}
+
+#[pymethods]
+impl ExecutionTrace {
+    /// The traces of ranks 0, 1, ... in files. `compute` is a roofline that times nodes that say their operations only,
+    /// `groups` JSON of ranks by the name of their group. `progress` is called with the share done, 0 to 1.
+    ///
+    /// Raises AntiphonError: `bad-file` with file and node; `not-applicable`, `too-large`.
+    #[staticmethod]
+    #[pyo3(signature = (paths, compute = None, groups = None, progress = None))]
+    fn read(
+        py: Python<'_>,
+        paths: Vec<String>,
+        compute: Option<&str>,
+        groups: Option<&str>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let roofline = match compute.map(Processor::parse).transpose().map_err(raise)? {
+            Some(Processor::Roofline(roofline)) => Some(roofline),
+            None => None,
+            Some(other) => {
+                let what = format!("compute {}: only a roofline can time operations of traces", other.name());
+                return Err(raise(Error::new(Code::NotApplicable, what)));
+            }
+        };
+        let groups = groups.map_or(Ok(BTreeMap::new()), chakra::parse_groups).map_err(raise)?;
+        let count = u32::try_from(paths.len()).unwrap_or(u32::MAX);
+        let trace = run_with_progress(py, progress, |heartbeat| {
+            let mut reader = chakra::Reader::new(count, roofline, groups)?;
+            for (number, path) in paths.iter().enumerate() {
+                if !heartbeat(number as f64 / paths.len() as f64) {
+                    return Err(Error::new(Code::Interrupted, "interrupted"));
+                }
+                let name = Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy());
+                open(path).and_then(|file| reader.rank(file)).map_err(|error| error.at(name))?;
+            }
+            reader.finish()
+        })?;
+        Ok(ExecutionTrace { graph: trace.graph, untimed: trace.untimed })
+    }
+
+    /// Ranks that have a trace.
+    #[getter]
+    fn ranks(&self) -> usize {
+        self.graph.programs.len()
+    }
+
+    /// Nodes of all ranks.
+    #[getter]
+    fn nodes(&self) -> usize {
+        self.graph.nodes()
+    }
+
+    /// Groups of ranks as pairs (name, ranks); the first is of all ranks and has no name.
+    #[getter]
+    fn groups(&self) -> Vec<(&str, &[u32])> {
+        self.graph.groups.iter().map(|group| (group.name.as_str(), group.ranks.as_slice())).collect()
+    }
+
+    /// A dictionary of numpy arrays, one entry an exchange: `name`, `kind` (a collective, `barrier` or `message`), `bytes`
+    /// of the full buffer, the number of its `group`, `from` and `to` of a message (else -1), and `moves`, whether it
+    /// needs the network.
+    #[getter]
+    fn exchanges<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let graph = &self.graph;
+        let all = || graph.exchanges.iter();
+        let ends = |of: fn(u32, u32) -> u32| {
+            let end = move |exchange: &Exchange| match exchange.what {
+                What::Message { from, to, .. } => i64::from(of(from, to)),
+                _ => -1,
+            };
+            all().map(end)
+        };
+        let table = Table::new(py)
+            .text("name", all().map(|exchange| graph.names[exchange.name as usize].clone()))?
+            .text("kind", all().map(|exchange| kind(exchange).into()))?
+            .column("bytes", all().map(|exchange| exchange.bytes))?
+            .column("group", all().map(|exchange| exchange.group))?
+            .column("from", ends(|from, _| from))?
+            .column("to", ends(|_, to| to))?
+            .column("moves", all().map(|exchange| graph.moves(exchange)))?;
+        Ok(table.0)
+    }
+
+    /// The Chakra trace of a rank as bytes.
+    ///
+    /// Raises AntiphonError: `bad-size`; `not-applicable` for what the format cannot say.
+    fn write<'py>(&self, py: Python<'py>, rank: Int) -> PyResult<Bound<'py, PyBytes>> {
+        let rank: u32 = rank.get("rank")?;
+        if rank as usize >= self.graph.programs.len() {
+            let what = format!("rank {rank} does not exist; there are {}", self.graph.programs.len());
+            return Err(raise(Error::new(Code::BadSize, what)));
+        }
+        Ok(PyBytes::new(py, &run(py, || chakra::write(&self.graph, rank))?))
+    }
+
+    /// The groups that Chakra's traces name, as JSON; None if there are none.
+    fn groups_json(&self) -> Option<String> {
+        chakra::groups(&self.graph)
+    }
+
+    /// A dictionary: `time_ns`, and numpy arrays by rank and by exchange. Exchange `i` is done by `schedules[i]`, which is
+    /// proven, on its group of ranks, in flight with all others; one without takes no time. `progress` is called with the
+    /// share done, 0 to 1.
+    ///
+    /// Raises AntiphonError: as `simulate_flights`; `stalled` if ranks wait for each other.
+    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", order = "priority", progress = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        fabric: &Fabric,
+        schedules: Vec<Option<Py<Schedule>>>,
+        system: Py<System>,
+        fidelity: &str,
+        order: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (order, fidelity) = (Order::parse(order).map_err(raise)?, Fidelity::parse(fidelity).map_err(raise)?);
+        let count = self.graph.exchanges.len();
+        if schedules.len() != count {
+            let what = format!("schedules has {}; the trace has {count} exchanges", schedules.len());
+            return Err(raise(Error::new(Code::BadSpec, what)));
+        }
+        let (fabric, system) = (&fabric.0, &system.get().0);
+        let each: Vec<Option<&schedule::Schedule>> =
+            schedules.iter().map(|schedule| schedule.as_ref().map(|schedule| &schedule.get().0)).collect();
+        let times = run_with_progress(py, progress, |heartbeat| {
+            let mut proven = HashSet::new();
+            for &schedule in each.iter().flatten().filter(|&&schedule| proven.insert(std::ptr::from_ref(schedule))) {
+                prove(fabric, schedule, Watch::default())?;
+            }
+            replay::run(&self.graph, &each, order, fabric, system, fidelity, heartbeat)
+        })?;
+        let of_rank = |field: fn(&RankTimes) -> Picos| times.ranks.iter().map(move |rank| nanos(field(rank)));
+        let of = |field: fn(&ExchangeTimes) -> Picos| times.exchanges.iter().map(move |one| nanos(field(one)));
+        let ranks = Table::new(py)
+            .column("compute_ns", of_rank(|rank| rank.compute_ps))?
+            .column("exposed_communication_ns", of_rank(|rank| rank.exposed_ps))?
+            .column("other_ns", of_rank(|rank| rank.other_ps))?
+            .column("idle_ns", of_rank(|rank| rank.idle_ps))?
+            .column("finish_ns", of_rank(|rank| rank.finish_ps))?;
+        let exchanges = Table::new(py)
+            .column("ready_ns", of(|one| one.ready_ps))?
+            .column("start_ns", of(|one| one.start_ps))?
+            .column("finish_ns", of(|one| one.finish_ps))?;
+        Ok(fields!(py, { time_ns: nanos(times.time_ps), ranks: ranks.0, exchanges: exchanges.0 }))
+    }
+}
+
+fn kind(exchange: &Exchange) -> &'static str {
+    match exchange.what {
+        What::Collective(collective) => collective.kind.name(),
+        What::Barrier => "barrier",
+        What::Message { .. } => "message",
+    }
+}
+
+/// A regular file: others may never end.
+fn open(path: &str) -> Result<BufReader<File>, Error> {
+    let unreadable = |error: std::io::Error| Error::new(Code::BadFile, format!("cannot be read: {error}"));
+    if !metadata(path).map_err(unreadable)?.is_file() {
+        return Err(Error::new(Code::BadFile, "is not a regular file"));
+    }
+    File::open(path).map(BufReader::new).map_err(unreadable)
+}

@@ -1,0 +1,226 @@
+"""Execution traces: files found, replayed, written; what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon.training.traces import trace_files
+
+
+def varint(value: int) -> bytes:
+    """A number as in Protocol Buffers."""
+    low = bytes([value & 0x7F | (0x80 if value > 0x7F else 0)])
+    return low + varint(value >> 7) if value > 0x7F else low
+
+
+def field(number: int, value: int | bytes | str) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    content = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def framed(content: bytes) -> bytes:
+    return varint(len(content)) + content
+
+
+def node(number: int, kind: int, after: list[int], micros: int = 0, **attributes: int | str) -> bytes:
+    """A node of a trace: 4 computes, 5 sends, 6 receives, 7 is a collective."""
+    content = field(1, number) + field(2, f"node {number}") + field(3, kind) + field(7, micros)
+    content += b"".join(field(5, other) for other in after)
+    for name, value in attributes.items():
+        content += field(10, field(1, name) + field(9 if isinstance(value, int) else 29, value))
+    return framed(content)
+
+
+METADATA = framed(field(1, "0.0.4"))
+
+
+def written(folder: Path, name: str, ranks: list[list[bytes]]) -> str:
+    """Traces of ranks with these nodes; returns their prefix."""
+    for rank, nodes in enumerate(ranks):
+        (folder / f"{name}.{rank}.et").write_bytes(METADATA + b"".join(nodes))
+    return str(folder / name)
+
+
+def tensor_data(rank: int) -> list[bytes]:
+    """Ten microseconds, an AllReduce in the row, five microseconds, one in the column of a 2x2 mesh."""
+    row, column = f"row {rank // 2}", f"column {rank % 2}"
+    return [
+        node(1, 4, [], 10),
+        node(2, 7, [1], comm_type=0, comm_size=1 << 20, pg_name=row),
+        node(3, 4, [2], 5),
+        node(4, 7, [3], comm_type=0, comm_size=4 << 20, pg_name=column),
+    ]
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> str:
+    return written(tmp_path, "model", [tensor_data(rank) for rank in range(4)])
+
+
+@pytest.mark.parametrize("fidelity", ["alpha-beta", "packet", "flit"])
+def test_groups_are_flights(traces: str, fidelity: str) -> None:
+    """Rows start at 10 us, columns 5 us after they end: the same as flights with these starts."""
+    mesh = antiphon.Fabric("mesh:2x2")
+    replayed = antiphon.replay(traces, mesh, "ring", "tto", fidelity=fidelity)
+
+    def flights(which: str, size: str, start_ns: float) -> list[antiphon.Flight]:
+        parts = mesh.groups(which)
+        return [antiphon.Flight(antiphon.build(part, "ring", bytes=size, system="tto"), start_ns) for part in parts]
+
+    rows = flights("rows", "1MiB", 10_000)
+    end = float(antiphon.simulate_flights(mesh, rows, "tto", fidelity).time_ns)
+    run = antiphon.simulate_flights(mesh, rows + flights("columns", "4MiB", end + 5_000), "tto", fidelity)
+    assert replayed.time_ns == run.time_ns
+    assert replayed.exchanges["group"].tolist() == ["row 0", "column 0", "column 1", "row 1"]
+    by_group = dict(zip(replayed.exchanges["group"], replayed.exchanges["finish_ns"], strict=True))
+    expected = run.result.flights["finish_ns"].tolist()
+    assert [by_group[name] for name in ("row 0", "row 1", "column 0", "column 1")] == expected
+    assert set(replayed.ranks["compute_ns"]) == {15_000.0}
+    assert replayed.exposed_communication_ns == replayed.time_ns - 15_000
+
+
+def test_what_a_replay_says(traces: str) -> None:
+    replayed = antiphon.replay(traces, "mesh:2x2", "ring")
+    assert list(replayed.tables) == ["replays", "exchanges", "ranks"]
+    said = replayed.to_dict()
+    assert (said["ranks"], said["nodes"], said["untimed_nodes"], said["exchanges"]) == (4, 16, 0, 4)
+    assert said["compute_ns"] + said["exposed_communication_ns"] + said["idle_ns"] == pytest.approx(said["time_ns"])
+    assert said["communication_ns"] == replayed.communication_ns
+    assert repr(replayed).startswith(f"<Replay of {traces} on mesh:2x2 with ring: ")
+    # Faster links.
+    assert antiphon.replay(traces, "mesh:2x2@400", "ring").time_ns < replayed.time_ns
+
+
+@pytest.mark.parametrize("options", [{}, {"overlap": "layerwise"}, {"overlap": "layerwise", "unroll": 2}])
+def test_what_train_writes_takes_as_long(tmp_path: Path, options: dict[str, Any]) -> None:
+    prefix = str(tmp_path / "alexnet")
+    trained = antiphon.train("alexnet", "mesh:2x2", "ring", in_flight="shared", chakra=prefix, **options)
+    replayed = antiphon.replay(prefix, "mesh:2x2", "ring")
+    assert replayed.time_ns == options.get("unroll", 1) * trained.iteration_ns
+    assert sorted(os.listdir(tmp_path)) == [f"alexnet.{rank}.et" for rank in range(4)]
+
+
+def test_groups_are_written_beside_traces(tmp_path: Path) -> None:
+    prefix = tmp_path / "transformer"
+    how: dict[str, Any] = {"model_parallel": 2, "batch": 1, "compute": "roofline", "fidelity": "alpha-beta"}
+    trained = antiphon.train("transformer-1t", "mesh:2x2", "ring", in_flight="shared", chakra=prefix, **how)
+    groups = json.loads((tmp_path / "transformer.groups.json").read_text())
+    assert sorted(groups.values()) == [[0, 1], [0, 2], [1, 3], [2, 3]]
+    for given in (None, tmp_path / "transformer.groups.json"):
+        replayed = antiphon.replay(tmp_path, "mesh:2x2", "ring", groups=given, fidelity="alpha-beta")
+        assert replayed.time_ns == trained.iteration_ns
+
+
+@pytest.mark.parametrize(
+    ("model", "fabric", "algorithm", "options", "why"),
+    [
+        ("alexnet", "ring:4", "ring", {"overlap": "ccube"}, "a part of an exchange"),
+        ("alexnet", "mesh:3x3", "tto", {}, "leaves out ranks"),
+        ("alexnet", "rails:2D-SW_SW", "themis", {}, "not on rails"),
+    ],
+)
+def test_what_no_trace_can_say(
+    tmp_path: Path, model: str, fabric: str, algorithm: str, options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(antiphon.AntiphonError, match=why):
+        antiphon.train(model, fabric, algorithm, chakra=tmp_path / "out", **options)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("prefix", ["", ".", "..", "/", "none/model", "a\0b", "x" * 300, "folder/"])
+def test_prefixes_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(antiphon.AntiphonError) as refused:
+        antiphon.train("alexnet", "ring:4", "ring", chakra=prefix)
+    assert refused.value.code == "bad-file"
+    assert "\n" not in refused.value.message
+    assert os.listdir(tmp_path) == ["folder"]
+    assert not os.listdir(tmp_path / "folder")
+
+
+def test_nothing_is_written_over_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.2.et").mkdir()
+    with pytest.raises(antiphon.AntiphonError, match=r"model\.2\.et: exists and is not a file"):
+        antiphon.train("alexnet", "ring:4", "ring", chakra=tmp_path / "model")
+    assert os.listdir(tmp_path) == ["model.2.et"]
+
+
+def test_files_of_a_prefix(traces: str, tmp_path: Path) -> None:
+    files = [f"{traces}.{rank}.et" for rank in range(4)]
+    for given in (traces, f"{traces}.0.et", f"{traces}.3.et", tmp_path, Path(traces)):
+        assert trace_files(given, 4, "ring:4") == files
+    for ranks, why in ((5, r"model\.4\.et: there is no such file; each of the 5"), (3, "has 3 ranks, 0 to 2")):
+        with pytest.raises(antiphon.AntiphonError, match=why):
+            antiphon.replay(traces, f"ring:{ranks}", "ring")
+    with pytest.raises(antiphon.AntiphonError, match="traces are given by their prefix"):
+        antiphon.replay(tmp_path / "none", "ring:4", "ring")
+    written(tmp_path, "other", [[]])
+    with pytest.raises(antiphon.AntiphonError, match=r"several prefixes, such as model\.0\.et and other\.0\.et"):
+        antiphon.replay(tmp_path, "ring:4", "ring")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(antiphon.AntiphonError, match="no traces"):
+        antiphon.replay(tmp_path / "empty", "ring:4", "ring")
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    prefix = written(tmp_path, "model", [[], []])
+    os.unlink(f"{prefix}.1.et")
+    os.mkfifo(f"{prefix}.1.et")
+    with pytest.raises(antiphon.AntiphonError, match=r"model\.1\.et: is not a regular file"):
+        antiphon.replay(prefix, "ring:2", "ring")
+
+
+def test_refusals_name_file_and_node(tmp_path: Path) -> None:
+    prefix = written(tmp_path, "bad", [[node(1, 4, [9])], []])
+    with pytest.raises(antiphon.AntiphonError, match=r"^bad\.0\.et: node 1 waits for node 9, which is not there"):
+        antiphon.replay(prefix, "ring:2", "ring")
+    prefix = written(tmp_path, "ops", [[node(1, 4, [], num_ops=10**12)], []])
+    with pytest.raises(antiphon.AntiphonError, match=r"give a compute model, as --compute roofline"):
+        antiphon.replay(prefix, "ring:2", "ring", "tto")
+    run = antiphon.replay(prefix, "ring:2", "ring", compute="roofline:tflops=1,efficiency=1")
+    assert run.time_ns == 1e9
+    with pytest.raises(antiphon.AntiphonError, match="only a roofline"):
+        antiphon.replay(prefix, "ring:2", "ring", compute="systolic")
+    waits = [[node(1, 6, [], comm_src=to, comm_size=4), node(2, 5, [1], comm_dst=to, comm_size=4)] for to in (1, 0)]
+    prefix = written(tmp_path, "wait", waits)
+    with pytest.raises(antiphon.Stalled, match="ranks wait for each other in message 'node 2'"):
+        antiphon.replay(prefix, "ring:2", "ring")
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"order": "random"}, "no order 'random'"),
+        ({"fabric": antiphon.Fabric("mesh:2x3").group([0, 1, 3, 4])}, "give the whole fabric"),
+        ({"algorithm": "tto"}, "tto does not apply"),
+        ({"groups": "none.json"}, "cannot be read"),
+    ],
+)
+def test_what_is_refused(traces: str, how: dict[str, Any], why: str) -> None:
+    arguments: dict[str, Any] = {"fabric": "mesh:2x2", "algorithm": "ring"} | how
+    with pytest.raises(antiphon.AntiphonError, match=why):
+        antiphon.replay(traces, **arguments)
+
+
+def test_commands(commands: Any, traces: str, tmp_path: Path) -> None:
+    prefix = tmp_path / "out"
+    printed = commands.invoke("train", "alexnet", "ring:4", "ring", "--chakra", prefix, "--in-flight", "shared")
+    assert f"Traces: {prefix}.0.et to {prefix}.3.et" in printed.stdout.replace("\n", "")
+    printed = commands.invoke("replay", prefix, "ring:4", "ring")
+    assert "all-reduce of" in printed.stdout
+    document = json.loads(commands.invoke("replay", traces, "mesh:2x2", "ring", "--json").stdout)
+    assert document["schema"] == "antiphon-replay/1"
+    assert [row["group"] for row in document["tables"]["exchanges"]] == ["row 0", "column 0", "column 1", "row 1"]
+    assert {row["compute_ns"] for row in document["tables"]["ranks"]} == {15_000.0}
+    refused = commands.invoke("train", "alexnet,vgg16", "ring:4", "ring", "--chakra", prefix)
+    assert refused.exit_code
+    assert "give one of each" in refused.stderr
