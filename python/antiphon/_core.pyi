@@ -595,9 +595,9 @@ class Node:
         patience_s: float,
         tell: Callable[..., object],
     ) -> None:
-        """Runs a schedule on all nodes, from the call of ``begin`` until that of ``end``. ``tell`` is called with ``("ready",)``
-        when it waits for ``begin``, with ``("reached", barriers)`` when the rank has reached so many, and with
-        ``("done",)``."""
+        """Runs a schedule on all nodes, from the call of ``begin`` until that of ``end``. ``tell`` is called with
+        ``("ready",)`` when it waits for ``begin``, with ``("reached", barriers)`` when the rank has reached so many,
+        and with ``("done",)``."""
 
     def begin(self) -> None:
         """All nodes are ready."""

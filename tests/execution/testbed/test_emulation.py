@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,17 @@ def processes() -> set[str]:
     return found
 
 
+def nodes() -> set[str]:
+    """Those of them that are nodes."""
+    return {each for each in processes() if node_number(each) is not None}
+
+
+def node_number(process: str) -> int | None:
+    """Which node a process is."""
+    words = (Path("/proc") / process / "cmdline").read_bytes().split(b"\0")
+    return int(words[-2]) if b"antiphon.execution.testbed.node" in words and b"unshare" not in words else None
+
+
 def devices() -> set[str]:
     """Network interfaces outside of all emulated fabrics."""
     return {each.name for each in Path("/sys/class/net").iterdir()}
@@ -60,6 +75,37 @@ def test_results_are_right_and_nothing_is_left(tmp_path: Path, monkeypatch: pyte
     assert devices() == had
     assert not list(tmp_path.iterdir())
     assert found.link_rate_bit_per_s == 20_000_000
+
+
+@pytest.mark.usefixtures("_able")
+@pytest.mark.parametrize(("with_signal", "said"), [(signal.SIGKILL, "was killed"), (signal.SIGSTOP, "hangs")])
+def test_a_node_that_does_not_go_on_is_named(
+    with_signal: signal.Signals, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = processes()
+
+    hit_nodes: list[int] = []
+
+    def hit(share: float) -> None:
+        for process in nodes() - before:
+            if share > 0 and not hit_nodes and node_number(process) == 2:
+                os.kill(int(process), with_signal)
+                hit_nodes.append(2)
+
+    start = time.monotonic()
+    with pytest.raises(antiphon.AntiphonError) as error:
+        antiphon.emulate("mesh:2x2", "ring", bytes="2MiB", link_rate="20mbit", repeat=9, timeout_s=1.5, progress=hit)
+    if isinstance(error.value, antiphon.NotApplicable):
+        pytest.skip(str(error.value))  # too slow
+    assert error.value.code == "stalled"
+    assert re.search(f"node 2 {said}", str(error.value)), error.value
+    assert time.monotonic() - start < 30
+    until = time.monotonic() + 5
+    while processes() - before and time.monotonic() < until:
+        time.sleep(0.1)
+    assert processes() <= before
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from antiphon.errors import AntiphonError
 
 SOCKET = "control"
+GONE = "a part of the emulated fabric has ended"
 
 
 class Line:
@@ -30,8 +31,15 @@ class Line:
         return cls(connection)
 
     def say(self, *message: Any) -> None:
-        """Sends a message."""
-        self.connection.sendall((json.dumps(message) + "\n").encode())
+        """Sends a message.
+
+        Raises:
+            AntiphonError: ``stalled`` if the other end is gone.
+        """
+        try:
+            self.connection.sendall((json.dumps(message) + "\n").encode())
+        except ConnectionError:
+            raise AntiphonError(GONE, "stalled") from None
 
     def waiting(self) -> list[list[Any]]:
         """All messages that are there, waiting for one if there is none.
@@ -40,9 +48,12 @@ class Line:
             AntiphonError: ``stalled`` if the other end is gone.
         """
         while not self._messages:
-            data = self.connection.recv(1 << 16)
+            try:
+                data = self.connection.recv(1 << 16)
+            except ConnectionError:
+                data = b""
             if not data:
-                raise AntiphonError("a part of the emulated fabric has ended", "stalled")
+                raise AntiphonError(GONE, "stalled")
             *texts, self._begun = (self._begun + data).split(b"\n")
             self._messages += map(json.loads, texts)
         found = list(self._messages)

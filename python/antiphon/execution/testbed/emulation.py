@@ -16,6 +16,7 @@ from antiphon.arguments import expect, shown
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.errors import AntiphonError, NotApplicable
 from antiphon.execution.job import Job
+from antiphon.execution.launch import LEAVE_S
 from antiphon.execution.result import Emulated
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.host import WARM_UP_RUNS
@@ -24,7 +25,7 @@ from antiphon.names import Collective
 
 UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 SLOWEST_BIT_PER_S, FASTEST_BIT_PER_S = 10**6, 10**10
-TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux"}
+TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "setpriv": "util-linux"}
 """Programs that are needed, and the packages that have them."""
 LARGEST_BYTES = 1 << 30
 """Of a rank's data."""
@@ -86,7 +87,7 @@ def emulate(
     command = _host_command()
     texts = [whole.to_json(), *(schedule.to_json() for schedule in schedules)]
     with Job(task, texts) as job:
-        results = _results(job, command, (WARM_UP_RUNS + repeat) * len(schedules), progress)
+        results = _results(job, command, (WARM_UP_RUNS + repeat) * len(schedules), timeout_s, progress)
     rows = []
     for number, schedule in enumerate(schedules):
         runs = [each for each in results[1:] if each["schedule"] == number]
@@ -193,7 +194,7 @@ def _host_command() -> list[str]:
 
 
 def _results(
-    job: Job, command: Sequence[str], wanted: int, progress: Callable[[float], object] | None
+    job: Job, command: Sequence[str], wanted: int, timeout_s: float, progress: Callable[[float], object] | None
 ) -> list[dict[str, Any]]:
     """What the host found: the rates of links, then the runs.
 
@@ -203,11 +204,15 @@ def _results(
     host = job.start(command)
     try:
         while host.poll() is None:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 host.wait(timeout=0.1)
-            except subprocess.TimeoutExpired:
-                if progress is not None:
-                    progress(max(0, len(job.results()) - 1) / wanted)
+            if progress is not None:
+                progress(max(0, len(job.results()) - 1) / wanted)
+            for number, state in job.states().items():
+                # By then the others have said what they wait for, where they do.
+                if host.poll() is None and state["age_s"] > timeout_s + LEAVE_S:
+                    name = "the host" if number == network.MOST_NODES else f"node {number}"
+                    raise AntiphonError(f"{name} hangs: it has said nothing for {state['age_s']:.0f} s", "stalled")
     finally:
         if host.poll() is None:
             host.kill()  # the nodes see that it is gone

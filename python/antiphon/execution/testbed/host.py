@@ -8,20 +8,25 @@ import selectors
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from antiphon._core import Fabric, Schedule
 from antiphon.errors import AntiphonError
-from antiphon.execution.job import Part
+from antiphon.execution.job import Part, silent
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.control import SOCKET, Line
 from antiphon.execution.testbed.node import batch
 
 PROBE_S = 2.0
 """How long all links are probed, at their rate."""
+LEAST_PROBE_BYTES = 40 * network.LEAST_BURST_BYTES
+"""What arrives at once must be little of it."""
 RATE_TOLERANCE = 0.05
 """How far a link may be from its rate under full load."""
 START_S = 30.0
+NOTICE_S = 0.5
+"""By then it is seen that a process was killed whose links are broken."""
 WARM_UP_RUNS = 1
 """Runs of each schedule before those that count: connections learn how much they may send, memory is touched."""
 
@@ -34,12 +39,26 @@ def main(folder: str) -> None:
     try:
         _serve(part, Path(folder), nodes)
     except AntiphonError as error:
-        part.add({"code": error.code, "error": error.message})
+        culprit = _culprit(Path(folder), nodes) if error.code == "stalled" else ""
+        part.add({"code": error.code, "error": culprit + error.message})
     except subprocess.CalledProcessError as error:
         part.add({"code": "not-applicable", "error": f"{error.cmd[0]}: {error.stderr.strip()[:200]}"})
     finally:
         for node in nodes:
             node.kill()
+
+
+def _culprit(folder: Path, nodes: list[subprocess.Popen[bytes]]) -> str:
+    """The node because of which a run does not go on, in words, if one is gone or silent."""
+    until = time.monotonic() + NOTICE_S
+    while time.monotonic() < until:
+        for number, node in enumerate(nodes):
+            status = node.poll()
+            if status is not None and status < 0:
+                return f"node {number} was killed by signal {-status}; "
+        time.sleep(0.05)
+    hanging = [number for number in silent(folder) if number < len(nodes)]
+    return f"node {hanging[0]} hangs; " if hanging else ""
 
 
 def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> None:
@@ -59,7 +78,7 @@ def _serve(part: Part, folder: Path, nodes: list[subprocess.Popen[bytes]]) -> No
         all_say(order)
         all_hear(answer)
     rate = part.task["bits_per_s"] / 8
-    all_say("probe", int(rate * PROBE_S))
+    all_say("probe", max(int(rate * PROBE_S), LEAST_PROBE_BYTES))
     found = {link: share / rate for probed in all_hear("probed").values() for link, share in probed[0]}  # type: ignore[attr-defined]
     # What a frame carries of data, and what of it is the packet's.
     payload = (network.MTU_BYTES - 52) / (network.MTU_BYTES + 14)
@@ -94,7 +113,9 @@ def _started(
     listener.settimeout(START_S)
     module = "antiphon.execution.testbed.node"
     for number in range(len(part.task["ranks"])):
-        nodes.append(subprocess.Popen(["unshare", "--net", sys.executable, "-m", module, str(folder), str(number)]))
+        node = [sys.executable, "-m", module, str(folder), str(number)]
+        # A node that is stopped ends with the host, too.
+        nodes.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", *node]))
     lines: dict[int, Line] = {}
     pids: dict[int, int] = {}
     for _ in nodes:

@@ -32,7 +32,8 @@ def main(folder: str, number: int) -> None:
     try:
         _serve(part, number, line)
     except AntiphonError as error:
-        line.say("failed", error.code, f"node {number}: {error.message}")
+        with suppress(AntiphonError):  # the host may be gone
+            line.say("failed", error.code, f"node {number}: {error.message}")
     except subprocess.CalledProcessError as error:
         line.say("failed", "not-applicable", f"node {number}: {error.cmd[0]}: {error.stderr.strip()[:200]}")
 
