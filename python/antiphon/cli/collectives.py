@@ -319,7 +319,9 @@ def verify(
 
 def _is_file(text: str) -> bool:
     """Whether an argument is a file, or looks as if it should be one; specifications of fabrics do not."""
-    return Path(text).is_file() or (Path(text).suffix.lower() in {".json", ".xml", ".csv"} and not text.startswith("file:"))
+    return Path(text).is_file() or (
+        Path(text).suffix.lower() in {".json", ".xml", ".csv"} and not text.startswith("file:")
+    )
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:

@@ -37,7 +37,13 @@ from antiphon.view.terminal.measured import print_emulated
 @click.option(
     "--link-rate", default="200mbit", show_default=True, metavar="RATE", help="Of every link, each way: mbit or gbit."
 )
-@click.option("--repeat", default=5, show_default=True, type=click.IntRange(1, 1000), help="Runs that count, for the median; one more before.")
+@click.option(
+    "--repeat",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="Runs that count, for the median; one more before.",
+)
 @click.option(
     "--timeout",
     "timeout_s",
