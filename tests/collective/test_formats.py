@@ -169,3 +169,74 @@ def test_a_schedule_from_a_file_is_exported(schedule: antiphon.Schedule, tmp_pat
     group = call("export", "mesh:4x4", "ring", "--group", "0,1,4,5", "--bytes", "1MiB", "--out", out)
     assert group.exit_code == 0, group.output
     assert antiphon.prove_file(out).ranks == 4
+
+
+def test_plans_of_mscclpp(schedule: antiphon.Schedule, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    result = call(
+        "export", "mesh:3x3", "multitree", "--bytes", "720KiB", "--format", "mscclpp", "--out", path, "--json"
+    )
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    assert document["consumers"] == [{"name": "executor", "refuses": None}]
+    assert document["fifo_depth"] == 0
+    proof = antiphon.prove_file(path)
+    assert (proof.format, proof.ranks, proof.places) == ("mscclpp", 9, ["in-place"])
+    again = antiphon.load(path, "mesh:3x3", bytes="720KiB")
+    assert antiphon.verify("mesh:3x3", again).complete
+    own, other = schedule.stats(antiphon.Fabric("mesh:3x3")), again.stats(antiphon.Fabric("mesh:3x3"))
+    assert own.links["bytes"].tolist() == other.links["bytes"].tolist()
+    assert "thread blocks" in call("verify", path).output
+    assert call("simulate", "mesh:3x3", "--schedule", path, "--bytes", "720KiB").exit_code == 0
+    text = path.read_text()
+    path.write_text(text.replace('"name": "re"', '"name": "glres"', 1))
+    refused = call("verify", path)
+    assert refused.exit_code == 1
+    assert "'glres' is not followed by the proof" in refused.output
+    path.write_text(text.replace('"name": "wait"', '"name": "nop"', 1))
+    refused = call("verify", path, "--json")
+    assert refused.exit_code == 1
+    assert "signals memory channel 0" in json.loads(refused.stdout)["counter_example"]
+    with pytest.raises(AntiphonError, match="no consumer 'rccl' of mscclpp; known: executor"):
+        antiphon.export(schedule, format="mscclpp", consumer="rccl")
+    big = antiphon.build("ring:140", "ring", bytes="1MiB")
+    with pytest.raises(AntiphonError, match=r"MSCCL\+\+: gpu 0 has 140 thread blocks, at most 132") as limit:
+        antiphon.export(big, format="mscclpp")
+    assert limit.value.code == "too-large"
+
+
+def test_results_of_synthesisers(tmp_path: Path) -> None:
+    flows = [
+        "Chunk 0 from 1 traveled over 1->2 in epoch 0",
+        "Chunk 0 from 3 traveled over 3->2 in epoch 0 via switches 0",
+        "Chunk 0 from 2 traveled over 2->1 in epoch 0",
+        "Chunk 0 from 2 traveled over 2->3 in epoch 1",
+        "Chunk 0 from 1 traveled over 2->3 in epoch 2",
+        "Chunk 0 from 3 traveled over 2->1 in epoch 9",
+    ]
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"1-Epoch_Duration": 1e-6, "6-Demand_Met": {}, "7-Flows": flows}))
+    found = call("verify", path, "--fabric", "mesh:3")
+    assert found.exit_code == 0, found.output
+    assert (
+        "teccl, all-gather on 3 ranks: proven in-place; every rank ends with the right data (6 messages)"
+        in found.output
+    )
+    assert "Within the limits" not in found.output
+    timed = json.loads(call("simulate", "mesh:3", "--schedule", path, "--bytes", "3MiB", "--json").output)
+    assert (timed["algorithm"], timed["collective"], timed["verified"]) == ("teccl", "all-gather", True)
+    path.write_text(json.dumps({"7-Flows": flows[:-1]}))
+    assert "chunk 0 from 3 never comes to 1" in call("verify", path).output
+
+    table = tmp_path / "result.csv"
+    head = "NPUs Count,2\nLinks Count,2\nChunks Count,2\nChunk Size,1,B\n"
+    head += "SrcID,DestID,Latency (ns),Bandwidth (GB/s),Chunks\n"
+    table.write_text(head + "0,1,500,50,0\n1,0,500,50,1\n")
+    assert antiphon.load(table, "ring:2").collective == "all-gather"
+    assert call("verify", table).exit_code == 0
+    assert call("compare", "fc:2", "--schedule", table, "--bytes", "1MiB", "--algorithms", "ring").exit_code == 0
+    table.write_text(head + "0,1,500,50,0\n1,0,500,50,None\n")
+    assert "chunk 1 never leaves an NPU" in call("verify", table).output
+    with pytest.raises(AntiphonError, match="no format 'tacos'") as refusal:
+        antiphon.export(antiphon.build("ring:4", "ring", bytes="1MiB"), format="tacos")
+    assert refusal.value.code == "unknown-name"

@@ -322,6 +322,10 @@ fn results_of_synthesisers() {
         let fabric = Fabric::parse(&format!("fc:{}", file.ranks())).unwrap();
         let Some(schedule) = one_line(file.raise(&fabric, 4800, &[]))? else { return Ok(()) };
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
+        Ok(())
+    });
+}
+
 /// Damaged traces of two ranks: what is read is written and read as the same, and runs to its end or says who waits.
 #[test]
 fn chakra_traces() {

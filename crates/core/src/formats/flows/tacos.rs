@@ -155,9 +155,9 @@ fn times(hops: &[(u32, u32, u32, bool)], bringer: &HashMap<(u32, u32), usize>) -
     };
     let mut left = vec![0u8; hops.len()];
     let mut after: Vec<Vec<u32>> = vec![vec![]; hops.len()];
-    for at in 0..hops.len() {
+    for (at, left) in left.iter_mut().enumerate() {
         for earlier in before(at).into_iter().flatten() {
-            left[at] += 1;
+            *left += 1;
             after[earlier].push(at as u32);
         }
     }

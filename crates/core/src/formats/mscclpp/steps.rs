@@ -68,6 +68,10 @@ pub struct Steps {
 type Origin = (u32, u32, u32, u32);
 /// A block and a step of it.
 type At = (u32, u32);
+/// Receipts of signals, and waits for them.
+type Signals = (Vec<At>, Vec<At>);
+/// By GPU and kind: the peer of every channel, and its number at the peer.
+type Channels = HashMap<(u32, Way), Vec<(u32, Option<u32>)>>;
 
 impl Steps {
     /// The steps of a plan. O(operations * chunks that they read as packets).
@@ -211,12 +215,12 @@ struct Lowering<'a> {
     at: Origin,
     segment: Segment,
     /// By GPU and kind: peer of every channel, and its number at the peer.
-    channels: HashMap<(u32, Way), Vec<(u32, Option<u32>)>>,
+    channels: Channels,
     wires: HashMap<(u32, u32, Wire), Ends>,
     /// By GPU, kind and number: the thread block that uses a channel.
     users: HashMap<(u32, Way, u32), u32>,
     /// By GPU, kind and number of a channel: receipts of signals, and waits for them.
-    signals: BTreeMap<(u32, Way, u32), (Vec<At>, Vec<At>)>,
+    signals: BTreeMap<(u32, Way, u32), Signals>,
     barriers: BTreeMap<(u32, u32), Barrier>,
     semaphores: BTreeMap<(u32, u32), Uses>,
     /// By cell: who writes it as a packet, and who reads it so.
@@ -1034,8 +1038,8 @@ fn same_size(range: Range, others: &[Range]) -> Result<()> {
 }
 
 /// By GPU and kind: the peer of every channel, and which of its channels there is the other end.
-fn channels(plan: &Plan) -> Result<HashMap<(u32, Way), Vec<(u32, Option<u32>)>>> {
-    let mut lists: HashMap<(u32, Way), Vec<(u32, Option<u32>)>> = HashMap::new();
+fn channels(plan: &Plan) -> Result<Channels> {
+    let mut lists = Channels::new();
     // By GPU, kind and peer: its channels in order.
     let mut by_peer: HashMap<(u32, Way, u32), Vec<u32>> = HashMap::new();
     for gpu in &plan.gpus {
