@@ -51,6 +51,7 @@ __all__ = [
     "area",
     "build",
     "bus_factor",
+    "chakra_files",
     "check_fidelity",
     "collectives",
     "compute_models",
@@ -1244,6 +1245,13 @@ def systems() -> list[str]:
 
 def collectives() -> list[str]:
     """Names of the collectives."""
+
+def chakra_files(schedule: Schedule) -> list[bytes]:
+    """The Chakra traces of a schedule, by rank, read back as what was to be written.
+
+    Raises:
+        AntiphonError: ``not-applicable`` for what a trace cannot say; ``too-large``, ``not-proven``.
+    """
 
 def check_fidelity(name: str) -> None:
     """Refuses a name that is no fidelity.

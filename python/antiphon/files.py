@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from antiphon.arguments import shown
+from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 
 LARGEST_SCHEDULE = 1 << 30
@@ -94,7 +94,26 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
                 temporary.unlink()
 
 
-def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
+def check_prefix(prefix: str | os.PathLike[str], name: str) -> str:
+    """The prefix of files that are to be written, the argument ``name``.
+
+    Raises:
+        AntiphonError: ``bad-file`` for a folder or a name that is none, or where nothing can be written.
+    """
+    expect(name, prefix, str, os.PathLike)
+    text = os.fspath(prefix)
+    folder, last = os.path.split(text)
+    if last in ("", ".", "..") or "\0" in text:
+        message = f"{shown(text)}: no prefix of files; give for example traces/model, for traces/model.0.et"
+        raise AntiphonError(message, "bad-file")
+    if not os.path.isdir(folder or "."):
+        raise AntiphonError(f"{folder}: there is no such folder", "bad-file")
+    if not os.access(folder or ".", os.W_OK):
+        raise AntiphonError(f"{folder or '.'}: cannot be written: Permission denied", "bad-file")
+    return text
+
+
+def write_together(files: Iterable[tuple[str, bytes]]) -> None:
     """Writes several files that each take their place once all are written; until then there is none of them.
 
     Raises:
@@ -103,7 +122,8 @@ def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
     written: list[tuple[Path, Path]] = []
     path = Path()
     try:
-        for path, content in files:
+        for name, content in files:
+            path = Path(name)
             if path.exists() and not path.is_file():
                 raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
             handle, temporary = _named(path)

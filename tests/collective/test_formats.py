@@ -83,7 +83,7 @@ def test_what_the_format_cannot_say_is_refused(tmp_path: Path) -> None:
     assert "all ranks take part" in refused.output
     assert not path.exists()
     assert "must end in .xml" in call("export", "mesh:4x4", "ring", "--out", tmp_path / "x.json").output
-    assert "no format 'chakra'" in call("export", "mesh:4x4", "ring", "--format", "chakra", "--out", path).output
+    assert "no format 'chakro'" in call("export", "mesh:4x4", "ring", "--format", "chakro", "--out", path).output
 
 
 def test_files_are_verified(file: Path) -> None:

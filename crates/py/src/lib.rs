@@ -53,7 +53,7 @@ mod _core {
     #[pymodule_export]
     use super::replan::replan;
     #[pymodule_export]
-    use super::replay::ExecutionTrace;
+    use super::replay::{ExecutionTrace, chakra_files};
     #[pymodule_export]
     use super::schedule::Schedule;
     #[pymodule_export]

@@ -179,6 +179,16 @@ impl ExecutionTrace {
     }
 }
 
+/// The Chakra traces of a schedule, by rank: messages and sums, as ASTRA-sim takes them for a custom collective. They are
+/// read back as what was to be written.
+///
+/// Raises AntiphonError: `not-applicable` for what a trace cannot say; `too-large`, `not-proven`.
+#[pyfunction]
+pub fn chakra_files<'py>(py: Python<'py>, schedule: &Schedule) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let files = run(py, || chakra::write_schedule(&schedule.0))?;
+    Ok(files.iter().map(|file| PyBytes::new(py, file)).collect())
+}
+
 fn kind(exchange: &Exchange) -> &'static str {
     match exchange.what {
         What::Collective(collective) => collective.kind.name(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,10 +14,11 @@ from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome
 from antiphon.cli.options import FABRIC, FILE, completing, problem, read_fabric
 from antiphon.cli.output import tell
+from antiphon.collective.chakra import CHAKRA
 from antiphon.collective.formats import consumers, extension
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
-from antiphon.files import written_whole
+from antiphon.files import check_prefix, written_whole
 from antiphon.results import FileProof
 from antiphon.topologies import TOPOLOGY_FORMATS
 from antiphon.view.terminal.console import open_console
@@ -36,8 +38,8 @@ from antiphon.view.terminal.console import open_console
     "form",
     default="msccl",
     show_default=True,
-    help="The format: msccl or mscclpp of a schedule; dot or graphml of the fabric alone.",
-    shell_complete=completing(lambda: [*consumers(), *TOPOLOGY_FORMATS]),
+    help="The format: msccl, mscclpp or chakra of a schedule; dot or graphml of the fabric alone.",
+    shell_complete=completing(lambda: [*consumers(), CHAKRA, *TOPOLOGY_FORMATS]),
 )
 @click.option(
     "--consumer",
@@ -45,7 +47,9 @@ from antiphon.view.terminal.console import open_console
     help="Who is to read it: of msccl rccl, executor or msccl; of mscclpp executor.  [default: the first]",
     shell_complete=completing(lambda: [name for names in consumers().values() for name in names]),
 )
-@click.option("--out", required=True, metavar="FILE", help="The file to write.", shell_complete=FILE)
+@click.option(
+    "--out", required=True, metavar="FILE", help="The file to write; of chakra the prefix.", shell_complete=FILE
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (docs/json.md).")
 def export(
     fabric: str,
@@ -69,7 +73,7 @@ def export(
     Examples:
         antiphon export mesh:4x4 multitree --bytes 1MiB --format msccl --consumer executor --out multitree.xml
         antiphon export mesh:4x4 --schedule tto.json --consumer msccl --out tto.xml
-        antiphon export fc:8 halving-doubling --bytes 1MiB --format mscclpp --out plan.json
+        antiphon export torus:4x4 ring-2d --bytes 1MiB --format chakra --out ring-2d
         antiphon export dgx-h100:2 --format graphml --out dgx.graphml
     """
     if form in TOPOLOGY_FORMATS:
@@ -86,18 +90,60 @@ def export(
         document = {"fabric": network.name, "format": form, "nodes": nodes, "links": links, "file": out}
         tell("export", document, "json" if as_json else "table", lambda: _print_fabric(document))
         return
+    if form == CHAKRA:
+        check_prefix(out, "--out")
+        schedule = _schedule(network, algorithm, path, collective, size, matrix, system, root)
+        system_file = json.loads(antiphon.export(schedule, out, format=form, consumer=consumer))
+        document = _of_traces(schedule, out, system_file)
+        tell("export", document, "json" if as_json else "table", lambda: _print_traces(document))
+        return
     with ExitStack() as written:
         file = written.enter_context(written_whole(out, extension(form)))
-        if path is not None:
-            schedule = read_schedule(path, network)
-        else:
-            schedule = built(network, algorithm or "", collective, size, matrix, system, root)
+        schedule = _schedule(network, algorithm, path, collective, size, matrix, system, root)
         text = antiphon.export(schedule, format=form, consumer=consumer)
         file.write(text)
         written.close()  # in its place before anything is printed: the reader may go
     proof = antiphon.prove_file(text=text)
     document = proof.to_dict() | {"fabric": network.name, "algorithm": schedule.algorithm, "file": out}
     tell("export", document, "json" if as_json else "table", lambda: _print_exported(proof, out))
+
+
+def _schedule(
+    network: antiphon.Fabric,
+    algorithm: str | None,
+    path: str | None,
+    collective: str,
+    size: str | None,
+    matrix: str | None,
+    system: antiphon.System,
+    root: int,
+) -> antiphon.Schedule:
+    """The schedule of a file, or that of an algorithm."""
+    if path is not None:
+        return read_schedule(path, network)
+    return built(network, algorithm or "", collective, size, matrix, system, root)
+
+
+def _of_traces(schedule: antiphon.Schedule, prefix: str, system_file: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "fabric": schedule.fabric,
+        "format": CHAKRA,
+        "algorithm": schedule.algorithm,
+        "collective": schedule.collective,
+        "bytes": schedule.bytes,
+        "ranks": schedule.ranks,
+        "messages": int(schedule.transfers["chunks"].sum()),
+        "file": prefix,
+        "system_file": system_file,
+    }
+
+
+def _print_traces(document: dict[str, Any]) -> None:
+    console = open_console()
+    what = f"{document['algorithm']}, {document['collective']} on {document['ranks']:,} ranks"
+    console.print(f"✓ {what}: read back as written ({document['messages']:,} messages)", markup=False)
+    console.print(f"Files: {document['file']}.0.et to {document['file']}.{document['ranks'] - 1}.et", markup=False)
+    console.print(f"ASTRA-sim's system file: {json.dumps(document['system_file'])}", markup=False)
 
 
 def _refuse_problem(form: str) -> None:

@@ -12,6 +12,7 @@ from antiphon._core import formats as core_formats
 from antiphon._core import load as core_load
 from antiphon._core import prove_file as core_prove_file
 from antiphon.arguments import expect
+from antiphon.collective.chakra import CHAKRA, refuse_traces, write_chakra
 from antiphon.collective.schedules import named, read_schedule
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, written_whole
@@ -38,7 +39,8 @@ def export(
 
     Args:
         schedule: what is written; a Fabric with ``dot`` and ``graphml``.
-        path: also a file to write, which ends as files of the format do, such as ``*.xml``.
+        path: also a file to write, which ends as files of the format do, such as ``*.xml``; with ``chakra`` the prefix
+            of the files of all ranks, and the text is what a system file of ASTRA-sim says to use them.
         format: name of the format.
         consumer: who is to read it, within whose limits it must be; default: the first of the format.
 
@@ -46,6 +48,11 @@ def export(
         AntiphonError: ``unknown-name``; ``not-applicable`` for what the format cannot say; ``too-large`` with the
             limit of the consumer; ``not-proven``; ``bad-file`` for a file that cannot be written.
     """
+    if format == CHAKRA:
+        expect("schedule", schedule, Schedule)
+        if consumer is not None:
+            raise AntiphonError(f"{format} has no consumers to choose from", "not-applicable")
+        return write_chakra(cast(Schedule, schedule), path)
     suffix = extension(format)
     if format in TOPOLOGY_FORMATS:
         expect("schedule", schedule, Fabric)
@@ -112,6 +119,7 @@ def prove_file(path: str | os.PathLike[str] | None = None, *, text: str | None =
     if text is not None:
         return core_prove_file(text)
     path = _path(path)
+    refuse_traces(path)
     content = read_text(path, LARGEST_SCHEDULE)
     with named(path):
         return core_prove_file(content)
@@ -132,7 +140,7 @@ def extension(format: str) -> str:
     suffixes |= {name: suffix for name, (_, suffix) in TOPOLOGY_FORMATS.items()}
     if format in suffixes:
         return suffixes[format]
-    known = ", ".join(suffixes)
+    known = ", ".join([*suffixes, CHAKRA])
     raise AntiphonError(f"no format '{format[:40]}'; known: {known}", "unknown-name")
 
 

@@ -15,6 +15,7 @@ from antiphon._core import lower_bound as core_lower_bound
 from antiphon._core import simulate as core_simulate
 from antiphon._core import verify as core_verify
 from antiphon.arguments import expect, shown
+from antiphon.collective.chakra import refuse_traces
 from antiphon.collective.matrix import Matrix, amount
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
@@ -43,6 +44,7 @@ def is_foreign(path: str | os.PathLike[str]) -> bool:
         AntiphonError: ``bad-file`` if it cannot be read, or is XML of no known format.
     """
     path = os.fspath(path)
+    refuse_traces(path)
     text = read_text(path, LARGEST_SCHEDULE)
     with named(path):
         return format_of(text) is not None

@@ -69,25 +69,6 @@ def prefix_of(trace: str | os.PathLike[str]) -> str:
     return os.path.join(text, found[0].removesuffix(FIRST))
 
 
-def check_prefix(prefix: str | os.PathLike[str]) -> str:
-    """The prefix of files that are to be written.
-
-    Raises:
-        AntiphonError: ``bad-file`` for a folder or a name that is none, or where nothing can be written.
-    """
-    expect("chakra", prefix, str, os.PathLike)
-    text = os.fspath(prefix)
-    folder, name = os.path.split(text)
-    if not name or name in (".", "..") or "\0" in text:
-        message = f"{shown(text)}: no prefix of files; give for example traces/model, for traces/model{FIRST}"
-        raise AntiphonError(message, "bad-file")
-    if not os.path.isdir(folder or "."):
-        raise AntiphonError(f"{folder}: there is no such folder", "bad-file")
-    if not os.access(folder or ".", os.W_OK):
-        raise AntiphonError(f"{folder or '.'}: cannot be written: Permission denied", "bad-file")
-    return text
-
-
 def write_traces(prefix: str, ranks: int, write: Callable[[int], bytes], groups: str | None) -> list[str]:
     """Writes the traces of all ranks, and which ranks are in which group where they name groups; all or nothing.
 
@@ -95,11 +76,11 @@ def write_traces(prefix: str, ranks: int, write: Callable[[int], bytes], groups:
         AntiphonError: ``bad-file``, and what ``write`` raises.
     """
 
-    def files() -> Iterator[tuple[Path, bytes]]:
+    def files() -> Iterator[tuple[str, bytes]]:
         if groups is not None:
-            yield Path(prefix + GROUPS), groups.encode()
+            yield prefix + GROUPS, groups.encode()
         for rank in range(ranks):
-            yield Path(f"{prefix}.{rank}.et"), write(rank)
+            yield f"{prefix}.{rank}.et", write(rank)
 
     write_together(files())
     names = [f"{prefix}.{rank}.et" for rank in range(ranks)]

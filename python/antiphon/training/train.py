@@ -18,14 +18,14 @@ from antiphon.arguments import expect, shown
 from antiphon.collective.specs import known_names, split_specs
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.errors import AntiphonError
-from antiphon.files import read_text
+from antiphon.files import check_prefix, read_text
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Contention, Fidelity, InFlight, Order, Overlap
 from antiphon.results import Table
 from antiphon.training.energy import iteration_energy
 from antiphon.training.networks import Network, OnFabricSerially, OnFabricShared, OnRails
 from antiphon.training.result import Training
-from antiphon.training.traces import check_prefix, write_traces
+from antiphon.training.traces import write_traces
 
 IMAGENET = 1_281_167
 """Training images of ImageNet, the data set of the TTO paper's epochs."""
@@ -226,7 +226,7 @@ def train(
         contention,
         memory_bound,
     )
-    prefix = None if chakra is None else check_prefix(chakra)
+    prefix = None if chakra is None else check_prefix(chakra, "chakra")
     if prefix is not None and isinstance(network, OnRails):
         raise AntiphonError(f"{network.name}: traces are of exchanges on fabrics, not on rails", "not-applicable")
     iteration = network.run(plan, work.name)

@@ -7,7 +7,7 @@ use antiphon_core::fabric::{Fabric, Groups};
 use antiphon_core::formats::chakra::{self, Reader, Trace};
 use antiphon_core::parameter::Choice;
 use antiphon_core::replay::{Graph, Replay, What, Work, run};
-use antiphon_core::schedule::Schedule;
+use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::simulate::{Fidelity, Flight, Order, simulate, simulate_flights};
 use antiphon_core::system::{Processor, System};
 use antiphon_core::training::{self, Bucket, Cost, Overlap, Plan, Policy};
@@ -487,6 +487,67 @@ fn plans_read_back() {
             }
         }
     }
+}
+
+/// A schedule's traces have a node for each of its messages and sums, each after what it waits for; run message by
+/// message over links without latency, they take as long as the schedule.
+#[test]
+fn schedules_as_traces() {
+    let mut system = System::preset("generic").unwrap();
+    system.hand_off_ps = 0;
+    for (spec, name, kind, bytes) in [
+        ("ring:4@50/0ns", "ring", Kind::AllReduce, 4096),
+        ("ring:5@50/0ns", "ring-bi", Kind::AllReduce, 1 << 16),
+        ("mesh:3x3@50/0ns", "multitree:chunk=1KiB", Kind::AllReduce, 100_000),
+        ("mesh:4x4@50/0ns", "combs", Kind::AllReduce, 1 << 20),
+        ("ring:4@50/0ns", "ring", Kind::ReduceScatter, 4096),
+        ("torus:3x3@50/0ns", "ring-2d", Kind::AllGather, 9000),
+        ("fc:4@50/0ns", "direct", Kind::AllToAll, 4096),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), bytes, name).unwrap();
+        let files = chakra::write_schedule(&schedule).unwrap();
+        let graph = read(&files).unwrap().graph;
+        assert_eq!(graph, chakra::lower(&schedule).unwrap());
+        assert_eq!(graph.exchanges.len() as u64, schedule.messages());
+        let bytes = |transfer: u32, chunk: u64| -> u64 {
+            let ranges =
+                schedule.transfers[transfer as usize].lanes().map(|lane| schedule.chunk_range(lane as u32, chunk));
+            ranges.map(|range| range.end - range.start).sum()
+        };
+        // Tags count messages by transfer and chunk.
+        let messages: Vec<(u32, u64)> = (0..)
+            .zip(&schedule.transfers)
+            .flat_map(|(id, transfer)| (0..schedule.chunks(transfer)).map(move |chunk| (id, chunk)))
+            .collect();
+        for exchange in &graph.exchanges {
+            let What::Message { from, to, tag } = exchange.what else { panic!() };
+            let (id, chunk) = messages[tag as usize];
+            let transfer = &schedule.transfers[id as usize];
+            assert_eq!((from, to, exchange.bytes), (transfer.from, transfer.to, bytes(id, chunk)));
+        }
+        let sums = graph.programs.iter().flat_map(|program| &program.nodes);
+        let sums = sums.filter(|node| matches!(node.work, Work::Compute { time_ps: 0, .. })).count() as u64;
+        let reduces = schedule.transfers.iter().filter(|transfer| transfer.op == Op::Reduce);
+        assert_eq!(sums, reduces.map(|transfer| schedule.chunks(transfer)).sum::<u64>());
+        let replay = replayed(&graph, &fabric, &system, "ring", Fidelity::AlphaBeta).unwrap();
+        let alone = simulate(&fabric, &schedule, &system, Fidelity::AlphaBeta, &mut |_| true).unwrap();
+        assert_eq!(replay.time_ps, alone.time_ps, "{spec}, {name}");
+    }
+}
+
+#[test]
+fn schedules_that_no_trace_can_say() {
+    let system = System::preset("tto").unwrap();
+    let refused = |spec: &str, name: &str, kind, bytes| {
+        let fabric = Fabric::parse(spec).unwrap();
+        let schedule = algorithm::build(&fabric, &system, Collective::new(kind), bytes, name).unwrap();
+        chakra::write_schedule(&schedule).unwrap_err()
+    };
+    assert!(refused("mesh:3x3", "tto", Kind::AllReduce, 1 << 20).message.contains("excludes some"));
+    assert!(refused("ring:4", "direct", Kind::Broadcast, 64).message.contains("ASTRA-sim has custom AllReduces"));
+    let large = refused("mesh:4x4", "multitree:chunk=4KiB", Kind::AllReduce, 1 << 31);
+    assert!(large.code == Code::TooLarge && large.message.contains("larger chunks"), "{large}");
 }
 
 #[test]

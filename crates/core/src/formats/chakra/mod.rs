@@ -4,9 +4,11 @@
 
 mod frames;
 mod join;
+mod lower;
 mod model;
 mod read;
 mod write;
 
+pub use lower::{lower, write_schedule};
 pub use read::{MAX_MESSAGE_BYTES, Reader, Trace, parse_groups};
 pub use write::{groups, write};
