@@ -20,24 +20,25 @@ fn every_algorithm_ends_at_every_endpoint() {
         let fabric = Fabric::parse(fabric).unwrap();
         for algorithm in ALL {
             for &kind in algorithm.info().collectives {
-                let time = |endpoint: &str, fidelity| {
+                let outcomes = |endpoint: &str| {
                     let mut system = System::preset("generic").unwrap();
                     system.set("endpoint", endpoint).unwrap();
                     let schedule = build(&fabric, &system, Collective::new(kind), bytes, algorithm.info().name)?;
-                    simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).map(|result| result.time_ps)
-                };
-                for &(_, fidelity) in Fidelity::ALL {
-                    let ideal = match time("ideal", fidelity) {
-                        Err(error) if error.code == Code::NotApplicable => continue,
-                        ideal => ideal.unwrap(),
+                    let time = |&(_, fidelity): &(&str, Fidelity)| {
+                        let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true);
+                        result.map(|result| result.time_ps).map_err(|error| error.at(format_args!("{fidelity:?}")))
                     };
-                    for endpoint in ["npu", "ace", "ace:sram=128KiB,fsms=1"] {
-                        let what = || {
-                            format!("{} {} {} {endpoint} {fidelity:?}", fabric.name, algorithm.info().name, kind.name())
-                        };
-                        let time = time(endpoint, fidelity).unwrap_or_else(|error| panic!("{}: {error}", what()));
-                        assert!(time * 100 >= ideal * 70, "{}: {time} ps, ideal {ideal}", what());
-                    }
+                    Fidelity::ALL.iter().map(time).collect::<Result<Vec<_>, _>>()
+                };
+                let ideal = match outcomes("ideal") {
+                    Err(error) if error.code == Code::NotApplicable => continue,
+                    ideal => ideal.unwrap(),
+                };
+                for endpoint in ["npu", "ace", "ace:sram=128KiB,fsms=1"] {
+                    let what = format!("{} {} {} {endpoint}", fabric.name, algorithm.info().name, kind.name());
+                    let times = outcomes(endpoint).unwrap_or_else(|error| panic!("{what}: {error}"));
+                    let least = times.iter().zip(&ideal).all(|(time, ideal)| time * 100 >= ideal * 70);
+                    assert!(least, "{what}: {times:?} ps, ideal {ideal:?}");
                 }
             }
         }
@@ -47,40 +48,51 @@ fn every_algorithm_ends_at_every_endpoint() {
 /// Whatever the endpoint, chunks are the same, and the oldest goes first: so the ideal one is not beaten, and more of an
 /// engine is not slower. Where messages go over several links these serve what comes first, and that there is less of it,
 /// or that ranks on the way choose, can be faster.
-#[test]
-fn an_ideal_endpoint_is_not_beaten() {
-    for fabric in ["mesh:4x4", "mesh:4x4,slow=0-1:0.3", "fc:8", "torus:4x4", "switch:8", "ring:6"] {
+fn ideal_is_not_beaten(fabrics: &[&str]) {
+    for fabric in fabrics {
         let fabric = Fabric::parse(fabric).unwrap();
         for algorithm in ALL {
             for &kind in algorithm.info().collectives {
-                let outcome = |endpoint: &str, fidelity| {
+                let outcomes = |endpoint: &str| {
                     let mut system = System::preset("ideal").unwrap();
                     system.set("endpoint", endpoint).unwrap();
                     let schedule = build(&fabric, &system, Collective::new(kind), 2 << 20, algorithm.info().name)?;
                     let is_near = schedule.transfers.iter().all(|transfer| transfer.route.len() <= 1);
-                    let result = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true)?;
-                    Ok::<_, Error>((result.time_ps as f64, is_near))
+                    let time = |fidelity| simulate(&fabric, &schedule, &system, fidelity, &mut |_| true);
+                    let times = [time(Fidelity::AlphaBeta)?, time(Fidelity::Packet)?];
+                    Ok::<_, Error>((times.map(|result| result.time_ps as f64), is_near))
                 };
-                for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet] {
-                    let (ideal, is_near) = match outcome("ideal", fidelity) {
-                        Err(error) if error.code == Code::NotApplicable => continue,
-                        ideal => ideal.unwrap(),
-                    };
-                    let least = if is_near { 0.97 } else { 0.75 };
+                let (ideal, is_near) = match outcomes("ideal") {
+                    Err(error) if error.code == Code::NotApplicable => continue,
+                    ideal => ideal.unwrap(),
+                };
+                let least = if is_near { 0.97 } else { 0.75 };
+                let others = ["npu", "ace", "ace:fsms=64,sram=64MiB"].map(|of| outcomes(of).unwrap().0);
+                for (at, fidelity) in [Fidelity::AlphaBeta, Fidelity::Packet].into_iter().enumerate() {
                     let check = |faster: &str, slower: &str, time: f64, than: f64| {
                         let name = algorithm.info().name;
                         let what = format!("{} {name} {} {fidelity:?}: {slower}", fabric.name, kind.name());
                         assert!(time >= least * than, "{what} {than} ps, {faster} {time}");
                     };
-                    let [npu, ace, more] =
-                        ["npu", "ace", "ace:fsms=64,sram=64MiB"].map(|of| outcome(of, fidelity).unwrap().0);
-                    check("npu", "ideal", npu, ideal);
-                    check("ace", "ideal", ace, ideal);
+                    let [npu, ace, more] = others.map(|times| times[at]);
+                    check("npu", "ideal", npu, ideal[at]);
+                    check("ace", "ideal", ace, ideal[at]);
                     check("a small engine", "a large one", ace, more);
                 }
             }
         }
     }
+}
+
+#[test]
+fn an_ideal_endpoint_is_not_beaten() {
+    ideal_is_not_beaten(&["mesh:4x4,slow=0-1:0.3", "fc:8", "switch:8", "ring:6"]);
+}
+
+#[test]
+#[ignore = "takes half a minute"]
+fn an_ideal_endpoint_is_not_beaten_on_more_fabrics() {
+    ideal_is_not_beaten(&["mesh:4x4", "torus:4x4"]);
 }
 
 /// Message by message an engine has no phases to be divided among.
@@ -103,21 +115,23 @@ fn an_engine_is_divided_stage_by_stage_only() {
     assert_eq!(outcome("ace").unwrap().time_ps, outcome("ace:fsm_split=need,sram_split=need").unwrap().time_ps);
 }
 
+const STAGED: [&str; 6] = ["ace:4x2x2", "ace:2x2x2", "ace:3x2x2", "ace:4x3x1", "ace:4x5x1", "ace:4x3x3"];
+const ENDPOINTS: [&str; 5] = [
+    "ideal:packet=1MB",
+    "npu:message=1MB",
+    "npu:memory_gb_per_s=128,sms=2,message=1MB",
+    "ace:packet=1MB",
+    "ace:packet=1MB,memory_gb_per_s=32",
+];
+
 /// An AllReduce in four phases (ACE, ISCA 2021, section V): one NPU that stands for all, and every message of all, with
 /// what a message forwards as a whole. A link's last flit is no longer than what is sent: whole ones of 256 bytes take up to
 /// 12 % longer where a chunk is divided by three or five.
-#[test]
-fn stages_and_messages_agree() {
+fn stages_and_messages(specs: &[&str], endpoints: &[&str]) {
     let bytes = 16 << 20;
-    for spec in ["ace:4x2x2", "ace:2x2x2", "ace:3x2x2", "ace:4x3x1", "ace:4x5x1", "ace:4x3x3"] {
+    for &spec in specs {
         let fabric = Fabric::parse(spec).unwrap();
-        for endpoint in [
-            "ideal:packet=1MB",
-            "npu:message=1MB",
-            "npu:memory_gb_per_s=128,sms=2,message=1MB",
-            "ace:packet=1MB",
-            "ace:packet=1MB,memory_gb_per_s=32",
-        ] {
+        for &endpoint in endpoints {
             let task = Task {
                 topology: Topology::parse(spec).unwrap(),
                 kind: Kind::AllReduce,
@@ -143,6 +157,18 @@ fn stages_and_messages_agree() {
             assert!(apart < 0.015, "{spec}, {endpoint}: {messages} and {stages}");
         }
     }
+}
+
+#[test]
+fn stages_and_messages_agree() {
+    stages_and_messages(&STAGED[1..4], &ENDPOINTS);
+    stages_and_messages(&STAGED[4..5], &ENDPOINTS[3..4]);
+}
+
+#[test]
+#[ignore = "takes half a minute"]
+fn stages_and_messages_agree_on_larger_fabrics() {
+    stages_and_messages(&STAGED, &ENDPOINTS);
 }
 
 /// Flights on disjoint ranks end as if alone, whatever order they are launched in: a unit waits for none with which it
