@@ -240,3 +240,20 @@ def test_results_of_synthesisers(tmp_path: Path) -> None:
     with pytest.raises(AntiphonError, match="no format 'tacos'") as refusal:
         antiphon.export(antiphon.build("ring:4", "ring", bytes="1MiB"), format="tacos")
     assert refusal.value.code == "unknown-name"
+
+
+def test_goal_is_only_written(tmp_path: Path) -> None:
+    path = tmp_path / "tto.goal"
+    result = call("export", "mesh:3x3", "tto", "--bytes", "1MiB", "--format", "goal", "--out", path, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    lines = path.read_text().splitlines()
+    assert lines[0] == "num_ranks 9"
+    assert sum(": send " in line for line in lines) == document["messages"]
+    assert (
+        "9 ranks"
+        in call("export", "mesh:3x3", "ring-bi-odd", "--bytes", "1MiB", "--format", "goal", "--out", path).output
+    )
+    refused = call("verify", path)
+    assert refused.exit_code == 1
+    assert "only written" in refused.output

@@ -5,6 +5,7 @@
 pub mod chakra;
 pub mod chrome;
 pub mod flows;
+pub mod goal;
 mod json;
 pub mod msccl;
 pub mod mscclpp;
@@ -83,7 +84,7 @@ pub struct Proven {
 }
 
 /// All formats.
-pub const ALL: &[&dyn Format] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos];
+pub const ALL: &[&dyn Format] = &[&msccl::Msccl, &mscclpp::Mscclpp, &flows::Teccl, &flows::Tacos, &goal::Goal];
 
 /// The format of a name.
 ///

@@ -2,6 +2,7 @@
 
 mod by_hand;
 mod flows;
+mod goal;
 mod machine;
 mod msccl;
 mod mscclpp;

@@ -20,7 +20,9 @@ pub fn read(text: &str) -> Result<Plan> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut plan: Plan = serde_json::from_str(text).map_err(|error| {
         // It may quote much of the text.
-        Error::new(Code::BadFile, error.to_string().chars().take(300).collect::<String>())
+        let what: String = error.to_string().chars().take(300).collect();
+        let older = if text.contains("\"inputChunks\"") { "; plans of older versions are not read" } else { "" };
+        Error::new(Code::BadFile, what + older)
     })?;
     plan.name = clip(&plan.name);
     Steps::of(&plan)?;

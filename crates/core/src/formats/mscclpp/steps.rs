@@ -24,13 +24,15 @@ const MAX_STEPS: usize = 1 << 22;
 const MAX_PARTS: u32 = 64;
 
 /// Operations of the executor that the proof does not follow.
-const OTHERS: [&str; 5] = ["rlxsignal", "rlxwait", "glres", "gstore", "pipeline"];
+const OTHERS: [&str; 3] = ["glres", "gstore", "pipeline"];
 /// Those that it follows.
-const KNOWN: [&str; 23] = [
+const KNOWN: [&str; 25] = [
     "nop",
     "barrier",
     "signal",
     "wait",
+    "rlxsignal",
+    "rlxwait",
     "flush",
     "sem_acquire",
     "sem_release",
@@ -60,6 +62,8 @@ pub struct Steps {
     /// GPU, thread block and operation of every step, by GPU and block, with the name of the operation.
     origin: Vec<Vec<Vec<Origin>>>,
     operations: Vec<String>,
+    /// By GPU: waits for relaxed signals, which can deadlock too, but order nothing else.
+    relaxed: Vec<(u32, At, At)>,
     /// Puts and gets.
     pub messages: u64,
 }
@@ -68,8 +72,8 @@ pub struct Steps {
 type Origin = (u32, u32, u32, u32);
 /// A block and a step of it.
 type At = (u32, u32);
-/// Receipts of signals, and waits for them.
-type Signals = (Vec<At>, Vec<At>);
+/// Receipts of signals, and waits for them; those that are relaxed keep no order of memory.
+type Signals = (Vec<(At, bool)>, Vec<(At, bool)>);
 /// By GPU and kind: the peer of every channel, and its number at the peer.
 type Channels = HashMap<(u32, Way), Vec<(u32, Option<u32>)>>;
 
@@ -104,7 +108,16 @@ impl Steps {
     /// # Errors
     /// As [`msccl::prove`].
     pub fn prove(&self) -> Result<()> {
-        msccl::check(&Graph::new(&self.algo, Some(&|gpu, block, step| self.name(gpu, block, step)))?)?;
+        let names = |gpu, block, step| self.name(gpu, block, step);
+        if !self.relaxed.is_empty() {
+            let mut algo = self.algo.clone();
+            for &(gpu, wait, signal) in &self.relaxed {
+                algo.gpus[gpu as usize].blocks[wait.0 as usize].steps[wait.1 as usize].after = Some(signal);
+            }
+            let graph = Graph::new(&algo, Some(&names))?;
+            graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
+        }
+        msccl::check(&Graph::new(&self.algo, Some(&names))?)?;
         Ok(())
     }
 
@@ -226,6 +239,7 @@ struct Lowering<'a> {
     /// By cell: who writes it as a packet, and who reads it so.
     packets: HashMap<usize, At>,
     readers: Vec<(u32, usize, At)>,
+    relaxed: Vec<(u32, At, At)>,
     /// By GPU: whether scratch is used for packets, and for plain data.
     scratch: Vec<[bool; 2]>,
     messages: u64,
@@ -348,6 +362,7 @@ impl<'a> Lowering<'a> {
             semaphores: BTreeMap::new(),
             packets: HashMap::new(),
             readers: vec![],
+            relaxed: vec![],
             scratch: vec![[false; 2]; ranks],
             messages: 0,
         })
@@ -487,15 +502,18 @@ impl<'a> Lowering<'a> {
                 Ok(())
             }
             "barrier" => self.barrier(op),
-            "signal" | "wait" | "flush" => {
-                self.meet(op.name != "signal")?;
+            "signal" | "wait" | "flush" | "rlxsignal" | "rlxwait" => {
+                let relaxed = op.name.starts_with("rlx");
+                if !relaxed {
+                    self.meet(op.name != "signal")?;
+                }
                 for &id in &op.channel_ids {
                     let channel = self.channel(block, way, id)?;
                     match &op.name[..] {
-                        "signal" => self.signal(way, channel)?,
-                        "wait" => {
+                        "signal" | "rlxsignal" => self.signal(way, channel, relaxed)?,
+                        "wait" | "rlxwait" => {
                             let step = self.wait(None);
-                            self.signals.entry((gpu.id, way, channel)).or_default().1.push(step);
+                            self.signals.entry((gpu.id, way, channel)).or_default().1.push((step, relaxed));
                         }
                         _ => self.flush(way, channel)?,
                     }
@@ -588,7 +606,7 @@ impl<'a> Lowering<'a> {
             self.store(ends, src, dst);
             self.acknowledge(ends);
             if op.name != "put" {
-                self.signal(way, channel)?;
+                self.signal(way, channel, false)?;
             }
             if op.name == "pwsf" {
                 self.flush(way, channel)?;
@@ -850,7 +868,7 @@ impl<'a> Lowering<'a> {
         Ok(self.wire(Wire::Port(channel), peer))
     }
 
-    fn signal(&mut self, way: Way, channel: u32) -> Result<()> {
+    fn signal(&mut self, way: Way, channel: u32, relaxed: bool) -> Result<()> {
         let (peer, other) = self.channels[&(self.at.0, way)][channel as usize];
         let Some(other) = other else {
             let what = format!("{} channel {channel} to gpu {peer} has no other end there that could wait", way.name());
@@ -862,7 +880,7 @@ impl<'a> Lowering<'a> {
         };
         let after = self.wait(None);
         let receipt = self.notify(ends, after);
-        self.signals.entry((peer, way, other)).or_default().0.push(receipt);
+        self.signals.entry((peer, way, other)).or_default().0.push((receipt, relaxed));
         Ok(())
     }
 
@@ -940,17 +958,20 @@ impl<'a> Lowering<'a> {
             lowering.algo.gpus[gpu as usize].blocks[at.0 as usize].steps[at.1 as usize].after = Some(after);
         };
         for ((gpu, way, channel), (signals, waits)) in std::mem::take(&mut self.signals) {
-            for (&wait, &signal) in waits.iter().zip(&signals) {
-                steps(&mut self, gpu, wait, signal);
+            for (&(wait, loose), &(signal, relaxed)) in waits.iter().zip(&signals) {
+                match loose || relaxed {
+                    true => self.relaxed.push((gpu, wait, signal)),
+                    false => steps(&mut self, gpu, wait, signal),
+                }
             }
             let name = |at: At| {
                 let (gpu, block, at, name) = self.origin[gpu as usize][at.0 as usize][at.1 as usize];
                 place(gpu, block, at, &self.operations[name as usize])
             };
-            if let Some(&wait) = waits.get(signals.len()) {
+            if let Some(&(wait, _)) = waits.get(signals.len()) {
                 return wrong(format!("deadlock: {} waits for a signal that nobody sends", name(wait)));
             }
-            if let Some(&signal) = signals.get(waits.len()) {
+            if let Some(&(signal, _)) = signals.get(waits.len()) {
                 return wrong(format!(
                     "{} signals {} channel {channel} of gpu {gpu}, where nobody waits: the next run would begin with it",
                     name(signal),
@@ -1017,7 +1038,13 @@ impl<'a> Lowering<'a> {
             };
             steps(&mut self, gpu, step, written);
         }
-        Ok(Steps { algo: self.algo, origin: self.origin, operations: self.operations, messages: self.messages })
+        Ok(Steps {
+            algo: self.algo,
+            origin: self.origin,
+            operations: self.operations,
+            relaxed: self.relaxed,
+            messages: self.messages,
+        })
     }
 }
 

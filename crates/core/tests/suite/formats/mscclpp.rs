@@ -42,7 +42,7 @@ fn operation(text: &str, way: &str) -> Value {
     let rest: Vec<&str> = words.collect();
     let numbers = |list: &[&str]| -> Vec<u32> { list.iter().map(|word| word.parse().unwrap()).collect() };
     match name {
-        "signal" | "wait" | "flush" => {
+        "signal" | "wait" | "rlxsignal" | "rlxwait" | "flush" => {
             op["channel_ids"] = json!(numbers(&rest));
             op["channel_type"] = json!(way);
         }
@@ -246,6 +246,29 @@ fn packets_are_waited_for_by_themselves() {
     assert!(error.message.contains("have no nop between them"), "{error}");
     let (_, schedule) = proven(&text.replacen("cpkt", "nop", 1));
     assert_eq!(transfers(&schedule), [(0, 1, Op::Copy), (1, 2, Op::Copy)]);
+}
+
+/// Relaxed signals tell that a peer is there, and order no data.
+#[test]
+fn relaxed_signals_order_nothing() {
+    let gpus = |ready: &str, done: &str| {
+        let own = |peer: u32, at: u32| {
+            format!(
+                "{ready}, nop, put i0 > b0.{at}, copy i0 > o{at}, nop, {done}signal 0, {done}wait 0, nop, copy o{peer} > s0"
+            )
+        };
+        let (first, second) = (own(1, 0), own(0, 1));
+        let (first, second): ([Block; 1], [Block; 1]) = ([(&[0], &[0], &first)], [(&[0], &[0], &second)]);
+        let gpus: [Gpu; 2] = [(1, &[1], &["1o"], &first), (1, &[0], &["0o"], &second)];
+        plan("allgather", (1, 2), false, "memory", &gpus)
+    };
+    proven(&gpus("rlxsignal 0, rlxwait 0", ""));
+    let error = refused(&gpus("signal 0, wait 0", "rlx"));
+    assert!(error.message.contains("race: gpu") && error.message.contains("use o["), "{error}");
+    let error = refused(&gpus("rlxwait 0, rlxsignal 0", ""));
+    assert!(error.message.starts_with("deadlock: gpu 0 thread block 0 operation 0 (rlxwait)"), "{error}");
+    let error = refused(&gpus("rlxsignal 0", ""));
+    assert!(error.message.contains("where nobody waits"), "{error}");
 }
 
 #[test]

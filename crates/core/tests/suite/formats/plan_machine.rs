@@ -146,7 +146,9 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
             other => Err(format!("no operation {other}")),
         }
     };
-    let signals = |op: &Operation| matches!(&op.name[..], "signal" | "wait" | "flush" | "sem_acquire" | "sem_release");
+    let signals = |op: &Operation| {
+        matches!(&op.name[..], "signal" | "wait" | "rlxsignal" | "rlxwait" | "flush" | "sem_acquire" | "sem_release")
+    };
     // What a single thread does, always the same.
     let alone = |op: &Operation| {
         signals(op) || op.channel_type.as_deref() == Some("port") && op.name.starts_with('p') && op.dst_buff.len() == 1
@@ -201,7 +203,9 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
                     for &number in &op.channel_ids {
                         let channel = channel(worker, &kind, number)?;
                         can &= match &op.name[..] {
-                            "wait" => count.get(&(worker.gpu, kind.clone(), channel)).is_some_and(|&count| count > 0),
+                            "wait" | "rlxwait" => {
+                                count.get(&(worker.gpu, kind.clone(), channel)).is_some_and(|&count| count > 0)
+                            }
                             "flush" => queues.get(&(worker.gpu, channel)).is_none_or(|queue| queue.is_empty()),
                             _ => true,
                         };
@@ -318,14 +322,14 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
             for &number in &op.channel_ids {
                 let channel = channel(&workers[id], &kind_of, number)?;
                 match &op.name[..] {
-                    "signal" if kind_of == "port" => {
+                    "signal" | "rlxsignal" if kind_of == "port" => {
                         queues.entry((gpu, channel)).or_default().push_back(Item::Signal(channel))
                     }
-                    "signal" => {
+                    "signal" | "rlxsignal" => {
                         let (peer, end) = other(gpu, &kind_of, channel)?;
                         *count.entry((peer, kind_of.clone(), end)).or_default() += 1;
                     }
-                    "wait" => *count.get_mut(&(gpu, kind_of.clone(), channel)).unwrap() -= 1,
+                    "wait" | "rlxwait" => *count.get_mut(&(gpu, kind_of.clone(), channel)).unwrap() -= 1,
                     _ => {}
                 }
             }
