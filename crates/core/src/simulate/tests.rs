@@ -572,7 +572,7 @@ fn skipped_periods_change_no_result_of_any_algorithm() {
 }
 
 #[test]
-#[ignore = "takes half a minute"]
+#[ignore = "takes a minute"]
 fn skipped_periods_change_no_result_of_any_algorithm_on_more_fabrics() {
     let fabrics = ["mesh:4x4", "mesh:3x3", "mesh:3x4,slow=0-1:0.5", "torus:4x4", "switch:4", "bigraph:2x2", "dgx1v"];
     skipped_periods_change_no_result(&fabrics, &[3_000_000, 1 << 23]);
