@@ -84,8 +84,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not every machine can, and it takes seconds: what would be emulated has results at once."""
 
-    def results(_job: object, _command: object, wanted: int, _progress: object) -> list[dict[str, Any]]:
-        runs = [{"schedule": number, "time_ns": 1, "wrong": 0} for number in range(wanted)]
+    def results(_job: object, _command: object, wanted: int, *_others: object) -> list[dict[str, Any]]:
+        runs = [{"schedule": 0, "time_ns": 1, "wrong": 0}] * wanted
         return [{"slowest_link": 1.0, "fastest_link": 1.0}, *runs]
 
     monkeypatch.setattr(emulation, "_host_command", list)
