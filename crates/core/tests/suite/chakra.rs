@@ -546,7 +546,7 @@ fn schedules_that_no_trace_can_say() {
     };
     assert!(refused("mesh:3x3", "tto", Kind::AllReduce, 1 << 20).message.contains("excludes some"));
     assert!(refused("ring:4", "direct", Kind::Broadcast, 64).message.contains("ASTRA-sim has custom AllReduces"));
-    let large = refused("mesh:4x4", "multitree:chunk=4KiB", Kind::AllReduce, 1 << 31);
+    let large = refused("mesh:4x4", "direct:chunk=4KiB", Kind::AllReduce, 1 << 31);
     assert!(large.code == Code::TooLarge && large.message.contains("larger chunks"), "{large}");
 }
 

@@ -39,6 +39,8 @@ pub struct Link {
     pub free_at: Ticks,
     /// Of the flights that use it.
     pub flights: Vec<Share>,
+    /// Those of them with messages that have come, where several flights use it.
+    come: Vec<u32>,
 }
 
 impl Link {
@@ -57,6 +59,35 @@ impl Link {
         }
         links.iter_mut().flat_map(|link| &mut link.flights).for_each(|share| share.turns.sort());
         links
+    }
+
+    /// A message of a flight has come, and waits.
+    pub fn wait(&mut self, flight: u32, message: Message) {
+        let waiting = &mut self.of(flight).waiting;
+        waiting.push(Reverse(message));
+        if waiting.len() == 1 {
+            self.come.push(flight);
+        }
+    }
+
+    /// Takes the message that goes first of those that wait: of the flight of the lowest `rank` whose turn has come, or with
+    /// `any_order` of the lowest that has one. O(flights with messages), however many use the link.
+    pub fn next(&mut self, plan: &Plan, any_order: bool, rank: impl Fn(u32) -> u64) -> Option<Message> {
+        self.come.sort_unstable_by_key(|&flight| (rank(flight), flight));
+        for place in 0..self.come.len() {
+            let share = self.of(self.come[place]);
+            let taken = match any_order {
+                true => share.waiting.pop().map(|Reverse(message)| message),
+                false => share.take(plan),
+            };
+            if taken.is_some() {
+                if share.waiting.is_empty() {
+                    self.come.remove(place);
+                }
+                return taken;
+            }
+        }
+        None
     }
 
     /// The turns of a flight that uses the link.

@@ -115,7 +115,7 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             Event::Free { link } => self.serve(link, now),
             Event::Come { link, message } => {
                 let flight = self.plan.jobs[message.turn.2 as usize].flight;
-                self.links[link as usize].of(flight).waiting.push(Reverse(message));
+                self.links[link as usize].wait(flight, message);
                 self.serve(link, now);
             }
         }
@@ -168,12 +168,7 @@ impl AlphaBeta<'_> {
         if self.links[link as usize].free_at > now {
             return;
         }
-        let mut order: Vec<u32> = self.links[link as usize].flights.iter().map(|share| share.flight).collect();
-        order.sort_unstable_by_key(|&flight| self.ranking.of(flight));
-        let next = order.into_iter().find_map(|flight| {
-            let share = self.links[link as usize].of(flight);
-            if self.any_order { share.waiting.pop().map(|Reverse(message)| message) } else { share.take(self.plan) }
-        });
+        let next = self.links[link as usize].next(self.plan, self.any_order, |flight| self.ranking.of(flight));
         if let Some(message) = next {
             let message = self.cross(link, message);
             self.agenda.push(self.links[link as usize].free_at, Event::Free { link });
