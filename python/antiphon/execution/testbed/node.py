@@ -45,6 +45,8 @@ def _serve(part: Part, number: int, line: Line) -> None:
     line.hear("wire")
     with suppress(OSError):
         Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")  # its chatter would count
+    with suppress(OSError):
+        Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle").write_text("0")  # runs do not begin slowly
     batch("ip", network.addressing(cables, number))
     batch("tc", network.shaping(cables, number, part.task["bits_per_s"]))
     line.say("wired")
