@@ -85,7 +85,7 @@ def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
         (("mesh:2x2", "ring", "--warmup", "-1"), "--warmup", 2),
         (("mesh:2x2",), "give either an ALGORITHM or --schedule", 2),
         (("mesh:2x2", "ring", "--schedule", "ring.json"), "give either an ALGORITHM or --schedule", 2),
-        (("mesh:2x2", "--schedule", "ring.json", "--bytes", "4KiB"), "leave it out", 2),
+        (("mesh:2x2", "--schedule", "ring.json", "--root", "1"), "leave it out", 2),
         (("mesh:2x2", "--schedule", "no.json"), "no.json", 2),
         (("mesh:2x2", "ring", "--collective", "broadcast"), "does not apply", 1),
     ],

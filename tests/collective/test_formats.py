@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -257,3 +258,17 @@ def test_goal_is_only_written(tmp_path: Path) -> None:
     refused = call("verify", path)
     assert refused.exit_code == 1
     assert "only written" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("verify", "nofile"), "nofile: there is no such file"),
+        (("verify", "."), ".: is a folder"),
+        (("verify", "mesh:2x2"), "give either an ALGORITHM"),
+        (("simulate", "mesh:2x2", "--schedule", "nofile", "--bytes", "64KiB"), "nofile: cannot be read"),
+    ],
+)
+def test_a_file_that_is_not_there_is_said(arguments: tuple[str, ...], said: str, commands: Any) -> None:
+    result = commands.invoke(*arguments)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr

@@ -229,11 +229,11 @@ def one_of(algorithm: str | None, path: str | None) -> None:
 
 
 def _of_any_size(path: str) -> bool:
-    """Whether a file is of another tool; of what cannot be read others say why."""
+    """Whether a file is of another tool, or cannot be read: whoever reads it says why."""
     try:
         return is_foreign(path)
     except AntiphonError:
-        return False
+        return True
 
 
 def refuse_problem(*paths: str) -> None:
@@ -290,6 +290,9 @@ def verify(
     """
     if algorithm is None and path is None and _is_file(fabric):
         path, fabric = fabric, where or ""
+    elif algorithm is None and path is None and not _is_fabric(fabric):
+        what = "is a folder" if Path(fabric).is_dir() else "there is no such file"
+        raise click.UsageError(f"{fabric[:100]}: {what}; give a FILE, or FABRIC with ALGORITHM or --schedule FILE")
     elif where is not None:
         raise click.UsageError("--fabric is for verify FILE")
     one_of(algorithm, path)
@@ -322,6 +325,14 @@ def _is_file(text: str) -> bool:
     return Path(text).is_file() or (
         Path(text).suffix.lower() in {".json", ".xml", ".csv"} and not text.startswith("file:")
     )
+
+
+def _is_fabric(text: str) -> bool:
+    try:
+        antiphon.Fabric(text)
+    except AntiphonError:
+        return False
+    return True
 
 
 def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: antiphon.System) -> Outcome:
