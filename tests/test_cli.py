@@ -312,7 +312,7 @@ def test_algorithm_lists() -> None:
         (["compare", "mesh:4x4", "--report", ""], ".html"),
         (["compare", "mesh:4x4", "surplus"], "surplus"),
         (["simulate", "mesh:4x4"], "ALGORITHM"),
-        (["verify", "mesh:4x4", "--schedule", "x.json", "--bytes", "1MiB"], "--bytes is what the schedule says"),
+        (["verify", "mesh:4x4", "--schedule", "x.json", "--bytes", "1MiB"], "x.json: cannot be read"),
         (["simulate", "mesh:4x4", "--schedule", "x.json", "--root", "0"], "--root is what the schedule says"),
         (["bound", "mesh:4x4", "--group", "0,1", "--group", "2,3"], "--group is given twice"),
         (["simulate", "switch:4", "tto"], ""),
