@@ -68,9 +68,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "measure": {"transport": "threads", "iterations": 1, "matrix": None},
 }
 FUNCTIONS = [name for name in antiphon.__all__ if inspect.isroutine(getattr(antiphon, name))]
-EXPENSIVE = {
-    ("noc", "cycles"), ("noc", "warm_up_cycles"), ("calibrate", "size"), ("measure", "sizes"), ("advise_ace", "bytes"),
-}  # fmt: skip
+EXPENSIVE = {("noc", "cycles"), ("noc", "warm_up_cycles"), ("calibrate", "size"), ("measure", "sizes")}
 """Parameters whose larger values take long, and are checked by the core as the others are."""
 
 

@@ -45,8 +45,11 @@ def nodes() -> set[str]:
 
 
 def node_number(process: str) -> int | None:
-    """Which node a process is."""
-    words = (Path("/proc") / process / "cmdline").read_bytes().split(b"\0")
+    """Which node a process is, if one and still there."""
+    try:
+        words = (Path("/proc") / process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return None
     return int(words[-2]) if b"antiphon.execution.testbed.node" in words and b"unshare" not in words else None
 
 

@@ -1,10 +1,9 @@
 //! GOAL: who sends what to whom after what, for LogGOPSim and ATLAHS (Hoefler et al., Group Operation Assembly Language, ICPP 2009). It says
 //! nothing of data, so it is only written.
 
-use super::{Foreign, Format};
+use super::{Foreign, Format, check_consumer};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Event, Program, Schedule, TransferId};
-use crate::units::clip;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -42,13 +41,8 @@ impl Format for Goal {
     }
 
     fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
-        match consumer == CONSUMER {
-            true => write(schedule),
-            false => {
-                let what = format!("no consumer '{}' of goal; known: {CONSUMER}", clip(consumer));
-                Err(Error::new(Code::UnknownName, what))
-            }
-        }
+        check_consumer(self, consumer)?;
+        write(schedule)
     }
 }
 

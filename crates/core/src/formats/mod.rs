@@ -98,6 +98,24 @@ pub fn by_name(name: &str) -> Result<&'static dyn Format> {
     })
 }
 
+/// Refuses a consumer that a format has not.
+///
+/// # Errors
+/// [`Code::UnknownName`] with the nearest known name.
+fn check_consumer(format: &dyn Format, consumer: &str) -> Result<()> {
+    match format.consumers().contains(&consumer) {
+        true => Ok(()),
+        false => Err(unknown_consumer(format, consumer)),
+    }
+}
+
+fn unknown_consumer(format: &dyn Format, consumer: &str) -> Error {
+    let known = format.consumers();
+    let near = nearest(consumer, known.iter().copied());
+    let (format, known) = (format.name(), known.join(", "));
+    Error::new(Code::UnknownName, format!("no consumer '{}' of {format}{near}; known: {known}", clip(consumer)))
+}
+
 /// The format of a text; `None` for Antiphon's own, which is JSON.
 ///
 /// # Errors

@@ -75,11 +75,8 @@ pub fn run(
         flights.push(Flight { priority: exchange.priority, held: true, ..Flight::new(schedule) });
         of.push(id);
     }
-    // The clock has room for the computations too.
-    if let Some(first) = flights.first_mut() {
-        first.start_ps = graph.programs.iter().map(computed).max().unwrap_or(0);
-    }
-    let plan = simulate::Plan::new(fabric, &flights, system)?;
+    let computing = graph.programs.iter().map(computed).max().unwrap_or(0);
+    let plan = simulate::Plan::beside(fabric, &flights, system, computing)?;
     simulate::with_machine(&plan, order, fidelity, Shortcuts::default(), Replaying { graph, of, progress })
 }
 

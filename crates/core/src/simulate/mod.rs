@@ -31,7 +31,7 @@ use crate::parameter::Choice;
 use crate::schedule::Schedule;
 use crate::system::System;
 pub use crate::watch::Progress;
-pub(crate) use clock::{MAX_BITS, Ticks};
+pub(crate) use clock::Ticks;
 use energy::PowerRates;
 pub(crate) use machine::{Machine, Shortcuts};
 pub(crate) use network::Network;

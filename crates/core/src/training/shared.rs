@@ -6,13 +6,10 @@ use super::timeline::{Iteration, run};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
-use crate::simulate::{self, Fidelity, Flight, MAX_BITS, Machine, Order, Progress, Shortcuts, Ticks};
+use crate::simulate::{self, Fidelity, Flight, Machine, Order, Progress, Shortcuts, Ticks};
 use crate::system::System;
 use crate::units::{Bytes, Picos};
 use std::collections::VecDeque;
-
-/// Half of what a clock of the finest ticks counts: 141 s.
-const FINEST_PS: Picos = 1 << (63 - MAX_BITS);
 
 /// An iteration whose exchange `i` is done by `schedules[i]`, each in its own group of ranks, in flight with all others
 /// that are ready; on links they go first by `order`, of which [`Order::Priority`] is that of their
@@ -35,15 +32,11 @@ pub fn run_shared(
 ) -> Result<Iteration> {
     assert_eq!(schedules.len(), plan.exchanges.len(), "schedules for every exchange");
     let flight = |id: usize, schedule| Flight { priority: plan.priorities[id], held: true, ..Flight::new(schedule) };
-    let mut flights: Vec<Flight> =
+    let flights: Vec<Flight> =
         (0..).zip(schedules).flat_map(|(id, of)| of.iter().map(move |&schedule| flight(id, schedule))).collect();
-    // The clock makes room for computations that take longer than its finest ticks can count.
-    if let Some(first) = flights.first_mut() {
-        let time = |work| if let Work::Compute { time_ps, beside_ps, .. } = work { time_ps.max(beside_ps) } else { 0 };
-        let computing: Picos = plan.operations.iter().map(|operation| time(operation.work)).sum();
-        first.start_ps = (computing + plan.aggregation).saturating_sub(FINEST_PS);
-    }
-    let flights = simulate::Plan::new(fabric, &flights, system)?;
+    let time = |work| if let Work::Compute { time_ps, beside_ps, .. } = work { time_ps.max(beside_ps) } else { 0 };
+    let computing: Picos = plan.operations.iter().map(|operation| time(operation.work)).sum();
+    let flights = simulate::Plan::beside(fabric, &flights, system, computing + plan.aggregation)?;
     let client = Iterating { plan, schedules, progress };
     simulate::with_machine(&flights, order, fidelity, Shortcuts::default(), client)
 }

@@ -204,7 +204,7 @@ fn which_algorithms_apply_where() {
 
 #[test]
 fn odd_sizes_of_data() {
-    for bytes in [1, 3, 64, 65, 4097, 100_001] {
+    for bytes in [1, 3, 4, 63, 64, 65, 1000, 4097, 100_001] {
         for spec in ["mesh:3x3", "mesh:4x4", "bigraph:2x2"] {
             let fabric = Fabric::parse(spec).unwrap();
             for (name, system) in names().flat_map(|n| systems().map(|s| (n, s))) {

@@ -1,8 +1,8 @@
 //! Who reads the format, and the limits of each.
 
-use super::model::Algo;
-use crate::error::{Code, Error, Result, nearest};
-use crate::units::clip;
+use super::{Msccl, model::Algo};
+use crate::error::{Code, Error, Result};
+use crate::formats::unknown_consumer;
 
 /// A program that reads files, with its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +42,7 @@ pub const CONSUMERS: [Consumer; 3] = [
 /// # Errors
 /// [`Code::UnknownName`] with the nearest known one.
 pub fn consumer(name: &str) -> Result<&'static Consumer> {
-    CONSUMERS.iter().find(|consumer| consumer.name == name).ok_or_else(|| {
-        let names = CONSUMERS.map(|consumer| consumer.name);
-        let (known, near) = (names.join(", "), nearest(name, names));
-        Error::new(Code::UnknownName, format!("no consumer '{}' of msccl{near}; known: {known}", clip(name)))
-    })
+    CONSUMERS.iter().find(|consumer| consumer.name == name).ok_or_else(|| unknown_consumer(&Msccl, name))
 }
 
 impl Consumer {

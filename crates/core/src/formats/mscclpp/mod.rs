@@ -13,9 +13,9 @@ pub use model::{
 };
 pub use read::read;
 
-use super::{Foreign, Format, Proven, json};
+use super::{Foreign, Format, Proven, check_consumer, json};
 use crate::collective::Collective;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
 use crate::units::Bytes;
@@ -50,11 +50,7 @@ impl Format for Mscclpp {
     }
 
     fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
-        if consumer != limits::CONSUMER {
-            let what =
-                format!("no consumer '{}' of mscclpp; known: {}", crate::units::clip(consumer), limits::CONSUMER);
-            return Err(Error::new(Code::UnknownName, what));
-        }
+        check_consumer(self, consumer)?;
         // Where nothing else is in the way, copies go to their place; else by scratch, as sums do.
         let mut refusal = None;
         for direct in [true, false] {

@@ -149,6 +149,14 @@ impl<'a> Plan<'a> {
     /// As [`Schedule::check`]; [`Code::BadSpec`] for a flight after one that does not exist; [`Code::TooLarge`] if the
     /// simulated time would not fit, or with too many transfers.
     pub fn new(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System) -> Result<Self> {
+        Plan::beside(fabric, flights, system, 0)
+    }
+
+    /// The same where computations of a client take `computing` beside the flights, for which the clock has room.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn beside(fabric: &'a Fabric, flights: &'a [Flight<'a>], system: &'a System, computing: Picos) -> Result<Self> {
         let changes = |of: &Flight| {
             let phases = of.schedule.phases.windows(2);
             phases.into_iter().any(|pair| fabric.changes(pair[0].configuration, pair[1].configuration))
@@ -215,7 +223,7 @@ impl<'a> Plan<'a> {
             ));
         }
         let finest = flit_ticks(fabric, system, &plan.channels, MAX_BITS);
-        plan.set_clock(Clock::new(&finest, longest));
+        plan.set_clock(Clock::new(&finest, longest, computing));
         Ok(plan)
     }
 

@@ -1,6 +1,10 @@
 //! Chunks that operations name, here and at other GPUs.
 
-use super::*;
+use super::{Lowering, Range, Way, bad};
+use crate::error::Result;
+use crate::formats::msccl::{Buffer, Place};
+use crate::formats::mscclpp::model::{Block as PlanBlock, Chunks, Gpu as PlanGpu, Operation};
+use crate::units::clip;
 
 impl Lowering<'_> {
     pub(super) fn locals(&self, gpu: &PlanGpu, op: &Operation, list: &[Chunks]) -> Result<Vec<Range>> {

@@ -1,6 +1,9 @@
 //! Channels, their two ends, and signals through them.
 
-use super::*;
+use super::{Channels, Ends, Lowering, Way, Wire, bad, fail};
+use crate::error::{Code, Result};
+use crate::formats::mscclpp::model::{Block as PlanBlock, Plan};
+use std::collections::HashMap;
 
 impl Lowering<'_> {
     /// The number at its GPU of a channel of a thread block.

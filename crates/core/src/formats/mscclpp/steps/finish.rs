@@ -1,6 +1,8 @@
 //! The last of it: what waits is tied to what it waits for.
 
-use super::*;
+use super::{At, Lowering, Steps, UNUSED, fail, place};
+use crate::error::{Code, Result};
+use crate::formats::msccl::{Action, Block};
 
 impl Lowering<'_> {
     /// Ties what waits to what it waits for.

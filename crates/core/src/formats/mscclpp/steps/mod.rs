@@ -11,7 +11,7 @@ mod finish;
 mod operations;
 mod order;
 
-use super::model::{Block as PlanBlock, Chunks, Gpu as PlanGpu, Operation, Plan};
+use super::model::{Block as PlanBlock, Gpu as PlanGpu, Plan};
 use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{Fabric, MAX_RANKS, NodeId};

@@ -1,6 +1,10 @@
 //! What each operation is in steps.
 
-use super::*;
+use super::{Lowering, MAX_STEPS, Range, Segment, Way, Wire, bad, fail};
+use crate::error::{Code, Result, nearest};
+use crate::formats::msccl::Action;
+use crate::formats::mscclpp::model::{Block as PlanBlock, Gpu as PlanGpu, Operation};
+use crate::units::clip;
 
 /// Operations of the executor that the proof does not follow.
 const OTHERS: [&str; 3] = ["glres", "gstore", "pipeline"];

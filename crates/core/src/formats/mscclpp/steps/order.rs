@@ -1,6 +1,9 @@
 //! What threads of a block may do at once, and what lies where.
 
-use super::*;
+use super::{At, Lowering, MAX_STEPS, Range, bad, fail, place};
+use crate::error::{Code, Result};
+use crate::formats::msccl::Buffer;
+use crate::units::clip;
 
 impl Lowering<'_> {
     /// Refuses an operation of some threads where others may still move data, and notes that others must wait for it.
