@@ -3,6 +3,7 @@
 use super::capacity::{Capacities, Load};
 use super::task::Task;
 use super::{bound, prices};
+use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Certificate, Schedule};
@@ -42,7 +43,7 @@ pub fn certified(fabric: &Fabric, system: &System, schedule: &Schedule) -> Resul
 }
 
 /// The certificate of a schedule that leaves no rank out: `found` with what it proves, or that of the bound's
-/// [`super::Limit`] if nothing was found.
+/// [`super::Limit`] if nothing was found or that proves more.
 ///
 /// # Errors
 /// As [`certified`].
@@ -53,9 +54,17 @@ pub fn certificate(
     found: Option<Certificate>,
 ) -> Result<Certificate> {
     let (task, capacities) = (Task::of_schedule(fabric, schedule)?, Capacities::new(fabric, system));
-    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task).limit.certificate());
-    let least = prices::load(fabric, &capacities, &task, &certificate)?;
-    Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..certificate })
+    // The worst cut of an AllToAll is only looked for, and says no more than prices.
+    let by_cuts = found.is_none() || task.kind != Kind::AllToAll;
+    let by_cuts = by_cuts.then(|| bound(fabric, system, &task, found.is_none()).limit.certificate());
+    let (mut best, mut least) = (Certificate::default(), Load::NONE);
+    for certificate in found.into_iter().chain(by_cuts) {
+        let load = prices::load(fabric, &capacities, &task, &certificate)?;
+        if best.prices.is_empty() || load.exceeds(least) {
+            (best, least) = (certificate, load);
+        }
+    }
+    Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..best })
 }
 
 /// What the busiest link, or bundle of links, carries.

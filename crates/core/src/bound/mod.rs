@@ -3,13 +3,14 @@
 //! Every bound holds for every schedule that ships partial sums or copies, whatever its order, chunks and routes, on
 //! switches that only forward. All are computed in integers and rounded down to a picosecond. Cuts and strength are
 //! the exact optimum over all cuts and all partitions, except for AllToAll, whose worst cut is looked for; there prices of
-//! links, found by a linear program, are the optimum.
+//! links, found by a linear program, are the optimum. So may they say more of an AllReduce where links are not equally fast both ways.
 
 mod all_to_all;
 mod capacity;
 mod certified;
 mod cut;
 mod energy;
+mod gossip;
 mod latency;
 mod least_cut;
 mod limit;
@@ -48,7 +49,8 @@ pub struct Bound {
     /// AllReduce: bytes over rate times strength; on symmetric fabrics without switches no better bound exists for
     /// schedules that ship sums or copies.
     pub strength_ps: Option<Picos>,
-    /// AllToAll on fabrics that are regular or of up to about 64 ranks: by prices of links; no better bound by rates exists.
+    /// By prices of links, on fabrics that are regular or of up to about 64 ranks: AllToAll, of which no better bound by rates
+    /// exists, and AllReduce where links are not equally fast both ways.
     pub prices_ps: Option<Picos>,
     /// The largest of all.
     pub time_ps: Picos,
@@ -58,7 +60,7 @@ pub struct Bound {
     pub limit: Limit,
 }
 
-/// Most links and ranks that are not alike, times ranks, for which prices of an AllToAll are looked for: a second or two.
+/// Most links and ranks that are not alike, times ranks, for which prices are looked for: a second or two.
 const MOST_PRICES: usize = 20_000;
 /// How near to the optimum these are, relative.
 const ACCURACY: f64 = 1e-6;
@@ -71,7 +73,19 @@ const ACCURACY: f64 = 1e-6;
 /// # Errors
 /// [`Code::BadSize`] for sizes out of range, [`Code::BadSpec`] for a root that is no rank or a matrix that does not fit.
 pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, data: impl Into<Data>) -> Result<Bound> {
-    let data = data.into();
+    Ok(bound(fabric, system, &checked(fabric, collective, data.into())?, true))
+}
+
+/// What [`lower_bound`] is without prices from a linear program, for those who solve one anyway.
+///
+/// # Errors
+/// As [`lower_bound`].
+pub fn by_cuts(fabric: &Fabric, system: &System, collective: Collective, data: impl Into<Data>) -> Result<Bound> {
+    Ok(bound(fabric, system, &checked(fabric, collective, data.into())?, false))
+}
+
+/// What is bounded, if it is in range.
+fn checked(fabric: &Fabric, collective: Collective, data: Data) -> Result<Task> {
     data.check(collective.kind, fabric.ranks())?;
     let bytes = data.bytes;
     if bytes == 0 || bytes > MAX_BYTES {
@@ -82,7 +96,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, dat
         let message = format!("root {} is no rank; ranks are 0 to {}", collective.root, fabric.ranks() - 1);
         return Err(Error::new(Code::BadSpec, message));
     }
-    Ok(bound(fabric, system, &Task::new(fabric, collective, data)))
+    Ok(Task::new(fabric, collective, data))
 }
 
 /// The lower bounds of what a schedule does: its collective among the ranks that it does not exclude, on the nodes
@@ -92,7 +106,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, dat
 /// # Errors
 /// As [`Schedule::check`]; [`Code::BadFile`] if no rank takes part, or the root does not.
 pub fn of_schedule(fabric: &Fabric, system: &System, schedule: &Schedule) -> Result<Bound> {
-    Ok(bound(fabric, system, &Task::of_schedule(fabric, schedule)?))
+    Ok(bound(fabric, system, &Task::of_schedule(fabric, schedule)?, true))
 }
 
 /// The least energy of what a schedule does, whatever does it: bytes that must move, the cheapest ways, and static power over
@@ -115,7 +129,8 @@ pub fn subject(schedule: &Schedule) -> &'static str {
     }
 }
 
-fn bound(fabric: &Fabric, system: &System, task: &Task) -> Bound {
+/// All bounds; those by prices if they are to be `priced`.
+fn bound(fabric: &Fabric, system: &System, task: &Task, priced: bool) -> Bound {
     let capacities = Capacities::new(fabric, system);
     let partition = (task.kind == Kind::AllReduce).then(|| strength::weakest(fabric, &capacities, task));
     let strength_ps = partition.as_ref().map(|partition| capacities.time(partition.load));
@@ -123,8 +138,7 @@ fn bound(fabric: &Fabric, system: &System, task: &Task) -> Bound {
     let cut_ps = capacities.time(cut.load);
     let volume_ps = capacities.time(volume::volume(fabric, &capacities, task));
     let latency_ps = latency::latency(fabric, system, task);
-    let certificate = (task.kind == Kind::AllToAll && task.sites.len() > 1).then(|| prices_of(fabric, system, task));
-    let certificate = certificate.flatten();
+    let certificate = if priced && task.sites.len() > 1 { prices_of(fabric, system, task) } else { None };
     let prices_ps = certificate.as_ref().map(|certificate| {
         prices::load(fabric, &capacities, task, certificate).map_or(0, |load| capacities.time(load))
     });
@@ -148,9 +162,15 @@ fn bound(fabric: &Fabric, system: &System, task: &Task) -> Bound {
     Bound { volume_ps, cut_ps, latency_ps, strength_ps, prices_ps, time_ps, binding, limit }
 }
 
-/// Prices for an AllToAll among all ranks of a fabric, if they are found soon.
+/// Prices for a collective among all ranks of a fabric, if they are found soon and cuts or partitions need not say as much.
 fn prices_of(fabric: &Fabric, system: &System, task: &Task) -> Option<Certificate> {
+    if !matches!(task.kind, Kind::AllToAll | Kind::AllReduce) {
+        return None;
+    }
     let graph = synthesis::Graph::new(fabric, system);
+    if task.kind == Kind::AllReduce && graph.is_symmetric() {
+        return None;
+    }
     let is_of_all = !task.has_matrix()
         && task.ranks() == fabric.ranks() as u128
         && task.sites.iter().all(|site| site.ranks == 1 && fabric.nodes[site.node as usize].rank.is_some());

@@ -6,6 +6,7 @@
 //! whatever they are.
 
 use super::capacity::{Capacities, Load};
+use super::gossip::gossip;
 use super::paths::{Paths, UNREACHABLE};
 use super::task::Task;
 use crate::collective::Kind;
@@ -61,11 +62,10 @@ pub(super) fn load(fabric: &Fabric, capacities: &Capacities, task: &Task, certif
             (0..).zip(&groups).map(|(root, group)| arborescence(&ways, root) * shards(group)).sum()
         }
         Kind::AllReduce => {
-            // As one-way gossiping, for every price that parts the sites; and every site's data must reach all, and all
-            // data every site.
+            // Whatever order all messages have; and every site's data must reach all, and all data every site.
             let back: Vec<Vec<u64>> = (0..groups.len()).map(|to| ways.iter().map(|from| from[to]).collect()).collect();
             let one = [&ways, &back].map(|ways| arborescence(ways, root));
-            one.into_iter().fold(2 * spanning_tree(&ways), u128::max) * u128::from(task.bytes)
+            one.into_iter().fold(gossip(&ways), u128::max) * u128::from(task.bytes)
         }
     };
     Ok(Load { bytes, capacity: worth })
@@ -134,20 +134,6 @@ fn arborescence(ways: &[Vec<u64>], root: usize) -> u128 {
             next = part_of[from];
         }
         path.into_iter().for_each(|vertex| is_reached[vertex] = true);
-    }
-    total
-}
-
-/// The cost of the cheapest spanning tree, where a branch costs the cheaper of its two directions.
-fn spanning_tree(ways: &[Vec<u64>]) -> u128 {
-    let count = ways.len();
-    let branch = |a: usize, b: usize| ways[a][b].min(ways[b][a]);
-    let mut joins: Vec<(u64, usize)> = (1..count).map(|vertex| (branch(0, vertex), vertex)).collect();
-    let mut total = 0;
-    while let Some(at) = (0..joins.len()).min_by_key(|&at| joins[at].0) {
-        let (cost, vertex) = joins.swap_remove(at);
-        total += u128::from(cost);
-        joins.iter_mut().for_each(|(cost, other)| *cost = (*cost).min(branch(vertex, *other)));
     }
     total
 }

@@ -72,7 +72,7 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
         wanted.level = way.max(1) as f64 / request.bytes as f64;
         // Cuts and partitions are sooner found than prices that prove as much.
         let bytes = fabric.ranks() as u64 * MANY;
-        let known = bound::lower_bound(fabric, system, collective, bytes)?;
+        let known = bound::by_cuts(fabric, system, collective, bytes)?;
         let least = known.volume_ps.max(known.cut_ps).max(known.strength_ps.unwrap_or(0));
         start.least = least as f64 / bytes as f64;
         let prices: HashMap<LinkId, u64> = known.limit.links.iter().copied().zip(known.limit.prices).collect();
@@ -88,11 +88,10 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
 /// # Errors
 /// As [`Algorithm::build`].
 fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
+    let prices = || Some(Certificate::new(graph.of_links(&mixture.prices)));
     match request.collective.kind {
-        Kind::AllToAll => {
-            let prices = Certificate::new(graph.of_links(&mixture.prices));
-            certified(request, paths::lowered(request, graph, mixture)?, Some(prices))
-        }
+        Kind::AllToAll => certified(request, paths::lowered(request, graph, mixture)?, prices()),
+        Kind::AllReduce if !graph.is_symmetric() => certified(request, trees::lowered(request, graph, mixture)?, prices()),
         _ => certified(request, trees::lowered(request, graph, mixture)?, None),
     }
 }
