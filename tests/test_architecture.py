@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "schedule": SCHEDULE,
     "cost": FABRIC,
     "synthesis": {"error", "watch", "fabric", "system", "collective"},
-    "algorithm": ABOVE | {"bound", "cost", "rails", "synthesis"},
+    "algorithm": ABOVE | {"bound", "cost", "rails", "simulate", "synthesis"},
     "verify": ABOVE,
     "execute": ABOVE | {"verify"},
     "bound": ABOVE | {"synthesis"},

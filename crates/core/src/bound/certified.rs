@@ -3,7 +3,6 @@
 use super::capacity::{Capacities, Load};
 use super::task::Task;
 use super::{bound, prices};
-use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Certificate, Schedule};
@@ -43,7 +42,7 @@ pub fn certified(fabric: &Fabric, system: &System, schedule: &Schedule) -> Resul
 }
 
 /// The certificate of a schedule that leaves no rank out: `found` with what it proves, or that of the bound's
-/// [`super::Limit`] if nothing was found or that proves more.
+/// [`super::Limit`] if nothing was found.
 ///
 /// # Errors
 /// As [`certified`].
@@ -54,17 +53,9 @@ pub fn certificate(
     found: Option<Certificate>,
 ) -> Result<Certificate> {
     let (task, capacities) = (Task::of_schedule(fabric, schedule)?, Capacities::new(fabric, system));
-    // The worst cut of an AllToAll is only looked for, and says no more than prices.
-    let by_cuts = found.is_none() || task.kind != Kind::AllToAll;
-    let by_cuts = by_cuts.then(|| bound(fabric, system, &task, found.is_none()).limit.certificate());
-    let (mut best, mut least) = (Certificate::default(), Load::NONE);
-    for certificate in found.into_iter().chain(by_cuts) {
-        let load = prices::load(fabric, &capacities, &task, &certificate)?;
-        if best.prices.is_empty() || load.exceeds(least) {
-            (best, least) = (certificate, load);
-        }
-    }
-    Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..best })
+    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task, true).limit.certificate());
+    let least = prices::load(fabric, &capacities, &task, &certificate)?;
+    Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..certificate })
 }
 
 /// What the busiest link, or bundle of links, carries.

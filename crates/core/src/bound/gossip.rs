@@ -38,7 +38,8 @@ struct Free {
 impl Free {
     /// Every site only itself.
     fn new(sites: usize) -> Free {
-        let own = |site: usize| (0..sites.div_ceil(64)).map(|word| u64::from(word == site / 64) << (site % 64)).collect();
+        let own =
+            |site: usize| (0..sites.div_ceil(64)).map(|word| u64::from(word == site / 64) << (site % 64)).collect();
         Free { reached: (0..sites).map(own).collect() }
     }
 
@@ -109,7 +110,8 @@ mod tests {
     fn ways() -> impl Strategy<Value = Vec<Vec<u64>>> {
         (2usize..=4, prop::collection::vec(0u64..9, 16)).prop_map(|(sites, costs)| {
             let cost = |from: usize, to: usize| if from == to { 0 } else { costs[from * 4 + to] };
-            let mut ways: Vec<Vec<u64>> = (0..sites).map(|from| (0..sites).map(|to| cost(from, to)).collect()).collect();
+            let mut ways: Vec<Vec<u64>> =
+                (0..sites).map(|from| (0..sites).map(|to| cost(from, to)).collect()).collect();
             for over in 0..sites {
                 let on = ways[over].clone();
                 for ways in &mut ways {

@@ -3,7 +3,7 @@
 use crate::builds;
 use crate::common::within_bounds::{FIDELITIES, ends_within_bounds};
 use antiphon_core::algorithm;
-use antiphon_core::bound::{certified, of_schedule};
+use antiphon_core::bound::{certified, lower_bound, of_schedule};
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::{Fabric, Link, Node, Shape};
@@ -129,6 +129,41 @@ fn all_reduce_over_links_that_differ_by_direction() {
         let share = share_ppm(&Fabric::parse(spec).unwrap(), Collective::new(Kind::AllReduce));
         println!("{spec} {share}");
         assert!(share >= 995_000, "{spec}: {share}");
+    }
+}
+
+/// Prices prove more of these than cuts and partitions: that messages that cross twice pay twice.
+#[test]
+fn bounds_of_all_reduce_over_links_that_differ_by_direction() {
+    let nodes = (0..4).map(|rank| Node::rank(rank, [])).collect();
+    let both = [(0, 1, 200), (0, 2, 25), (0, 3, 325), (2, 1, 300), (2, 3, 175)];
+    let both = both.into_iter().flat_map(|(from, to, rate)| [(from, to, rate), (to, from, rate)]);
+    let link =
+        |(from, to, rate): (u32, u32, u64)| Link { rate: Some(Rate(rate * 1_000_000_000)), ..Link::new(from, to, "x") };
+    let links = both.chain([(3, 2, 75), (3, 0, 175)]).map(link).collect();
+    let fabric = Fabric::new("one way", Shape::Graph, nodes, links).unwrap();
+    let (system, collective) = (System::preset("ideal").unwrap(), Collective::new(Kind::AllReduce));
+    let bound = lower_bound(&fabric, &system, collective, 1 << 30).unwrap();
+    assert_eq!(bound.binding, "prices");
+    assert!(bound.time_ps as f64 > 1.05 * bound.cut_ps.max(bound.strength_ps.unwrap()) as f64, "{bound:?}");
+    assert!(share_ppm(&fabric, collective) >= 998_000);
+    everything(&fabric, "generic", 4 << 16, 1);
+}
+
+/// What goes along one dimension of a product after the other has fewer steps, and is taken where it is sooner through.
+#[test]
+fn little_data_are_as_soon_through_as_dimension_by_dimension() {
+    let system = System::preset("generic").unwrap();
+    for (spec, kind) in
+        [("torus:8x8", Kind::AllReduce), ("fbfly:4x4", Kind::AllToAll), ("torus:4x4x4", Kind::ReduceScatter)]
+    {
+        let fabric = Fabric::parse(spec).unwrap();
+        let [own, rival] = ["optimal", "hierarchical"].map(|spec| {
+            let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 1 << 20, spec).unwrap();
+            simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps
+        });
+        assert!(own <= rival, "{kind:?} on {spec}: {own} {rival}");
+        done(&fabric, "generic", Collective::new(kind), 1 << 20);
     }
 }
 

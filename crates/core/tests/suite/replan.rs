@@ -48,6 +48,20 @@ fn as_good_as_new(fabric: &Fabric, collective: Collective, bytes: u64, failures:
     found
 }
 
+/// Little data go along one dimension after the other; these are trees of every rank, too.
+#[test]
+fn dimension_by_dimension_before() {
+    let (fabric, system) = (Fabric::parse("torus:4x4").unwrap(), System::preset("generic").unwrap());
+    for kind in [Kind::AllReduce, Kind::AllGather, Kind::AllToAll] {
+        let [own, rival] = ["optimal", "hierarchical"]
+            .map(|spec| algorithm::build(&fabric, &system, Collective::new(kind), 1 << 16, spec).unwrap());
+        println!("{kind:?} {}", own.transfers.len() == rival.transfers.len());
+        let found = replan(&fabric, &system, &own, &["5-6"], Watch::default()).unwrap();
+        check_by_execution(&found.rebuilt.schedule, Some(1)).unwrap();
+        assert!(found.certified.share_ppm > 0);
+    }
+}
+
 #[test]
 fn links_both_ways_one_way_and_of_switches() {
     for (spec, failures) in [

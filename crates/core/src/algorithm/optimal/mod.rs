@@ -6,6 +6,7 @@ mod before;
 mod credits;
 mod equal;
 mod paths;
+mod rival;
 mod trees;
 
 use super::combs::{self, Combs};
@@ -88,11 +89,23 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
 /// # Errors
 /// As [`Algorithm::build`].
 fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
-    let prices = || Some(Certificate::new(graph.of_links(&mixture.prices)));
     match request.collective.kind {
-        Kind::AllToAll => certified(request, paths::lowered(request, graph, mixture)?, prices()),
-        Kind::AllReduce if !graph.is_symmetric() => certified(request, trees::lowered(request, graph, mixture)?, prices()),
+        Kind::AllToAll => {
+            let prices = Certificate::new(graph.of_links(&mixture.prices));
+            certified(request, paths::lowered(request, graph, mixture)?, Some(prices))
+        }
         _ => certified(request, trees::lowered(request, graph, mixture)?, None),
+    }
+}
+
+/// The rival of a schedule with a certificate, with the same prices, if it is sooner through; else the schedule.
+///
+/// # Errors
+/// As [`rival::sooner`].
+fn or_rival(request: &Request, own: Schedule) -> Result<Schedule> {
+    match rival::sooner(request, &own)? {
+        Some(rival) => certified(request, rival, own.certificate),
+        None => Ok(own),
     }
 }
 
@@ -129,7 +142,8 @@ impl Algorithm for Optimal {
         match request.collective.kind {
             Kind::AllToAll if is_even(request) => {
                 if let Some(product) = exchange::straight(request.fabric) {
-                    return certified(request, exchange::exchange(request, product)?, None);
+                    let own = certified(request, exchange::exchange(request, product)?, None)?;
+                    return or_rival(request, own);
                 }
             }
             // These are the optimum, and plans would only take time to find.
@@ -139,12 +153,12 @@ impl Algorithm for Optimal {
                         !all.is_empty() && most_trees(request).is_none_or(|most| all.len() <= most)
                     }) =>
             {
-                return certified(request, Combs.build(request)?, None);
+                return or_rival(request, certified(request, Combs.build(request)?, None)?);
             }
             _ => (),
         }
         let graph = Graph::new(request.fabric, request.system);
-        lowered(request, &graph, &planned(request, &graph, Start::default())?)
+        or_rival(request, lowered(request, &graph, &planned(request, &graph, Start::default())?)?)
     }
 
     fn rebuild(&self, request: &Request, before: &Before) -> Result<Rebuilt> {
