@@ -41,6 +41,15 @@ def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
     assert not loaded(code) & HEAVY
 
 
+def test_the_core_outlives_the_thread_that_imported_it() -> None:
+    """Workers of Dask and of notebooks are such threads."""
+    work = "import antiphon; antiphon.compare('mesh:2x2', bytes=4096)"
+    code = f"import threading\nfor _ in range(3):\n    thread = threading.Thread(target=exec, args=[{work!r}])\n"
+    code += f"    thread.start()\n    thread.join()\n{work}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_stub_names_what_there_is() -> None:
     stub = ast.parse(Path(antiphon.__file__).with_suffix(".pyi").read_text("utf-8"))
     (names,) = (ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign))
