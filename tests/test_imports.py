@@ -16,7 +16,7 @@ import antiphon
 from antiphon.cli import main
 from antiphon.cli.commands import SECTIONS
 
-HEAVY = {"numpy", "rich", "jinja2", "pandas", "matplotlib", "networkx", "antiphon._core"}
+HEAVY = {"numpy", "rich", "jinja2", "pandas", "matplotlib", "networkx", "antiphon._core", "antiphon.files"}
 
 
 def loaded(code: str) -> set[str]:

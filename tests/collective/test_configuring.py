@@ -46,7 +46,10 @@ def test_messages_of_a_schedule() -> None:
     assert found.time_ns < found.given_ns
 
 
-def test_it_can_be_interrupted() -> None:
+@pytest.mark.parametrize(
+    ("fabric", "algorithms", "size"), [("aries:8x8", "direct,forest", "1MiB"), ("aries:6x6", "hierarchical", "64MiB")]
+)
+def test_it_can_be_interrupted(fabric: str, algorithms: str, size: str) -> None:
     shares: list[float] = []
 
     def progress(share: float) -> None:
@@ -54,8 +57,8 @@ def test_it_can_be_interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        antiphon.configure("aries:8x8", "direct,forest", "1MiB", progress=progress)
-    assert shares == sorted(shares)
+        antiphon.configure(fabric, algorithms, size, steps=60, progress=progress)
+    assert len(shares) == 1
     assert 0 <= shares[0] <= 1
 
 

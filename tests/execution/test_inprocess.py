@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,22 @@ def test_an_excluded_rank_must_have_zeros() -> None:
     total = sum(int(array[0]) for array in given)
     antiphon.execute(schedule, given)
     assert all((array == total).all() for rank, array in enumerate(given) if rank not in schedule.excluded)
+
+
+def test_ctrl_c_ends_a_run() -> None:
+    schedule = antiphon.build("mesh:4x4", "tto:chunk=256", bytes="4MiB")
+    given = [np.ones(1 << 20, dtype=np.int32) for _ in range(16)]
+    antiphon.execute(schedule, given)  # takes half a second, and proves it first
+    for array in given:
+        array[:] = 1
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            antiphon.execute(schedule, given)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert any((array == 1).any() for array in given)
 
 
 def test_gaps_and_mistakes_are_refused() -> None:
