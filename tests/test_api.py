@@ -9,6 +9,7 @@ import pickle
 import re
 import runpy
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import MemberDescriptorType, ModuleType
@@ -163,6 +164,17 @@ def test_fabric_tables(mesh: Fabric) -> None:
     assert set(mesh.links["dimension"]) == {"x", "y"}
     assert Fabric("switch:4").nodes["rank"].tolist().count(-1) == 1
     assert Fabric("ring:4@50/20ns").links["latency_ns"].tolist() == [20.0] * 8
+
+
+def test_other_threads_go_on_while_json_is_written() -> None:
+    schedule = antiphon.build("mesh:20x20", "multitree", bytes=SMALL)
+    thread = threading.Thread(target=schedule.to_json)
+    turns = 0
+    thread.start()
+    while thread.is_alive():
+        turns += 1
+        thread.join(0.005)
+    assert turns > 5
 
 
 def test_fabric_json_round_trip() -> None:
