@@ -22,7 +22,7 @@ def arrays(dtype: Any = np.float32, elements: int | None = None, ranks: int = 4)
 @pytest.mark.parametrize("collective", antiphon.collectives())
 @pytest.mark.parametrize("spec", ["mesh:3x3", "fc:5"])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64, np.float16])
-def test_results_are_what_the_collective_defines(spec: str, collective: str, dtype: type) -> None:
+def test_results_are_what_the_collective_defines(spec: str, collective: str, dtype: Any) -> None:
     schedule = antiphon.build(spec, "direct", collective, 8 * 333, root=3)
     elements = 8 * 333 // np.dtype(dtype).itemsize * (schedule.ranks if collective == "all-to-all" else 1)
     random = np.random.default_rng(1)
@@ -42,7 +42,7 @@ def test_uint16_is_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_sums_of_integers_wrap_around(dtype: type) -> None:
+def test_sums_of_integers_wrap_around(dtype: Any) -> None:
     largest = np.iinfo(dtype).max
     given = [np.full(4096 // np.dtype(dtype).itemsize, largest, dtype=dtype) for _ in range(4)]
     antiphon.execute(RING, given)
