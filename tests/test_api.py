@@ -9,6 +9,7 @@ import pickle
 import re
 import runpy
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import MemberDescriptorType, ModuleType
@@ -165,6 +166,17 @@ def test_fabric_tables(mesh: Fabric) -> None:
     assert Fabric("ring:4@50/20ns").links["latency_ns"].tolist() == [20.0] * 8
 
 
+def test_other_threads_go_on_while_json_is_written() -> None:
+    schedule = antiphon.build("mesh:20x20", "multitree", bytes=SMALL)
+    thread = threading.Thread(target=schedule.to_json)
+    turns = 0
+    thread.start()
+    while thread.is_alive():
+        turns += 1
+        thread.join(0.005)
+    assert turns > 5
+
+
 def test_fabric_json_round_trip() -> None:
     fabric = Fabric("mesh:3x3,exclude=4")
     again = Fabric.from_json(fabric.to_json(), fabric.name)
@@ -194,7 +206,7 @@ def test_systems() -> None:
         {"interface_virtual_channels": 0},
     ):
         with pytest.raises(AntiphonError, match="expected"):
-            system.with_(**change)  # type: ignore[arg-type]
+            system.with_(**change)  # pyright: ignore[reportArgumentType]
     with pytest.raises(AntiphonError, match="flit_bytes=0; expected a size") as caught:
         System.from_json(system.to_json().replace('"flit_bytes":512', '"flit_bytes":0'))
     assert caught.value.code == "bad-size"
@@ -209,7 +221,7 @@ def test_every_parameter_is_an_argument_and_a_property() -> None:
         default: Any = parameter.default
         assert System().with_(**{parameter.key: value}) == System().with_(**{parameter.key: default})
         assert getattr(System().with_(**{parameter.key: value}), parameter.key) == value
-        assert system.with_(**{parameter.key: None}) == system  # type: ignore[arg-type]
+        assert system.with_(**{parameter.key: None}) == system  # pyright: ignore[reportArgumentType]
         assert getattr(System, parameter.key).__doc__ == parameter.meaning
         limit: Any
         for limit in (parameter.least, parameter.most):
@@ -218,7 +230,7 @@ def test_every_parameter_is_an_argument_and_a_property() -> None:
         wrong: Any
         for wrong in ([], 10**5000, float("nan"), -1, "nothing"):
             with pytest.raises(AntiphonError, match=parameter.key) as caught:
-                system.with_(**{parameter.key: wrong})  # type: ignore[arg-type]
+                system.with_(**{parameter.key: wrong})  # pyright: ignore[reportArgumentType]
             assert caught.value.code in ("bad-size", "bad-spec", "unknown-name")
             assert len(str(caught.value)) < 300
     defaults: dict[str, Any] = {each.key: each.default for each in system.parameters()}

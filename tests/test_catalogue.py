@@ -79,8 +79,11 @@ def test_an_algorithm_is_its_specification() -> None:
     tto = Algorithm("tto", chunk=98304, barrier=False)
     assert tto == "tto:chunk=98304,barrier=no"
     assert (tto.name, tto.options) == ("tto", {"chunk": "98304", "barrier": "no"})
-    copy = pickle.loads(pickle.dumps(tto))
-    assert (copy, type(copy), hash(copy)) == (tto, Algorithm, hash(str(tto)))
+    ring = Algorithm("ring")
+    assert (ring.name, type(ring.name), ring.options) == ("ring", str, {})
+    for each in (tto, ring):
+        copy = pickle.loads(pickle.dumps(each))
+        assert (copy, type(copy), hash(copy)) == (each, Algorithm, hash(str(each)))
     mesh = "mesh:4x4"
     assert antiphon.build(mesh, tto, bytes="1MiB") == antiphon.build(mesh, str(tto), bytes="1MiB")
     assert antiphon.compare(mesh, bytes="1MiB", algorithms=tto)[tto].algorithm == tto

@@ -46,7 +46,7 @@ def test_wrong_attributes_are_named_as_they_are_called(monkeypatch: pytest.Monke
     with pytest.raises(AntiphonError, match="edge 0 - 1: attribute 'capacity' is not a number: 'fast'"):
         antiphon.from_networkx(graph, rate="capacity")
     with pytest.raises(AntiphonError, match="not a networkx graph: str"):
-        antiphon.from_networkx("petersen")  # type: ignore[arg-type]
+        antiphon.from_networkx("petersen")  # pyright: ignore[reportArgumentType]
     monkeypatch.setitem(__import__("sys").modules, "networkx", None)
     with pytest.raises(AntiphonError, match=r"pip install 'antiphon\[networkx\]'"):
         antiphon.to_networkx("mesh:2x2")

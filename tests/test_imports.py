@@ -16,7 +16,7 @@ import antiphon
 from antiphon.cli import main
 from antiphon.cli.commands import SECTIONS
 
-HEAVY = {"numpy", "rich", "jinja2", "pandas", "matplotlib", "networkx", "antiphon._core"}
+HEAVY = {"numpy", "rich", "jinja2", "pandas", "matplotlib", "networkx", "antiphon._core", "antiphon.files"}
 
 
 def loaded(code: str) -> set[str]:
@@ -39,6 +39,15 @@ def loaded(code: str) -> set[str]:
 )
 def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
     assert not loaded(code) & HEAVY
+
+
+def test_the_core_outlives_the_thread_that_imported_it() -> None:
+    """Workers of Dask and of notebooks are such threads."""
+    work = "import antiphon; antiphon.compare('mesh:2x2', bytes=4096)"
+    code = f"import threading\nfor _ in range(3):\n    thread = threading.Thread(target=exec, args=[{work!r}])\n"
+    code += f"    thread.start()\n    thread.join()\n{work}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_stub_names_what_there_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from antiphon.calibration import machine
 
 def test_shared_caches_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "CPUS", tmp_path)
-    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     assert machine.caches() is None
     for core, shared in enumerate(("0-1", "0-1", "2-3", "2-3")):
         for index, (level, size, cores) in enumerate((("2", "512K", str(core)), ("3", "8M", shared))):

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -46,7 +48,10 @@ def test_messages_of_a_schedule() -> None:
     assert found.time_ns < found.given_ns
 
 
-def test_it_can_be_interrupted() -> None:
+@pytest.mark.parametrize(
+    ("fabric", "algorithms", "size"), [("aries:8x8", "direct,forest", "1MiB"), ("aries:6x6", "hierarchical", "64MiB")]
+)
+def test_it_can_be_interrupted(fabric: str, algorithms: str, size: str) -> None:
     shares: list[float] = []
 
     def progress(share: float) -> None:
@@ -54,20 +59,21 @@ def test_it_can_be_interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        antiphon.configure("aries:8x8", "direct,forest", "1MiB", progress=progress)
-    assert shares == sorted(shares)
+        antiphon.configure(fabric, algorithms, size, steps=60, progress=progress)
+    assert len(shares) == 1
     assert 0 <= shares[0] <= 1
 
 
 def test_refusals() -> None:
-    for arguments, code in [
+    cases: list[tuple[tuple[Any, ...], str]] = [
         (("mesh:4x4", "ring"), "not-applicable"),
         (("aries:4x4,drop=0-1", "ring"), "not-applicable"),
         (("aries:2x3", "ring-bi-odd"), "not-applicable"),
         (("aries:4x4", "rnig"), "unknown-name"),
         (("aries:4x4", []), "bad-spec"),
         (("aries:4x4", "ring", 0), "bad-size"),
-    ]:
+    ]
+    for arguments, code in cases:
         with pytest.raises(antiphon.AntiphonError) as error:
             antiphon.configure(*arguments)
         assert error.value.code == code, arguments
@@ -96,7 +102,7 @@ def test_fabrics_say_how_they_are_configured() -> None:
     assert not fabric_map(plain)
 
 
-def test_the_command(tmp_path) -> None:
+def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     text = run("configure", "aries:4x4", "ring", "combs", "--bytes", "1MiB", "--out", str(path))
     assert "combs, all-reduce of 1MiB: 8.42 µs, 1.45 times as fast as before (12.2 µs)" in text

@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 def run(*arguments: object) -> dict[str, object]:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
-    return json.loads(result.output)
+    return dict(json.loads(result.output))
 
 
 def refused(*arguments: object) -> str:

@@ -55,7 +55,7 @@ def tracks(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def busy_ns(events: list[dict[str, Any]]) -> float:
-    return sum(round(event.get("dur", 0) * 1e6) for event in events) / 1000
+    return float(sum(round(event.get("dur", 0) * 1e6) for event in events)) / 1000
 
 
 @pytest.mark.parametrize("fidelity", antiphon.fidelities())

@@ -10,8 +10,10 @@ import pytest
 
 import antiphon
 from antiphon import AntiphonError
+from antiphon.collective import timing
 from antiphon.collective import tuning as tuning_module
-from antiphon.collective.tuning import Candidate, Choice, Tuning, default_sizes, size_range
+from antiphon.collective.choices import Candidate, Choice, Tuning
+from antiphon.collective.tuning import default_sizes, size_range
 
 
 def test_nothing_that_is_compared_is_better() -> None:
@@ -76,7 +78,7 @@ def test_progress_within_a_size() -> None:
 
 
 def test_an_algorithm_refused_at_one_size_is_tried_at_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    simulator = tuning_module.simulator
+    simulator = timing.simulator
 
     def picky(*arguments: Any, **options: Any) -> Any:
         timer = simulator(*arguments, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def arrays(dtype: Any = np.float32, elements: int | None = None, ranks: int = 4)
 @pytest.mark.parametrize("collective", antiphon.collectives())
 @pytest.mark.parametrize("spec", ["mesh:3x3", "fc:5"])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64, np.float16])
-def test_results_are_what_the_collective_defines(spec: str, collective: str, dtype: type) -> None:
+def test_results_are_what_the_collective_defines(spec: str, collective: str, dtype: Any) -> None:
     schedule = antiphon.build(spec, "direct", collective, 8 * 333, root=3)
     elements = 8 * 333 // np.dtype(dtype).itemsize * (schedule.ranks if collective == "all-to-all" else 1)
     random = np.random.default_rng(1)
@@ -41,7 +42,7 @@ def test_uint16_is_bfloat16() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_sums_of_integers_wrap_around(dtype: type) -> None:
+def test_sums_of_integers_wrap_around(dtype: Any) -> None:
     largest = np.iinfo(dtype).max
     given = [np.full(4096 // np.dtype(dtype).itemsize, largest, dtype=dtype) for _ in range(4)]
     antiphon.execute(RING, given)
@@ -112,6 +113,22 @@ def test_an_excluded_rank_must_have_zeros() -> None:
     total = sum(int(array[0]) for array in given)
     antiphon.execute(schedule, given)
     assert all((array == total).all() for rank, array in enumerate(given) if rank not in schedule.excluded)
+
+
+def test_ctrl_c_ends_a_run() -> None:
+    schedule = antiphon.build("mesh:4x4", "tto:chunk=256", bytes="4MiB")
+    given = [np.zeros(1 << 20, dtype=np.int32) for _ in range(16)]
+    antiphon.execute(schedule, given)  # takes half a second, and proves it first
+    for rank in set(range(16)) - set(schedule.excluded):
+        given[rank][:] = 1
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            antiphon.execute(schedule, given)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert any((array == 1).any() for array in given)  # not all are summed up
 
 
 def test_gaps_and_mistakes_are_refused() -> None:

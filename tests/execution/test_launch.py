@@ -135,7 +135,7 @@ def test_nothing_outlives_whoever_started_it(running: Running, monkeypatch: pyte
 
 
 def test_without_mpiexec_nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(launch.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(antiphon.AntiphonError, match=r"pip install 'antiphon\[mpi\]'") as error:
         antiphon.measure("mesh:2x2", "ring", sizes=[4096])
@@ -169,7 +169,7 @@ def test_options_are_those_of_the_mpi_that_is_there(
     mpiexec = tmp_path / "mpiexec"
     mpiexec.write_text(f"#!/bin/sh\necho '{version}'\n")
     mpiexec.chmod(0o755)
-    monkeypatch.setattr(launch.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     command = launch.mpiexec(7)
     assert (command[0], command[-2:]) == (str(mpiexec), ["-n", "7"])
     assert ("--oversubscribe" in command) == options

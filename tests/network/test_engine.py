@@ -16,7 +16,7 @@ from antiphon.cli import main
 def command(*arguments: str) -> dict[str, Any]:
     outcome = CliRunner().invoke(main, [*arguments, "--json"])
     assert outcome.exit_code == 0, outcome.output
-    return json.loads(outcome.stdout)
+    return dict(json.loads(outcome.stdout))
 
 
 def test_the_least_engine_reaches_its_share() -> None:
@@ -186,7 +186,7 @@ def test_what_computation_lacks() -> None:
         system = antiphon.System().with_(endpoint=endpoint)
         return antiphon.train(
             "astrasim1-resnet50-dataparallel", "rails:ace:4x4x4", "phased", system, overlap="both", **more
-        )  # type: ignore[arg-type]
+        )
 
     with pytest.raises(antiphon.AntiphonError, match="give memory_bound"):
         train("npu")

@@ -6,6 +6,8 @@ import csv
 import json
 import re
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 
@@ -31,6 +33,12 @@ def test_what_is_written(quick: tuple[Reproduction, Path]) -> None:
     assert "What the paper claims" not in page
     assert ("Artifact" in page) == (paper is TTO)  # the others have none
     assert not re.search(r'(src|href)="(?!data:|#)', page)  # needs nothing else
+    assert len(page) < 1e6
+    images = re.findall(r'src="data:image/svg\+xml,([^"]*)"', page)
+    assert len(images) == len(plots)
+    for image in images:
+        texts = {text.text for text in ElementTree.fromstring(unquote(image)).iter("{http://www.w3.org/2000/svg}text")}
+        assert {chart.title for outcome in reproduction.outcomes.values() for chart in outcome.charts} & texts
     for name, outcome in reproduction.outcomes.items():
         assert paper.data.figures[name]["title"].replace("'", "&#39;") in page
         assert len(list(csv.DictReader((folder / f"{name}.csv").read_text("utf-8").splitlines()))) == len(outcome.rows)

@@ -27,7 +27,7 @@ KEYS = [
     "unknown",
     "system",
 ]
-KNOWN = {
+KNOWN: dict[str, Any] = {
     "energy_allocation_pj": 3,
     "energy_interface_pj_per_bit": 0.1,
     "static_link_mw": 1,

@@ -153,7 +153,7 @@ def test_a_file_with_a_field_of_another_type(tmp_path: Path) -> None:
 
 def test_records_without_tables_are_values() -> None:
     saturation = antiphon.noc_saturation(RING, "neighbor", warm_up_cycles=50, cycles=50)
-    records = [
+    records: list[Any] = [
         RUN.bound,
         RUN.result.proof,
         COMPARISON.refused[0],

@@ -251,7 +251,7 @@ print(kills)
 
 def test_killed_at_any_moment_two_processes_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     folder, log = tmp_path / "runs", tmp_path / "log"
-    command = [sys.executable, "-c", KILLER, folder, log]
+    command: list[str | Path] = [sys.executable, "-c", KILLER, folder, log]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "20\n", "the study was too short for this test"

@@ -1,6 +1,7 @@
 //! Schedules run on arrays: `antiphon.execute`, and one rank at a time for whoever carries the messages.
 
 use crate::convert::{raise, run};
+use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::{self as core, AtNode, Element, Message, News, Order, Orders, Rank, Threads};
@@ -76,7 +77,7 @@ impl Execution {
             return Err(raise(Error::new(Code::BadSpec, what)));
         };
         let mut numbers: Vec<&mut [T]> = slices.into_iter().map(bytemuck::cast_slice_mut).collect();
-        run(py, || self.0.run(&mut numbers, Threads::Of(threads)))
+        run_watched(py, None, |watch| self.0.run_watched(&mut numbers, Threads::Of(threads), watch))
     }
 }
 

@@ -19,8 +19,9 @@ pub fn run_with_progress<T: Send>(
     let mut last = Instant::now();
     let mut stopped = None;
     let mut heartbeat = |share: f64| {
-        if last.elapsed() < HEARTBEAT {
-            return true;
+        // Who was told to end may ask again on its way out.
+        if stopped.is_some() || last.elapsed() < HEARTBEAT {
+            return stopped.is_none();
         }
         last = Instant::now();
         stopped = Python::attach(|py| {

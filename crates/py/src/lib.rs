@@ -20,7 +20,8 @@ mod schedule;
 mod system;
 mod training;
 
-/// Large runs touch memory all over, and wait for addresses less on large pages, which this one asks for.
+/// Large runs touch memory all over, and wait for addresses less on large pages, which this one asks for. Version 3 of
+/// mimalloc crashes when the thread that imported the module has ended, so it is version 2.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

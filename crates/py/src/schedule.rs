@@ -50,8 +50,8 @@ impl Schedule {
     }
 
     /// JSON text from which `from_json` makes an equal schedule.
-    fn to_json(&self) -> String {
-        self.0.to_json()
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.to_json())
     }
 
     /// Table of the regions of the buffer that stream in chunks: `offset`, `bytes` and `chunk_bytes` in bytes,
@@ -346,7 +346,7 @@ impl Schedule {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(),)))
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(slf.py()),)))
     }
 }
 

@@ -9,15 +9,16 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from antiphon.cli.commands import SECTIONS
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.errors import AntiphonError
-from antiphon.files import discard_unfinished
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 FOUND, WRONG, INTERRUPTED, GONE = 1, 2, 130, 141
 """Exit status: a finding; mistakes, files, sizes; Ctrl-C; the reader of the output has gone."""
@@ -50,6 +51,8 @@ class Cli(DocumentedGroup):
                 formatter.write_dl([(name, command.summary) for name, command in section.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         return [
@@ -118,6 +121,8 @@ class Cli(DocumentedGroup):
             click.echo("interrupted", err=True)
             if not done.is_set():
                 # The thread cannot be stopped: leave at once, and nothing half-written behind.
+                from antiphon.files import discard_unfinished
+
                 discard_unfinished()
                 if "rich" in sys.modules:  # else nothing has hidden it
                     from rich.console import Console

@@ -56,12 +56,12 @@ class Algorithm(str):
     @property
     def name(self) -> str:
         """The name, without options."""
-        return self.partition(":")[0]
+        return str(self).partition(":")[0]
 
     @property
     def options(self) -> dict[str, str]:
         """The options, as text."""
-        _name, _colon, options = self.partition(":")
+        _name, _colon, options = str(self).partition(":")
         return dict(each.split("=", 1) for each in re.split(r",(?=[\w-]+=)", options) if each)
 
 

@@ -32,7 +32,8 @@ def execute(
     A rank starts with its data where they belong in the whole: for an all-gather its shard is at
     ``antiphon.shard(bytes, ranks, rank)``. For an all-to-all an array is ``ranks`` times as long: what rank ``r`` sends
     lies in part ``r`` of its array, and what it gets from rank ``s`` comes to the same place in part ``s``. The array
-    of a rank that the schedule excludes must be all 0: it may add it to what it passes on.
+    of a rank that the schedule excludes must be all 0: it may add it to what it passes on. Ctrl-C ends a run, and
+    leaves the arrays half done.
 
     Args:
         schedule: is proven first; one that is wrong, or leaves gaps, is refused. The last few are remembered.

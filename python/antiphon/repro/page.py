@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from antiphon._core import __version__
 from antiphon.repro.figure import Row
 from antiphon.repro.result import Reproduction
 from antiphon.view.pages.page import page_template
 from antiphon.view.text import digits, format_time
+
+READABLE = " /:;,.=()<>'"
+"""What needs no code in the address of an image between double quotes."""
 
 
 def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
@@ -27,7 +30,7 @@ def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
         agreeing=sum(summary.agreeing for summary in reproduction.figures.values()),
         notes={name: _notes(outcome.rows) for name, outcome in reproduction.outcomes.items()},
         # As images, so that the identifiers inside do not meet.
-        plots={name: base64.b64encode(svg.encode()).decode() for name, svg in plots.items()},
+        plots={name: quote(" ".join(svg.split()), safe=READABLE) for name, svg in plots.items()},
         columns={
             "artifact": any(row.artifact is not None for row in rows),
             "reference": any(row.reference is not None for row in rows),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -135,13 +137,13 @@ def test_a_machine_that_cannot_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     def refused(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", "unshare failed: Operation not permitted\n")
 
-    monkeypatch.setattr(emulation.shutil, "which", lambda tool: None if tool == "tc" else f"/sbin/{tool}")
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "tc" else f"/sbin/{tool}")
     with pytest.raises(antiphon.NotApplicable, match="program tc"):
         antiphon.emulate("mesh:2x2", "ring", bytes="4KiB")
-    monkeypatch.setattr(emulation.shutil, "which", lambda tool: tool)
-    monkeypatch.setattr(emulation.subprocess, "run", refused)
+    monkeypatch.setattr(shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(subprocess, "run", refused)
     with pytest.raises(antiphon.NotApplicable, match="Operation not permitted"):
         antiphon.emulate("mesh:2x2", "ring", bytes="4KiB")
-    monkeypatch.setattr(emulation.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(antiphon.NotApplicable, match="needs Linux"):
         antiphon.emulate("mesh:2x2", "ring", bytes="4KiB")

@@ -8,16 +8,21 @@ use crate::error::{Code, Error, Result};
 use crate::schedule::{Action, Program, Schedule};
 use crate::units::Bytes;
 use crate::verify::check_order;
+use crate::watch::Watch;
 use std::collections::HashMap;
 use std::ops::{Add, Range};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
+use std::time::Duration;
 
 /// Most pieces that the buffers of all ranks are cut into.
 const MAX_PIECES: usize = 1 << 24;
 /// Most threads of one run.
 const MAX_THREADS: usize = 1024;
+/// How often it is asked whether a run is to go on.
+const HEARTBEAT: Duration = Duration::from_millis(50);
 
 /// Who runs a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,19 @@ impl Execution {
     /// # Errors
     /// [`Code::BadSize`] as [`super::execute`]; [`Code::TooLarge`] past 1,024 threads.
     pub fn run<T: Copy + Add<Output = T> + Send + Sync>(&self, data: &mut [&mut [T]], threads: Threads) -> Result<()> {
+        self.run_watched(data, threads, Watch::default())
+    }
+
+    /// [`Execution::run`], which `watch` may end; it is told a share of 0 always.
+    ///
+    /// # Errors
+    /// As [`Execution::run`]; [`Code::Interrupted`], with the data as they then are.
+    pub fn run_watched<T: Copy + Add<Output = T> + Send + Sync>(
+        &self,
+        data: &mut [&mut [T]],
+        threads: Threads,
+        watch: Watch,
+    ) -> Result<()> {
         check_data(&self.schedule, data)?;
         let (workers, seed) = match threads {
             Threads::Of(threads) => (threads.clamp(1, data.len()), None),
@@ -86,13 +104,26 @@ impl Execution {
         let shared = Shared::new(self, data);
         let share = ranks.len().div_ceil(workers);
         thread::scope(|scope| {
+            let (working, workers) = channel::<()>();
             for (number, mine) in (0u64..).zip(ranks.chunks_mut(share)) {
-                let shared = &shared;
+                let (shared, working) = (&shared, working.clone());
                 let random = seed.map(|seed| Random(seed ^ number << 32));
-                scope.spawn(move || Worker { shared, random }.run(mine));
+                scope.spawn(move || {
+                    Worker { shared, random }.run(mine);
+                    drop(working);
+                });
             }
-        });
-        Ok(())
+            drop(working);
+            let mut outcome = Ok(());
+            while workers.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
+                outcome = outcome.and_then(|()| watch.at(0, 1));
+                if outcome.is_err() {
+                    shared.ended.store(true, Ordering::Relaxed);
+                    shared.bell.ring();
+                }
+            }
+            outcome
+        })
     }
 }
 
@@ -108,6 +139,8 @@ struct Shared<'a, T> {
     /// Ranks that have reached every barrier.
     barriers: Vec<AtomicUsize>,
     bell: Bell,
+    /// Whether nobody waits for the result any more.
+    ended: AtomicBool,
 }
 
 impl<'a, T> Shared<'a, T> {
@@ -132,6 +165,7 @@ impl<'a, T> Shared<'a, T> {
             streams: sends.collect(),
             barriers: schedule.phases.iter().filter(|phase| phase.barrier).map(|_| AtomicUsize::new(0)).collect(),
             bell: Bell::default(),
+            ended: AtomicBool::new(false),
             cuts,
         }
     }
@@ -184,7 +218,7 @@ impl<T: Copy + Add<Output = T>> Worker<'_, T> {
             if has_changed {
                 self.shared.bell.ring();
             }
-            if is_done {
+            if is_done || self.shared.ended.load(Ordering::Relaxed) {
                 return;
             }
             if !has_changed {
@@ -218,7 +252,7 @@ impl<T: Copy + Add<Output = T>> Worker<'_, T> {
                 continue;
             }
             let arrived = started.load(Ordering::Acquire);
-            while state.gone[stream] < arrived {
+            while state.gone[stream] < arrived && !self.shared.ended.load(Ordering::Relaxed) {
                 if under_way.is_empty() {
                     under_way.extend(state.rank.next_receive(stream));
                 }
@@ -312,8 +346,10 @@ impl Bell {
 #[cfg(test)]
 mod tests {
     use super::{Execution, Threads};
+    use crate::error::Code;
     use crate::execute::check_by_threads;
     use crate::verify::fixtures::*;
+    use crate::watch::Watch;
 
     #[test]
     fn threads_compute_what_is_proven() {
@@ -323,6 +359,17 @@ mod tests {
                     .unwrap_or_else(|e| panic!("{} {threads:?}: {e}", schedule.algorithm));
             }
         }
+    }
+
+    #[test]
+    fn a_run_ends_when_it_is_told_to() {
+        let (_, ring) = ring_all_reduce(2, 1 << 20, 1 << 16);
+        let mut data = vec![vec![1u8; 1 << 20]; 2];
+        let mut data: Vec<&mut [u8]> = data.iter_mut().map(|data| &mut data[..]).collect();
+        let execution = Execution::new(&ring).unwrap();
+        // With pauses it takes over a second.
+        let ended = execution.run_watched(&mut data, Threads::Pausing(1), Watch::new(&|_| false));
+        assert_eq!(ended.unwrap_err().code, Code::Interrupted);
     }
 
     #[test]
