@@ -84,8 +84,8 @@ class Bound:
         cut_ns: the most loaded cut between two groups of ranks.
         latency_ns: distance of the farthest ranks.
         strength_ns: AllReduce, the weakest partition into many groups of ranks; None for other collectives.
-        prices_ns: AllToAll, the optimum by rates, from prices of links; None for other collectives, and on irregular
-            fabrics of more than some 64 ranks.
+        prices_ns: from prices of links: AllToAll, the optimum by rates; AllReduce where links are not equally fast both
+            ways. None otherwise, and on irregular fabrics of more than some 64 ranks.
         limit: what the largest of them, latency apart, rests on.
     """
 
