@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -172,3 +175,62 @@ def test_what_is_no_topology_is_refused(tmp_path: Path) -> None:
         assert why in str(error.value)
         assert error.value.code == "bad-file"
         assert "\n" not in str(error.value)
+
+
+def test_graphs_that_would_not_end_are_refused(tmp_path: Path) -> None:
+    expanding = tmp_path / "entities.graphml"
+    expanding.write_text('<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><graphml>&d;</graphml>')
+    packed = tmp_path / "packed.graphml.gz"
+    packed.write_bytes(gzip.compress(antiphon.export(Fabric("mesh:2x2"), format="graphml").encode()))
+    pipe = tmp_path / "pipe.graphml"
+    os.mkfifo(pipe)
+    large = tmp_path / "large.graphml"
+    with large.open("wb") as file:
+        file.truncate(1 << 27)
+    for path, why in [
+        (expanding, "declares entities, which are not expanded"),
+        (packed, "is not UTF-8 text"),
+        (pipe, "is not a regular file"),
+        (large, "is larger than 64MiB"),
+        (tmp_path, "Is a directory"),
+    ]:
+        with pytest.raises(AntiphonError) as error:
+            Fabric.from_graphml(path)
+        assert why in str(error.value)
+
+
+def test_damaged_graphs(tmp_path: Path) -> None:
+    text = antiphon.export(Fabric("mesh:2x2@50/7ns"), format="graphml")
+    path = tmp_path / "damaged.graphml"
+    random = Random(1)
+    pieces = [
+        "-1",
+        "1e999",
+        "nan",
+        "99999999999999999999",
+        "",
+        "<",
+        '"',
+        "&",
+        "é",
+        "<graph>",
+        "</node>",
+        "x",
+        "0",
+        "\n",
+    ]
+    read, refusal = 0, ""
+    for _ in range(400):
+        damaged = text
+        for _ in range(random.randrange(1, 4)):
+            at = random.randrange(len(damaged))
+            damaged = damaged[:at] + random.choice(pieces) + damaged[at + random.choice([0, 1, 1, 9, 40]) :]
+        path.write_text(damaged)
+        try:
+            assert Fabric.from_graphml(path).ranks >= 2
+            read += 1
+        except AntiphonError as error:
+            refusal = str(error)
+        assert "\n" not in refusal
+        assert len(refusal) < 2000
+    assert 0 < read < 400

@@ -13,6 +13,8 @@ from typing import TextIO
 from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 
+LARGEST_GRAPH = 1 << 26
+"""Bytes of a graph that may be read, as of fabric files."""
 LARGEST_SCHEDULE = 1 << 30
 """Schedule files are read whole; larger ones are refused."""
 discarded_at_exit: set[Path] = set()

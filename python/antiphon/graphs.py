@@ -11,6 +11,7 @@ from typing import Any
 
 from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
+from antiphon.files import LARGEST_GRAPH, read_text
 
 SCHEMA = "antiphon-fabric/1"
 
@@ -22,10 +23,11 @@ def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple
         import networkx
     except ImportError:
         raise AntiphonError("reading GraphML needs networkx; install it", "not-applicable") from None
+    text = read_text(os.fspath(path), LARGEST_GRAPH)
+    if "<!ENTITY" in text:
+        raise AntiphonError(f"{path}: it declares entities, which are not expanded", "bad-file")
     try:
-        graph = networkx.read_graphml(path)
-    except OSError as error:
-        raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
+        graph = networkx.parse_graphml(text.removeprefix("\ufeff"))
     except Exception as error:  # whatever the parsers below it raise
         raise AntiphonError(f"{path}: not GraphML: {error}", "bad-file") from None
     return from_networkx(graph, name or f"graphml:{Path(path)}")

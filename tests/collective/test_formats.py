@@ -105,6 +105,12 @@ def test_files_are_verified(file: Path) -> None:
     assert "ends with a wrong chunk" in document["counter_example"]
     file.write_text(text.replace('cnt="1"', 'cnt="one"', 1))
     assert "line 4: cnt is 'one'" in call("verify", file).output
+    # As msccl-tools writes it: right, but not for all to read.
+    file.write_text(text.replace(' outofplace="0" minBytes="0"', ""))
+    found = call("verify", file)
+    assert found.exit_code == 0, found.output
+    assert "Within the limits of: msccl\n" in found.output
+    assert "Not of rccl: RCCL: <algo> has no outofplace, without which it is not read" in found.output
     file.write_text("<system/>")
     assert "XML of no known format" in call("verify", file).output
     assert "cannot be read" in call("verify", file.with_name("missing.xml")).output
@@ -156,6 +162,22 @@ def test_files_are_timed_and_compared(file: Path) -> None:
     )
     assert {run["algorithm"] for run in compared["runs"]} == {"multitree", "ring"}
     assert {run["bytes"] for run in compared["runs"]} == {720 << 10}
+
+
+def test_a_file_is_told_apart_from_what_is_built(file: Path) -> None:
+    arguments = ("compare", "mesh:3x3", "--schedule", file, "--bytes", "720KiB", "--algorithms", "multitree,optimal")
+    compared = json.loads(call(*arguments, "--fidelity", "alpha-beta,packet", "--json").output)
+    of_trees = {(run["file"], run["fidelity"]) for run in compared["runs"] if run["algorithm"] == "multitree"}
+    assert of_trees == {(name, fidelity) for name in (None, str(file)) for fidelity in ("alpha-beta", "packet")}
+    printed = call(*arguments, "--format", "table").output
+    assert "Certificate: optimal is at 100.00 %" in printed
+    # From Python a file has the size of the comparison too.
+    comparison = antiphon.compare("mesh:3x3", bytes="720KiB", algorithms="multitree", schedules=[file])
+    ours, theirs = comparison["multitree"], comparison[f"multitree ({file})"]
+    assert (ours.file, theirs.file, theirs.bytes) == (None, str(file), 720 << 10)
+    assert [run.label for run in comparison.runs] == [run.label for run in comparison.ranking]
+    timed = json.loads(call("simulate", "mesh:3x3", "--schedule", file, "--bytes", "720KiB", "--json").output)
+    assert (timed["file"], timed["time_ns"]) == (str(file), theirs.time_ns)
 
 
 def test_a_schedule_from_a_file_is_exported(schedule: antiphon.Schedule, tmp_path: Path) -> None:

@@ -129,10 +129,28 @@ pub fn clip(text: &str) -> String {
     }
 }
 
+/// What a parser says of a text, of which it may quote much: the beginning, and the end, where the place is.
+pub fn clip_error(error: &impl ToString) -> String {
+    let (what, starts) = (error.to_string(), 200);
+    let rest = what.chars().count().saturating_sub(starts + 80);
+    match rest {
+        0 => what,
+        _ => what.chars().take(starts).chain("...".chars()).chain(what.chars().skip(starts + rest)).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn errors_keep_their_beginning_and_their_place() {
+        assert_eq!(clip_error(&"short"), "short");
+        let long = clip_error(&format!("unknown field `{}` at line 1 column 2", "é".repeat(9999)));
+        assert_eq!(long.chars().count(), 283);
+        assert!(long.starts_with("unknown field `é") && long.ends_with("é` at line 1 column 2"), "{long}");
+    }
 
     #[test]
     fn sizes() {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from antiphon._core import (
     Fabric,
@@ -57,6 +58,7 @@ def run(
         AntiphonError: as ``simulate``.
     """
     fabric, system = as_fabric(fabric), as_system(system)
+    file = None if isinstance(schedule, Schedule) else schedule
     schedule = as_schedule(schedule, fabric)
     if bound is None or schedule.bound_of != ALL_RANKS:
         bound = schedule.lower_bound(fabric, system)
@@ -76,6 +78,7 @@ def run(
         result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
+        file=None if file is None else os.fspath(file),
     )
 
 
@@ -88,7 +91,7 @@ def compare(
     fidelity: Fidelity | str | Iterable[str] = "packet",
     *,
     root: int = 0,
-    schedules: Iterable[str | os.PathLike[str] | Schedule] = (),
+    schedules: Iterable[str | os.PathLike[str] | Schedule] | Mapping[str, Schedule] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
     energy: bool = False,
@@ -108,7 +111,8 @@ def compare(
         system: preset, file or System.
         fidelity: one fidelity or several, in a sequence or with commas; the most detailed decides the order.
         root: rank that a Broadcast starts from, or a Reduce ends at.
-        schedules: others' schedules beside them, or files ``*.json``, which do the same.
+        schedules: others' schedules beside them, or files (JSON or of another tool), which do the same; or schedules by
+            the files that they are from.
         jobs: algorithms that run at a time; default: as many as there are cores.
         progress: called with an algorithm and the share done of building or simulating it, 0 to 1.
         energy: also what each takes (docs/energy.md); the order stays that of times.
@@ -127,16 +131,17 @@ def compare(
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
             build(fabric, spec, **given)  # raises, naming the nearest
-    others = [as_schedule(each, fabric, "schedules") for each in schedules]
-    for schedule in others:
+    others = _schedules(schedules, fabric, data)
+    for _, schedule in others:
         _expect_same(schedule, collective, data, root)
     chosen = split_fidelities(fidelity)
 
-    def time(way: str | Schedule) -> tuple[list[Run], list[Refusal]]:
-        spec = way if isinstance(way, str) else way.algorithm
+    def time(way: str | tuple[str | None, Schedule]) -> tuple[list[Run], list[Refusal]]:
+        file, own = (None, None) if isinstance(way, str) else way
+        spec = way if isinstance(way, str) else way[1].algorithm
         try:
             building = _heartbeat(progress, f"{spec} (building)")
-            schedule = way if isinstance(way, Schedule) else build(fabric, way, progress=building, **given)
+            schedule = own or build(fabric, spec, progress=building, **given)
         except AntiphonError as error:
             return [], [_refusal(spec, fabric, error)]
         runs: list[Run] = []
@@ -144,15 +149,16 @@ def compare(
         for name in reversed(chosen):
             heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
             try:
-                runs.append(run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy))
+                timed = run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy)
+                runs.append(replace(timed, file=file))
             except AntiphonError as error:
                 refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
         return runs, refused
 
-    ways: list[str | Schedule] = [*specs, *others]
-    timed = in_parallel(time, ways, jobs)
-    ladder = [runs for runs, _ in timed if runs]
-    refused = [refusal for _, refusals in timed for refusal in refusals]
+    ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
+    outcomes = in_parallel(time, ways, jobs)
+    ladder = [runs for runs, _ in outcomes if runs]
+    refused = [refusal for _, refusals in outcomes for refusal in refusals]
     rank = {name: place for place, name in enumerate(reversed(chosen))}
     # An algorithm that could not be timed in the greatest detail does not compete with those that were.
     ladder.sort(
@@ -165,6 +171,19 @@ def compare(
     )
     size, total = data.bytes, data.matrix_bytes
     return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total)
+
+
+def _schedules(
+    given: Iterable[str | os.PathLike[str] | Schedule] | Mapping[str, Schedule], fabric: Fabric, data: Amount
+) -> list[tuple[str | None, Schedule]]:
+    """Schedules with the files they are from. Files of other tools are of any size: that of the rest."""
+    if isinstance(given, Mapping):
+        return [(file, as_schedule(each, fabric, "schedules")) for file, each in given.items()]
+    found: list[tuple[str | None, Schedule]] = []
+    for each in given:
+        schedule = as_schedule(each, fabric, "schedules", data.bytes)
+        found.append((None if isinstance(each, Schedule) else os.fspath(each), schedule))
+    return found
 
 
 def _expect_same(schedule: Schedule, collective: str, data: Amount, root: int) -> None:

@@ -47,6 +47,7 @@ class Run(Result):
         result: what the simulation gave.
         rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
         matrix_bytes: sum of the matrix; None without.
+        file: the file that the schedule is from; None if it was built here.
     """
 
     fabric: str
@@ -64,6 +65,7 @@ class Run(Result):
     result: SimulationResult
     rounded_rates: list[tuple[float, float]]
     matrix_bytes: int | None = None
+    file: str | None = None
 
     shown = SHOWN
 
@@ -79,6 +81,11 @@ class Run(Result):
     def plot(self) -> Figure:
         """How busy the links are over time (extra ``plots``)."""
         return _utilization(f"{self.algorithm} on {self.fabric}", [self])
+
+    @property
+    def label(self) -> str:
+        """The algorithm, and the file that the schedule is from: two runs of a comparison may be of one algorithm."""
+        return self.algorithm if self.file is None else f"{self.algorithm} ({self.file})"
 
     @property
     def fidelity(self) -> str:
@@ -134,6 +141,7 @@ class Run(Result):
             "fabric": self.fabric,
             "group": self.group,
             "algorithm": self.algorithm,
+            "file": self.file,
             "collective": self.collective,
             "root": self.root,
             "bytes": self.bytes,
@@ -235,22 +243,24 @@ class Comparison(Result):
         return len(self.ladder)
 
     def __getitem__(self, algorithm: str) -> Run:
-        """The most detailed run of an algorithm: its specification, or its name if that is of one run only.
+        """The most detailed run of an algorithm: its label, or its specification or name if that is of one run only.
 
         Raises:
             AntiphonError: ``unknown-name``, saying why it was left out or what there is.
         """
-        specs = {run.algorithm: run for run in self.ranking}
-        named = [run for spec, run in specs.items() if algorithm in (spec, spec.partition(":")[0])]
-        if algorithm in specs or len(named) == 1:
-            return specs.get(algorithm, named[0])
+        labels = {run.label: run for run in self.ranking}
+        if algorithm in labels:
+            return labels[algorithm]
+        named = [run for run in labels.values() if algorithm in (run.algorithm, run.algorithm.partition(":")[0])]
+        if len(named) == 1:
+            return named[0]
         left_out = [refusal.reason for refusal in self.refused if refusal.algorithm == algorithm]
-        why = f"was left out: {left_out[0]}" if left_out else f"has no run; there are: {', '.join(specs)}"
+        why = f"was left out: {left_out[0]}" if left_out else f"has no run; there are: {', '.join(labels)}"
         raise AntiphonError(f"{algorithm!s:.40} {why}", "unknown-name")
 
     def __repr__(self) -> str:
         what = f"<Comparison {self.collective} of {self.bytes:,} bytes on {self.fabric}: {len(self)} algorithms"
-        best = f", best {self.best.algorithm} in {self.best.time_ns:,.1f} ns" if self.ladder else ""
+        best = f", best {self.best.label} in {self.best.time_ns:,.1f} ns" if self.ladder else ""
         return f"{what}{best}, {len(self.refused)} left out>"
 
     @property
@@ -277,7 +287,7 @@ class Comparison(Result):
         title = f"{self.collective} on {self.fabric}"
         if kind == "utilization":
             return _utilization(title, self.ranking)
-        return plot.bars(title, {run.algorithm: run.time_ns for run in self}, self.bound.time_ns)
+        return plot.bars(title, {run.label: run.time_ns for run in self}, self.bound.time_ns)
 
     @property
     def fidelity(self) -> str:
@@ -334,7 +344,7 @@ def bound_dict(bound: Bound) -> dict[str, Any]:
 def _utilization(title: str, runs: Sequence[Run]) -> Figure:
     """Mean utilization of the links over time."""
     of = {
-        run.algorithm: (run.result.timeline["start_ns"].tolist(), run.result.timeline["utilization"].tolist())
+        run.label: (run.result.timeline["start_ns"].tolist(), run.result.timeline["utilization"].tolist())
         for run in runs
     }
     return plot.lines(title, of, "time", "mean utilization of links")

@@ -74,8 +74,10 @@ def read_schedule(
         return Schedule.from_json(text, fabric)
 
 
-def as_schedule(schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, name: str = "schedule") -> Schedule:
-    """A schedule, or that of a file ``*.json`` or of another tool, such as ``*.xml``.
+def as_schedule(
+    schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, name: str = "schedule", bytes: int | None = None
+) -> Schedule:
+    """A schedule, or that of a file ``*.json`` or of another tool, such as ``*.xml``, which is of ``bytes``.
 
     Raises:
         AntiphonError: ``bad-spec`` for other text; as ``read_schedule``.
@@ -87,7 +89,7 @@ def as_schedule(schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, nam
     if not os.fspath(schedule).lower().endswith((".json", *(suffix for _, _, suffix, _ in core_formats()))):
         message = f"{name} {shown(schedule)} is no file *.json; build(fabric, algorithm) makes a schedule"
         raise AntiphonError(message, "bad-spec")
-    return read_schedule(schedule, fabric)
+    return read_schedule(schedule, fabric, bytes if is_foreign(schedule) else None)
 
 
 def build(

@@ -2,7 +2,7 @@
 
 use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, import, link};
 use crate::error::{Code, Error, Result, nearest};
-use crate::units::clip;
+use crate::units::{clip, clip_error};
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -185,7 +185,7 @@ fn line(item: &impl Serialize) -> String {
 
 /// Nodes and links of a JSON text.
 fn parts(text: &str) -> Result<(Vec<Node>, Vec<Link>)> {
-    let file: FileFabric = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+    let file: FileFabric = serde_json::from_str(text).map_err(|error| bad(clip_error(&error)))?;
     if file.schema != SCHEMA {
         return Err(bad(format!("schema '{}' is not '{SCHEMA}'", clip(&file.schema))));
     }

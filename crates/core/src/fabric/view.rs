@@ -3,7 +3,7 @@
 use super::file::read_text;
 use super::{Fabric, Link, LinkId, NodeId, Product, Shape};
 use crate::error::{Code, Error, Result, nearest};
-use crate::units::clip;
+use crate::units::{clip, clip_error};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -216,7 +216,8 @@ fn read(path: &str) -> Result<Vec<Vec<u32>>> {
         Error::new(error.code, format!("{}{hint}; {known}", error.message))
     })?;
     serde_json::from_str(&text).map_err(|error| {
-        Error::new(Code::BadFile, format!("{error}; write lists of ranks, for example [[0, 1], [2, 3]]"))
+        let what = clip_error(&error);
+        Error::new(Code::BadFile, format!("{what}; write lists of ranks, for example [[0, 1], [2, 3]]"))
     })
 }
 

@@ -4,6 +4,7 @@ use super::Schedule;
 use super::version_1::{self, Schedule1};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
+use crate::units::clip_error;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -43,7 +44,7 @@ impl Schedule {
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::new(Code::BadFile, format!("schedule: {e}")))
+    serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, format!("schedule: {}", clip_error(&error))))
 }
 
 #[cfg(test)]

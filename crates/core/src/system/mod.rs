@@ -21,7 +21,7 @@ pub use router::{Allocator, RouterModel, Switching};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Link;
 use crate::parameter::{Domain, Field, Value, parameters};
-use crate::units::{Bytes, Picos, Rate, clip};
+use crate::units::{Bytes, Picos, Rate, clip, clip_error};
 
 parameters! {
     /// The parameters of a platform. Times in picoseconds, rates in bytes per second.
@@ -95,8 +95,8 @@ impl System {
     /// # Errors
     /// [`Code::BadFile`] for what is no system, and as [`System::check`].
     pub fn from_json(text: &str) -> Result<System> {
-        let system: System =
-            serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, format!("system: {error}")))?;
+        let system: System = serde_json::from_str(text)
+            .map_err(|error| Error::new(Code::BadFile, format!("system: {}", clip_error(&error))))?;
         system.check()?;
         Ok(system)
     }

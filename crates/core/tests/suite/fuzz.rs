@@ -387,6 +387,16 @@ fn chakra_traces() {
     });
 }
 
+/// Damaged files of the groups of traces.
+#[test]
+fn chakra_groups() {
+    let long = format!("{{\"1\": \"{}\"}}", "x".repeat(5000));
+    let texts = ["{\"1\": [0, 1], \"2\": [2, 3]}".to_string(), long];
+    fuzz(1000, (select(texts.to_vec()), prop::collection::vec(damage(), 0..6)), |(text, list)| {
+        one_line(chakra::parse_groups(&damaged(&text, &list))).map(drop)
+    });
+}
+
 #[test]
 fn workload_tables() {
     let mut texts: Vec<String> = [

@@ -140,7 +140,7 @@ def _spent(runs: list[Run]) -> list[Spent]:
     """What the runs took, with the look of their lines."""
     looks = [(COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]) for index in range(len(runs))]
     each = zip(runs, looks, strict=True)
-    return [Spent(run.algorithm, *look, run.energy) for run, look in each if run.energy is not None]
+    return [Spent(run.label, *look, run.energy) for run, look in each if run.energy is not None]
 
 
 def _levels(run: Run) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
     console = open_console()
     size = size_text(comparison.bytes, comparison.matrix_bytes)
     columns: dict[str, Callable[[list[antiphon.Run]], str]] = {
-        "Algorithm": lambda runs: runs[0].algorithm,
+        "Algorithm": lambda runs: runs[0].label,
         "Time": lambda runs: format_time(runs[0].time_ns),
         "Of bound": lambda runs: _share(runs[0].efficiency),
         "Bandwidth": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
@@ -70,7 +70,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(f"Limit: {bound.limit.text}", markup=False, soft_wrap=True)
     for run in comparison.runs:
         if (share := run.result.proof.share_of_optimum) is not None:
-            console.print(f"Certificate: {run.algorithm} is at {certified(share)}", markup=False, soft_wrap=True)
+            console.print(f"Certificate: {run.label} is at {certified(share)}", markup=False, soft_wrap=True)
     if any(run.bound_of != ALL_RANKS for run in comparison.runs):
         note = (
             "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."
@@ -87,7 +87,7 @@ def print_run(run: antiphon.Run) -> None:
     console = open_console()
     result = run.result
     size = size_text(run.bytes, run.matrix_bytes)
-    table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
+    table = Table(show_header=False, title=f"{run.label} on {run.fabric}")
     for label, value in (
         ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),
         ("Proof", _proof_mark(run)),

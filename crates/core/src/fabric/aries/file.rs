@@ -3,7 +3,7 @@
 use super::{Aries, Items};
 use crate::error::{Code, Error, Result};
 use crate::fabric::file::read_text;
-use crate::units::{PICOS_PER_NANO, clip};
+use crate::units::{PICOS_PER_NANO, clip, clip_error};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Lines {
 /// Those of reading files; [`Code::BadFile`] for one of another schema or fabric, or with what is no segment.
 pub fn read(aries: &Aries, path: &Path) -> Result<Items<'static>> {
     let text = read_text(path, MAX_BYTES)?;
-    let file: File = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let file: File = serde_json::from_str(&text).map_err(|error| bad(clip_error(&error)))?;
     if file.schema != SCHEMA {
         return Err(bad(format!("schema '{}' is not '{SCHEMA}'", clip(&file.schema))));
     }

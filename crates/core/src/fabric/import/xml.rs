@@ -2,7 +2,7 @@
 //! five of XML itself are known, and what a document type refers to is never read.
 
 use crate::error::{Code, Error, Result};
-use crate::units::clip;
+use crate::units::{clip, clip_error};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
@@ -146,7 +146,7 @@ fn bad(what: impl AsRef<str>) -> Error {
 
 /// What is wrong with the text as XML; it may quote much of it.
 fn malformed<T>(error: &impl ToString) -> Result<T> {
-    Err(bad(error.to_string().chars().take(200).collect::<String>()))
+    Err(bad(clip_error(error)))
 }
 
 #[cfg(test)]

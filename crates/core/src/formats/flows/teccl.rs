@@ -7,6 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::MAX_RANKS;
 use crate::formats::{Foreign, Format, json};
 use crate::schedule::Schedule;
+use crate::units::clip_error;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -139,8 +140,7 @@ fn read(text: &str) -> Result<Flows> {
         return fail(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: File = serde_json::from_str(text)
-        .map_err(|error| Error::new(Code::BadFile, error.to_string().chars().take(300).collect::<String>()))?;
+    let file: File = serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, clip_error(&error)))?;
     let Some(list) = file.flows.filter(|list| !list.is_empty()) else { return bad("there are no flows") };
     if list.len() > MAX_HOPS {
         return fail(Code::TooLarge, format!("{} flows, at most {MAX_HOPS}", list.len()));

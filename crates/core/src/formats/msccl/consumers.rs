@@ -17,6 +17,8 @@ pub struct Consumer {
     pub blocks: u32,
     /// Channels.
     pub channels: u32,
+    /// Whether it refuses files that leave out what sizes they are for, or whether two buffers will do.
+    pub strict: bool,
 }
 
 /// Consecutive `re` with one destination, which are done as one.
@@ -32,9 +34,9 @@ pub const MAX_AWAITED_BLOCK: u32 = 127;
 
 /// All consumers; the default is first.
 pub const CONSUMERS: [Consumer; 3] = [
-    Consumer { name: "rccl", about: "RCCL", steps: 64, blocks: 64, channels: 128 },
-    Consumer { name: "executor", about: "msccl-executor-nccl", steps: 256, blocks: 1024, channels: 32 },
-    Consumer { name: "msccl", about: "MSCCL", steps: 256, blocks: 216, channels: 32 },
+    Consumer { name: "rccl", about: "RCCL", steps: 64, blocks: 64, channels: 128, strict: true },
+    Consumer { name: "executor", about: "msccl-executor-nccl", steps: 256, blocks: 1024, channels: 32, strict: true },
+    Consumer { name: "msccl", about: "MSCCL", steps: 256, blocks: 216, channels: 32, strict: false },
 ];
 
 /// The consumer of a name.
@@ -46,11 +48,28 @@ pub fn consumer(name: &str) -> Result<&'static Consumer> {
 }
 
 impl Consumer {
-    /// Checks a program against its limits. O(steps).
+    /// Whether it would read a text, and use what it says.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] with the first limit that is passed.
+    /// [`Code::BadFile`] with what keeps it from it.
+    fn check_text(&self, algo: &Algo) -> Result<()> {
+        let refuse = |what: String| Err(Error::new(Code::BadFile, format!("{}: {what}", self.about)));
+        if let Some(markup) = algo.text.markup {
+            return refuse(format!("the text {markup}, which its reader of XML does not know"));
+        }
+        match algo.text.missing.first() {
+            Some(key) if self.strict => refuse(format!("<algo> has no {key}, without which it is not read")),
+            _ if !self.strict && algo.max_bytes == 0 => refuse("maxBytes is 0, so it is never used".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a program against its limits, and its text. O(steps).
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] with the first limit that is passed; [`Code::BadFile`] for a text that it would not read.
     pub fn check(&self, algo: &Algo) -> Result<()> {
+        self.check_text(algo)?;
         let over = |what: String| Err(Error::new(Code::TooLarge, format!("{}: {what}", self.about)));
         for (id, gpu) in algo.gpus.iter().enumerate() {
             let blocks = gpu.blocks.len();

@@ -8,7 +8,7 @@ use super::cells::buffer_size;
 use super::consumers::MAX_COUNT;
 use super::grid::Grid;
 use super::layout::{self, Layout};
-use super::model::{Action, Algo, Block, Buffer, Gpu, Place, Step};
+use super::model::{Action, Algo, Block, Buffer, Gpu, Place, Step, Text};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Event, Op, Schedule, TransferId};
@@ -53,6 +53,7 @@ pub fn lower(schedule: &Schedule) -> Result<Algo> {
         out_of_place: kind == Kind::AllToAll,
         min_bytes: 0,
         max_bytes: MAX_BYTES,
+        text: Text::default(),
         gpus,
     })
 }

@@ -25,7 +25,7 @@ pub(super) use read::kind_of;
 pub use consumers::{CONSUMERS, Consumer, consumer};
 pub use interpret::prove;
 pub use lower::lower;
-pub use model::{Action, Algo, Block, Buffer, Gpu, Place, Step};
+pub use model::{Action, Algo, Block, Buffer, Gpu, Place, Step, Text};
 pub use raise::raise;
 pub use read::read;
 pub use write::write;

@@ -37,8 +37,19 @@ pub struct Algo {
     pub min_bytes: u64,
     /// Largest size it is for, in bytes.
     pub max_bytes: u64,
+    /// What keeps some from reading its text.
+    pub text: Text,
     /// By id.
     pub gpus: Vec<Gpu>,
+}
+
+/// How a text differs from those that all consumers read; the default is none of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text {
+    /// Attributes that are not there, of `outofplace`, `minBytes` and `maxBytes`.
+    pub missing: Vec<&'static str>,
+    /// Markup that their readers of XML do not know.
+    pub markup: Option<&'static str>,
 }
 
 /// What one GPU does.

@@ -2,12 +2,12 @@
 //! entities but the five of XML itself are known, and document types are refused.
 
 use super::cells::buffer_size;
-use super::model::{Action, Algo, Block, Buffer, COLLECTIVES, Gpu, Place, Step};
+use super::model::{Action, Algo, Block, Buffer, COLLECTIVES, Gpu, Place, Step, Text};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::MAX_RANKS;
 use crate::formats::MAX_TEXT_BYTES;
-use crate::units::clip;
+use crate::units::{clip, clip_error};
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::collections::{HashMap, HashSet};
@@ -48,7 +48,10 @@ pub fn read(text: &str) -> Result<Algo> {
         }
     }
     match (file.algo, file.open) {
-        (Some(algo), 0) => Ok(algo),
+        (Some(mut algo), 0) => {
+            algo.text.markup = file.markup;
+            Ok(algo)
+        }
         (None, 0) => bad("there is no <algo>"),
         _ => bad("the text ends before </algo>"),
     }
@@ -60,7 +63,7 @@ fn bad<T>(what: impl AsRef<str>) -> Result<T> {
 
 /// What is wrong with the text as XML; it may quote much of it.
 fn malformed<T>(error: &impl ToString) -> Result<T> {
-    bad(error.to_string().chars().take(200).collect::<String>())
+    bad(clip_error(error))
 }
 
 /// Elements, each within the one before.
@@ -103,6 +106,8 @@ impl Ids {
 #[derive(Default)]
 struct File {
     algo: Option<Algo>,
+    /// See [`Text`].
+    markup: Option<&'static str>,
     /// Ranks, and the id of each GPU read so far.
     gpus: u32,
     ids: Ids,
@@ -147,7 +152,11 @@ impl File {
             Event::End(_) => self.close(),
             Event::Text(text) if text.trim().is_empty() => Ok(()),
             Event::Text(text) => bad(format!("text '{}' between elements", clip(text.trim()))),
-            Event::Comment(_) | Event::Decl(_) => Ok(()),
+            Event::Comment(_) => Ok(()),
+            Event::Decl(_) => {
+                self.markup = Some("starts with an XML declaration");
+                Ok(())
+            }
             Event::DocType(_) => bad("a document type; entities are not expanded"),
             _ => bad("only elements and comments are expected"),
         }
@@ -171,6 +180,10 @@ impl File {
             return bad(format!("<{}>, expected {expected}", clip(name)));
         }
         let attributes = Attributes::of(element)?;
+        // What is not in double quotes.
+        if element.attributes_raw().split('"').step_by(2).any(|outside| outside.contains('\'')) {
+            self.markup = Some("has values in single quotes");
+        }
         match self.open {
             0 => self.begin(&attributes),
             1 => self.gpu(&attributes),
@@ -200,6 +213,8 @@ impl File {
             return bad("it is for buffers neither in place nor out of place: it would never be used");
         }
         let name: String = attributes.text("name")?.chars().take(MAX_NAME).filter(|c| !c.is_control()).collect();
+        let mut missing = vec!["outofplace", "minBytes", "maxBytes"];
+        missing.retain(|key| attributes.optional(key).is_none());
         self.algo = Some(Algo {
             name,
             proto: clip(&attributes.optional("proto").unwrap_or("Simple".into())),
@@ -210,6 +225,7 @@ impl File {
             out_of_place,
             min_bytes: attributes.optional_number("minBytes", 0, i64::MAX as u64)?.unwrap_or(0),
             max_bytes: attributes.optional_number("maxBytes", 0, i64::MAX as u64)?.unwrap_or(i64::MAX as u64),
+            text: Text { missing, markup: None },
             gpus: vec![],
         });
         Ok(())

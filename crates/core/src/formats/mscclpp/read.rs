@@ -3,7 +3,7 @@
 use super::model::Plan;
 use super::steps::Steps;
 use crate::error::{Code, Error, Result};
-use crate::units::clip;
+use crate::units::{clip, clip_error};
 
 /// Longest text that is read.
 const MAX_TEXT_BYTES: usize = 1 << 26;
@@ -19,10 +19,8 @@ pub fn read(text: &str) -> Result<Plan> {
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut plan: Plan = serde_json::from_str(text).map_err(|error| {
-        // It may quote much of the text.
-        let what: String = error.to_string().chars().take(300).collect();
         let older = if text.contains("\"inputChunks\"") { "; plans of older versions are not read" } else { "" };
-        Error::new(Code::BadFile, what + older)
+        Error::new(Code::BadFile, clip_error(&error) + older)
     })?;
     plan.name = clip(&plan.name);
     Steps::of(&plan)?;

@@ -6,7 +6,7 @@ use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::check_by_execution;
 use antiphon_core::fabric::Fabric;
-use antiphon_core::formats::msccl::{self, Algo, consumer};
+use antiphon_core::formats::msccl::{self, Action, Algo, Block, Buffer, CONSUMERS, Gpu, Place, Step, consumer};
 use antiphon_core::formats::{Format, of_text};
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
@@ -336,6 +336,29 @@ fn order_of_ids_and_what_is_read_over() {
     );
 }
 
+/// What is right for all may still be read by nobody: texts as msccl-tools writes them, and markup that readers do not know.
+#[test]
+fn who_reads_a_text() {
+    let good = file("allgather", 2, (1, 0), &[(0, &["1 1: s o0, r o1"]), (0, &["0 0: s o1, r o0"])]);
+    let all = ["rccl", "executor", "msccl"];
+    let strict = ["rccl", "executor"];
+    for (from, to, refusing, why) in [
+        ("", "", &all[..0], ""),
+        (" outofplace=\"0\"", "", &strict[..], "<algo> has no outofplace, without which it is not read"),
+        (" minBytes=\"0\"", "", &strict[..], "<algo> has no minBytes"),
+        (" maxBytes=\"1000\"", "", &strict[..], "<algo> has no maxBytes"),
+        ("maxBytes=\"1000\"", "maxBytes=\"0\"", &all[2..], "maxBytes is 0, so it is never used"),
+        ("<algo", "<?xml version=\"1.0\"?><algo", &all[..], "the text starts with an XML declaration"),
+        ("cnt=\"1\"", "cnt='1'", &all[..], "the text has values in single quotes"),
+        ("name=\"t\"", "name=\"'t'\"", &all[..0], ""),
+    ] {
+        let proof = msccl::prove(&msccl::read(&good.replacen(from, to, 1)).unwrap()).unwrap();
+        let refused: Vec<_> = proof.consumers.iter().filter_map(|(name, why)| Some((*name, why.as_ref()?))).collect();
+        assert_eq!(refused.iter().map(|(name, _)| *name).collect::<Vec<_>>(), refusing, "{from} -> {to}");
+        assert!(refused.iter().all(|(_, line)| line.contains(why)), "{from} -> {to}: {refused:?}");
+    }
+}
+
 #[test]
 fn limits_are_those_of_a_consumer() {
     let ring = |ranks: usize| {
@@ -355,9 +378,54 @@ fn limits_are_those_of_a_consumer() {
     let error = msccl::Msccl.write(&ring(80), "rccl").unwrap_err();
     assert!(error.message.contains("at most 64"), "{error}");
     assert!(consumer("rcl").unwrap_err().message.contains("did you mean 'rccl'"));
-    let mut algo = msccl::lower(&ring(4)).unwrap();
-    algo.gpus[0].blocks[0].channel = 32;
-    assert!(consumer("msccl").unwrap().check(&algo).unwrap_err().message.contains("channel 32, there are 32"));
-    algo.gpus[0].blocks[0].steps[0].count = 72;
-    assert!(consumer("rccl").unwrap().check(&algo).unwrap_err().message.contains("moves 72 chunks, at most 71"));
+    // Each limit, just within and just past it.
+    type Change = fn(&mut Gpu, u32);
+    let fused = |most: u32| -> Vec<Step> {
+        let place = Place { buffer: Buffer::Input, offset: 0 };
+        vec![
+            Step { action: Action::Reduce, src: place, dst: place, count: 1, after: None, awaited: false };
+            most as usize
+        ]
+    };
+    let steps: Change = |gpu, count| {
+        let step = gpu.blocks[0].steps[0];
+        gpu.blocks[0].steps = vec![step; count as usize];
+    };
+    let blocks: Change = |gpu, count| gpu.blocks.resize(count as usize, Block::default());
+    let channel: Change = |gpu, channels| gpu.blocks[0].channel = channels - 1;
+    let count: Change = |gpu, count| gpu.blocks[0].steps[0].count = count;
+    let offset: Change = |gpu, offset| gpu.blocks[0].steps[0].dst.offset = offset;
+    let awaited: Change = |gpu, tb| gpu.blocks[0].steps[0].after = Some((tb, 0));
+    // A GPU, its thread blocks and their steps are elements, and one more.
+    let elements: Change = |gpu, elements| {
+        let step = gpu.blocks[0].steps[0];
+        gpu.blocks = vec![Block { steps: vec![step; 62], ..Block::default() }; 64];
+        gpu.blocks[0].steps.resize((elements - 2 - 64 - 63 * 62) as usize, step);
+    };
+    for (change, what, limits) in [
+        (steps, "steps, at most", [64, 256, 256]),
+        (blocks, "thread blocks, at most", [64, 1024, 216]),
+        (channel, "uses channel", [128, 32, 32]),
+        (count, "chunks, at most 71 go", [71; 3]),
+        (offset, "the largest is 32767", [32767; 3]),
+        (awaited, "the last to wait for is 127", [127; 3]),
+        (elements, "XML elements, at most 4096 are read", [0, 4096, 4096]),
+    ] {
+        for (consumer, limit) in CONSUMERS.iter().zip(limits).filter(|(_, limit)| *limit > 0) {
+            let mut algo = msccl::lower(&ring(4)).unwrap();
+            change(&mut algo.gpus[1], limit);
+            assert_eq!(consumer.check(&algo), Ok(()), "{what} {limit}");
+            change(&mut algo.gpus[1], limit + 1);
+            let error = consumer.check(&algo).unwrap_err();
+            let line = &error.message;
+            assert!(error.code == Code::TooLarge && line.starts_with(consumer.about) && line.contains(what), "{error}");
+        }
+    }
+    for (many, within) in [(16, true), (17, false)] {
+        let mut algo = msccl::lower(&ring(4)).unwrap();
+        algo.gpus[0].blocks[0].steps = fused(many);
+        let outcome = CONSUMERS[0].check(&algo);
+        assert_eq!(outcome.is_ok(), within, "{outcome:?}");
+        assert!(outcome.err().is_none_or(|error| error.message.starts_with("RCCL: ") && error.message.contains("16")));
+    }
 }

@@ -5,7 +5,7 @@ use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::error::Code;
 use antiphon_core::fabric::Fabric;
-use antiphon_core::formats::msccl::{self, Action, Algo, Buffer};
+use antiphon_core::formats::msccl::{self, Action, Algo, Buffer, CONSUMERS};
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
@@ -99,7 +99,8 @@ pub fn near<K: PartialEq>(a: &[(K, u64)], b: &[(K, u64)]) -> bool {
 /// same bytes go the same ways, in trees of the same heights.
 #[test]
 fn what_is_written_reads_back_as_the_same_schedule() {
-    let (mut written, mut whole, mut loads, mut refused) = (0, 0, 0, BTreeMap::new());
+    let (mut written, mut whole, mut loads) = (0, 0, 0);
+    let (mut refused, mut past) = (BTreeMap::new(), BTreeMap::new());
     for (fabric, schedule) in schedules(&FABRICS) {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
         let lowered = match msccl::lower(&schedule) {
@@ -111,6 +112,16 @@ fn what_is_written_reads_back_as_the_same_schedule() {
             }
         };
         written += 1;
+        // Past a limit the refusal names it and who has it.
+        for consumer in &CONSUMERS {
+            if let Err(error) = consumer.check(&lowered) {
+                let line = error.message;
+                let limit = ["are read", "there are", "at most", "the largest is", "the last to wait for", "in a row"];
+                let named = line.starts_with(consumer.about) && limit.iter().any(|words| line.contains(words));
+                assert!(error.code == Code::TooLarge && named, "{name}: {line}");
+                *past.entry(consumer.name).or_insert(0) += 1;
+            }
+        }
         let algo = msccl::read(&msccl::write(&lowered)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(algo, lowered, "{name}");
         let proof = msccl::prove(&algo).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -139,7 +150,7 @@ fn what_is_written_reads_back_as_the_same_schedule() {
         }
     }
     println!(
-        "{written} written, {whole} in as many transfers, {loads} with the same loads of links; refused: {refused:?}"
+        "{written} written, {whole} in as many transfers, {loads} with the same loads of links; refused: {refused:?}; past limits: {past:?}"
     );
     assert!(written > 370 && whole > 270 && loads > 290, "{written}, {whole}, {loads}");
 }

@@ -15,7 +15,7 @@ use super::model::{Block as PlanBlock, Gpu as PlanGpu, Plan};
 use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{Fabric, MAX_RANKS, NodeId};
-use crate::formats::msccl::{self, Action, Algo, Block, Buffer, Cells, Gpu, Graph, Place, Step};
+use crate::formats::msccl::{self, Action, Algo, Block, Buffer, Cells, Gpu, Graph, Place, Step, Text};
 use crate::schedule::Schedule;
 use crate::units::{Bytes, clip};
 use std::collections::{BTreeMap, HashMap};
@@ -312,6 +312,7 @@ impl<'a> Lowering<'a> {
             out_of_place: !plan.inplace,
             min_bytes: plan.min_message_size,
             max_bytes: plan.max_message_size,
+            text: Text::default(),
             gpus,
         };
         let origin = plan.gpus.iter().map(|gpu| vec![vec![]; gpu.threadblocks.len()]).collect();
