@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,7 +202,6 @@ def simulate(
         with progress_bar() as progress:
             heartbeat = partial(progress, schedule.algorithm)
             run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy, trace=trace)
-        run = replace(run, file=path)
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
             tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}

@@ -58,7 +58,6 @@ def run(
         AntiphonError: as ``simulate``.
     """
     fabric, system = as_fabric(fabric), as_system(system)
-    file = None if isinstance(schedule, Schedule) else schedule
     schedule = as_schedule(schedule, fabric)
     if bound is None or schedule.bound_of != ALL_RANKS:
         bound = schedule.lower_bound(fabric, system)
@@ -78,7 +77,6 @@ def run(
         result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
-        file=None if file is None else os.fspath(file),
     )
 
 

@@ -47,7 +47,7 @@ class Run(Result):
         result: what the simulation gave.
         rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
         matrix_bytes: sum of the matrix; None without.
-        file: the file that the schedule is from; None if it was built here.
+        file: in a comparison, the file that the schedule is from; None if it is from none.
     """
 
     fabric: str

@@ -87,7 +87,7 @@ def print_run(run: antiphon.Run) -> None:
     console = open_console()
     result = run.result
     size = size_text(run.bytes, run.matrix_bytes)
-    table = Table(show_header=False, title=f"{run.label} on {run.fabric}")
+    table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
     for label, value in (
         ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),
         ("Proof", _proof_mark(run)),
