@@ -75,6 +75,7 @@ def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
         (("mesh:2x2", "ring", "--bytes", "4KiB", "--matrix", "no.csv"), "either --bytes or --matrix", 2),
         (("mesh:2x2", "direct", "--collective", "all-to-all", "--matrix", "no.csv"), "no.csv", 2),
         (("mesh:20x20", "ring"), "400 ranks; at most 256", 2),
+        (("mesh:2x2", "ring", "--bytes", ""), "size ''", 2),
         (("mesh:2x2", "ring", "--bytes", "4098"), "4-byte elements", 2),
         (("mesh:2x2", "ring", "--bytes", "4100", "--element", "float64"), "8-byte elements", 2),
         (("mesh:2x2", "ring", "--bytes", "16GiB"), "bytes of buffers", 2),

@@ -100,7 +100,7 @@ def run(
                 network,
                 what,
                 collective,
-                size or "64MiB",
+                "64MiB" if size is None else size,
                 root=root,
                 matrix=matrix,
                 element=element,
