@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 from antiphon.cli.commands import SECTIONS
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.errors import AntiphonError
+from antiphon.execution.mpi import in_job
 from antiphon.files import discard_unfinished
 
 FOUND, WRONG, INTERRUPTED, GONE = 1, 2, 130, 141
@@ -93,6 +94,8 @@ class Cli(DocumentedGroup):
         sys.exit(status or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
+        if in_job():  # which ends its processes itself
+            return super().invoke(ctx)
         # The work is done in a thread, so that Ctrl-C is heard while the core computes.
         outcome: list[Any] = []
         failure: list[BaseException] = []

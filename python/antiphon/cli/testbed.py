@@ -48,7 +48,7 @@ from antiphon.view.terminal.measured import print_emulated
 @click.option(
     "--timeout",
     "timeout_s",
-    default=10.0,
+    default=8.0,
     show_default=True,
     type=float,
     metavar="SECONDS",

@@ -41,7 +41,7 @@ def emulate(
     root: int = 0,
     link_rate: str = "200mbit",
     repeat: int = 5,
-    timeout_s: float = 10.0,
+    timeout_s: float = 8.0,
     progress: Callable[[float], object] | None = None,
 ) -> Emulated:
     """Runs collectives on an emulated fabric: a network namespace a node, an Ethernet cable for every two opposite
