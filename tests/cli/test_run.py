@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -75,6 +76,7 @@ def test_groups_and_files(commands: Any, tmp_path: Path) -> None:
         (("mesh:2x2", "ring", "--bytes", "4KiB", "--matrix", "no.csv"), "either --bytes or --matrix", 2),
         (("mesh:2x2", "direct", "--collective", "all-to-all", "--matrix", "no.csv"), "no.csv", 2),
         (("mesh:20x20", "ring"), "400 ranks; at most 256", 2),
+        (("mesh:2x2", "ring", "--bytes", ""), "size ''", 2),
         (("mesh:2x2", "ring", "--bytes", "4098"), "4-byte elements", 2),
         (("mesh:2x2", "ring", "--bytes", "4100", "--element", "float64"), "8-byte elements", 2),
         (("mesh:2x2", "ring", "--bytes", "16GiB"), "bytes of buffers", 2),
@@ -117,13 +119,30 @@ def test_wrong_results_are_a_finding(commands: Any, monkeypatch: pytest.MonkeyPa
 
 def in_a_job(processes: int, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("mpi4py")
-    command = [*mpiexec(processes), sys.executable, "-m", "antiphon", "run", *arguments]
+    command = [*mpiexec(processes), sys.executable, *arguments]
     environment = os.environ | {"TMPDIR": str(folder)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
 
 
+RUN = ("-m", "antiphon", "run")
+KILLED = """
+import os, signal, sys, threading
+from antiphon.cli.group import main
+from antiphon.execution import measuring
+
+def measure_rank(carrier, schedules, plan, started):
+    ended = threading.Timer(2, os.kill, (os.getpid(), signal.SIGKILL))
+    if carrier.rank == 2:
+        ended.start()
+    yield from at_work(carrier, schedules, plan, started)
+
+at_work, measuring.measure_rank = measuring.measure_rank, measure_rank
+main(["run", "mesh:2x2", "ring", "--bytes", "64KiB", "--iterations", "1000000"])
+"""
+
+
 def test_processes_of_a_job_are_the_ranks(tmp_path: Path) -> None:
-    done = in_a_job(4, "mesh:2x2", "ring", "--bytes", "4KiB", "--iterations", "1", folder=tmp_path)
+    done = in_a_job(4, *RUN, "mesh:2x2", "ring", "--bytes", "4KiB", "--iterations", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("busbw") == 1
     assert "4 MPI ranks" in done.stdout
@@ -131,8 +150,17 @@ def test_processes_of_a_job_are_the_ranks(tmp_path: Path) -> None:
 
 
 def test_a_job_of_another_size_is_refused(tmp_path: Path) -> None:
-    done = in_a_job(3, "mesh:2x2", "ring", "--bytes", "4KiB", folder=tmp_path)
+    done = in_a_job(3, *RUN, "mesh:2x2", "ring", "--bytes", "4KiB", folder=tmp_path)
     said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert said == ["error: the job has 3 processes, the fabric 4 ranks: start as many"]
     assert done.stdout == ""
     assert done.returncode in (1, 2)
+
+
+def test_a_rank_of_a_job_that_is_killed_and_what_was_waited_for(tmp_path: Path) -> None:
+    done = in_a_job(4, "-c", KILLED, folder=tmp_path)
+    assert re.search(
+        r"^error: rank \d was ended; it waited for transfer \d+ \(rank 2 to \d, ", done.stderr, re.MULTILINE
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode != 0

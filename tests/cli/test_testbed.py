@@ -19,9 +19,12 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What the command asked for; it gets made-up times, of which one result is wrong if it asks for dbtree."""
     asked: list[tuple[Any, ...]] = []
 
-    def emulate(fabric: antiphon.Fabric, algorithms: list[str], *others: Any, **options: Any) -> Emulated:
+    def emulate(fabric: antiphon.Fabric, algorithms: list[Any], *others: Any, **options: Any) -> Emulated:
         asked.append((fabric.name, algorithms, *others, options))
-        schedules = [antiphon.build(fabric, each, others[0], others[1]) for each in algorithms]
+        schedules = [
+            antiphon.build(fabric, each, *others, root=options["root"]) if isinstance(each, str) else each
+            for each in algorithms
+        ]
         rows = [
             {
                 "algorithm": schedule.algorithm,
@@ -61,6 +64,19 @@ def test_tables_and_a_page(commands: Any, given: list[tuple[Any, ...]], tmp_path
     assert len(given) == 2
 
 
+def test_a_file_says_what_all_do(commands: Any, given: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    path = tmp_path / "direct"  # whatever its name is
+    path.write_text(antiphon.build("mesh:2x2", "direct", "broadcast", 8192, root=3).to_json())
+    document = commands.document("testbed", "mesh:2x2", "multitree", "--schedule", path)
+    assert (document["collective"], document["root"]) == ("broadcast", 3)
+    assert [(row["algorithm"], row["bytes"]) for row in document["runs"]] == [("multitree", 8192), ("direct", 8192)]
+    assert given[0][2:4] == ("broadcast", 8192)
+    assert given[0][4]["root"] == 3
+    for option, value in (("--bytes", "4KiB"), ("--collective", "broadcast"), ("--root", "3")):
+        result = commands.invoke("testbed", "mesh:2x2", "--schedule", path, option, value)
+        assert f"{option} is what the schedule says" in commands.error(result)
+
+
 @pytest.mark.usefixtures("given")
 def test_wrong_results_are_a_finding(commands: Any) -> None:
     result = commands.invoke("testbed", "mesh:2x2", "dbtree")
@@ -74,9 +90,16 @@ def test_wrong_results_are_a_finding(commands: Any) -> None:
         (("ring", "--link-rate", "fast"), "200mbit or 1gbit"),
         (("rings",), "did you mean 'ring'"),
         (("ring", "--schedule", "none.json"), "none.json"),
+        (("ring", "--schedule", "none"), "none: cannot be read"),
     ],
 )
 def test_what_is_refused(arguments: tuple[str, ...], said: str, commands: Any) -> None:
     result = commands.invoke("testbed", "mesh:2x2", *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_where_nothing_can_be_compared(commands: Any) -> None:
+    result = commands.invoke("testbed", "mesh:2x2", "--compare", "--collective", "all-to-all")
+    assert "no ring, TTO or combs does all-to-all on mesh:2x2" in commands.error(result)
+    assert result.exit_code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -98,10 +99,7 @@ def compare(
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
         def work(network: antiphon.Fabric) -> Outcome:
-            # Files of other tools are of any size: that of the schedules beside them.
-            ours = {path: read_schedule(path, network) for path in paths if not is_foreign(path)}
-            given = next((each.bytes for each in ours.values()), size)
-            own = [ours.get(path) or read_schedule(path, network, given) for path in paths]
+            own = schedules_of(paths, network, size)
             first = own[0] if own else None
             with progress_bar() as progress:
                 sizes = matrix if first is None else first.matrix
@@ -133,6 +131,13 @@ def compare(
         each_group("compare", fabric, group, groups, output, work, "runs")
     if report is not None:
         note(output, f"Report: {report}")
+
+
+def schedules_of(paths: Sequence[str], network: antiphon.Fabric, size: str | None) -> list[antiphon.Schedule]:
+    """Schedules of files. Those of other tools are of any size: that of the others, else the one that is asked for."""
+    ours = {path: read_schedule(path, network) for path in paths if not is_foreign(path)}
+    given = next((each.bytes for each in ours.values()), size)
+    return [ours.get(path) or read_schedule(path, network, given) for path in paths]
 
 
 def schedule_option(function: F) -> F:
@@ -247,7 +252,7 @@ def refuse_problem(*paths: str) -> None:
     ):
         if name == "size" and all(map(_of_any_size, paths)):
             continue
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+        if name in context.params and context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"{option} is what the schedule says: leave it out with --schedule")
 
 

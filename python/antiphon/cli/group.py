@@ -96,6 +96,10 @@ class Cli(DocumentedGroup):
         sys.exit(status or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
+        from antiphon.execution.mpi import in_job
+
+        if in_job():  # which ends its processes itself
+            return super().invoke(ctx)
         # The work is done in a thread, so that Ctrl-C is heard while the core computes.
         outcome: list[Any] = []
         failure: list[BaseException] = []

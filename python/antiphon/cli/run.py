@@ -16,7 +16,8 @@ from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, MATRIX, ROOT, complet
 from antiphon.cli.output import output_option
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
-from antiphon.execution.measuring import TRANSPORTS, job_rank
+from antiphon.execution.measuring import TRANSPORTS
+from antiphon.execution.mpi import job_rank
 from antiphon.execution.numbers import ELEMENTS
 from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.measured import print_measurement
@@ -49,7 +50,7 @@ from antiphon.view.terminal.measured import print_measurement
 @click.option(
     "--timeout",
     "timeout_s",
-    default=10.0,
+    default=8.0,
     show_default=True,
     type=float,
     metavar="SECONDS",
@@ -100,7 +101,7 @@ def run(
                 network,
                 what,
                 collective,
-                size or "64MiB",
+                "64MiB" if size is None else size,
                 root=root,
                 matrix=matrix,
                 element=element,

@@ -8,6 +8,7 @@ from functools import partial
 import click
 
 import antiphon
+from antiphon.cli.collectives import refuse_problem, schedules_of
 from antiphon.cli.group import main
 from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, ROOT, algorithm_specs, completing, read_fabric
 from antiphon.cli.output import note, output_option, tell
@@ -27,7 +28,7 @@ from antiphon.view.terminal.measured import print_emulated
     "paths",
     multiple=True,
     metavar="FILE",
-    help="Also a schedule from a JSON file. Repeatable.",
+    help="Also a schedule from a file, JSON or of another tool (docs/formats.md); it says what all do. Repeatable.",
     shell_complete=FILE,
 )
 @click.option("--compare", "compares", is_flag=True, help="A ring, a ring both ways, TTO and combs, which apply.")
@@ -47,7 +48,7 @@ from antiphon.view.terminal.measured import print_emulated
 @click.option(
     "--timeout",
     "timeout_s",
-    default=10.0,
+    default=8.0,
     show_default=True,
     type=float,
     metavar="SECONDS",
@@ -78,9 +79,22 @@ def testbed(
         antiphon testbed mesh:2x2 ring combs --bytes 1MiB --link-rate 20mbit --repeat 3 --json
     """
     network = read_fabric(fabric)
-    given: list[str] = [*(split_specs(algorithms) if algorithms else ()), *paths]
+    given: list[str | antiphon.Schedule] = [*split_specs(algorithms)] if algorithms else []
+    if paths:
+        refuse_problem(*paths)
+        schedules = schedules_of(paths, network, size)
+        first = schedules[0]
+        collective, root = first.collective, first.root or 0
+        data: str | int = first.bytes
+        given += schedules
+    else:
+        data = size
     if compares:
-        given += [name for name in compared(network, collective) if name not in given]
+        names = compared(network, collective)
+        if not names:
+            message = f"--compare: no ring, TTO or combs does {collective} on {network.name}; give ALGORITHMS"
+            raise AntiphonError(message, "not-applicable")
+        given += [name for name in names if name not in given]
     if not given:
         raise click.UsageError("give ALGORITHMS, --schedule FILE or --compare")
     with ExitStack() as written:
@@ -90,7 +104,7 @@ def testbed(
                 network,
                 given,
                 collective,
-                size,
+                data,
                 root=root,
                 link_rate=link_rate,
                 repeat=repeat,

@@ -108,7 +108,8 @@ def _failure(job: Job, results: list[dict[str, Any]], output: str, code: int) ->
     if errors and errors[0]["code"] != "stalled":
         return AntiphonError(f"rank {errors[0]['rank']}: {errors[0]['error']}", errors[0]["code"])
     if errors and errors[0]["silent"]:
-        return AntiphonError(f"rank {errors[0]['silent'][0]} hangs; {errors[0]['error']}", "stalled")
+        rank = errors[0]["silent"][0]
+        return AntiphonError(f"rank {rank} hangs{_waiting(states, rank)}; --timeout allows more", "stalled")
     if errors:
         return AntiphonError(errors[0]["error"], "stalled")
     last = next((line for line in reversed(output.splitlines()) if line.strip().strip("-")), "it printed nothing")

@@ -15,7 +15,7 @@ from antiphon.collective.tuning import size_range
 from antiphon.errors import AntiphonError
 from antiphon.execution.launch import launch
 from antiphon.execution.measure import Measured, Plan, measure_rank
-from antiphon.execution.mpi import MpiCarrier
+from antiphon.execution.mpi import MpiCarrier, in_job, last_words
 from antiphon.execution.numbers import ELEMENTS
 from antiphon.execution.prediction import MemoryRates
 from antiphon.execution.result import Measurement
@@ -43,7 +43,7 @@ def measure(
     transport: str = "mpi",
     warmup: int = 1,
     iterations: int = 5,
-    timeout_s: float = 10.0,
+    timeout_s: float = 8.0,
     calibration: Calibration | str | os.PathLike[str] | None = None,
     progress: Callable[[float], object] | None = None,
 ) -> Measurement:
@@ -141,27 +141,20 @@ def _check(fabric: Fabric, schedule: Schedule, element: str) -> None:
     Executor(schedule, 0, element)
 
 
-JOBS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
-"""Where MPI's launchers say which process this is, and of how many: Open MPI; MPICH, Intel MPI, Slurm."""
-
-
-def in_job() -> bool:
-    """Whether ``mpirun`` started this process."""
-    return any(rank in os.environ and size in os.environ for rank, size in JOBS)
-
-
-def job_rank() -> int:
-    """The number of this process in a job that ``mpirun`` started; 0 without one."""
-    return next((int(os.environ[rank]) for rank, _ in JOBS if os.environ.get(rank, "").isdigit()), 0)
-
-
 def _joined(schedules: Sequence[Schedule], plan: Plan, timeout_s: float) -> list[Measured]:
     carrier = MpiCarrier(timeout_s)
     if carrier.ranks != schedules[0].ranks:
         message = f"the job has {carrier.ranks} processes, the fabric {schedules[0].ranks} ranks: start as many"
         raise AntiphonError(message, "bad-size")
+    at_work: list[Executor] = []
+
+    def say() -> None:
+        what = (at_work[-1].waits_for() if at_work else None) or "the others"
+        print(f"error: rank {carrier.rank} was ended; it waited for {what}", file=sys.stderr, flush=True)
+
     try:
-        return list(measure_rank(carrier, schedules, plan, lambda executor: None))
+        with last_words(say):
+            return list(measure_rank(carrier, schedules, plan, at_work.append))
     except AntiphonError as error:
         # The others wait for this one.
         print(f"error: {error.message}", file=sys.stderr, flush=True)

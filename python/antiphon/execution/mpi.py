@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from antiphon.errors import AntiphonError
@@ -19,6 +24,20 @@ PAUSE_S, BUSY_POLLS = 50e-6, 200
 
 SLACK = 10
 """How many times as long ranks wait for each other between runs as within."""
+
+
+JOBS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
+"""Where MPI's launchers say which process this is, and of how many: Open MPI; MPICH, Intel MPI, Slurm."""
+
+
+def in_job() -> bool:
+    """Whether ``mpirun`` started this process."""
+    return any(rank in os.environ and size in os.environ for rank, size in JOBS)
+
+
+def job_rank() -> int:
+    """The number of this process in a job that ``mpirun`` started; 0 without one."""
+    return next((int(os.environ[rank]) for rank, _ in JOBS if os.environ.get(rank, "").isdigit()), 0)
 
 
 class MpiCarrier:
@@ -109,3 +128,21 @@ class MpiCarrier:
     def abort(self) -> None:
         """Ends all processes of the job."""
         self.mpi.COMM_WORLD.Abort(1)
+
+
+@contextmanager
+def last_words(say: Callable[[], object]) -> Iterator[None]:
+    """Within it, this process says what it waits for, and ends, when MPI ends it because another one has ended."""
+
+    def end(*_: object) -> None:
+        say()
+        os._exit(1)
+
+    # Only there are signals heard.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, end) if is_main else None
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)

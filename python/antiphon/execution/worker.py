@@ -10,7 +10,7 @@ from antiphon._core import Executor, Schedule
 from antiphon.errors import AntiphonError
 from antiphon.execution.job import Part, silent
 from antiphon.execution.measure import Plan, measure_rank
-from antiphon.execution.mpi import MpiCarrier
+from antiphon.execution.mpi import MpiCarrier, last_words
 
 
 def main(folder: str) -> None:
@@ -25,9 +25,10 @@ def main(folder: str) -> None:
     part.beat(carrier.rank, what, gone=lambda: os._exit(1))
     try:
         schedules = [Schedule.from_json(text) for text in part.texts]
-        for measured in measure_rank(carrier, schedules, Plan(**part.task), at_work.append):
-            if carrier.rank == 0:
-                part.add(asdict(measured))
+        with last_words(lambda: part.say(carrier.rank, **what())):
+            for measured in measure_rank(carrier, schedules, Plan(**part.task), at_work.append):
+                if carrier.rank == 0:
+                    part.add(asdict(measured))
     except AntiphonError as error:
         # Now: a rank that hangs goes on for a moment when it is told to end.
         found = {"code": error.code, "error": error.message, "silent": silent(part.folder)}

@@ -122,6 +122,8 @@ def test_what_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch)
         ({"timeout_s": 0.5}, "bad-size", "timeout_s 0.5"),
         ({"algorithms": "none"}, "unknown-name", "none"),
         ({"collective": "broadcast"}, "not-applicable", "broadcast"),
+        ({"bytes": 4098}, "bad-size", "4-byte elements"),
+        ({"algorithms": ["ring", antiphon.build("mesh:2x2", "ring", "all-gather", 4096)]}, "bad-spec", "all-gather"),
     ):
         arguments: dict[str, Any] = {"fabric": "mesh:2x2", "algorithms": "ring", "bytes": "4KiB"} | given
         with pytest.raises(antiphon.AntiphonError) as error:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from statistics import median
 from typing import Any
 
-from antiphon._core import Fabric, Schedule, System, simulate
+from antiphon._core import Executor, Fabric, Schedule, System, simulate
 from antiphon.arguments import expect, shown
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.errors import AntiphonError, NotApplicable
@@ -20,6 +20,7 @@ from antiphon.execution.launch import LEAVE_S
 from antiphon.execution.result import Emulated
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.host import WARM_UP_RUNS
+from antiphon.execution.testbed.node import ELEMENT
 from antiphon.given import as_fabric
 from antiphon.names import Collective
 
@@ -40,7 +41,7 @@ def emulate(
     root: int = 0,
     link_rate: str = "200mbit",
     repeat: int = 5,
-    timeout_s: float = 10.0,
+    timeout_s: float = 8.0,
     progress: Callable[[float], object] | None = None,
 ) -> Emulated:
     """Runs collectives on an emulated fabric: a network namespace a node, an Ethernet cable for every two opposite
@@ -66,7 +67,8 @@ def emulate(
 
     Raises:
         AntiphonError: ``not-applicable`` where this machine cannot do it, by its kernel, rights, programs or speed, or
-            for other fabrics; ``not-proven``, ``stalled``; as ``build``.
+            for other fabrics; ``bad-spec`` for schedules of different collectives; ``not-proven``, ``stalled``; as
+            ``build``.
     """
     whole = as_fabric(fabric)
     network.cables(whole)  # before any work
@@ -81,6 +83,11 @@ def emulate(
     schedules = [_schedule(whole, each, collective, bytes, system, root) for each in given]
     if not schedules:
         raise AntiphonError("algorithms: give at least one", "bad-spec")
+    first = schedules[0]
+    for schedule in schedules[1:]:
+        if (schedule.collective, schedule.root) != (first.collective, first.root):
+            message = f"{first.algorithm} does {_task(first)}, {schedule.algorithm} {_task(schedule)}"
+            raise AntiphonError(f"{message}: give schedules of one collective", "bad-spec")
     predicted = [simulate(whole, schedule, system).time_ns for schedule in schedules]
     ranks = [int(rank) for rank in whole.nodes["rank"]]
     task = {"bits_per_s": rate, "repeat": repeat, "timeout_s": float(timeout_s), "ranks": ranks}
@@ -104,7 +111,7 @@ def emulate(
             }
         )
     rates = (results[0]["slowest_link"], results[0]["fastest_link"])
-    return Emulated.of(whole, schedules[0], rate, repeat, rates, rows)
+    return Emulated.of(whole, first, rate, repeat, rates, rows)
 
 
 def compared(fabric: Fabric, collective: str) -> list[str]:
@@ -167,7 +174,12 @@ def _schedule(
     proof = schedule.verify(fabric)
     if not proof.complete:
         raise AntiphonError(f"{schedule.algorithm}: {proof.gaps}; it is not run", "not-proven")
+    Executor(schedule, 0, ELEMENT)  # refuses what is no whole number of elements
     return schedule
+
+
+def _task(schedule: Schedule) -> str:
+    return schedule.collective if schedule.root is None else f"{schedule.collective} with root {schedule.root}"
 
 
 def _host_command() -> list[str]:
