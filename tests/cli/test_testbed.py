@@ -22,7 +22,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     def emulate(fabric: antiphon.Fabric, algorithms: list[Any], *others: Any, **options: Any) -> Emulated:
         asked.append((fabric.name, algorithms, *others, options))
         schedules = [
-            antiphon.build(fabric, each, *others, root=options["root"]) if isinstance(each, str) else each
+            antiphon.build(fabric, each, others[0], others[1], root=options["root"]) if isinstance(each, str) else each
             for each in algorithms
         ]
         rows = [
