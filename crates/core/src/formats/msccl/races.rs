@@ -4,6 +4,7 @@ use super::cells::Cells;
 use super::graph::{Graph, NodeId, wrong};
 use super::interpret::Access;
 use crate::error::Result;
+use crate::watch::Watch;
 use std::collections::{BTreeMap, HashMap};
 
 /// Thread blocks whose steps are followed at once.
@@ -15,13 +16,13 @@ const COLUMNS: usize = 8;
 /// write, or with that; a read with the last write.
 ///
 /// # Errors
-/// [`crate::error::Code::NotProven`], naming the two steps and the chunk.
+/// [`crate::error::Code::NotProven`], naming the two steps and the chunk; [`crate::error::Code::Interrupted`].
 pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]) -> Result<()> {
-    let mut by_cell: Vec<&Access> = accesses.iter().collect();
-    by_cell.sort_by_key(|access| access.cell);
+    let by_cell = by_cell(accesses, cells, graph.watch)?;
     // By GPU: pairs of steps of different thread blocks, with a chunk that both use.
     let mut open: BTreeMap<u32, BTreeMap<(NodeId, NodeId), u32>> = BTreeMap::new();
-    for list in by_cell.chunk_by(|a, b| a.cell == b.cell) {
+    for (done, list) in by_cell.chunk_by(|a, b| a.cell == b.cell).enumerate() {
+        graph.watch.at(done, cells.count() as usize)?;
         let mut pair = |first: NodeId, second: NodeId, cell: u32| {
             let (a, b) = (graph.owner[first as usize], graph.owner[second as usize]);
             if a != b {
@@ -46,15 +47,15 @@ pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]
     }
     let mut position = vec![0u32; order.len()];
     (0..).zip(order).for_each(|(at, &node)| position[node as usize] = at);
-    let islands = Islands::of(graph, order);
+    let islands = Islands::of(graph, order)?;
     for (gpu, pairs) in open {
         let mut by_island: BTreeMap<u32, BTreeMap<(NodeId, NodeId), u32>> = BTreeMap::new();
         for ((first, second), cell) in pairs {
             by_island.entry(islands.of_step(graph, second)).or_default().insert((first, second), cell);
         }
         for (island, pairs) in &mut by_island {
-            keep_unordered_here(graph, &islands, gpu, *island, pairs);
-            keep_unordered(graph, &islands, *island, pairs);
+            keep_unordered_here(graph, &islands, gpu, *island, pairs)?;
+            keep_unordered(graph, &islands, *island, pairs)?;
         }
         let unordered = by_island.values().flatten();
         if let Some((&(first, second), &cell)) = unordered.min_by_key(|&(&(_, second), _)| position[second as usize]) {
@@ -65,6 +66,22 @@ pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]
         }
     }
     Ok(())
+}
+
+/// Accesses by their cells, those of a cell in the same order as before.
+fn by_cell<'a>(accesses: &'a [Access], cells: &Cells, watch: Watch) -> Result<Vec<&'a Access>> {
+    let Some(any) = accesses.first() else { return Ok(vec![]) };
+    let mut next = vec![0usize; cells.count() as usize + 1];
+    accesses.iter().for_each(|access| next[access.cell as usize + 1] += 1);
+    (0..cells.count() as usize).for_each(|cell| next[cell + 1] += next[cell]);
+    let mut sorted = vec![any; accesses.len()];
+    for (at, access) in accesses.iter().enumerate() {
+        watch.at(at, accesses.len())?;
+        let place = &mut next[access.cell as usize];
+        sorted[*place] = access;
+        *place += 1;
+    }
+    Ok(sorted)
 }
 
 /// Thread blocks that wait for each other, directly or over others. Between islands nothing is ordered, so that what orders two steps
@@ -81,7 +98,7 @@ struct Islands {
 }
 
 impl Islands {
-    fn of(graph: &Graph, order: &[NodeId]) -> Islands {
+    fn of(graph: &Graph, order: &[NodeId]) -> Result<Islands> {
         // Blocks are numbered through.
         let mut start = vec![0usize];
         start.extend(graph.first.iter().scan(0, |sum, blocks| {
@@ -97,7 +114,8 @@ impl Islands {
             }
             block
         }
-        for &node in order {
+        for (at, &node) in order.iter().enumerate() {
+            graph.watch.at(at, order.len())?;
             for earlier in graph.all_before(node) {
                 let (a, b) = (graph.owner[earlier as usize], graph.owner[node as usize]);
                 if a != b {
@@ -129,7 +147,7 @@ impl Islands {
             steps[island as usize].push(node);
             here.entry((gpu, island)).or_default().0.push(node);
         }
-        Islands { of_block, steps, place, here }
+        Ok(Islands { of_block, steps, place, here })
     }
 
     /// The island of a step.
@@ -151,12 +169,13 @@ fn keep_unordered_here(
     gpu: u32,
     island: u32,
     pairs: &mut BTreeMap<(NodeId, NodeId), u32>,
-) {
+) -> Result<()> {
     let (steps, blocks) = &islands.here[&(gpu, island)];
     let (blocks, number): (usize, HashMap<NodeId, usize>) = (*blocks, steps.iter().copied().zip(0..).collect());
     // Steps of each thread block that have ended when a step has.
     let mut ended = vec![0u32; steps.len() * blocks];
     for (at, &node) in steps.iter().enumerate() {
+        graph.watch.at(at, steps.len())?;
         for earlier in graph.local(node) {
             let from = number[&earlier] * blocks;
             for column in 0..blocks {
@@ -169,10 +188,16 @@ fn keep_unordered_here(
         let (other, block) = islands.block(graph, a);
         other != island || ended[number[&b] * blocks + block as usize] <= graph.index(a)
     });
+    Ok(())
 }
 
 /// Leaves only pairs of a GPU that nothing orders; the second of each is on the island.
-fn keep_unordered(graph: &Graph, islands: &Islands, island: u32, pairs: &mut BTreeMap<(NodeId, NodeId), u32>) {
+fn keep_unordered(
+    graph: &Graph,
+    islands: &Islands,
+    island: u32,
+    pairs: &mut BTreeMap<(NodeId, NodeId), u32>,
+) -> Result<()> {
     let (order, position) = (&islands.steps[island as usize], &islands.place);
     let here = pairs.keys().filter(|&&(first, _)| islands.of_step(graph, first) == island);
     let mut blocks: Vec<(u32, u32)> = here.map(|&(first, _)| graph.owner[first as usize]).collect();
@@ -188,6 +213,7 @@ fn keep_unordered(graph: &Graph, islands: &Islands, island: u32, pairs: &mut BTr
         }
         let mut ended = vec![[0u32; COLUMNS]; (to - from + 1) as usize];
         for at in from..=to {
+            graph.watch.at((at - from) as usize, (to - from) as usize)?;
             let node = order[at as usize];
             let mut own = [0u32; COLUMNS];
             for earlier in graph.all_before(node) {
@@ -207,4 +233,5 @@ fn keep_unordered(graph: &Graph, islands: &Islands, island: u32, pairs: &mut BTr
             None => true,
         });
     }
+    Ok(())
 }
