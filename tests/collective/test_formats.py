@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,36 @@ def test_what_is_exported_is_loaded(schedule: antiphon.Schedule, file: Path) -> 
         antiphon.load(file, "mesh:4x4")
     with pytest.raises(TypeError, match="give a path"):
         antiphon.load()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_ends_writing_proving_and_reading() -> None:
+    trees = antiphon.build("mesh:10x10", "multitree", bytes="64MiB")
+    plan = antiphon.export(trees, format="mscclpp")  # takes seconds
+    own = antiphon.build("mesh:24x24", "multitree", bytes="64MiB").to_json()  # is read in half a second
+    for call in (
+        lambda: antiphon.export(trees, format="mscclpp"),
+        lambda: antiphon.prove_file(text=plan),
+        lambda: antiphon.load(text=plan),
+        lambda: antiphon.load(text=own),
+        lambda: antiphon.Schedule.from_json(own),
+    ):
+        heard: list[float] = []
+
+        def second(*_: object, heard: list[float] = heard) -> None:
+            heard.append(time.monotonic())
+            if len(heard) == 2:  # a call that hears nothing has one handled, at its end
+                raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, second)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert heard[1] - heard[0] < 1
 
 
 def test_schedules_of_our_own_are_loaded_too(schedule: antiphon.Schedule, tmp_path: Path) -> None:

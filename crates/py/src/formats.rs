@@ -1,7 +1,8 @@
 //! Formats of other tools.
 
-use crate::convert::{Int, Size, fields, raise, record, run};
+use crate::convert::{Int, Size, fields, raise, record};
 use crate::fabric::Fabric;
+use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::fabric as core_fabric;
@@ -39,9 +40,9 @@ pub fn prove_file<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny
     let Some(format) = of_text(text)? else {
         return Err(raise(Error::new(Code::BadFile, "it is in no format of another tool")));
     };
-    let (file, proof) = run(py, || {
-        let file = format.read(text)?;
-        let proof = file.prove()?;
+    let (file, proof) = run_watched(py, None, |watch| {
+        let file = format.read(text, watch)?;
+        let proof = file.prove(watch)?;
         Ok((file, proof))
     })?;
     let collective = file.collective();
@@ -82,17 +83,18 @@ pub fn load(
     let placement = ranks.transpose()?;
     let given = fabric.map(|fabric| &*fabric.0);
     let Some(format) = of_text(text)? else {
-        return run(py, || core_schedule::Schedule::from_json(text, given)).map(Schedule);
+        return run_watched(py, None, |watch| core_schedule::Schedule::from_json_watched(text, given, watch))
+            .map(Schedule);
     };
-    run(py, || {
-        let file = format.read(text)?;
+    run_watched(py, None, |watch| {
+        let file = format.read(text, watch)?;
         let joined = match given {
             Some(_) => None,
             None => Some(core_fabric::Fabric::parse(&format!("fc:{}", file.ranks()))?),
         };
         let fabric = given.or(joined.as_ref()).expect("one of them is there");
         let placement = placement.as_deref().map_or(Ok(vec![]), |ranks| nodes(fabric, ranks))?;
-        file.raise(fabric, bytes.0, &placement)
+        file.raise(fabric, bytes.0, &placement, watch)
     })
     .map(Schedule)
 }
@@ -119,5 +121,5 @@ fn nodes(fabric: &core_fabric::Fabric, ranks: &[u32]) -> Result<Vec<core_fabric:
 pub fn export(py: Python<'_>, schedule: &Schedule, format: &str, consumer: Option<&str>) -> PyResult<String> {
     let format = formats_of::by_name(format).map_err(raise)?;
     let consumer = consumer.unwrap_or_else(|| format.consumers().first().copied().unwrap_or_default());
-    run(py, || format.write(&schedule.0, consumer))
+    run_watched(py, None, |watch| format.write(&schedule.0, consumer, watch))
 }

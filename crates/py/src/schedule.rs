@@ -3,6 +3,7 @@
 use crate::convert::{Fit, Table, fields, hash_of, raise, record, run};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
+use crate::heartbeat::run_watched;
 use crate::operations;
 use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};
@@ -45,7 +46,8 @@ impl Schedule {
     #[pyo3(signature = (text, fabric = None))]
     fn from_json(class: &Bound<'_, PyType>, text: &str, fabric: Option<&Fabric>) -> PyResult<Self> {
         let fabric = fabric.map(|fabric| &*fabric.0);
-        let schedule = run(class.py(), || schedule::Schedule::from_json(text, fabric))?;
+        let schedule =
+            run_watched(class.py(), None, |watch| schedule::Schedule::from_json_watched(text, fabric, watch))?;
         Ok(Schedule(schedule))
     }
 

@@ -4,6 +4,7 @@
 use super::{Foreign, Format, check_consumer};
 use crate::error::{Code, Error, Result};
 use crate::schedule::{Event, Program, Schedule, TransferId};
+use crate::watch::Watch;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -36,13 +37,13 @@ impl Format for Goal {
         text.trim_start().starts_with("num_ranks ")
     }
 
-    fn read(&self, _: &str) -> Result<Box<dyn Foreign>> {
+    fn read(&self, _: &str, _: Watch) -> Result<Box<dyn Foreign>> {
         Err(Error::new(Code::NotApplicable, "goal: files say nothing of data, so they are only written"))
     }
 
-    fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
+    fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String> {
         check_consumer(self, consumer)?;
-        write(schedule)
+        write(schedule, watch)
     }
 }
 
@@ -52,14 +53,15 @@ impl Format for Goal {
 /// Complexity: O(messages * dependencies).
 ///
 /// # Errors
-/// [`Code::TooLarge`] past [`MAX_MESSAGES`].
-fn write(schedule: &Schedule) -> Result<String> {
+/// [`Code::TooLarge`] past [`MAX_MESSAGES`]; [`Code::Interrupted`].
+fn write(schedule: &Schedule, watch: Watch) -> Result<String> {
     let messages = schedule.messages();
     if messages > MAX_MESSAGES {
         let what = format!("goal: {messages} messages, at most {MAX_MESSAGES} are written; choose fewer chunks");
         return Err(Error::new(Code::TooLarge, what));
     }
     let mut text = format!("num_ranks {}\n", schedule.ranks);
+    let mut done = 0;
     for (rank, program) in (0u32..).zip(&Program::new(schedule).ranks) {
         let mut line = |what: String| writeln!(text, "{what}").expect("memory can be written");
         line(format!("\nrank {rank} {{"));
@@ -79,6 +81,8 @@ fn write(schedule: &Schedule) -> Result<String> {
         for stream in &program.streams {
             let mut before = None;
             for (at, chunk) in stream.messages(schedule) {
+                watch.at(done, 2 * messages as usize)?;
+                done += 1;
                 let instruction = &stream.instructions[at];
                 let event = if stream.sends { Event::Sent } else { Event::Applied };
                 let label = labels[&(instruction.transfer, chunk, event)];

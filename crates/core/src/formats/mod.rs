@@ -15,6 +15,7 @@ use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
 use crate::units::{Bytes, clip};
+use crate::watch::Watch;
 use std::fmt::Debug;
 
 /// Longest text that is read.
@@ -32,17 +33,17 @@ pub trait Format: Sync {
     fn consumers(&self) -> Vec<&'static str>;
     /// Whether a text is of this format, by its beginning.
     fn recognises(&self, text: &str) -> bool;
-    /// Reads a text. Nothing is proven.
+    /// Reads a text, reporting to `watch`, as all here do. Nothing is proven.
     ///
     /// # Errors
-    /// [`Code::BadFile`] with the line, [`Code::TooLarge`].
-    fn read(&self, text: &str) -> Result<Box<dyn Foreign>>;
+    /// [`Code::BadFile`] with the line, [`Code::TooLarge`]; [`Code::Interrupted`].
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>>;
     /// Writes a schedule for a consumer, and proves what is written.
     ///
     /// # Errors
     /// [`Code::NotApplicable`] for what the format cannot say, [`Code::TooLarge`] past a limit of the consumer, which it
-    /// names, [`Code::NotProven`], [`Code::UnknownName`] for the consumer.
-    fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String>;
+    /// names, [`Code::NotProven`], [`Code::UnknownName`] for the consumer; [`Code::Interrupted`].
+    fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String>;
 }
 
 /// What a file of another tool holds.
@@ -56,14 +57,14 @@ pub trait Foreign: Debug + Send + Sync {
     /// Proves that it computes its collective.
     ///
     /// # Errors
-    /// [`Code::NotProven`] with the first deadlock, race or wrong chunk; [`Code::TooLarge`].
-    fn prove(&self) -> Result<Proven>;
+    /// [`Code::NotProven`] with the first deadlock, race or wrong chunk; [`Code::TooLarge`]; [`Code::Interrupted`].
+    fn prove(&self, watch: Watch) -> Result<Proven>;
     /// The same as a schedule of `bytes` (the full buffer) on a fabric: rank `i` does what it calls `i`, on its own node,
     /// or on that of `placement`.
     ///
     /// # Errors
     /// As [`Foreign::prove`]; [`Code::NotApplicable`] for what a schedule cannot say, [`Code::BadFile`] for a fabric of another size.
-    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule>;
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule>;
 }
 
 /// What was proven of a file.

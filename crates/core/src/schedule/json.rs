@@ -5,8 +5,10 @@ use super::version_1::{self, Schedule1};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::units::clip_error;
+use crate::watch::Watch;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::io::{self, BufReader, Read};
 
 /// Longest accepted JSON text.
 const MAX_JSON_BYTES: usize = 1 << 30;
@@ -23,6 +25,14 @@ impl Schedule {
     /// # Errors
     /// [`Code::BadFile`] with line and column, or as [`Schedule::check`].
     pub fn from_json(text: &str, fabric: Option<&Fabric>) -> Result<Schedule> {
+        Schedule::from_json_watched(text, fabric, Watch::default())
+    }
+
+    /// [`Schedule::from_json`], reporting to `watch`.
+    ///
+    /// # Errors
+    /// As [`Schedule::from_json`]; [`Code::Interrupted`].
+    pub fn from_json_watched(text: &str, fabric: Option<&Fabric>, watch: Watch) -> Result<Schedule> {
         if text.len() > MAX_JSON_BYTES {
             return Err(Error::new(Code::TooLarge, "schedule: JSON text is larger than 1 GiB"));
         }
@@ -30,10 +40,14 @@ impl Schedule {
         struct Version {
             schema: String,
         }
-        let schedule = match read::<Version>(text)?.schema.as_str() {
-            version_1::SCHEMA => Schedule::try_from(read::<Schedule1>(text)?)
-                .map_err(|what| Error::new(Code::BadFile, format!("schedule: {what}")))?,
-            _ => read(text)?,
+        let schedule = match read::<Schedule>(text, watch) {
+            // Perhaps it is one of the version before.
+            Err(error) if error.code == Code::BadFile => match read::<Version>(text, watch)?.schema.as_str() {
+                version_1::SCHEMA => Schedule::try_from(read::<Schedule1>(text, watch)?)
+                    .map_err(|what| Error::new(Code::BadFile, format!("schedule: {what}")))?,
+                _ => return Err(error),
+            },
+            outcome => outcome?,
         };
         match fabric {
             Some(fabric) => schedule.check(fabric)?,
@@ -43,8 +57,32 @@ impl Schedule {
     }
 }
 
-fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| Error::new(Code::BadFile, format!("schedule: {}", clip_error(&error))))
+fn read<T: DeserializeOwned>(text: &str, watch: Watch) -> Result<T> {
+    let mut watched = Watched { text: text.as_bytes(), left: text.as_bytes(), watch, ended: Ok(()) };
+    let outcome = serde_json::from_reader(BufReader::with_capacity(1 << 16, &mut watched));
+    watched.ended?;
+    // Where something is wrong is known exactly only in a text.
+    outcome
+        .or_else(|_| serde_json::from_str(text))
+        .map_err(|error| Error::new(Code::BadFile, format!("schedule: {}", clip_error(&error))))
+}
+
+/// A text that ends when it is asked to.
+struct Watched<'a> {
+    text: &'a [u8],
+    left: &'a [u8],
+    watch: Watch<'a>,
+    ended: Result<()>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.ended = self.watch.step(self.text.len() - self.left.len(), self.text.len());
+        match self.ended {
+            Ok(()) => self.left.read(buffer),
+            Err(_) => Err(io::Error::other("interrupted")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +123,23 @@ mod tests {
             let error = Schedule::from_json(&good.replacen(from, to, 1), None).unwrap_err();
             assert!(error.code == Code::BadFile && error.message.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn reading_ends_when_it_is_asked_to() {
+        let transfer = r#"{"from":0,"to":1,"op":"copy","payload":[0],"step":0,"route":[0]}"#;
+        let text = format!(
+            r#"{{"schema":"antiphon-schedule/2","algorithm":"t","fabric":"f","collective":{{"kind":"broadcast"}},
+            "bytes":8,"ranks":2,"lanes":[{{"offset":0,"bytes":8,"chunks":1,"chunk_bytes":8,"stride":1}}],
+            "phases":[{{"name":"p"}}],"transfers":[{}]}}"#,
+            vec![transfer; 1 << 13].join(",")
+        );
+        for last in [0.0, 0.5, 0.9] {
+            let progress = |share| share < last;
+            let error = Schedule::from_json_watched(&text, None, Watch::new(&progress)).unwrap_err();
+            assert_eq!(error.code, Code::Interrupted);
+        }
+        assert_eq!(Schedule::from_json(&text, None).unwrap().transfers.len(), 1 << 13);
     }
 
     #[test]

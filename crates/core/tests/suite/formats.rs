@@ -3,6 +3,7 @@
 mod by_hand;
 mod flows;
 mod goal;
+mod interrupted;
 mod machine;
 mod msccl;
 mod mscclpp;

@@ -15,6 +15,7 @@ use antiphon_core::schedule::Schedule;
 use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
+use antiphon_core::watch::Watch;
 use antiphon_core::workload::{PRESETS, Workload};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -247,16 +248,21 @@ fn msccl_programs() {
     .map(|(spec, name, kind)| {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
-        msccl::Msccl.write(&schedule, "executor").unwrap()
+        msccl::Msccl.write(&schedule, "executor", Watch::default()).unwrap()
     })
     .to_vec();
     let damages = prop::collection::vec(damage(), 1..4);
     fuzz(2000, (select(texts), damages), |(text, list)| {
-        let Some(algo) = one_line(msccl::read(&damaged(&text, &list)))? else { return Ok(()) };
-        prop_assert_eq!(msccl::read(&msccl::write(&algo)).map(|again| again.steps()), Ok(algo.steps()));
-        let Some(_) = one_line(msccl::prove(&algo))? else { return Ok(()) };
+        let Some(algo) = one_line(msccl::read(&damaged(&text, &list), Watch::default()))? else { return Ok(()) };
+        prop_assert_eq!(
+            msccl::read(&msccl::write(&algo, Watch::default()).unwrap(), Watch::default()).map(|again| again.steps()),
+            Ok(algo.steps())
+        );
+        let Some(_) = one_line(msccl::prove(&algo, Watch::default()))? else { return Ok(()) };
         let fabric = Fabric::parse(&format!("fc:{}", algo.gpus.len())).unwrap();
-        let Some(schedule) = one_line(msccl::raise(&algo, &fabric, 4800, &[]))? else { return Ok(()) };
+        let Some(schedule) = one_line(msccl::raise(&algo, &fabric, 4800, &[], Watch::default()))? else {
+            return Ok(());
+        };
         prop_assert_eq!(verify(&fabric, &schedule).map(|proof| proof.complete), Ok(true));
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
         Ok(())
@@ -276,15 +282,15 @@ fn mscclpp_plans() {
     .map(|(spec, name, kind)| {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = algorithm::build(&fabric, &system, Collective::new(kind), 480, name).unwrap();
-        mscclpp::Mscclpp.write(&schedule, "executor").unwrap()
+        mscclpp::Mscclpp.write(&schedule, "executor", Watch::default()).unwrap()
     })
     .to_vec();
     let damages = prop::collection::vec(damage(), 1..4);
     fuzz(2000, (select(texts), damages), |(text, list)| {
-        let Some(plan) = one_line(mscclpp::read(&damaged(&text, &list)))? else { return Ok(()) };
-        let Some(_) = one_line(plan.prove())? else { return Ok(()) };
+        let Some(plan) = one_line(mscclpp::read(&damaged(&text, &list), Watch::default()))? else { return Ok(()) };
+        let Some(_) = one_line(plan.prove(Watch::default()))? else { return Ok(()) };
         let fabric = Fabric::parse(&format!("fc:{}", plan.gpus.len())).unwrap();
-        let Some(schedule) = one_line(plan.raise(&fabric, 4800, &[]))? else { return Ok(()) };
+        let Some(schedule) = one_line(plan.raise(&fabric, 4800, &[], Watch::default()))? else { return Ok(()) };
         prop_assert_eq!(verify(&fabric, &schedule).map(|proof| proof.complete), Ok(true));
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
         Ok(())
@@ -317,10 +323,10 @@ fn results_of_synthesisers() {
     fuzz(3000, (select(texts.to_vec()), prop::collection::vec(damage(), 1..4)), |(text, list)| {
         let damaged = damaged(&text, &list);
         let Some(Some(format)) = one_line(of_text(&damaged))? else { return Ok(()) };
-        let Some(file) = one_line(format.read(&damaged))? else { return Ok(()) };
-        let Some(_) = one_line(file.prove())? else { return Ok(()) };
+        let Some(file) = one_line(format.read(&damaged, Watch::default()))? else { return Ok(()) };
+        let Some(_) = one_line(file.prove(Watch::default()))? else { return Ok(()) };
         let fabric = Fabric::parse(&format!("fc:{}", file.ranks())).unwrap();
-        let Some(schedule) = one_line(file.raise(&fabric, 4800, &[]))? else { return Ok(()) };
+        let Some(schedule) = one_line(file.raise(&fabric, 4800, &[], Watch::default()))? else { return Ok(()) };
         prop_assert_eq!(check_by_execution(&schedule, Some(1)), Ok(()));
         Ok(())
     });

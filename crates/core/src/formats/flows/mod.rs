@@ -12,7 +12,8 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::{Builder, Lane, Op, Schedule};
 use crate::units::{Bytes, MAX_BYTES};
-use crate::verify::verify;
+use crate::verify::verify_watched;
+use crate::watch::Watch;
 
 /// Most hops of a file.
 const MAX_HOPS: usize = 1 << 22;
@@ -78,10 +79,11 @@ impl Foreign for Flows {
     }
 
     /// Nothing is sent before it is there, and all comes where it must.
-    fn prove(&self) -> Result<Proven> {
+    fn prove(&self, watch: Watch) -> Result<Proven> {
         let ranks = self.nodes.len();
         let mut there: Vec<Option<u64>> = vec![None; ranks];
-        for piece in &self.pieces {
+        for (at, piece) in self.pieces.iter().enumerate() {
+            watch.at(at, self.pieces.len())?;
             there.fill(None);
             there[piece.source as usize] = Some(0);
             for hop in &piece.hops {
@@ -111,8 +113,8 @@ impl Foreign for Flows {
         })
     }
 
-    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
-        self.prove()?;
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
+        self.prove(watch)?;
         let ranks = self.nodes.len();
         if fabric.ranks() != ranks {
             let what = format!("the file is for {ranks} ranks, {} has {}", fabric.name, fabric.ranks());
@@ -125,7 +127,7 @@ impl Foreign for Flows {
             let what = format!("the placement names {} nodes for {ranks} ranks", placement.len());
             return fail(Code::BadSpec, what);
         }
-        let mut builder = Builder::new(self.name, fabric, self.collective(), bytes);
+        let mut builder = Builder::new(self.name, fabric, self.collective(), bytes).watched(watch);
         builder.schedule.placement = placement.to_vec();
         builder.phase("main", false);
         let mut times: Vec<u64> = self.pieces.iter().flat_map(|piece| &piece.hops).map(|hop| hop.time).collect();
@@ -162,7 +164,7 @@ impl Foreign for Flows {
             }
         }
         let schedule = builder.finish()?;
-        verify(fabric, &schedule)?;
+        verify_watched(fabric, &schedule, watch)?;
         Ok(schedule)
     }
 }

@@ -8,6 +8,7 @@ use crate::fabric::MAX_RANKS;
 use crate::formats::{Foreign, Format};
 use crate::schedule::Schedule;
 use crate::units::clip;
+use crate::watch::Watch;
 use std::collections::HashMap;
 
 /// The format.
@@ -34,11 +35,11 @@ impl Format for Tacos {
         text.trim_start_matches('\u{feff}').trim_start().starts_with("NPUs Count,")
     }
 
-    fn read(&self, text: &str) -> Result<Box<dyn Foreign>> {
-        Ok(Box::new(read(text)?))
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>> {
+        Ok(Box::new(read(text, watch)?))
     }
 
-    fn write(&self, _: &Schedule, _: &str) -> Result<String> {
+    fn write(&self, _: &Schedule, _: &str, _: Watch) -> Result<String> {
         fail(Code::NotApplicable, "tacos: results of TACOS are only read")
     }
 }
@@ -50,14 +51,15 @@ impl Format for Tacos {
 ///
 /// # Errors
 /// [`Code::BadFile`] with the line; [`Code::NotProven`] if chunks wait for each other; [`Code::NotApplicable`] where a rank gets a chunk
-/// twice; [`Code::TooLarge`].
-fn read(text: &str) -> Result<Flows> {
+/// twice; [`Code::TooLarge`]; [`Code::Interrupted`].
+fn read(text: &str, watch: Watch) -> Result<Flows> {
     let text = text.trim_start_matches('\u{feff}');
     let (mut npus, mut count) = (None, None);
     // Sender, receiver and chunk, link by link, and whether it is the first on its link.
     let mut hops: Vec<(u32, u32, u32, bool)> = vec![];
     let mut header = false;
     for (at, line) in (1..).zip(text.lines()) {
+        watch.at(at, text.len())?;
         let bad = |what: String| fail(Code::BadFile, format!("line {at}: {what}"));
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let number = |text: &str, most: usize| match text.parse::<usize>() {
@@ -105,6 +107,7 @@ fn read(text: &str) -> Result<Flows> {
     // Who brings a chunk to a rank.
     let mut bringer: HashMap<(u32, u32), usize> = HashMap::new();
     for (at, &(_, to, chunk, _)) in hops.iter().enumerate() {
+        watch.at(at, hops.len())?;
         if bringer.insert((chunk, to), at).is_some() {
             return fail(
                 Code::NotApplicable,
@@ -124,7 +127,7 @@ fn read(text: &str) -> Result<Flows> {
             }
         }
     }
-    let times = times(&hops, &bringer)?;
+    let times = times(&hops, &bringer, watch)?;
     let mut own = vec![0u32; npus];
     let per = (count / npus) as u32;
     let mut pieces: Vec<Piece> = vec![];
@@ -148,7 +151,7 @@ fn read(text: &str) -> Result<Flows> {
 }
 
 /// The earliest time of every hop: after the one before it on its link, and after the chunk has come.
-fn times(hops: &[(u32, u32, u32, bool)], bringer: &HashMap<(u32, u32), usize>) -> Result<Vec<u64>> {
+fn times(hops: &[(u32, u32, u32, bool)], bringer: &HashMap<(u32, u32), usize>, watch: Watch) -> Result<Vec<u64>> {
     let before = |at: usize| {
         let (from, _, chunk, first) = hops[at];
         [bringer.get(&(chunk, from)).copied(), at.checked_sub(1).filter(|_| !first)]
@@ -165,6 +168,7 @@ fn times(hops: &[(u32, u32, u32, bool)], bringer: &HashMap<(u32, u32), usize>) -
     let mut ready: Vec<usize> = (0..hops.len()).filter(|&at| left[at] == 0).collect();
     let mut done = 0;
     while let Some(at) = ready.pop() {
+        watch.at(done, hops.len())?;
         done += 1;
         for &next in &after[at] {
             let next = next as usize;

@@ -8,6 +8,7 @@ use crate::fabric::MAX_RANKS;
 use crate::formats::{Foreign, Format, json};
 use crate::schedule::Schedule;
 use crate::units::clip_error;
+use crate::watch::Watch;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
@@ -44,11 +45,11 @@ impl Format for Teccl {
         json::first_key(text, &["1-Epoch_Duration", "6-Flows", "7-Flows"])
     }
 
-    fn read(&self, text: &str) -> Result<Box<dyn Foreign>> {
-        Ok(Box::new(read(text)?))
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>> {
+        Ok(Box::new(read(text, watch)?))
     }
 
-    fn write(&self, _: &Schedule, _: &str) -> Result<String> {
+    fn write(&self, _: &Schedule, _: &str, _: Watch) -> Result<String> {
         fail(Code::NotApplicable, "teccl: results of TE-CCL are only read")
     }
 }
@@ -134,8 +135,9 @@ fn flow(text: &str) -> Option<(u64, u64, Written)> {
 /// Complexity: O(flows log flows).
 ///
 /// # Errors
-/// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks whose ways are not said, [`Code::TooLarge`].
-fn read(text: &str) -> Result<Flows> {
+/// [`Code::BadFile`] with the flow that cannot be read, [`Code::NotApplicable`] for parts of chunks whose ways are not said, [`Code::TooLarge`], [`Code::Interrupted`]
+/// but not while the JSON itself is read, which [`MAX_TEXT_BYTES`] bounds.
+fn read(text: &str, watch: Watch) -> Result<Flows> {
     if text.len() > MAX_TEXT_BYTES {
         return fail(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20));
     }
@@ -147,6 +149,7 @@ fn read(text: &str) -> Result<Flows> {
     }
     let mut flows = vec![];
     for (at, text) in list.iter().enumerate() {
+        watch.at(at, list.len())?;
         let Some(flow) = flow(text) else {
             return bad(format!(
                 "flow {at} is '{}', expected 'Chunk 0 from 1 traveled over 1->2 in epoch 3'",

@@ -2,7 +2,9 @@
 //! order, so the graph is known without running anything, and a deadlock is a cycle of it.
 
 use super::model::{Action, Algo, Place, Step};
+use super::read::MAX_STEPS;
 use crate::error::{Code, Error, Result};
+use crate::watch::Watch;
 use std::collections::HashMap;
 
 /// Number of a step among those of all GPUs.
@@ -19,6 +21,8 @@ pub struct Graph<'a> {
     /// The algorithm.
     pub algo: &'a Algo,
     names: Option<Names<'a>>,
+    /// Who watches the work on it.
+    pub watch: Watch<'a>,
     /// GPU and thread block of every step.
     pub owner: Vec<(u32, u32)>,
     /// Number of the first step, by GPU and thread block.
@@ -33,15 +37,16 @@ impl<'a> Graph<'a> {
     /// Matches messages. O(steps).
     ///
     /// # Errors
-    /// [`Code::NotProven`] where one of the two sides of a message is missing, or they differ in size.
-    pub fn new(algo: &'a Algo, names: Option<Names<'a>>) -> Result<Graph<'a>> {
-        let mut graph = Graph { algo, names, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
+    /// [`Code::NotProven`] where one of the two sides of a message is missing, or they differ in size; [`Code::Interrupted`].
+    pub fn new(algo: &'a Algo, names: Option<Names<'a>>, watch: Watch<'a>) -> Result<Graph<'a>> {
+        let mut graph = Graph { algo, names, watch, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
         let mut numbers: HashMap<(u32, u32, u32), usize> = HashMap::new();
         for (gpu, program) in (0..).zip(&algo.gpus) {
             graph.first.push(vec![]);
             for (tb, block) in (0..).zip(&program.blocks) {
                 graph.first[gpu as usize].push(graph.owner.len() as NodeId);
                 for step in &block.steps {
+                    watch.at(graph.owner.len(), MAX_STEPS)?;
                     let node = graph.owner.len() as NodeId;
                     graph.owner.push((gpu, tb));
                     let mut note = |from: u32, to: u32, receives: bool| {
@@ -191,9 +196,10 @@ impl<'a> Graph<'a> {
     /// The least number of messages that connections must hold so that nothing can deadlock, of 1, 2, 4 and 8.
     ///
     /// # Errors
-    /// [`Code::NotProven`] with a cycle of waits if 8 are too few.
+    /// [`Code::NotProven`] with a cycle of waits if 8 are too few; [`Code::Interrupted`].
     pub fn least_depth(&self) -> Result<u32> {
         for depth in [1, 2, 4, 8] {
+            self.watch.step(0, 1)?;
             match self.order(Some(depth)) {
                 Ok(_) => return Ok(depth as u32),
                 Err(_) if depth < 8 => {}

@@ -5,6 +5,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
 use crate::units::Bytes;
+use crate::watch::Watch;
 use std::ops::Range;
 
 /// Rounding of shards within shards to whole elements, in bytes.
@@ -25,8 +26,8 @@ impl Grid {
     /// Complexity: O(chunks * lanes), mostly far less.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] if more chunks are needed than files can number.
-    pub fn of(schedule: &Schedule) -> Result<Grid> {
+    /// [`Code::TooLarge`] if more chunks are needed than files can number; [`Code::Interrupted`].
+    pub fn of(schedule: &Schedule, watch: Watch) -> Result<Grid> {
         let lanes = || schedule.lanes.iter().filter(|lane| lane.bytes > 0);
         let mut ends: Vec<Bytes> = lanes().flat_map(|lane| [lane.offset, lane.offset + lane.bytes]).collect();
         ends.sort_unstable();
@@ -37,16 +38,19 @@ impl Grid {
             _ => 1,
         };
         let most = MAX_OFFSET + 1;
-        let Some(chunks) =
-            (1..=most / step).map(|times| times * step).find(|&chunks| fits(schedule.bytes, chunks, &ends))
-        else {
+        let mut chunks = step;
+        while chunks <= most && !fits(schedule.bytes, chunks, &ends) {
+            watch.step(chunks as usize, most as usize)?;
+            chunks += step;
+        }
+        if chunks > most {
             let what = format!(
                 "data cut at {} places are no whole number of at most {most} equal chunks; \
                  choose a size that divides evenly, or an algorithm with equal parts",
                 ends.len()
             );
             return Err(Error::new(Code::TooLarge, what));
-        };
+        }
         let at = |byte: Bytes| place(schedule.bytes, chunks, byte) as u32;
         let range = |lane: &crate::schedule::Lane| match lane.bytes {
             0 => 0..0,
@@ -91,7 +95,7 @@ mod tests {
         for &(offset, length) in cuts {
             builder.block((offset, length), 1);
         }
-        Grid::of(&builder.schedule)
+        Grid::of(&builder.schedule, Watch::default())
     }
 
     #[test]

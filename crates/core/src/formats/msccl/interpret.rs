@@ -11,6 +11,7 @@ use super::model::{Action, Algo, Place};
 use super::races;
 use crate::error::{Code, Error, Result};
 use crate::formats::Proven;
+use crate::watch::Watch;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,9 +29,10 @@ type Sum = Arc<[(u32, u32)]>;
 /// O(steps of all GPUs) for each GPU.
 ///
 /// # Errors
-/// [`Code::NotProven`] with the first deadlock, race or wrong chunk, naming GPU, thread block and step; [`Code::TooLarge`].
-pub fn prove(algo: &Algo) -> Result<Proven> {
-    let graph = Graph::new(algo, None)?;
+/// [`Code::NotProven`] with the first deadlock, race or wrong chunk, naming GPU, thread block and step; [`Code::TooLarge`];
+/// [`Code::Interrupted`].
+pub fn prove(algo: &Algo, watch: Watch) -> Result<Proven> {
+    let graph = Graph::new(algo, None, watch)?;
     let fifo_depth = graph.least_depth()?;
     let order = check(&graph)?;
     let receives = |node: &NodeId| graph.step(*node).action.receives();
@@ -53,6 +55,7 @@ pub fn prove(algo: &Algo) -> Result<Proven> {
 /// # Errors
 /// As [`prove`].
 pub fn check(graph: &Graph) -> Result<Vec<NodeId>> {
+    graph.watch.step(0, 1)?;
     let order = graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
     for (in_place, place) in graph.algo.places() {
         let cells = graph.algo.cells(in_place);
@@ -107,7 +110,12 @@ impl<'a> Run<'a> {
     }
 
     fn worked(&mut self, more: usize) -> Result<()> {
+        // Steps are few or many, and of few chunks or many.
+        let before = self.work >> 16;
         self.work += more as u64;
+        if before != self.work >> 16 {
+            self.graph.watch.step(self.work as usize, MAX_WORK as usize)?;
+        }
         match self.work > MAX_WORK {
             true => Err(Error::new(Code::TooLarge, "its sums are too long to be followed")),
             false => Ok(()),
@@ -165,7 +173,9 @@ impl<'a> Run<'a> {
 
     fn check_result(&self) -> Result<()> {
         let output = super::model::Buffer::Output;
-        for gpu in 0..self.graph.algo.gpus.len() as u32 {
+        let gpus = self.graph.algo.gpus.len() as u32;
+        for gpu in 0..gpus {
+            self.graph.watch.step(gpu as usize, gpus as usize)?;
             for offset in 0..self.cells.size(output) {
                 let Some(wanted) = self.cells.wanted(gpu, offset) else { break };
                 let cell = self.cells.of(gpu, Place { buffer: output, offset });

@@ -13,6 +13,7 @@ use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Event, Op, Schedule, TransferId};
 use crate::units::MAX_BYTES;
+use crate::watch::Watch;
 use std::collections::HashMap;
 
 /// Longest name that is written.
@@ -25,12 +26,13 @@ const UNUSED: Place = Place { buffer: Buffer::Input, offset: 0 };
 /// Complexity: O(lane transfers * dependencies).
 ///
 /// # Errors
-/// [`Code::NotApplicable`] for what the format cannot say; [`Code::TooLarge`] if it has too many chunks.
-pub fn lower(schedule: &Schedule) -> Result<Algo> {
+/// [`Code::NotApplicable`] for what the format cannot say; [`Code::TooLarge`] if it has too many chunks; [`Code::Interrupted`].
+pub fn lower(schedule: &Schedule, watch: Watch) -> Result<Algo> {
     layout::check(schedule)?;
-    let grid = Grid::of(schedule)?;
+    let grid = Grid::of(schedule, watch)?;
     let mut draft = Draft::new(schedule, &grid);
-    for id in schedule.order() {
+    for (done, id) in schedule.order().into_iter().enumerate() {
+        watch.step(done, schedule.transfers.len())?;
         draft.transfer(id);
     }
     let kind = schedule.collective.kind;

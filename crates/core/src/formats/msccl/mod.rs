@@ -36,6 +36,7 @@ use crate::error::Result;
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
 use crate::units::Bytes;
+use crate::watch::Watch;
 
 /// The format.
 pub struct Msccl;
@@ -70,17 +71,17 @@ impl Format for Msccl {
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || c == '>' || c == '/'))
     }
 
-    fn read(&self, text: &str) -> Result<Box<dyn Foreign>> {
-        Ok(Box::new(read(text)?))
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>> {
+        Ok(Box::new(read(text, watch)?))
     }
 
-    fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
+    fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String> {
         let consumer = self::consumer(consumer)?;
-        let algo = lower(schedule).map_err(|error| error.at(self.name()))?;
+        let algo = lower(schedule, watch).map_err(|error| error.at(self.name()))?;
         consumer.check(&algo)?;
-        let text = write(&algo);
+        let text = write(&algo, watch)?;
         // What is proven is what others will read.
-        prove(&read(&text)?)?;
+        prove(&read(&text, watch)?, watch)?;
         Ok(text)
     }
 }
@@ -98,12 +99,12 @@ impl Foreign for Algo {
         Algo::collective(self)
     }
 
-    fn prove(&self) -> Result<Proven> {
-        prove(self)
+    fn prove(&self, watch: Watch) -> Result<Proven> {
+        prove(self, watch)
     }
 
-    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
-        prove(self)?;
-        raise(self, fabric, bytes, placement)
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
+        prove(self, watch)?;
+        raise(self, fabric, bytes, placement, watch)
     }
 }

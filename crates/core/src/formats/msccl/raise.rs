@@ -9,7 +9,8 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId as FabricNode};
 use crate::schedule::{Builder, Dependency, Event, Lane, LaneId, Op, Payload, Schedule, TransferId};
 use crate::units::{Bytes, MAX_BYTES};
-use crate::verify::verify;
+use crate::verify::verify_watched;
+use crate::watch::Watch;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 /// Most chunks of all buffers together.
@@ -22,9 +23,9 @@ const MAX_CELLS: u64 = 1 << 23;
 ///
 /// # Errors
 /// [`Code::BadFile`] for a fabric of another size, [`Code::BadSize`], [`Code::NotApplicable`] with the first step that a schedule
-/// cannot say.
-pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode]) -> Result<Schedule> {
-    raise_graph(&Graph::new(algo, None)?, fabric, bytes, placement)
+/// cannot say; [`Code::Interrupted`].
+pub fn raise(algo: &Algo, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode], watch: Watch) -> Result<Schedule> {
+    raise_graph(&Graph::new(algo, None, watch)?, fabric, bytes, placement)
 }
 
 /// [`raise`] of an algorithm whose messages have been matched.
@@ -54,13 +55,16 @@ pub fn raise_graph(graph: &Graph, fabric: &Fabric, bytes: Bytes, placement: &[Fa
         return Err(Error::new(Code::TooLarge, what));
     }
     let mut follow = Follow::new(graph, &cells);
-    order.iter().try_for_each(|&node| follow.step(node))?;
+    for (at, &node) in order.iter().enumerate() {
+        graph.watch.step(at, order.len())?;
+        follow.step(node)?;
+    }
     follow.end()?;
     let raised = Raised::new(graph, &order, follow.units)?;
     let mut refusal = None;
     for order in [Order::Data, Order::Replacing, Order::All] {
         let outcome = raised.schedule(fabric, bytes, placement, order);
-        match outcome.and_then(|schedule| verify(fabric, &schedule).map(|_| schedule)) {
+        match outcome.and_then(|schedule| verify_watched(fabric, &schedule, graph.watch).map(|_| schedule)) {
             Ok(schedule) => return Ok(schedule),
             Err(error) if error.code == Code::NotProven || error.code == Code::NotApplicable => refusal = Some(error),
             Err(error) => return Err(error),
@@ -426,7 +430,8 @@ impl<'a> Raised<'a> {
         }
         let together: Vec<_> = groups.chunk_by(|a, b| (a.0, a.1, a.4) == (b.0, b.1, b.4)).collect();
         let mut runs: Vec<Vec<(Chunk, Chunk)>> = vec![];
-        for group in &together {
+        for (at, group) in together.iter().enumerate() {
+            graph.watch.at(at, together.len())?;
             let mut own: Vec<(Chunk, Chunk)> = vec![];
             for &(.., send, _, _, chunk) in *group {
                 match own.last_mut() {
@@ -489,8 +494,9 @@ impl<'a> Raised<'a> {
     }
 
     /// What transfers wait for at their two ends.
-    fn waits(&self, order: Order) -> Vec<[Vec<(TransferId, Event)>; 2]> {
+    fn waits(&self, order: Order) -> Result<Vec<[Vec<(TransferId, Event)>; 2]>> {
         let waits = |(id, draft): (TransferId, &Draft)| {
+            self.graph.watch.at(id as usize, self.drafts.len())?;
             // Those of what it does are together.
             let from = self.conflicts.partition_point(|conflict| conflict.second.0 < id);
             let conflicts = self.conflicts[from..].iter().take_while(|conflict| conflict.second.0 == id);
@@ -519,7 +525,7 @@ impl<'a> Raised<'a> {
                 list.sort_unstable_by_key(|&(other, event)| (other, event == Event::Sent));
                 list.dedup();
             }
-            [starts, applies]
+            Ok([starts, applies])
         };
         (0..).zip(&self.drafts).map(waits).collect()
     }
@@ -576,9 +582,9 @@ impl<'a> Raised<'a> {
     fn schedule(&self, fabric: &Fabric, bytes: Bytes, placement: &[FabricNode], order: Order) -> Result<Schedule> {
         let algo = self.graph.algo;
         let collective = algo.collective();
-        let waits = self.waits(order);
+        let waits = self.waits(order)?;
         let steps = self.steps(&self.pairs(&waits))?;
-        let mut builder = Builder::new(&algo.name, fabric, collective, bytes);
+        let mut builder = Builder::new(&algo.name, fabric, collective, bytes).watched(self.graph.watch);
         builder.schedule.placement = placement.to_vec();
         for &(start, end) in &self.lanes {
             builder.lane(lane(algo, bytes, start, end));

@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::MAX_RANKS;
 use crate::formats::MAX_TEXT_BYTES;
 use crate::units::{clip, clip_error};
+use crate::watch::Watch;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::collections::{HashMap, HashSet};
@@ -26,14 +27,15 @@ const MAX_NAME: usize = 200;
 /// Reads a file. O(text).
 ///
 /// # Errors
-/// [`Code::BadFile`] with the line of what is wrong, [`Code::TooLarge`].
-pub fn read(text: &str) -> Result<Algo> {
+/// [`Code::BadFile`] with the line of what is wrong, [`Code::TooLarge`], [`Code::Interrupted`].
+pub fn read(text: &str, watch: Watch) -> Result<Algo> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Error::new(Code::TooLarge, format!("the text is larger than {} MiB", MAX_TEXT_BYTES >> 20)));
     }
     let mut reader = Reader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     let mut file = File::default();
-    loop {
+    for events in 0.. {
+        watch.at(events, text.len())?;
         let start = reader.buffer_position();
         let event = reader.read_event();
         let outcome = match event {

@@ -1,10 +1,15 @@
 //! To text, as consumers want it: double quotes, no declaration, one element a line.
 
 use super::model::{Action, Algo, COLLECTIVES, Place, Step};
+use crate::error::Result;
+use crate::watch::Watch;
 use std::fmt::Write;
 
 /// The text of an algorithm. O(steps).
-pub fn write(algo: &Algo) -> String {
+///
+/// # Errors
+/// [`crate::error::Code::Interrupted`].
+pub fn write(algo: &Algo, watch: Watch) -> Result<String> {
     let mut text = String::new();
     let coll = COLLECTIVES.iter().find(|(_, kind)| *kind == algo.kind).map_or("custom", |(name, _)| name);
     let name = quick_xml::escape::escape(&algo.name);
@@ -27,13 +32,16 @@ pub fn write(algo: &Algo) -> String {
             let peer = |peer: Option<u32>| peer.map_or(-1, i64::from);
             let (send, recv, channel) = (peer(block.send), peer(block.recv), block.channel);
             line(format!(r#"    <tb id="{id}" send="{send}" recv="{recv}" chan="{channel}">"#));
-            block.steps.iter().enumerate().for_each(|(id, step)| line(self::step(id, step)));
+            for (id, step) in block.steps.iter().enumerate() {
+                watch.at(id, block.steps.len())?;
+                line(self::step(id, step));
+            }
             line("    </tb>".into());
         }
         line("  </gpu>".into());
     }
     line("</algo>".into());
-    text
+    Ok(text)
 }
 
 fn step(id: usize, step: &Step) -> String {

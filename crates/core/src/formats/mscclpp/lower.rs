@@ -9,6 +9,7 @@ use crate::collective::Kind;
 use crate::error::Result;
 use crate::formats::msccl::{Buffer, Grid, Layout, Place, buffer_size, check_sayable};
 use crate::schedule::{Op, Schedule};
+use crate::watch::Watch;
 use std::collections::BTreeMap;
 
 /// Longest name that is written.
@@ -21,10 +22,11 @@ const OPERANDS: usize = 8;
 /// Complexity: O(lane transfers).
 ///
 /// # Errors
-/// [`crate::error::Code::NotApplicable`] for what the format cannot say; [`crate::error::Code::TooLarge`] if it has too many chunks.
-pub fn lower(schedule: &Schedule, direct: bool) -> Result<Plan> {
+/// [`crate::error::Code::NotApplicable`] for what the format cannot say; [`crate::error::Code::TooLarge`] if it has too many chunks;
+/// [`crate::error::Code::Interrupted`].
+pub fn lower(schedule: &Schedule, direct: bool, watch: Watch) -> Result<Plan> {
     check_sayable(schedule)?;
-    let grid = Grid::of(schedule)?;
+    let grid = Grid::of(schedule, watch)?;
     let layout = Layout::new(schedule, &grid);
     let kind = schedule.collective.kind;
     let mut gpus: Vec<Draft> = layout.scratch.iter().map(|&scratch| Draft::new(scratch)).collect();
@@ -33,6 +35,7 @@ pub fn lower(schedule: &Schedule, direct: bool) -> Result<Plan> {
         schedule.transfers[id as usize].lanes().for_each(|lane| of_lane[lane].push(id as usize));
     }
     for (lane, transfers) in of_lane.iter().enumerate() {
+        watch.step(lane, of_lane.len())?;
         let chunks = grid.lane(lane);
         if chunks.is_empty() {
             continue;

@@ -6,12 +6,14 @@ mod lower;
 mod model;
 mod read;
 mod steps;
+mod write;
 
 pub use lower::lower;
 pub use model::{
     Block, BlockBuffers, BlockChannels, Channels, Chunks, Gpu, Operation, Part, Plan, RemoteBuffer, Semaphore,
 };
 pub use read::read;
+pub use write::write;
 
 use super::{Foreign, Format, Proven, check_consumer, json};
 use crate::collective::Collective;
@@ -19,6 +21,7 @@ use crate::error::{Code, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
 use crate::units::Bytes;
+use crate::watch::Watch;
 use steps::Steps;
 
 /// The format.
@@ -45,20 +48,20 @@ impl Format for Mscclpp {
         json::first_key(text, &["gpus"])
     }
 
-    fn read(&self, text: &str) -> Result<Box<dyn Foreign>> {
-        Ok(Box::new(read(text)?))
+    fn read(&self, text: &str, watch: Watch) -> Result<Box<dyn Foreign>> {
+        Ok(Box::new(read(text, watch)?))
     }
 
-    fn write(&self, schedule: &Schedule, consumer: &str) -> Result<String> {
+    fn write(&self, schedule: &Schedule, consumer: &str, watch: Watch) -> Result<String> {
         check_consumer(self, consumer)?;
         // Where nothing else is in the way, copies go to their place; else by scratch, as sums do.
         let mut refusal = None;
         for direct in [true, false] {
-            let plan = lower(schedule, direct).map_err(|error| error.at(self.name()))?;
+            let plan = lower(schedule, direct, watch).map_err(|error| error.at(self.name()))?;
             limits::check(&plan)?;
-            let text = serde_json::to_string_pretty(&plan).expect("plans are plain data") + "\n";
+            let text = write(&plan, watch)?;
             // What is proven is what others will read.
-            match read(&text).and_then(|plan| plan.prove()) {
+            match read(&text, watch).and_then(|plan| plan.prove(watch)) {
                 Ok(_) => return Ok(text),
                 Err(error) if error.code == Code::NotProven => refusal = Some(error),
                 Err(error) => return Err(error),
@@ -79,13 +82,13 @@ impl Foreign for Plan {
 
     fn collective(&self) -> Collective {
         // It was read, so its steps are known.
-        Steps::of(self)
+        Steps::of(self, Watch::default())
             .map_or(Collective { kind: crate::collective::Kind::AllReduce, root: 0 }, |steps| steps.collective())
     }
 
-    fn prove(&self) -> Result<Proven> {
-        let steps = Steps::of(self)?;
-        steps.prove()?;
+    fn prove(&self, watch: Watch) -> Result<Proven> {
+        let steps = Steps::of(self, watch)?;
+        steps.prove(watch)?;
         Ok(Proven {
             blocks: self.gpus.iter().map(|gpu| gpu.threadblocks.len() as u64).sum(),
             steps: self.gpus.iter().flat_map(|gpu| &gpu.threadblocks).map(|block| block.ops.len() as u64).sum(),
@@ -96,9 +99,9 @@ impl Foreign for Plan {
         })
     }
 
-    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
-        let steps = Steps::of(self)?;
-        steps.prove()?;
-        steps.raise(fabric, bytes, placement)
+    fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
+        let steps = Steps::of(self, watch)?;
+        steps.prove(watch)?;
+        steps.raise(fabric, bytes, placement, watch)
     }
 }

@@ -11,6 +11,7 @@ use antiphon_core::formats::{Format, of_text};
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
+use antiphon_core::watch::Watch;
 
 /// A file: attributes of the algorithm, then GPUs as their scratch and thread blocks `send recv: steps`, a step being
 /// `type src dst cnt`, then perhaps `<tb.step` for what it waits for, and `!` if it is waited for.
@@ -61,13 +62,14 @@ fn file(coll: &str, chunks: u32, places: (u8, u8), gpus: &[(u32, &[&str])]) -> S
 
 /// Proves a file, by running it too, and raises it to a schedule that is proven and executed.
 fn proven(text: &str) -> (Algo, Schedule) {
-    let algo = msccl::read(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    msccl::prove(&algo).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let algo = msccl::read(text, Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    msccl::prove(&algo, Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     for seed in 0..20 {
         run(&algo, algo.collective().root as usize, 1, Turn::Random(seed)).unwrap();
     }
     let fabric = Fabric::parse(&format!("fc:{}", algo.gpus.len())).unwrap();
-    let schedule = msccl::raise(&algo, &fabric, 1 << 12, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let schedule =
+        msccl::raise(&algo, &fabric, 1 << 12, &[], Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(verify(&fabric, &schedule).unwrap().complete);
     for seed in 0..20 {
         check_by_execution(&schedule, Some(seed)).unwrap();
@@ -76,7 +78,7 @@ fn proven(text: &str) -> (Algo, Schedule) {
 }
 
 fn refused(text: &str) -> Error {
-    msccl::read(text).and_then(|algo| msccl::prove(&algo)).unwrap_err()
+    msccl::read(text, Watch::default()).and_then(|algo| msccl::prove(&algo, Watch::default())).unwrap_err()
 }
 
 /// Transfers as (from, to, op).
@@ -127,7 +129,11 @@ fn a_node_of_a_tree_waits_for_its_children_in_turn() {
     let error = refused(&race);
     assert_eq!(error.code, Code::NotProven);
     assert!(error.message.contains("race: gpu 1 tb 0 step 0 (rrc) and gpu 1 tb 1 step 0 (rrc) use i[0]"), "{error}");
-    assert!((0..).take(200).any(|seed| run(&msccl::read(&race).unwrap(), 0, 8, Turn::Random(seed)).is_err()));
+    assert!(
+        (0..)
+            .take(200)
+            .any(|seed| run(&msccl::read(&race, Watch::default()).unwrap(), 0, 8, Turn::Random(seed)).is_err())
+    );
     assert_eq!(algo.gpus[1].blocks[0].steps.len(), 3);
 }
 
@@ -137,10 +143,10 @@ fn what_comes_to_scratch_is_followed() {
     let exchange: &[&str] = &["1 -1: s i0", "-1 1: r s0 !", "-1 -1: cpy i0 o0, re s0 o0 <1.0"];
     let other: &[&str] = &["0 -1: s i0", "-1 0: r s0 !", "-1 -1: cpy i0 o0, re s0 o0 <1.0"];
     let text = file("allreduce", 1, (0, 1), &[(1, exchange), (1, other)]);
-    let algo = msccl::read(&text).unwrap();
-    assert_eq!(msccl::prove(&algo).unwrap().places, ["out-of-place"]);
+    let algo = msccl::read(&text, Watch::default()).unwrap();
+    assert_eq!(msccl::prove(&algo, Watch::default()).unwrap().places, ["out-of-place"]);
     // In a schedule's one buffer the sum would be in the way of what is still to be sent.
-    let error = msccl::raise(&algo, &Fabric::parse("fc:2").unwrap(), 64, &[]).unwrap_err();
+    let error = msccl::raise(&algo, &Fabric::parse("fc:2").unwrap(), 64, &[], Watch::default()).unwrap_err();
     assert_eq!(error.code, Code::NotApplicable);
     // To one of them only, and the sum back: that is a schedule.
     let root: &[&str] = &["1 1: r s0 !, s o0 <1.1", "-1 -1: cpy i0 o0, re s0 o0 <0.0 !"];
@@ -182,8 +188,8 @@ fn deadlocks_and_wrong_sums_are_named() {
     let own: &str = "-1 -1: cpy i0 o0";
     let of = |a: &str, b: &str| file("allgather", 2, (0, 1), &[(0, &[a, own]), (0, &[b, "-1 -1: cpy i0 o1"])]);
     proven(&of(&first, &second));
-    let algo = msccl::read(&of(&tight, &late)).unwrap();
-    assert_eq!(msccl::prove(&algo).unwrap().fifo_depth, 1);
+    let algo = msccl::read(&of(&tight, &late), Watch::default()).unwrap();
+    assert_eq!(msccl::prove(&algo, Watch::default()).unwrap().fifo_depth, 1);
     let swapped = of(&format!("1 1: r o1, {many}"), &format!("0 0: {take}, s i0"));
     assert!(refused(&swapped).message.starts_with("deadlock"));
     let crossed = of(&format!("1 1: {many}, r o1"), &format!("0 0: {}, {take}", ["s i0"; 9].join(", ")));
@@ -265,7 +271,7 @@ fn malformed_files_are_refused_in_one_line() {
     let deep = "<algo name=\"t\">".repeat(100_000);
     assert_eq!(refused(&deep).code, Code::BadFile);
     let long = good.replacen("name=\"t\"", &format!("name=\"{}\"", "x".repeat(1 << 20)), 1);
-    assert_eq!(msccl::read(&long).unwrap().name.len(), 200);
+    assert_eq!(msccl::read(&long, Watch::default()).unwrap().name.len(), 200);
     let attributes: String = (0..99).map(|k| format!(" a{k}=\"1\"")).collect();
     assert!(
         refused(&good.replacen("<algo", &format!("<algo{attributes}"), 1)).message.contains("more than 16 attributes")
@@ -283,7 +289,7 @@ fn a_declaration_comments_and_what_is_left_out() {
         .replace(" outofplace=\"0\"", "")
         .replace(" proto=\"Simple\"", "");
     assert_eq!(of_text(&text).unwrap().map(|format| format.name()), Some("msccl"));
-    let algo = msccl::read(&text).unwrap();
+    let algo = msccl::read(&text, Watch::default()).unwrap();
     assert_eq!((algo.places().len(), algo.max_bytes, &algo.proto[..]), (1, i64::MAX as u64, "Simple"));
     // Where nothing says that it is for one buffer, it is for two.
     let error = refused(&text.replace(" inplace=\"1\"", ""));
@@ -323,8 +329,8 @@ fn order_of_ids_and_what_is_read_over() {
         )
     };
     for coll in ["allgather", "AllGather", "all_gather", "ALL-GATHER"] {
-        let algo = msccl::read(&text(coll)).unwrap();
-        msccl::prove(&algo).unwrap();
+        let algo = msccl::read(&text(coll), Watch::default()).unwrap();
+        msccl::prove(&algo, Watch::default()).unwrap();
         assert_eq!(algo.gpus[0].blocks[1].recv, Some(1));
         assert_eq!(algo.gpus[1].blocks[2].send, Some(0));
     }
@@ -352,7 +358,9 @@ fn who_reads_a_text() {
         ("cnt=\"1\"", "cnt='1'", &all[..], "the text has values in single quotes"),
         ("name=\"t\"", "name=\"'t'\"", &all[..0], ""),
     ] {
-        let proof = msccl::prove(&msccl::read(&good.replacen(from, to, 1)).unwrap()).unwrap();
+        let proof =
+            msccl::prove(&msccl::read(&good.replacen(from, to, 1), Watch::default()).unwrap(), Watch::default())
+                .unwrap();
         let refused: Vec<_> = proof.consumers.iter().filter_map(|(name, why)| Some((*name, why.as_ref()?))).collect();
         assert_eq!(refused.iter().map(|(name, _)| *name).collect::<Vec<_>>(), refusing, "{from} -> {to}");
         assert!(refused.iter().all(|(_, line)| line.contains(why)), "{from} -> {to}: {refused:?}");
@@ -368,14 +376,14 @@ fn limits_are_those_of_a_consumer() {
         let collective = Collective::new(kind);
         algorithm::build(&fabric, &system, collective, 4 * ranks as u64 * 64, "ring").unwrap()
     };
-    let long = msccl::lower(&ring(80)).unwrap();
+    let long = msccl::lower(&ring(80), Watch::default()).unwrap();
     let error = consumer("rccl").unwrap().check(&long).unwrap_err();
     assert_eq!(
         (error.code, &error.message[..]),
         (Code::TooLarge, "RCCL: gpu 0 tb 0 has 79 steps, at most 64 are read")
     );
     assert_eq!(consumer("executor").unwrap().check(&long), Ok(()));
-    let error = msccl::Msccl.write(&ring(80), "rccl").unwrap_err();
+    let error = msccl::Msccl.write(&ring(80), "rccl", Watch::default()).unwrap_err();
     assert!(error.message.contains("at most 64"), "{error}");
     assert!(consumer("rcl").unwrap_err().message.contains("did you mean 'rccl'"));
     // Each limit, just within and just past it.
@@ -412,7 +420,7 @@ fn limits_are_those_of_a_consumer() {
         (elements, "XML elements, at most 4096 are read", [0, 4096, 4096]),
     ] {
         for (consumer, limit) in CONSUMERS.iter().zip(limits).filter(|(_, limit)| *limit > 0) {
-            let mut algo = msccl::lower(&ring(4)).unwrap();
+            let mut algo = msccl::lower(&ring(4), Watch::default()).unwrap();
             change(&mut algo.gpus[1], limit);
             assert_eq!(consumer.check(&algo), Ok(()), "{what} {limit}");
             change(&mut algo.gpus[1], limit + 1);
@@ -422,7 +430,7 @@ fn limits_are_those_of_a_consumer() {
         }
     }
     for (many, within) in [(16, true), (17, false)] {
-        let mut algo = msccl::lower(&ring(4)).unwrap();
+        let mut algo = msccl::lower(&ring(4), Watch::default()).unwrap();
         algo.gpus[0].blocks[0].steps = fused(many);
         let outcome = CONSUMERS[0].check(&algo);
         assert_eq!(outcome.is_ok(), within, "{outcome:?}");

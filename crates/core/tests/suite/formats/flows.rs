@@ -7,16 +7,18 @@ use antiphon_core::fabric::Fabric;
 use antiphon_core::formats::{Foreign, by_name, of_text};
 use antiphon_core::schedule::Schedule;
 use antiphon_core::verify::verify;
+use antiphon_core::watch::Watch;
 use serde_json::json;
 
 const BYTES: u64 = 1 << 16;
 
 /// Proves a file, and raises it to a schedule on a fabric that is proven and executed.
 fn proven(text: &str, fabric: &str) -> (Box<dyn Foreign>, Schedule) {
-    let file = of_text(text).unwrap().unwrap().read(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    file.prove().unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let file =
+        of_text(text).unwrap().unwrap().read(text, Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    file.prove(Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let fabric = Fabric::parse(fabric).unwrap();
-    let schedule = file.raise(&fabric, BYTES, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let schedule = file.raise(&fabric, BYTES, &[], Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(verify(&fabric, &schedule).unwrap().complete);
     for seed in 0..10 {
         check_by_execution(&schedule, Some(seed)).unwrap();
@@ -25,8 +27,8 @@ fn proven(text: &str, fabric: &str) -> (Box<dyn Foreign>, Schedule) {
 }
 
 fn refused(text: &str) -> Error {
-    let outcome = of_text(text).and_then(|format| format.expect("it is known").read(text));
-    let error = outcome.and_then(|file| file.prove()).unwrap_err();
+    let outcome = of_text(text).and_then(|format| format.expect("it is known").read(text, Watch::default()));
+    let error = outcome.and_then(|file| file.prove(Watch::default())).unwrap_err();
     assert!(!error.message.contains('\n') && error.message.len() < 600, "{error}");
     error
 }
@@ -60,7 +62,7 @@ const CHAIN: [&str; 6] = [
 fn flows_of_an_all_gather() {
     let (file, schedule) = proven(&teccl(&CHAIN), "mesh:3");
     assert_eq!((file.name(), file.ranks(), file.collective().kind), ("teccl", 3, Kind::AllGather));
-    assert_eq!(file.prove().unwrap().messages, 6);
+    assert_eq!(file.prove(Watch::default()).unwrap().messages, 6);
     assert_eq!(transfers(&schedule), [(0, 1), (1, 0), (1, 0), (1, 2), (1, 2), (2, 1)]);
     assert_eq!(schedule.lanes.len(), 3);
     // In several chunks, and by names of older versions.
@@ -69,9 +71,11 @@ fn flows_of_an_all_gather() {
     let two: Vec<&str> = two.iter().map(String::as_str).collect();
     let (_, schedule) = proven(&teccl(&two).replace("7-Flows", "6-Flows"), "fc:3");
     assert_eq!((schedule.lanes.len(), schedule.transfers.len()), (6, 12));
-    let error = file.raise(&Fabric::parse("ring:4").unwrap(), BYTES, &[]).unwrap_err();
+    let error = file.raise(&Fabric::parse("ring:4").unwrap(), BYTES, &[], Watch::default()).unwrap_err();
     assert!(error.message.contains("the file is for 3 ranks, ring:4 has 4"), "{error}");
-    assert!(by_name("teccl").unwrap().write(&schedule, "").unwrap_err().message.contains("only read"));
+    assert!(
+        by_name("teccl").unwrap().write(&schedule, "", Watch::default()).unwrap_err().message.contains("only read")
+    );
 }
 
 /// Four GPUs in a row exchange; what goes far goes by the two in the middle.

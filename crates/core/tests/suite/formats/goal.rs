@@ -9,6 +9,7 @@ use antiphon_core::fabric::Fabric;
 use antiphon_core::formats::{Format, goal::Goal, of_text};
 use antiphon_core::schedule::{Event, Schedule};
 use antiphon_core::system::System;
+use antiphon_core::watch::Watch;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 #[derive(Debug, Clone)]
@@ -138,7 +139,7 @@ fn files_match_end_and_keep_the_order() {
         if schedule.messages() > 3000 {
             continue;
         }
-        let text = Goal.write(&schedule, "loggopsim").unwrap();
+        let text = Goal.write(&schedule, "loggopsim", Watch::default()).unwrap();
         let order =
             run(&text, at as u64).unwrap_or_else(|error| panic!("{} on {}: {error}", schedule.algorithm, fabric.name));
         assert_eq!(order.len() as u64, 2 * schedule.messages());
@@ -154,7 +155,7 @@ fn a_small_file() {
     let fabric = Fabric::parse("mesh:3").unwrap();
     let system = System::preset("generic").unwrap();
     let schedule = algorithm::build(&fabric, &system, Collective::new(Kind::Broadcast), 12, "multitree").unwrap();
-    let text = Goal.write(&schedule, "loggopsim").unwrap();
+    let text = Goal.write(&schedule, "loggopsim", Watch::default()).unwrap();
     let wanted = "num_ranks 3\n\nrank 0 {\nl1: send 12b to 1 tag 0\n}\n\nrank 1 {\nl1: recv 12b from 0 tag 0\nl2: send 12b to 2 tag 0\n\
                   l2 requires l1\n}\n\nrank 2 {\nl1: recv 12b from 1 tag 0\n}\n";
     assert_eq!(text, wanted);
@@ -165,6 +166,6 @@ fn a_small_file() {
         run(&text.replace("l2 requires l1", "l1 requires l2"), 1).is_ok_and(|order| order[0].0 == 1 || order[1].0 == 1)
     );
     let format = of_text(&text).unwrap().unwrap();
-    assert_eq!((format.name(), format.read(&text).unwrap_err().code), ("goal", Code::NotApplicable));
-    assert_eq!(Goal.write(&schedule, "rccl").unwrap_err().code, Code::UnknownName);
+    assert_eq!((format.name(), format.read(&text, Watch::default()).unwrap_err().code), ("goal", Code::NotApplicable));
+    assert_eq!(Goal.write(&schedule, "rccl", Watch::default()).unwrap_err().code, Code::UnknownName);
 }

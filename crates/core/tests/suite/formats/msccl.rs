@@ -9,6 +9,7 @@ use antiphon_core::formats::msccl::{self, Action, Algo, Buffer, CONSUMERS};
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
+use antiphon_core::watch::Watch;
 use std::collections::BTreeMap;
 
 /// Bytes that halves, thirds, fifths, ... of ranks divide.
@@ -103,7 +104,7 @@ fn what_is_written_reads_back_as_the_same_schedule() {
     let (mut refused, mut past) = (BTreeMap::new(), BTreeMap::new());
     for (fabric, schedule) in schedules(&FABRICS) {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
-        let lowered = match msccl::lower(&schedule) {
+        let lowered = match msccl::lower(&schedule, Watch::default()) {
             Ok(lowered) => lowered,
             Err(error) => {
                 assert!(matches!(error.code, Code::NotApplicable | Code::TooLarge), "{name}: {error}");
@@ -122,12 +123,14 @@ fn what_is_written_reads_back_as_the_same_schedule() {
                 *past.entry(consumer.name).or_insert(0) += 1;
             }
         }
-        let algo = msccl::read(&msccl::write(&lowered)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let algo = msccl::read(&msccl::write(&lowered, Watch::default()).unwrap(), Watch::default())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(algo, lowered, "{name}");
-        let proof = msccl::prove(&algo).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let proof = msccl::prove(&algo, Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(proof.fifo_depth, 1, "{name}");
 
-        let raised = msccl::raise(&algo, &fabric, BYTES, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let raised = msccl::raise(&algo, &fabric, BYTES, &[], Watch::default())
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(verify(&fabric, &raised).unwrap().complete, "{name}");
         assert_eq!((raised.collective, raised.ranks), (schedule.collective, schedule.ranks), "{name}");
         assert!(near(&moved(&raised), &moved(&schedule)), "{name}");
@@ -254,21 +257,22 @@ fn mutants_are_refused_where_they_run_wrong() {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = algorithm::build(&fabric, &system, Collective::new(kind), BYTES, name)
             .unwrap_or_else(|error| panic!("{spec} {name}: {error}"));
-        let whole = msccl::lower(&schedule).unwrap();
+        let whole = msccl::lower(&schedule, Watch::default()).unwrap();
         for depth in [1, 8] {
             assert_eq!(runs_right(&whole, 0, depth), Ok(()), "{spec} {name}");
         }
         let mut left = 200;
         while left > 0 {
             let Some(changed) = mutant(&whole, &mut random) else { continue };
-            let text = msccl::write(&changed);
+            let text = msccl::write(&changed, Watch::default()).unwrap();
             // Where a step reads or writes nothing, a changed place is not in the text.
-            if text == msccl::write(&whole) {
+            if text == msccl::write(&whole, Watch::default()).unwrap() {
                 continue;
             }
             left -= 1;
             mutants += 1;
-            let proof = msccl::read(&text).and_then(|algo| msccl::prove(&algo).map(|proof| (proof, algo)));
+            let proof = msccl::read(&text, Watch::default())
+                .and_then(|algo| msccl::prove(&algo, Watch::default()).map(|proof| (proof, algo)));
             match proof {
                 Ok((proof, algo)) => {
                     let (depth, root) = (proof.fifo_depth as usize, algo.collective().root as usize);

@@ -13,6 +13,7 @@ use antiphon_core::formats::{Foreign, Format, of_text};
 use antiphon_core::schedule::{Op, Schedule};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
+use antiphon_core::watch::Watch;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -113,15 +114,16 @@ fn turns(plan: &Plan, random: u64) -> impl Iterator<Item = Turn> {
 /// Proves a plan, by running it too, and raises it to a schedule that is proven and executed.
 fn proven(text: &str) -> (Plan, Schedule) {
     assert_eq!(of_text(text).unwrap().map(|format| format.name()), Some("mscclpp"));
-    let plan = read(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    plan.prove().unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let plan = read(text, Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    plan.prove(Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let collective = plan.collective();
     for turn in turns(&plan, 50) {
         run(&plan, collective.kind, collective.root as usize, turn)
             .unwrap_or_else(|error| panic!("{turn:?} {error}\n{text}"));
     }
     let fabric = Fabric::parse(&format!("fc:{}", plan.gpus.len())).unwrap();
-    let schedule = plan.raise(&fabric, 1 << 12, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let schedule =
+        plan.raise(&fabric, 1 << 12, &[], Watch::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(verify(&fabric, &schedule).unwrap().complete);
     for seed in 0..20 {
         check_by_execution(&schedule, Some(seed)).unwrap();
@@ -130,7 +132,7 @@ fn proven(text: &str) -> (Plan, Schedule) {
 }
 
 fn refused(text: &str) -> Error {
-    read(text).and_then(|plan| plan.prove()).unwrap_err()
+    read(text, Watch::default()).and_then(|plan| plan.prove(Watch::default())).unwrap_err()
 }
 
 /// Transfers as (from, to, op).
@@ -165,7 +167,7 @@ fn reads_writes_and_sums_of_peers() {
     let (plan, schedule) = proven(&plan("allreduce", (2, 2), true, "memory", &HALVES));
     let (add, copy) = (Op::Reduce, Op::Copy);
     assert_eq!(transfers(&schedule), [(0, 1, add), (0, 1, copy), (1, 0, add), (1, 0, copy)]);
-    let proof = plan.prove().unwrap();
+    let proof = plan.prove(Watch::default()).unwrap();
     assert_eq!((proof.blocks, proof.messages, proof.consumers), (2, 4, vec![("executor", None)]));
 }
 
@@ -206,10 +208,10 @@ fn what_a_port_still_sends_is_not_changed() {
         let gpus: [Gpu; 2] = [(0, &[1], &["1o"], &blocks), (0, &[0], &["0o"], &other)];
         plan("allgather", (1, 2), false, "port", &gpus)
     };
-    let with = read(&gpus("flush 0,")).unwrap();
-    with.prove().unwrap();
-    let without = read(&gpus("")).unwrap();
-    let error = without.prove().unwrap_err();
+    let with = read(&gpus("flush 0,"), Watch::default()).unwrap();
+    with.prove(Watch::default()).unwrap();
+    let without = read(&gpus(""), Watch::default()).unwrap();
+    let error = without.prove(Watch::default()).unwrap_err();
     assert!(
         error
             .message
@@ -385,7 +387,7 @@ fn what_is_written_reads_back_as_the_same_schedule() {
     let (mut written, mut refused) = (0, BTreeMap::new());
     for (fabric, schedule) in schedules(&FABRICS) {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
-        let text = match Mscclpp.write(&schedule, "executor") {
+        let text = match Mscclpp.write(&schedule, "executor", Watch::default()) {
             Ok(text) => text,
             Err(error) => {
                 assert!(matches!(error.code, Code::NotApplicable | Code::TooLarge), "{name}: {error}");
@@ -395,10 +397,11 @@ fn what_is_written_reads_back_as_the_same_schedule() {
             }
         };
         written += 1;
-        let plan = read(&text).unwrap();
+        let plan = read(&text, Watch::default()).unwrap();
         assert_eq!(plan.collective().kind, schedule.collective.kind);
-        assert!(plan.prove().unwrap().consumers[0].1.is_none(), "{name}");
-        let raised = plan.raise(&fabric, BYTES, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(plan.prove(Watch::default()).unwrap().consumers[0].1.is_none(), "{name}");
+        let raised =
+            plan.raise(&fabric, BYTES, &[], Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(verify(&fabric, &raised).unwrap().complete, "{name}");
         assert!(near(&moved(&raised), &moved(&schedule)), "{name}");
         if written % 16 == 0 {
@@ -477,9 +480,9 @@ fn mutants_are_refused_where_they_run_wrong() {
     for (spec, name, kind, direct) in cases {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = algorithm::build(&fabric, &system, Collective::new(kind), BYTES, name).unwrap();
-        let whole = lower(&schedule, direct).unwrap();
+        let whole = lower(&schedule, direct, Watch::default()).unwrap();
         let root = whole.collective().root as usize;
-        whole.prove().unwrap();
+        whole.prove(Watch::default()).unwrap();
         for turn in turns(&whole, 10) {
             run(&whole, kind, root, turn).unwrap_or_else(|error| panic!("{spec} {name}: {turn:?} {error}"));
         }
@@ -489,7 +492,7 @@ fn mutants_are_refused_where_they_run_wrong() {
             left -= 1;
             mutants += 1;
             let text = serde_json::to_string(&changed).unwrap();
-            match read(&text).and_then(|plan| plan.prove().map(|_| plan)) {
+            match read(&text, Watch::default()).and_then(|plan| plan.prove(Watch::default()).map(|_| plan)) {
                 Ok(plan) => {
                     let root = plan.collective().root as usize;
                     for turn in turns(&plan, 24) {

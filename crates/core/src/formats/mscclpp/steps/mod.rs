@@ -18,6 +18,7 @@ use crate::fabric::{Fabric, MAX_RANKS, NodeId};
 use crate::formats::msccl::{self, Action, Algo, Block, Buffer, Cells, Gpu, Graph, Place, Step, Text};
 use crate::schedule::Schedule;
 use crate::units::{Bytes, clip};
+use crate::watch::Watch;
 use std::collections::{BTreeMap, HashMap};
 
 /// Most chunks of a buffer, parts of thread blocks counted apart.
@@ -55,11 +56,12 @@ impl Steps {
     ///
     /// # Errors
     /// As [`super::read`]; [`Code::NotProven`] for signals, semaphores and barriers that do not match, and operations that need a `nop` between
-    /// them.
-    pub fn of(plan: &Plan) -> Result<Steps> {
+    /// them; [`Code::Interrupted`].
+    pub fn of(plan: &Plan, watch: Watch) -> Result<Steps> {
         let mut lowering = Lowering::new(plan)?;
-        for gpu in &plan.gpus {
+        for (at, gpu) in plan.gpus.iter().enumerate() {
             for block in &gpu.threadblocks {
+                watch.step(at, plan.gpus.len())?;
                 lowering.block(gpu, block)?;
             }
         }
@@ -80,17 +82,17 @@ impl Steps {
     ///
     /// # Errors
     /// As [`msccl::prove`].
-    pub fn prove(&self) -> Result<()> {
+    pub fn prove(&self, watch: Watch) -> Result<()> {
         let names = |gpu, block, step| self.name(gpu, block, step);
         if !self.relaxed.is_empty() {
             let mut algo = self.algo.clone();
             for &(gpu, wait, signal) in &self.relaxed {
                 algo.gpus[gpu as usize].blocks[wait.0 as usize].steps[wait.1 as usize].after = Some(signal);
             }
-            let graph = Graph::new(&algo, Some(&names))?;
+            let graph = Graph::new(&algo, Some(&names), watch)?;
             graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
         }
-        msccl::check(&Graph::new(&self.algo, Some(&names))?)?;
+        msccl::check(&Graph::new(&self.algo, Some(&names), watch)?)?;
         Ok(())
     }
 
@@ -98,9 +100,9 @@ impl Steps {
     ///
     /// # Errors
     /// As [`msccl::raise`].
-    pub fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId]) -> Result<Schedule> {
+    pub fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
         let names = |gpu, block, step| self.name(gpu, block, step);
-        msccl::raise_graph(&Graph::new(&self.algo, Some(&names))?, fabric, bytes, placement)
+        msccl::raise_graph(&Graph::new(&self.algo, Some(&names), watch)?, fabric, bytes, placement)
     }
 }
 
