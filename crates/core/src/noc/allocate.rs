@@ -31,6 +31,8 @@ pub struct Matching {
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
     contended: Vec<Request>,
+    /// Requests granted in one iteration.
+    won: Vec<u32>,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
@@ -49,6 +51,7 @@ impl Matching {
             matched_output: vec![false; outputs],
             matched_input: vec![false; inputs],
             contended: vec![],
+            won: vec![],
         }
     }
 
@@ -65,7 +68,7 @@ impl Matching {
         mut grant: impl FnMut(&Request),
     ) {
         let (inputs, outputs) = (next_output.len(), next_input.len());
-        let Matching { best_of_output, best_of_input, matched_output, matched_input, contended } = self;
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, contended, won } = self;
         // A request that shares neither its input nor its output wins under every policy. Numbers that are
         // alike in their last six bits may pass for one, as contention where there is none costs only time.
         let bit = |number: u32| 1u64 << (number % 64);
@@ -90,66 +93,75 @@ impl Matching {
             return;
         }
         let requests = &contended[..];
+        let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
         for iteration in 0..iterations {
-            let open = |r: &Request| !matched_input[r.input as usize] && !matched_output[r.output as usize];
+            let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
             let class = |r: &Request| u64::from(r.class) << 48;
-            let at_output = |r: &Request| match allocator {
-                Allocator::Age => class(r) | r.age,
-                _ => class(r) | (behind(r.input, next_input[r.output as usize], inputs) as u64) << 32 | r.tie as u64,
-            };
-            let at_input = |r: &Request| match allocator {
-                Allocator::Age => class(r) | r.age,
-                _ => class(r) | (behind(r.output, next_output[r.input as usize], outputs) as u64) << 32 | r.tie as u64,
-            };
-            let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
-            if allocator == Allocator::Islip {
-                pick(best_of_output, requests, output, at_output, |_, r| open(r));
-                pick(best_of_input, requests, input, at_input, |i, r| best_of_output[output(r)].1 == i);
-            } else {
-                pick(best_of_input, requests, input, at_input, |_, r| open(r));
-                pick(best_of_output, requests, output, at_output, |i, r| best_of_input[input(r)].1 == i);
-            }
-            let mut any = false;
-            for (index, r) in requests.iter().enumerate() {
-                let (input, output) = (r.input as usize, r.output as usize);
-                if best_of_input[input].1 != index as u32 || best_of_output[output].1 != index as u32 {
-                    continue;
+            let turn = |r: &Request, behind: u32| class(r) | u64::from(behind) << 32 | u64::from(r.tie);
+            let at_output = |r: &Request| turn(r, behind(r.input, next_input[output(r)], inputs));
+            let at_input = |r: &Request| turn(r, behind(r.output, next_output[input(r)], outputs));
+            let age = |r: &Request| class(r) | r.age;
+            let (best_in, best_out) = (&mut best_of_input[..], &mut best_of_output[..]);
+            match allocator {
+                Allocator::Islip => pick(requests, open, (best_out, output, at_output), (best_in, input, at_input), won),
+                Allocator::RoundRobin => {
+                    pick(requests, open, (best_in, input, at_input), (best_out, output, at_output), won)
                 }
-                any = true;
-                (matched_input[input], matched_output[output]) = (true, true);
+                Allocator::Age => pick(requests, open, (best_in, input, age), (best_out, output, age), won),
+            }
+            if won.is_empty() {
+                break;
+            }
+            for index in won.drain(..) {
+                let r = &requests[index as usize];
+                (matched_input[input(r)], matched_output[output(r)]) = (true, true);
                 if iteration == 0 || allocator != Allocator::Islip {
-                    next_input[output] = after(r.input, inputs);
-                    next_output[input] = after(r.output, outputs);
+                    next_input[output(r)] = after(r.input, inputs);
+                    next_output[input(r)] = after(r.output, outputs);
                 }
                 grant(r);
             }
-            for r in requests {
-                best_of_input[r.input as usize] = NONE;
-                best_of_output[r.output as usize] = NONE;
-            }
-            if !any {
-                break;
-            }
         }
         for r in requests {
-            matched_input[r.input as usize] = false;
-            matched_output[r.output as usize] = false;
+            (matched_input[input(r)], matched_output[output(r)]) = (false, false);
         }
     }
 }
 
-/// The least key of each side, over the eligible requests.
-fn pick(
-    best: &mut [(u64, u32)],
+/// One side of an allocation: best request of each so far, whose a request is, and its key there.
+type Side<'a, Number, Key> = (&'a mut [(u64, u32)], Number, Key);
+
+/// Each of the first side picks the open request with the least key, of equal ones the earliest, and
+/// each of the second side one of those; `won` becomes the list of these.
+fn pick<N: Fn(&Request) -> usize, K: Fn(&Request) -> u64, M: Fn(&Request) -> usize, L: Fn(&Request) -> u64>(
     requests: &[Request],
-    side: impl Fn(&Request) -> usize,
-    key: impl Fn(&Request) -> u64,
-    eligible: impl Fn(u32, &Request) -> bool,
+    open: impl Fn(&Request) -> bool,
+    (first, first_of, first_key): Side<N, K>,
+    (second, second_of, second_key): Side<M, L>,
+    won: &mut Vec<u32>,
 ) {
-    for (index, r) in requests.iter().enumerate().filter(|(index, r)| eligible(*index as u32, r)) {
-        let best = &mut best[side(r)];
-        *best = (key(r), index as u32).min(*best);
+    let offer = |best: &mut (u64, u32), key: u64, index: u32| {
+        if key < best.0 {
+            *best = (key, index);
+        }
+    };
+    for (index, r) in (0..).zip(requests).filter(|(_, r)| open(r)) {
+        offer(&mut first[first_of(r)], first_key(r), index);
     }
+    // Whoever picked forgets it, for the next allocation.
+    let picked = |best: &mut (u64, u32), index: u32| {
+        let picked = best.1 == index;
+        if picked {
+            *best = NONE;
+        }
+        picked
+    };
+    for (index, r) in (0..).zip(requests) {
+        if picked(&mut first[first_of(r)], index) {
+            offer(&mut second[second_of(r)], second_key(r), index);
+        }
+    }
+    won.extend((0..).zip(requests).filter(|(index, r)| picked(&mut second[second_of(r)], *index)).map(|(index, _)| index));
 }
 
 /// The number after `number`, round.

@@ -124,14 +124,15 @@ impl<R: Routing> Network<R> {
         match received {
             Received::FirstHead => self.route(router, id, self.now),
             Received::FirstBody if self.buffers[id].has != NONE => {
+                let (word, bit) = self.bit(router, id);
                 let buffer = &mut self.buffers[id];
                 if buffer.here == 1 {
                     buffer.ready = buffer.ready.max(self.now + self.model.switch_allocation_cycles as u64 - 1);
+                    self.delayed[word] |= bit;
                 }
                 if self.virtual_channels[buffer.has as usize].credits == 0 {
                     return;
                 }
-                let (word, bit) = self.bit(router, id);
                 self.wants_switch[word] |= bit;
             }
             _ => return,

@@ -108,6 +108,8 @@ pub struct Network<R> {
     /// first flit can cross the router as far as credits go.
     pub(super) wants_vc: Vec<u64>,
     pub(super) wants_switch: Vec<u64>,
+    /// Of these, at least those that may not bid yet ([`Buffer::ready`]).
+    pub(super) delayed: Vec<u64>,
     /// Round-robin pointers: of virtual channels over buffers and back, of crossbar outputs over
     /// inputs and back, and of crossbar inputs over their virtual channels.
     pub(super) vc_next_input: Vec<u32>,
@@ -120,10 +122,7 @@ pub struct Network<R> {
     pub(super) free: Vec<u32>,
     pub(super) matching: Matching,
     pub(super) requests: Vec<Request>,
-    /// Buffers of a set whose delays are over.
-    pub(super) ready: Vec<u32>,
     pub(super) heads: Vec<Head>,
-    pub(super) heads_of_port: Vec<u32>,
     pub(super) granted: Vec<(u32, u32)>,
     pub(super) events: Events,
     pub(super) due_routers: Vec<u32>,

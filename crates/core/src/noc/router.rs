@@ -1,6 +1,6 @@
 //! Routers: route computation, allocation of virtual channels and of the crossbar, traversal.
 
-use super::allocate::{Request, after};
+use super::allocate::{Request, after, behind};
 use super::buffer::{Buffer, NONE};
 use super::channel::VirtualChannel;
 use super::network::{Network, Packet, Routing};
@@ -41,11 +41,11 @@ impl Router {
     }
 }
 
-/// A head that may get a virtual channel: its buffer and output port (local numbers), the credits it
-/// needs, and the virtual channel it would take if nobody else wants one of the port.
+/// A head that may get a virtual channel: its buffer, its output port as a bit, the credits it needs,
+/// and the virtual channel it would take if nobody else wants one of the port.
 pub(super) struct Head {
     local: u32,
-    port: u32,
+    port: u64,
     needed: u32,
     vc: u32,
 }
@@ -78,23 +78,13 @@ fn dealt(number: u32, places: u32) -> u32 {
     if places == 1 { 0 } else { number % places }
 }
 
-/// Lists the buffers of a set whose delays are over, in order; returns how many. `later` becomes the
-/// end of the first delay that is not, if it is earlier. Whether a delay is over is hard to foresee, so
-/// there is no branch on it.
-fn list_ready(list: &mut [u32], set: &[u64], buffers: &[Buffer], now: u64, later: &mut u64) -> usize {
-    let mut count = 0;
-    for (word, &bits) in set.iter().enumerate() {
-        let mut bits = bits;
-        while bits != 0 {
-            let local = word * 64 + bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            let ready = buffers[local].ready;
-            list[count] = local as u32;
-            count += usize::from(ready <= now);
-            *later = (*later).min(if ready <= now { u64::MAX } else { ready });
-        }
-    }
-    count
+/// The bits of a word, as numbers from `64 * index` on.
+fn bits(index: usize, mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| 64 * index as u32 + word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        bit
+    })
 }
 
 impl<R: Routing> Network<R> {
@@ -131,6 +121,7 @@ impl<R: Routing> Network<R> {
         };
         let (word, bit) = self.bit(router, id);
         self.wants_vc[word] |= bit;
+        self.delayed[word] |= bit;
         self.routers[router as usize].vc_news = true;
         let buffer = &mut self.buffers[id];
         buffer.wants = match hop.link {
@@ -144,37 +135,45 @@ impl<R: Routing> Network<R> {
     /// One allocation of virtual channels and of the crossbar of a router.
     pub(super) fn allocate(&mut self, router: usize) {
         let ports = self.routers[router].ports;
-        // Without a grant nothing changes until a credit or a flit comes, or a delay is over.
-        let mut later = u64::MAX;
-        let granted =
-            self.allocate_channels(router, ports, &mut later) + self.allocate_switch(router, ports, &mut later);
+        let buffers = &self.buffers[(ports.first_in as usize) << self.vc_bits..];
+        for (index, delayed) in self.delayed[ports.words()].iter_mut().enumerate() {
+            for local in bits(index, *delayed) {
+                let over = u64::from(buffers[local as usize].ready <= self.now);
+                *delayed &= !(over << (local % 64));
+            }
+        }
+        // The first cycle in which an output queue that is full now has room.
+        let mut opens = u64::MAX;
+        let granted = self.allocate_channels(router, ports) + self.allocate_switch(router, ports, &mut opens);
         if granted > 0 && self.is_wanting(router) {
-            later = self.now + 1;
+            self.wake_router(router as u32, self.now + 1);
+        } else if granted == 0 {
+            // Nothing changes until a credit or a flit comes, a queue has room, or a delay is over.
+            let next = self.first_ready(ports).min(opens);
+            if next < u64::MAX {
+                self.wake_router(router as u32, next);
+            }
         }
-        if later < u64::MAX {
-            self.wake_router(router as u32, later);
-        }
+    }
+
+    /// The end of the first delay of what waits in a router.
+    fn first_ready(&self, ports: Ports) -> u64 {
+        let buffers = &self.buffers[(ports.first_in as usize) << self.vc_bits..];
+        let waiting = |(index, word)| {
+            bits(index, self.delayed[word] & (self.wants_vc[word] | self.wants_switch[word]))
+        };
+        let ready = ports.words().enumerate().flat_map(waiting).map(|local| buffers[local as usize].ready);
+        ready.min().unwrap_or(u64::MAX)
     }
 
     /// Gives virtual channels to heads; returns how many. Heads that alone want an output port, most
     /// of them, need no matching. O(heads x virtual channels).
-    fn allocate_channels(&mut self, router: usize, ports: Ports, later: &mut u64) -> usize {
+    fn allocate_channels(&mut self, router: usize, ports: Ports) -> usize {
         if !std::mem::take(&mut self.routers[router].vc_news) {
             return 0;
         }
-        let (first, first_out) = ((ports.first_in as usize) << self.vc_bits, ports.first_out << self.vc_bits);
-        let cut_through = self.model.switching == Switching::CutThrough;
-        let mut delayed = u64::MAX;
-        let set = &self.wants_vc[ports.words()];
-        let count = list_ready(&mut self.ready, set, &self.buffers[first..], self.now, &mut delayed);
-        *later = delayed.min(*later);
-        self.heads.clear();
-        self.granted.clear();
-        if count == 0 {
-            self.routers[router].vc_news |= delayed < u64::MAX;
-            return 0;
-        }
         // The router's own part of every list, so that the loops keep to it.
+        let (first, first_out) = ((ports.first_in as usize) << self.vc_bits, ports.first_out << self.vc_bits);
         let (local_ins, local_outs) = ((ports.ins as usize) << self.vc_bits, (ports.outs as usize) << self.vc_bits);
         let buffers = &mut self.buffers[first..][..local_ins];
         let outputs = &mut self.virtual_channels[first_out as usize..][..local_outs];
@@ -182,24 +181,47 @@ impl<R: Routing> Network<R> {
         let unused = (1 << self.vc_bits) - self.vcs;
         let next_input = &mut self.vc_next_input[first_out as usize..][..local_outs - unused];
         let next_output = &mut self.vc_next_output[first..][..local_ins - unused];
-        for &local in &self.ready[..count] {
-            let buffer = &buffers[local as usize];
-            let needed = if cut_through { buffer.left } else { 0 };
-            let wants = (buffer.wants.0 - first_out, buffer.wants.1 - first_out);
-            if let Some(vc) = first_open(outputs, wants, next_output[local as usize], needed) {
-                let port = vc >> self.vc_bits;
-                self.heads.push(Head { local, port, needed, vc });
-                self.heads_of_port[port as usize] += 1;
+        let wants_vc = &mut self.wants_vc[ports.words()];
+        let wants_switch = &mut self.wants_switch[ports.words()];
+        let delayed = &mut self.delayed[ports.words()];
+        let cut_through = self.model.switching == Switching::CutThrough;
+        self.heads.clear();
+        let mut waiting = 0;
+        // Ports that heads want, and that several want, by the last six bits of their numbers.
+        let (mut wanted, mut contended) = (0u64, 0u64);
+        for (index, (&heads, &delayed)) in wants_vc.iter().zip(&*delayed).enumerate() {
+            waiting |= heads & delayed;
+            for local in bits(index, heads & !delayed) {
+                let buffer = &buffers[local as usize];
+                let needed = if cut_through { buffer.left } else { 0 };
+                let wants = (buffer.wants.0 - first_out, buffer.wants.1 - first_out);
+                if let Some(vc) = first_open(outputs, wants, next_output[local as usize], needed) {
+                    let port = 1 << ((vc >> self.vc_bits) % 64);
+                    contended |= wanted & port;
+                    wanted |= port;
+                    self.heads.push(Head { local, port, needed, vc });
+                }
             }
         }
+        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
+        let mut granted = 0;
+        let mut give = |local: u32, vc: u32, output: &mut VirtualChannel, buffer: &mut Buffer| {
+            let (word, bit) = (local as usize / 64, 1 << (local % 64));
+            wants_vc[word] &= !bit;
+            delayed[word] |= bit;
+            wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
+            output.holder = first as u32 + local;
+            (buffer.has, buffer.ready) = (first_out + vc, ready);
+            granted += 1;
+        };
         self.requests.clear();
         for &Head { local, port, needed, vc } in &self.heads {
-            if self.heads_of_port[port as usize] == 1 {
+            let buffer = &mut buffers[local as usize];
+            if contended & port == 0 {
                 next_input[vc as usize] = after(local, next_output.len());
                 next_output[local as usize] = after(vc, next_input.len());
-                self.granted.push((local, vc));
+                give(local, vc, &mut outputs[vc as usize], buffer);
             } else {
-                let buffer = &buffers[local as usize];
                 let (class, age) =
                     (class(&self.classes, &self.packets, buffer), age(&self.model, &self.packets, buffer));
                 let wants = buffer.wants.0 - first_out..buffer.wants.1 - first_out;
@@ -208,75 +230,59 @@ impl<R: Routing> Network<R> {
                 self.requests.extend(open.map(request));
             }
         }
-        self.heads.iter().for_each(|head| self.heads_of_port[head.port as usize] = 0);
         if !self.requests.is_empty() {
             let (allocator, iterations) = (self.model.allocator, self.model.iterations);
-            let grant = |r: &Request| self.granted.push((r.input, r.tag));
+            let grant = |r: &Request| give(r.input, r.tag, &mut outputs[r.tag as usize], &mut buffers[r.input as usize]);
             self.matching.allocate(allocator, iterations, &self.requests, next_input, next_output, grant);
         }
         // Who waits or lost tries again.
-        self.routers[router].vc_news |= delayed < u64::MAX || self.granted.len() < self.heads.len();
-        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
-        let wants_vc = &mut self.wants_vc[ports.words()];
-        let wants_switch = &mut self.wants_switch[ports.words()];
-        for &(local, vc) in &self.granted {
-            let (word, bit) = (local as usize / 64, 1 << (local % 64));
-            let output = &mut outputs[vc as usize];
-            wants_vc[word] &= !bit;
-            wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
-            output.holder = (first + local as usize) as u32;
-            let buffer = &mut buffers[local as usize];
-            (buffer.has, buffer.ready) = (first_out + vc, ready);
-        }
-        self.granted.len()
+        self.routers[router].vc_news |= waiting != 0 || granted < self.heads.len();
+        granted
     }
 
     /// Lets flits cross the router; returns how many.
-    fn allocate_switch(&mut self, router: usize, ports: Ports, later: &mut u64) -> usize {
+    fn allocate_switch(&mut self, router: usize, ports: Ports, opens: &mut u64) -> usize {
         let first = (ports.first_in as usize) << self.vc_bits;
         let (is, os) = (self.model.input_speedup, self.model.output_speedup);
         let (first_input, first_output) = ((ports.first_in * is) as usize, (ports.first_out * os) as usize);
-        let set = &self.wants_switch[ports.words()];
-        let count = list_ready(&mut self.ready, set, &self.buffers[first..], self.now, later);
-        self.requests.clear();
-        if count == 0 {
-            return 0;
-        }
         let buffers = &self.buffers[first..][..(ports.ins as usize) << self.vc_bits];
         let next_vc = &self.switch_next_vc[first_input..][..(ports.ins * is) as usize];
-        for &local in &self.ready[..count] {
-            let buffer = &buffers[local as usize];
-            let (channel, _) = self.port_and_vc(buffer.has as usize);
-            if let Some(open) = self.output_opens(channel)
-                && open > self.now
-            {
-                *later = open.min(*later);
-                continue;
+        self.requests.clear();
+        for (index, word) in ports.words().enumerate() {
+            for local in bits(index, self.wants_switch[word] & !self.delayed[word]) {
+                let buffer = &buffers[local as usize];
+                let (channel, _) = self.port_and_vc(buffer.has as usize);
+                if let Some(open) = self.output_opens(channel)
+                    && open > self.now
+                {
+                    *opens = open.min(*opens);
+                    continue;
+                }
+                let (port, vc) = self.port_and_vc(local as usize);
+                let input = port as u32 * is + dealt(vc, is);
+                self.requests.push(Request {
+                    input,
+                    output: (channel as u32 - ports.first_out) * os + dealt(port as u32, os),
+                    tie: behind(vc, next_vc[input as usize], self.vcs),
+                    class: class(&self.classes, &self.packets, buffer),
+                    age: age(&self.model, &self.packets, buffer),
+                    tag: local,
+                });
             }
-            let (port, vc) = self.port_and_vc(local as usize);
-            let input = port as u32 * is + dealt(vc, is);
-            let pointer = next_vc[input as usize];
-            self.requests.push(Request {
-                input,
-                output: (channel as u32 - ports.first_out) * os + dealt(port as u32, os),
-                tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
-                class: class(&self.classes, &self.packets, buffer),
-                age: age(&self.model, &self.packets, buffer),
-                tag: local,
-            });
+        }
+        if self.requests.is_empty() {
+            return 0;
         }
         let mut granted = std::mem::take(&mut self.granted);
         granted.clear();
-        if !self.requests.is_empty() {
-            self.matching.allocate(
-                self.model.allocator,
-                self.model.iterations,
-                &self.requests,
-                &mut self.switch_next_input[first_output..][..(ports.outs * os) as usize],
-                &mut self.switch_next_output[first_input..][..(ports.ins * is) as usize],
-                |r| granted.push((r.input, r.tag)),
-            );
-        }
+        self.matching.allocate(
+            self.model.allocator,
+            self.model.iterations,
+            &self.requests,
+            &mut self.switch_next_input[first_output..][..(ports.outs * os) as usize],
+            &mut self.switch_next_output[first_input..][..(ports.ins * is) as usize],
+            |r| granted.push((r.input, r.tag)),
+        );
         for &(input, local) in &granted {
             let id = first + local as usize;
             let ((_, vc), (channel, _)) = (self.port_and_vc(id), self.port_and_vc(self.buffers[id].has as usize));
@@ -323,6 +329,7 @@ impl<R: Routing> Network<R> {
             }
         } else {
             buffer.ready = self.now + self.model.switch_allocation_cycles as u64;
+            self.delayed[word] |= bit;
             if buffer.here == 0 || state.credits == 0 {
                 self.wants_switch[word] &= !bit;
             }
