@@ -67,8 +67,6 @@ impl Matching {
         next_output: &mut [u32],
         mut grant: impl FnMut(&Request),
     ) {
-        let (inputs, outputs) = (next_output.len(), next_input.len());
-        let Matching { best_of_output, best_of_input, matched_output, matched_input, contended, won } = self;
         // A request that shares neither its input nor its output wins under every policy. Numbers that are
         // alike in their last six bits may pass for one, as contention where there is none costs only time.
         let bit = |number: u32| 1u64 << (number % 64);
@@ -79,20 +77,36 @@ impl Matching {
             asking |= bit(r.input);
             asked |= bit(r.output);
         }
-        contended.clear();
+        let (inputs, outputs) = (next_output.len(), next_input.len());
+        self.contended.clear();
         for r in requests {
             if (asking_twice & bit(r.input)) | (asked_twice & bit(r.output)) == 0 {
                 next_input[r.output as usize] = after(r.input, inputs);
                 next_output[r.input as usize] = after(r.output, outputs);
                 grant(r);
             } else {
-                contended.push(*r);
+                self.contended.push(*r);
             }
         }
-        if contended.is_empty() {
-            return;
+        if !self.contended.is_empty() {
+            let contended = std::mem::take(&mut self.contended);
+            self.contend(allocator, iterations, &contended, next_input, next_output, grant);
+            self.contended = contended;
         }
-        let requests = &contended[..];
+    }
+
+    /// The same for requests of which hardly one is without rivals.
+    pub fn contend(
+        &mut self,
+        allocator: Allocator,
+        iterations: u32,
+        requests: &[Request],
+        next_input: &mut [u32],
+        next_output: &mut [u32],
+        mut grant: impl FnMut(&Request),
+    ) {
+        let (inputs, outputs) = (next_output.len(), next_input.len());
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, won, .. } = self;
         let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
         for iteration in 0..iterations {
             let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
@@ -114,16 +128,20 @@ impl Matching {
             }
             for index in won.drain(..) {
                 let r = &requests[index as usize];
-                (matched_input[input(r)], matched_output[output(r)]) = (true, true);
                 if iteration == 0 || allocator != Allocator::Islip {
                     next_input[output(r)] = after(r.input, inputs);
                     next_output[input(r)] = after(r.output, outputs);
                 }
+                if iterations > 1 {
+                    (matched_input[input(r)], matched_output[output(r)]) = (true, true);
+                }
                 grant(r);
             }
         }
-        for r in requests {
-            (matched_input[input(r)], matched_output[output(r)]) = (false, false);
+        if iterations > 1 {
+            for r in requests {
+                (matched_input[input(r)], matched_output[output(r)]) = (false, false);
+            }
         }
     }
 }

@@ -233,7 +233,7 @@ impl<R: Routing> Network<R> {
         if !self.requests.is_empty() {
             let (allocator, iterations) = (self.model.allocator, self.model.iterations);
             let grant = |r: &Request| give(r.input, r.tag, &mut outputs[r.tag as usize], &mut buffers[r.input as usize]);
-            self.matching.allocate(allocator, iterations, &self.requests, next_input, next_output, grant);
+            self.matching.contend(allocator, iterations, &self.requests, next_input, next_output, grant);
         }
         // Who waits or lost tries again.
         self.routers[router].vc_news |= waiting != 0 || granted < self.heads.len();

@@ -61,7 +61,7 @@ impl Events {
 
 /// Events to come, in cycle order; of one cycle, in no particular order.
 pub struct Wheel {
-    slots: Vec<Events>,
+    slots: Box<[Events; SLOTS]>,
     /// A bit for every slot that is not empty.
     occupied: [u64; SLOTS / 64],
     far: BinaryHeap<Reverse<(u64, Event)>>,
@@ -71,7 +71,7 @@ pub struct Wheel {
 impl Wheel {
     /// No events, at cycle 0.
     pub fn new() -> Self {
-        Wheel { slots: vec![Events::default(); SLOTS], occupied: [0; SLOTS / 64], far: BinaryHeap::new(), now: 0 }
+        Wheel { slots: Box::new(std::array::from_fn(|_| Events::default())), occupied: [0; SLOTS / 64], far: BinaryHeap::new(), now: 0 }
     }
 
     /// Adds an event at a cycle that has not been taken yet.
@@ -79,11 +79,16 @@ impl Wheel {
     pub fn push(&mut self, cycle: u64, event: Event) {
         debug_assert!(cycle >= self.now);
         if cycle - self.now >= SLOTS as u64 {
-            return self.far.push(Reverse((cycle, event)));
+            return self.push_far(cycle, event);
         }
         let slot = cycle as usize % SLOTS;
         self.slots[slot].push(event);
         self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    #[cold]
+    fn push_far(&mut self, cycle: u64, event: Event) {
+        self.far.push(Reverse((cycle, event)));
     }
 
     /// Cycle of the next event.
