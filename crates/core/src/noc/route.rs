@@ -82,7 +82,8 @@ pub struct DimensionOrder {
     dims: Vec<u32>,
     /// Coordinates of all nodes; 0 of those that are no part of the product.
     coords: Vec<u32>,
-    destinations: Vec<NodeId>,
+    /// Coordinates of the nodes of all terminals.
+    destinations: Vec<u32>,
     /// Link of every node to every position along every dimension (where there is one).
     links: Vec<LinkId>,
     /// First entry of each dimension in a node's part of `links`, and its length.
@@ -136,8 +137,8 @@ impl DimensionOrder {
             rings: is_ring.into_iter().map(|ring| ring && torus).collect(),
             order,
             dims: dims.to_vec(),
+            destinations: terminals.iter().flat_map(|&node| &coords[node as usize * count..][..count]).copied().collect(),
             coords,
-            destinations: terminals.to_vec(),
             links,
             offsets,
             width,
@@ -149,7 +150,7 @@ impl Routing for DimensionOrder {
     fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
         let count = self.dims.len();
         let here = &self.coords[at as usize * count..][..count];
-        let there = &self.coords[self.destinations[packet.destination as usize] as usize * count..][..count];
+        let there = &self.destinations[packet.destination as usize * count..][..count];
         let classes = if self.torus { 2 } else { 1 };
         let Some(&dimension) = self.order.iter().find(|&&d| here[d] != there[d]) else {
             return Hop { link: None, class: 0, classes };

@@ -41,12 +41,10 @@ impl Router {
     }
 }
 
-/// A head that may get a virtual channel: its buffer, its output port as a bit, the credits it needs,
-/// and the virtual channel it would take if nobody else wants one of the port.
+/// A head that may get a virtual channel: its buffer, and the one it would take if nobody else wants one
+/// of the port.
 pub(super) struct Head {
     local: u32,
-    port: u64,
-    needed: u32,
     vc: u32,
 }
 
@@ -136,15 +134,22 @@ impl<R: Routing> Network<R> {
     pub(super) fn allocate(&mut self, router: usize) {
         let ports = self.routers[router].ports;
         let buffers = &self.buffers[(ports.first_in as usize) << self.vc_bits..];
-        for (index, delayed) in self.delayed[ports.words()].iter_mut().enumerate() {
-            for local in bits(index, *delayed) {
-                let over = u64::from(buffers[local as usize].ready <= self.now);
-                *delayed &= !(over << (local % 64));
+        for (buffers, delayed) in buffers.chunks(64).zip(&mut self.delayed[ports.words()]) {
+            let mut left = *delayed;
+            while left != 0 {
+                let lowest = left & left.wrapping_neg();
+                // Whether a delay is over is hard to foresee, so there is no branch on it.
+                *delayed ^= if buffers[left.trailing_zeros() as usize].ready <= self.now { lowest } else { 0 };
+                left ^= lowest;
             }
         }
         // The first cycle in which an output queue that is full now has room.
         let mut opens = u64::MAX;
-        let granted = self.allocate_channels(router, ports) + self.allocate_switch(router, ports, &mut opens);
+        let granted = self.allocate_channels(router, ports)
+            + match self.is_plain() {
+                true => self.allocate_switch::<true>(router, ports, &mut opens),
+                false => self.allocate_switch::<false>(router, ports, &mut opens),
+            };
         if granted > 0 && self.is_wanting(router) {
             self.wake_router(router as u32, self.now + 1);
         } else if granted == 0 {
@@ -185,6 +190,7 @@ impl<R: Routing> Network<R> {
         let wants_switch = &mut self.wants_switch[ports.words()];
         let delayed = &mut self.delayed[ports.words()];
         let cut_through = self.model.switching == Switching::CutThrough;
+        let vc_bits = self.vc_bits;
         self.heads.clear();
         let mut waiting = 0;
         // Ports that heads want, and that several want, by the last six bits of their numbers.
@@ -196,32 +202,23 @@ impl<R: Routing> Network<R> {
                 let needed = if cut_through { buffer.left } else { 0 };
                 let wants = (buffer.wants.0 - first_out, buffer.wants.1 - first_out);
                 if let Some(vc) = first_open(outputs, wants, next_output[local as usize], needed) {
-                    let port = 1 << ((vc >> self.vc_bits) % 64);
+                    let port = 1 << ((vc >> vc_bits) % 64);
                     contended |= wanted & port;
                     wanted |= port;
-                    self.heads.push(Head { local, port, needed, vc });
+                    self.heads.push(Head { local, vc });
                 }
             }
         }
-        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
-        let mut granted = 0;
-        let mut give = |local: u32, vc: u32, output: &mut VirtualChannel, buffer: &mut Buffer| {
-            let (word, bit) = (local as usize / 64, 1 << (local % 64));
-            wants_vc[word] &= !bit;
-            delayed[word] |= bit;
-            wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
-            output.holder = first as u32 + local;
-            (buffer.has, buffer.ready) = (first_out + vc, ready);
-            granted += 1;
-        };
+        self.granted.clear();
         self.requests.clear();
-        for &Head { local, port, needed, vc } in &self.heads {
-            let buffer = &mut buffers[local as usize];
-            if contended & port == 0 {
+        for &Head { local, vc } in &self.heads {
+            if contended >> ((vc >> vc_bits) % 64) & 1 == 0 {
                 next_input[vc as usize] = after(local, next_output.len());
                 next_output[local as usize] = after(vc, next_input.len());
-                give(local, vc, &mut outputs[vc as usize], buffer);
+                self.granted.push((local, vc));
             } else {
+                let buffer = &buffers[local as usize];
+                let needed = if cut_through { buffer.left } else { 0 };
                 let (class, age) =
                     (class(&self.classes, &self.packets, buffer), age(&self.model, &self.packets, buffer));
                 let wants = buffer.wants.0 - first_out..buffer.wants.1 - first_out;
@@ -232,18 +229,38 @@ impl<R: Routing> Network<R> {
         }
         if !self.requests.is_empty() {
             let (allocator, iterations) = (self.model.allocator, self.model.iterations);
-            let grant = |r: &Request| give(r.input, r.tag, &mut outputs[r.tag as usize], &mut buffers[r.input as usize]);
+            let grant = |r: &Request| self.granted.push((r.input, r.tag));
             self.matching.contend(allocator, iterations, &self.requests, next_input, next_output, grant);
         }
+        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
+        for &(local, vc) in &self.granted {
+            let (word, bit) = (local as usize / 64, 1 << (local % 64));
+            let output = &mut outputs[vc as usize];
+            wants_vc[word] &= !bit;
+            delayed[word] |= bit;
+            wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
+            output.holder = first as u32 + local;
+            let buffer = &mut buffers[local as usize];
+            (buffer.has, buffer.ready) = (first_out + vc, ready);
+        }
         // Who waits or lost tries again.
-        self.routers[router].vc_news |= waiting != 0 || granted < self.heads.len();
-        granted
+        self.routers[router].vc_news |= waiting != 0 || self.granted.len() < self.heads.len();
+        self.granted.len()
     }
 
-    /// Lets flits cross the router; returns how many.
-    fn allocate_switch(&mut self, router: usize, ports: Ports, opens: &mut u64) -> usize {
+    /// Whether crossbars have one input and one output a port, queues are unlimited, and neither age nor
+    /// class decides.
+    fn is_plain(&self) -> bool {
+        let RouterModel { input_speedup, output_speedup, output_queue_flits, allocator, .. } = self.model;
+        (input_speedup, output_speedup, output_queue_flits) == (1, 1, None)
+            && allocator != Allocator::Age
+            && self.classes.is_empty()
+    }
+
+    /// Lets flits cross the router; returns how many. `PLAIN` is whether [`Self::is_plain`].
+    fn allocate_switch<const PLAIN: bool>(&mut self, router: usize, ports: Ports, opens: &mut u64) -> usize {
         let first = (ports.first_in as usize) << self.vc_bits;
-        let (is, os) = (self.model.input_speedup, self.model.output_speedup);
+        let (is, os) = if PLAIN { (1, 1) } else { (self.model.input_speedup, self.model.output_speedup) };
         let (first_input, first_output) = ((ports.first_in * is) as usize, (ports.first_out * os) as usize);
         let buffers = &self.buffers[first..][..(ports.ins as usize) << self.vc_bits];
         let next_vc = &self.switch_next_vc[first_input..][..(ports.ins * is) as usize];
@@ -252,7 +269,8 @@ impl<R: Routing> Network<R> {
             for local in bits(index, self.wants_switch[word] & !self.delayed[word]) {
                 let buffer = &buffers[local as usize];
                 let (channel, _) = self.port_and_vc(buffer.has as usize);
-                if let Some(open) = self.output_opens(channel)
+                if !PLAIN
+                    && let Some(open) = self.output_opens(channel)
                     && open > self.now
                 {
                     *opens = open.min(*opens);
@@ -264,8 +282,8 @@ impl<R: Routing> Network<R> {
                     input,
                     output: (channel as u32 - ports.first_out) * os + dealt(port as u32, os),
                     tie: behind(vc, next_vc[input as usize], self.vcs),
-                    class: class(&self.classes, &self.packets, buffer),
-                    age: age(&self.model, &self.packets, buffer),
+                    class: if PLAIN { 0 } else { class(&self.classes, &self.packets, buffer) },
+                    age: if PLAIN { 0 } else { age(&self.model, &self.packets, buffer) },
                     tag: local,
                 });
             }
@@ -287,7 +305,7 @@ impl<R: Routing> Network<R> {
             let id = first + local as usize;
             let ((_, vc), (channel, _)) = (self.port_and_vc(id), self.port_and_vc(self.buffers[id].has as usize));
             // Output speed-up may have granted more flits than there are places.
-            if self.output_opens(channel).is_some_and(|open| open > self.now) {
+            if !PLAIN && self.output_opens(channel).is_some_and(|open| open > self.now) {
                 continue;
             }
             let next = vc + is;
