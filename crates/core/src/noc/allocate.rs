@@ -5,14 +5,14 @@
 
 use crate::system::Allocator;
 
-/// One request. `input` and `output` are local numbers of one router.
+/// One request. Numbers of inputs and outputs may be those of many routers.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Who asks.
     pub input: u32,
     /// What for.
     pub output: u32,
-    /// Of several requests of one input for one output the least passes on.
+    /// Of several requests of one input for one output the least passes on. Below 2^16.
     pub tie: u32,
     /// Of the packet: the lowest passes before all others.
     pub class: u16,
@@ -30,33 +30,31 @@ pub struct Matching {
     best_of_input: Vec<(u64, u32)>,
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
-    contended: Vec<Request>,
     /// Requests granted in one iteration.
     won: Vec<u32>,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
 
-/// Distance of a number from a round-robin pointer.
-pub fn behind(number: u32, pointer: u32, count: usize) -> u32 {
-    if number >= pointer { number - pointer } else { number + count as u32 - pointer }
+/// Distance of one of `count` numbers from a round-robin pointer.
+pub fn behind(number: u32, pointer: u32, count: u32) -> u32 {
+    if number >= pointer { number - pointer } else { number + count - pointer }
 }
 
 impl Matching {
-    /// Room for `inputs` and `outputs` of the largest router.
+    /// Room for so many inputs and outputs.
     pub fn new(inputs: usize, outputs: usize) -> Self {
         Matching {
             best_of_output: vec![NONE; outputs],
             best_of_input: vec![NONE; inputs],
             matched_output: vec![false; outputs],
             matched_input: vec![false; inputs],
-            contended: vec![],
             won: vec![],
         }
     }
 
     /// Calls `grant` with every granted request. `next_input[o]` is the round-robin pointer of output
-    /// `o` over inputs, `next_output[i]` that of input `i` over outputs; their lengths are the counts.
+    /// `o` over inputs, `next_output[i]` that of input `i` over outputs: the number after the last one granted.
     /// O(iterations x requests).
     pub fn allocate(
         &mut self,
@@ -67,53 +65,15 @@ impl Matching {
         next_output: &mut [u32],
         mut grant: impl FnMut(&Request),
     ) {
-        // A request that shares neither its input nor its output wins under every policy. Numbers that are
-        // alike in their last six bits may pass for one, as contention where there is none costs only time.
-        let bit = |number: u32| 1u64 << (number % 64);
-        let (mut asking, mut asked, mut asking_twice, mut asked_twice) = (0, 0, 0, 0);
-        for r in requests {
-            asking_twice |= asking & bit(r.input);
-            asked_twice |= asked & bit(r.output);
-            asking |= bit(r.input);
-            asked |= bit(r.output);
-        }
-        let (inputs, outputs) = (next_output.len(), next_input.len());
-        self.contended.clear();
-        for r in requests {
-            if (asking_twice & bit(r.input)) | (asked_twice & bit(r.output)) == 0 {
-                next_input[r.output as usize] = after(r.input, inputs);
-                next_output[r.input as usize] = after(r.output, outputs);
-                grant(r);
-            } else {
-                self.contended.push(*r);
-            }
-        }
-        if !self.contended.is_empty() {
-            let contended = std::mem::take(&mut self.contended);
-            self.contend(allocator, iterations, &contended, next_input, next_output, grant);
-            self.contended = contended;
-        }
-    }
-
-    /// The same for requests of which hardly one is without rivals.
-    pub fn contend(
-        &mut self,
-        allocator: Allocator,
-        iterations: u32,
-        requests: &[Request],
-        next_input: &mut [u32],
-        next_output: &mut [u32],
-        mut grant: impl FnMut(&Request),
-    ) {
-        let (inputs, outputs) = (next_output.len(), next_input.len());
-        let Matching { best_of_output, best_of_input, matched_output, matched_input, won, .. } = self;
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, won } = self;
         let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
         for iteration in 0..iterations {
             let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
             let class = |r: &Request| u64::from(r.class) << 48;
-            let turn = |r: &Request, behind: u32| class(r) | u64::from(behind) << 32 | u64::from(r.tie);
-            let at_output = |r: &Request| turn(r, behind(r.input, next_input[output(r)], inputs));
-            let at_input = |r: &Request| turn(r, behind(r.output, next_output[input(r)], outputs));
+            // Round from the pointer on: what lies before it wraps to distances beyond all others.
+            let turn = |r: &Request, distance: u32| class(r) | u64::from(distance) << 16 | u64::from(r.tie);
+            let at_output = |r: &Request| turn(r, r.input.wrapping_sub(next_input[output(r)]));
+            let at_input = |r: &Request| turn(r, r.output.wrapping_sub(next_output[input(r)]));
             let age = |r: &Request| class(r) | r.age;
             let (best_in, best_out) = (&mut best_of_input[..], &mut best_of_output[..]);
             match allocator {
@@ -129,8 +89,8 @@ impl Matching {
             for index in won.drain(..) {
                 let r = &requests[index as usize];
                 if iteration == 0 || allocator != Allocator::Islip {
-                    next_input[output(r)] = after(r.input, inputs);
-                    next_output[input(r)] = after(r.output, outputs);
+                    next_input[output(r)] = r.input + 1;
+                    next_output[input(r)] = r.output + 1;
                 }
                 if iterations > 1 {
                     (matched_input[input(r)], matched_output[output(r)]) = (true, true);

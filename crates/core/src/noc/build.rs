@@ -135,7 +135,7 @@ impl<R: Routing> Network<R> {
                 })
             })
             .collect();
-        let most = |ports: &[Vec<usize>]| ports.iter().map(Vec::len).max().unwrap_or(0);
+        let places = routers.iter().flat_map(|Router { ports, .. }| (0..ports.ins << vc_bits).map(|local| 64 * ports.first_word + local)).collect();
         let (is, os) = (model.input_speedup as usize, model.output_speedup as usize);
         Ok(Network {
             model: model.clone(),
@@ -158,7 +158,7 @@ impl<R: Routing> Network<R> {
             buffers: (0..ports << vc_bits).map(|_| Buffer::new()).collect(),
             wants_vc: vec![0; word_count as usize],
             wants_switch: vec![0; word_count as usize],
-            delayed: vec![0; word_count as usize],
+            places,
             vc_next_input: vec![0; ports << vc_bits],
             vc_next_output: vec![0; ports << vc_bits],
             switch_next_input: vec![0; ports * os],
@@ -176,9 +176,16 @@ impl<R: Routing> Network<R> {
                 .collect(),
             packets: vec![],
             free: vec![],
-            matching: Matching::new(most(&ins) * is.max(1 << vc_bits), most(&outs) * os.max(1 << vc_bits)),
+            bidders: vec![],
+            asking: vec![0; (ports * is).max(64 * fabric.nodes.len())],
+            asked: vec![0; (ports * os).max(64 * fabric.nodes.len())],
+            matching: Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits)),
             requests: vec![],
-            heads: vec![],
+            // One more, since whatever is looked at is written before it is known to count.
+            heads: vec![0; (ports << vc_bits) + 1],
+            bids: vec![0; (ports << vc_bits) + 1],
+            offers: vec![],
+            rivals: vec![0; ports],
             granted: vec![],
             events: Events::default(),
             due_routers: vec![],

@@ -124,11 +124,10 @@ impl<R: Routing> Network<R> {
         match received {
             Received::FirstHead => self.route(router, id, self.now),
             Received::FirstBody if self.buffers[id].has != NONE => {
-                let (word, bit) = self.bit(router, id);
+                let (word, bit) = self.bit(id);
                 let buffer = &mut self.buffers[id];
                 if buffer.here == 1 {
                     buffer.ready = buffer.ready.max(self.now + self.model.switch_allocation_cycles as u64 - 1);
-                    self.delayed[word] |= bit;
                 }
                 if self.virtual_channels[buffer.has as usize].credits == 0 {
                     return;
@@ -170,7 +169,7 @@ impl<R: Routing> Network<R> {
             }
         } else if credits == 1 && self.buffers[holder as usize].here > 0 {
             let router = self.router_of_out[channel];
-            let (word, bit) = self.bit(router, holder as usize);
+            let (word, bit) = self.bit(holder as usize);
             self.wants_switch[word] |= bit;
             self.wake_router(router, self.now);
         }

@@ -7,7 +7,7 @@
 use super::allocate::{Matching, Request};
 use super::buffer::{Buffer, NONE};
 use super::channel::{Channel, VirtualChannel};
-use super::router::{Head, Router};
+use super::router::Router;
 use super::wheel::{Event, Events, Wheel};
 use crate::fabric::{LinkId, NodeId};
 use crate::system::RouterModel;
@@ -108,10 +108,11 @@ pub struct Network<R> {
     /// first flit can cross the router as far as credits go.
     pub(super) wants_vc: Vec<u64>,
     pub(super) wants_switch: Vec<u64>,
-    /// Of these, at least those that may not bid yet ([`Buffer::ready`]).
-    pub(super) delayed: Vec<u64>,
+    /// Number of the bit of each buffer in them.
+    pub(super) places: Vec<u32>,
     /// Round-robin pointers: of virtual channels over buffers and back, of crossbar outputs over
-    /// inputs and back, and of crossbar inputs over their virtual channels.
+    /// inputs and back (the number after the last one that was granted), and of crossbar inputs over their
+    /// virtual channels.
     pub(super) vc_next_input: Vec<u32>,
     pub(super) vc_next_output: Vec<u32>,
     pub(super) switch_next_input: Vec<u32>,
@@ -120,9 +121,18 @@ pub struct Network<R> {
     pub(super) terminals: Vec<Terminal>,
     pub(super) packets: Vec<Packet>,
     pub(super) free: Vec<u32>,
+    /// Bids for the crossbar with where they are counted: by input, and by output.
+    pub(super) bidders: Vec<((u32, u32), Request)>,
+    pub(super) asking: Vec<u32>,
+    pub(super) asked: Vec<u32>,
     pub(super) matching: Matching,
     pub(super) requests: Vec<Request>,
-    pub(super) heads: Vec<Head>,
+    /// Buffers whose heads look for a virtual channel, and that bid for the crossbar, in the present cycle.
+    pub(super) heads: Vec<u32>,
+    pub(super) bids: Vec<u32>,
+    /// Heads that found a virtual channel, that one, and for every output port how many did.
+    pub(super) offers: Vec<(u32, u32)>,
+    pub(super) rivals: Vec<u32>,
     pub(super) granted: Vec<(u32, u32)>,
     pub(super) events: Events,
     pub(super) due_routers: Vec<u32>,
@@ -192,14 +202,11 @@ impl<R: Routing> Network<R> {
         due.drain(..).for_each(|terminal| self.inject(terminal));
         self.due_terminals = due;
         let mut due = std::mem::take(&mut self.due_routers);
-        for router in due.drain(..) {
-            if std::mem::replace(&mut self.routers[router as usize].worked, cycle) == cycle {
-                continue;
-            }
-            for _ in 0..self.model.internal_speedup {
-                self.allocate(router as usize);
-            }
+        due.retain(|&router| std::mem::replace(&mut self.routers[router as usize].worked, cycle) != cycle);
+        for _ in 0..self.model.internal_speedup {
+            self.allocate(&due);
         }
+        due.clear();
         self.due_routers = due;
     }
 
