@@ -92,7 +92,6 @@ impl<R: Routing> Network<R> {
                 crossing_cycles: flit_ps.saturating_add(latency_ps).div_ceil(clock),
                 credit_cycles,
                 free_ps: 0,
-                flights: VecDeque::new(),
                 run_start_ps: 0,
             }
         };
@@ -113,12 +112,14 @@ impl<R: Routing> Network<R> {
             let to = End::Router { port: port_of[links + t] };
             channel(to, None, clock, 2 * wire_ps, 2)
         }));
-        let mut feeder = vec![0; ports];
+        let mut feeder = vec![(0, 0); ports];
         for (id, channel) in channels.iter().enumerate() {
             if let End::Router { port } = channel.to {
-                feeder[port as usize] = id as u32;
+                feeder[port as usize] = (id as u32, channel.credit_cycles);
             }
         }
+        let ahead = channels.iter().map(|channel| channel.crossing_cycles + channel.credit_cycles).max().unwrap_or(0);
+        let ahead = ahead + model.traversal_cycles as u64 + 2;
         let vc_bits = vcs.next_power_of_two().trailing_zeros();
         let mut word_count = 0;
         let routers: Vec<Router> = (0..routers)
@@ -142,7 +143,7 @@ impl<R: Routing> Network<R> {
             routing,
             vcs,
             vc_bits,
-            wheel: Wheel::new(),
+            wheel: Wheel::with_room(ahead),
             now: 0,
             router_of_in: owner(&ins),
             router_of_out: owner(&outs),

@@ -94,9 +94,9 @@ pub struct Network<R> {
     pub(super) routers: Vec<Router>,
     pub(super) router_of_in: Vec<u32>,
     pub(super) router_of_out: Vec<u32>,
-    /// Channel that feeds each input port. Channel `c` below the number of output ports leaves from
-    /// output port `c`; the others are injection channels, one a terminal.
-    pub(super) feeder: Vec<u32>,
+    /// Channel that feeds each input port, and its [`Channel::credit_cycles`]. Channel `c` below the number of
+    /// output ports leaves from output port `c`; the others are injection channels, one a terminal.
+    pub(super) feeder: Vec<(u32, u64)>,
     pub(super) channels: Vec<Channel>,
     pub(super) channel_of_link: Vec<u32>,
     pub(super) ejection: Vec<u32>,
@@ -193,7 +193,8 @@ impl<R: Routing> Network<R> {
         self.wheel.take(cycle, &mut events);
         self.event_count += events.len() as u64;
         // What happens in one cycle happens at once: its order makes no difference.
-        events.arrivals.iter().for_each(|&channel| self.arrive(channel));
+        events.deliveries.iter().for_each(|&(_, packet)| self.deliver(packet));
+        events.arrivals.iter().for_each(|&(buffer, packet)| self.arrive(buffer, packet));
         events.credits.iter().for_each(|&vc| self.credit(vc));
         self.due_terminals.extend_from_slice(&events.terminals);
         self.due_routers.extend_from_slice(&events.routers);

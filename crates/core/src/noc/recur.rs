@@ -32,8 +32,7 @@ impl<R: Routing> Network<R> {
         self.write_pointers(&mut writer);
         let credit = |(cycle, event)| match event {
             Event::Credit(vc) => Some((cycle - now, vc as u64)),
-            // Arrivals follow from the flights.
-            Event::Arrival(_) | Event::Terminal(_) | Event::Router(_) => None,
+            Event::Arrival(..) | Event::Delivery(..) | Event::Terminal(_) | Event::Router(_) => None,
         };
         let mut credits: Vec<(u64, u64)> = self.wheel.pending().filter_map(credit).collect();
         credits.sort_unstable();
@@ -90,13 +89,14 @@ impl<R: Routing> Network<R> {
 
     fn write_channels(&self, writer: &mut Writer) {
         let now_ps = writer.now * self.model.clock_ps;
-        for (id, channel) in self.channels.iter().enumerate() {
+        let mut flights = self.flights().into_iter().peekable();
+        for (id, channel) in (0..).zip(&self.channels) {
             let busy_ps = channel.free_ps.saturating_sub(now_ps);
-            if busy_ps == 0 && channel.flights.is_empty() {
+            if busy_ps == 0 && flights.peek().is_none_or(|flight| flight.channel != id) {
                 continue;
             }
             writer.state.extend([id as u64, busy_ps]);
-            for flight in &channel.flights {
+            while let Some(flight) = flights.next_if(|flight| flight.channel == id) {
                 writer.later(flight.arrives);
                 writer.state.push(flight.vc as u64);
                 writer.packet(flight.packet);
@@ -137,7 +137,6 @@ impl<R: Routing> Network<R> {
         for channel in &mut self.channels {
             channel.free_ps += by_ps;
             channel.run_start_ps += by_ps;
-            channel.flights.iter_mut().for_each(|flight| flight.arrives += by);
         }
         self.routers.iter_mut().flat_map(|router| [&mut router.woken, &mut router.worked]).for_each(later);
         for terminal in &mut self.terminals {

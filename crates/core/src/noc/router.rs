@@ -99,6 +99,7 @@ impl<R: Routing> Network<R> {
         let packet = self.buffers[id].packet;
         let state = &mut self.packets[packet as usize];
         let hop = self.routing.next(state, router);
+        state.hops += u32::from(hop.link.is_some());
         let flits = state.flits;
         let channel = match hop.link {
             Some(link) => self.channel_of_link[link as usize],
@@ -365,9 +366,8 @@ impl<R: Routing> Network<R> {
                 self.wants_switch[word] &= !bit;
             }
         }
-        let feeder = self.feeder[port];
-        let back = self.now + self.channels[feeder as usize].credit_cycles;
-        self.wheel.push(back, Event::Credit((feeder << self.vc_bits) + vc));
+        let (feeder, credit_cycles) = self.feeder[port];
+        self.wheel.push(self.now + credit_cycles, Event::Credit((feeder << self.vc_bits) + vc));
         let (channel, vc) = self.port_and_vc(has);
         let ready = self.now + 1 + self.model.traversal_cycles as u64;
         self.transmit(channel as u32, packet, vc, ready, last);
