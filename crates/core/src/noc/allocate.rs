@@ -4,6 +4,7 @@
 //! the price of one cycle, and further iterations raise it.
 
 use crate::system::Allocator;
+use std::borrow::Borrow;
 
 /// One request. Numbers of inputs and outputs may be those of many routers.
 #[derive(Debug, Clone, Copy)]
@@ -23,15 +24,16 @@ pub struct Request {
 }
 
 /// Scratch space of allocations, for one or many routers.
-#[derive(Default)]
 pub struct Matching {
-    /// Best request of each output (input) so far: key and index.
+    /// Key and place in `picks` of the best request of each output (input) so far.
     best_of_output: Vec<(u64, u32)>,
     best_of_input: Vec<(u64, u32)>,
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
-    /// Requests granted in one iteration.
-    won: Vec<u32>,
+    /// What the side that picks first picked, with its place among the requests.
+    picks: Vec<(u32, Request)>,
+    /// Granted in one iteration, in the order of the requests.
+    won: Vec<(u32, Request)>,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
@@ -49,6 +51,7 @@ impl Matching {
             best_of_input: vec![NONE; inputs],
             matched_output: vec![false; outputs],
             matched_input: vec![false; inputs],
+            picks: vec![],
             won: vec![],
         }
     }
@@ -60,12 +63,12 @@ impl Matching {
         &mut self,
         allocator: Allocator,
         iterations: u32,
-        requests: &[Request],
+        requests: impl IntoIterator<Item: Borrow<Request>> + Clone,
         next_input: &mut [u32],
         next_output: &mut [u32],
         mut grant: impl FnMut(&Request),
     ) {
-        let Matching { best_of_output, best_of_input, matched_output, matched_input, won } = self;
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, picks, won } = self;
         let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
         for iteration in 0..iterations {
             let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
@@ -75,19 +78,26 @@ impl Matching {
             let at_output = |r: &Request| turn(r, r.input.wrapping_sub(next_input[output(r)]));
             let at_input = |r: &Request| turn(r, r.output.wrapping_sub(next_output[input(r)]));
             let age = |r: &Request| class(r) | r.age;
-            let (best_in, best_out) = (&mut best_of_input[..], &mut best_of_output[..]);
+            let (ins, outs) = (&mut best_of_input[..], &mut best_of_output[..]);
+            let requests = requests.clone();
             match allocator {
-                Allocator::Islip => pick(requests, open, (best_out, output, at_output), (best_in, input, at_input), won),
-                Allocator::RoundRobin => {
-                    pick(requests, open, (best_in, input, at_input), (best_out, output, at_output), won)
+                Allocator::Islip => {
+                    pick(requests, open, (outs, output, at_output), picks);
+                    accept(picks, (ins, input, at_input), won);
                 }
-                Allocator::Age => pick(requests, open, (best_in, input, age), (best_out, output, age), won),
+                Allocator::RoundRobin => {
+                    pick(requests, open, (ins, input, at_input), picks);
+                    accept(picks, (outs, output, at_output), won);
+                }
+                Allocator::Age => {
+                    pick(requests, open, (ins, input, age), picks);
+                    accept(picks, (outs, output, age), won);
+                }
             }
             if won.is_empty() {
                 break;
             }
-            for index in won.drain(..) {
-                let r = &requests[index as usize];
+            for (_, r) in &*won {
                 if iteration == 0 || allocator != Allocator::Islip {
                     next_input[output(r)] = r.input + 1;
                     next_output[input(r)] = r.output + 1;
@@ -100,7 +110,7 @@ impl Matching {
         }
         if iterations > 1 {
             for r in requests {
-                (matched_input[input(r)], matched_output[output(r)]) = (false, false);
+                (matched_input[input(r.borrow())], matched_output[output(r.borrow())]) = (false, false);
             }
         }
     }
@@ -109,37 +119,52 @@ impl Matching {
 /// One side of an allocation: best request of each so far, whose a request is, and its key there.
 type Side<'a, Number, Key> = (&'a mut [(u64, u32)], Number, Key);
 
-/// Each of the first side picks the open request with the least key, of equal ones the earliest, and
-/// each of the second side one of those; `won` becomes the list of these.
-fn pick<N: Fn(&Request) -> usize, K: Fn(&Request) -> u64, M: Fn(&Request) -> usize, L: Fn(&Request) -> u64>(
-    requests: &[Request],
+/// Each of a side picks the open request with the least key, of equal ones the earliest.
+fn pick(
+    requests: impl IntoIterator<Item: Borrow<Request>>,
     open: impl Fn(&Request) -> bool,
-    (first, first_of, first_key): Side<N, K>,
-    (second, second_of, second_key): Side<M, L>,
-    won: &mut Vec<u32>,
+    (best, number, key): Side<impl Fn(&Request) -> usize, impl Fn(&Request) -> u64>,
+    picks: &mut Vec<(u32, Request)>,
 ) {
-    let offer = |best: &mut (u64, u32), key: u64, index: u32| {
-        if key < best.0 {
-            *best = (key, index);
+    picks.clear();
+    for (index, request) in (0..).zip(requests) {
+        let request = request.borrow();
+        let (best, key) = (&mut best[number(request)], key(request));
+        if key < best.0 && open(request) {
+            if *best == NONE {
+                best.1 = picks.len() as u32;
+                picks.push((index, *request));
+            } else {
+                picks[best.1 as usize] = (index, *request);
+            }
+            best.0 = key;
         }
-    };
-    for (index, r) in (0..).zip(requests).filter(|(_, r)| open(r)) {
-        offer(&mut first[first_of(r)], first_key(r), index);
     }
-    // Whoever picked forgets it, for the next allocation.
-    let picked = |best: &mut (u64, u32), index: u32| {
-        let picked = best.1 == index;
-        if picked {
+    // For the next allocation.
+    picks.iter().for_each(|(_, request)| best[number(request)] = NONE);
+}
+
+/// Each of the other side takes the best one of the requests picked.
+fn accept(
+    picks: &[(u32, Request)],
+    (best, number, key): Side<impl Fn(&Request) -> usize, impl Fn(&Request) -> u64>,
+    won: &mut Vec<(u32, Request)>,
+) {
+    for (place, (index, request)) in (0..).zip(picks) {
+        let (best, key) = (&mut best[number(request)], key(request));
+        if key < best.0 || (key == best.0 && *index < picks[best.1 as usize].0) {
+            *best = (key, place);
+        }
+    }
+    won.clear();
+    for (place, pick) in (0..).zip(picks) {
+        let best = &mut best[number(&pick.1)];
+        if best.1 == place {
             *best = NONE;
-        }
-        picked
-    };
-    for (index, r) in (0..).zip(requests) {
-        if picked(&mut first[first_of(r)], index) {
-            offer(&mut second[second_of(r)], second_key(r), index);
+            won.push(*pick);
         }
     }
-    won.extend((0..).zip(requests).filter(|(index, r)| picked(&mut second[second_of(r)], *index)).map(|(index, _)| index));
+    won.sort_unstable_by_key(|&(index, _)| index);
 }
 
 /// The number after `number`, round.

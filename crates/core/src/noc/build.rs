@@ -177,7 +177,6 @@ impl<R: Routing> Network<R> {
                 .collect(),
             packets: vec![],
             free: vec![],
-            bidders: vec![],
             asking: vec![0; (ports * is).max(64 * fabric.nodes.len())],
             asked: vec![0; (ports * os).max(64 * fabric.nodes.len())],
             matching: Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits)),

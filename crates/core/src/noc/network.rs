@@ -121,8 +121,7 @@ pub struct Network<R> {
     pub(super) terminals: Vec<Terminal>,
     pub(super) packets: Vec<Packet>,
     pub(super) free: Vec<u32>,
-    /// Bids for the crossbar with where they are counted: by input, and by output.
-    pub(super) bidders: Vec<((u32, u32), Request)>,
+    /// Bids for the crossbar, by input and by output ([`Self::slots`]).
     pub(super) asking: Vec<u32>,
     pub(super) asked: Vec<u32>,
     pub(super) matching: Matching,

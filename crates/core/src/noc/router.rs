@@ -200,28 +200,29 @@ impl<R: Routing> Network<R> {
             }
         }
         self.granted.clear();
-        self.requests.clear();
+        let mut contended = 0;
         for &(id, vc) in &self.offers {
             if self.rivals[(vc >> self.vc_bits) as usize] == 1 {
                 self.vc_next_input[vc as usize] = id + 1;
                 self.vc_next_output[id as usize] = vc + 1;
                 self.granted.push((id, vc));
             } else {
-                let buffer = &self.buffers[id as usize];
-                let class = class(&self.classes, &self.packets, buffer);
-                let age = age(&self.model, &self.packets, buffer);
-                let wants = buffer.wants.0..buffer.wants.1;
-                let open = wants.filter(|&vc| self.virtual_channels[vc as usize].is_open(needed(buffer)));
-                let request = |vc| Request { input: id, output: vc, tie: 0, class, age, tag: vc };
-                self.requests.extend(open.map(request));
+                self.heads[contended] = id;
+                contended += 1;
             }
         }
-        if !self.requests.is_empty() {
-            let (allocator, iterations) = (self.model.allocator, self.model.iterations);
-            let (next_input, next_output) = (&mut self.vc_next_input, &mut self.vc_next_output);
-            let grant = |r: &Request| self.granted.push((r.input, r.tag));
-            self.matching.allocate(allocator, iterations, &self.requests, next_input, next_output, grant);
-        }
+        let requests = self.heads[..contended].iter().flat_map(|&id| {
+            let buffer = &self.buffers[id as usize];
+            let class = class(&self.classes, &self.packets, buffer);
+            let age = age(&self.model, &self.packets, buffer);
+            let is_open = |&vc: &u32| self.virtual_channels[vc as usize].is_open(needed(buffer));
+            let request = move |vc| Request { input: id, output: vc, tie: 0, class, age, tag: vc };
+            (buffer.wants.0..buffer.wants.1).filter(is_open).map(request)
+        });
+        let (next_input, next_output) = (&mut self.vc_next_input, &mut self.vc_next_output);
+        let grant = |r: &Request| self.granted.push((r.input, r.tag));
+        let RouterModel { allocator, iterations, .. } = self.model;
+        self.matching.allocate(allocator, iterations, requests, next_input, next_output, grant);
         let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
         for &(id, vc) in &self.granted {
             let (word, bit) = (self.places[id as usize] as usize / 64, 1 << (self.places[id as usize] % 64));
@@ -254,8 +255,6 @@ impl<R: Routing> Network<R> {
     /// [`Self::is_plain`].
     fn allocate_switches<const PLAIN: bool>(&mut self, bids: usize) {
         let (is, os) = if PLAIN { (1, 1) } else { (self.model.input_speedup, self.model.output_speedup) };
-        self.requests.clear();
-        self.bidders.clear();
         for &id in &self.bids[..bids] {
             let buffer = &self.buffers[id as usize];
             let (channel, _) = self.port_and_vc(buffer.has as usize);
@@ -272,50 +271,42 @@ impl<R: Routing> Network<R> {
                 }
             }
             let input = port as u32 * is + dealt(vc, is);
-            // Flits for one output port cross in the order of their grants, so with speed-up who counts as a
-            // rival matters: as ever, also one whose number has the same last six bits.
-            let slots = match os {
-                1 => (input, output),
-                _ => {
-                    let (router, ports) = (self.router_of_in[port], self.ports_of_in(port));
-                    let slot = |number: u32, first: u32| router * 64 + (number - first) % 64;
-                    (slot(input, ports.first_in * is), slot(output, ports.first_out * os))
-                }
-            };
-            self.asking[slots.0 as usize] += 1;
-            self.asked[slots.1 as usize] += 1;
-            self.bidders.push((slots, Request {
+            let request = Request {
                 input,
                 output,
                 tie: behind(vc, self.switch_next_vc[input as usize], self.vcs as u32),
                 class: if PLAIN { 0 } else { class(&self.classes, &self.packets, buffer) },
                 age: if PLAIN { 0 } else { age(&self.model, &self.packets, buffer) },
                 tag: id,
-            }));
+            };
+            let (input, output) = self.slots::<PLAIN>(&request);
+            self.asking[input] += 1;
+            self.asked[output] += 1;
+            self.requests.push(request);
         }
-        let mut granted = std::mem::take(&mut self.granted);
+        let (mut granted, mut requests) = (std::mem::take(&mut self.granted), std::mem::take(&mut self.requests));
         granted.clear();
         // A request that shares neither its input nor its output wins under every policy.
-        for &((input, output), r) in &self.bidders {
-            if self.asking[input as usize] == 1 && self.asked[output as usize] == 1 {
+        requests.retain(|r| {
+            let (input, output) = self.slots::<PLAIN>(r);
+            let has_rivals = self.asking[input] != 1 || self.asked[output] != 1;
+            if !has_rivals {
                 self.switch_next_input[r.output as usize] = r.input + 1;
                 self.switch_next_output[r.input as usize] = r.output + 1;
+                (self.asking[input], self.asked[output]) = (0, 0);
                 granted.push((r.input, r.tag));
-            } else {
-                self.requests.push(r);
             }
+            has_rivals
+        });
+        let (next_input, next_output) = (&mut self.switch_next_input, &mut self.switch_next_output);
+        let grant = |r: &Request| granted.push((r.input, r.tag));
+        let RouterModel { allocator, iterations, .. } = self.model;
+        self.matching.allocate(allocator, iterations, &requests, next_input, next_output, grant);
+        for r in requests.drain(..) {
+            let (input, output) = self.slots::<PLAIN>(&r);
+            (self.asking[input], self.asked[output]) = (0, 0);
         }
-        for &((input, output), _) in &self.bidders {
-            (self.asking[input as usize], self.asked[output as usize]) = (0, 0);
-        }
-        self.matching.allocate(
-            self.model.allocator,
-            self.model.iterations,
-            &self.requests,
-            &mut self.switch_next_input,
-            &mut self.switch_next_output,
-            |r| granted.push((r.input, r.tag)),
-        );
+        self.requests = requests;
         for &(input, id) in &granted {
             let ((port, vc), has) = (self.port_and_vc(id as usize), self.buffers[id as usize].has);
             let router = self.router_of_in[port];
@@ -330,6 +321,20 @@ impl<R: Routing> Network<R> {
             self.forward(router, id as usize);
         }
         self.granted = granted;
+    }
+
+    /// Where a bid for the crossbar is counted among those of its input, and for its output. Flits for one
+    /// output port cross in the order of their grants, rivals last, so with output speed-up it matters who
+    /// counts as one: as ever, also whose number has the same last six bits.
+    fn slots<const PLAIN: bool>(&self, r: &Request) -> (usize, usize) {
+        let (is, os) = (self.model.input_speedup, self.model.output_speedup);
+        if PLAIN || os == 1 {
+            return (r.input as usize, r.output as usize);
+        }
+        let router = self.router_of_in[(r.input / is) as usize];
+        let ports = self.routers[router as usize].ports;
+        let slot = |local: u32| (router * 64 + local % 64) as usize;
+        (slot(r.input - ports.first_in * is), slot(r.output - ports.first_out * os))
     }
 
     /// With output queues of finite length: the first cycle in which one takes another flit.
