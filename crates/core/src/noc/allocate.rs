@@ -127,7 +127,9 @@ fn pick(
     picks: &mut Vec<(u32, Request)>,
 ) {
     picks.clear();
-    for (index, request) in (0..).zip(requests) {
+    let mut index = 0;
+    // Not a loop, since a nested iterator is faster from inside.
+    requests.into_iter().for_each(|request| {
         let request = request.borrow();
         let (best, key) = (&mut best[number(request)], key(request));
         if key < best.0 && open(request) {
@@ -139,7 +141,8 @@ fn pick(
             }
             best.0 = key;
         }
-    }
+        index += 1;
+    });
     // For the next allocation.
     picks.iter().for_each(|(_, request)| best[number(request)] = NONE);
 }

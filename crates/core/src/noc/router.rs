@@ -205,6 +205,7 @@ impl<R: Routing> Network<R> {
             if self.rivals[(vc >> self.vc_bits) as usize] == 1 {
                 self.vc_next_input[vc as usize] = id + 1;
                 self.vc_next_output[id as usize] = vc + 1;
+                self.rivals[(vc >> self.vc_bits) as usize] = 0;
                 self.granted.push((id, vc));
             } else {
                 self.heads[contended] = id;
@@ -234,11 +235,11 @@ impl<R: Routing> Network<R> {
             (buffer.has, buffer.ready) = (vc, ready);
             self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].granted = true;
         }
-        for &(id, vc) in &self.offers {
-            self.rivals[(vc >> self.vc_bits) as usize] = 0;
+        for &id in &self.heads[..contended] {
+            let buffer = &self.buffers[id as usize];
+            self.rivals[(buffer.wants.0 >> self.vc_bits) as usize] = 0;
             // Who lost tries again.
-            let lost = self.buffers[id as usize].has == NONE;
-            self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].vc_news |= lost;
+            self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].vc_news |= buffer.has == NONE;
         }
     }
 
@@ -287,17 +288,21 @@ impl<R: Routing> Network<R> {
         let (mut granted, mut requests) = (std::mem::take(&mut self.granted), std::mem::take(&mut self.requests));
         granted.clear();
         // A request that shares neither its input nor its output wins under every policy.
-        requests.retain(|r| {
-            let (input, output) = self.slots::<PLAIN>(r);
-            let has_rivals = self.asking[input] != 1 || self.asked[output] != 1;
-            if !has_rivals {
+        let mut contended = 0;
+        for index in 0..requests.len() {
+            let r = requests[index];
+            let (input, output) = self.slots::<PLAIN>(&r);
+            if self.asking[input] == 1 && self.asked[output] == 1 {
                 self.switch_next_input[r.output as usize] = r.input + 1;
                 self.switch_next_output[r.input as usize] = r.output + 1;
                 (self.asking[input], self.asked[output]) = (0, 0);
                 granted.push((r.input, r.tag));
+            } else {
+                requests[contended] = r;
+                contended += 1;
             }
-            has_rivals
-        });
+        }
+        requests.truncate(contended);
         let (next_input, next_output) = (&mut self.switch_next_input, &mut self.switch_next_output);
         let grant = |r: &Request| granted.push((r.input, r.tag));
         let RouterModel { allocator, iterations, .. } = self.model;

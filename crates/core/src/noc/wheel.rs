@@ -33,7 +33,8 @@ pub struct Events {
 }
 
 impl Events {
-    #[inline]
+    // Inlined, the kind is known.
+    #[inline(always)]
     fn push(&mut self, event: Event) {
         match event {
             Event::Arrival(buffer, packet) => self.arrivals.push((buffer, packet)),
@@ -99,7 +100,7 @@ impl Wheel {
     }
 
     /// Adds an event at a cycle that has not been taken yet.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, cycle: u64, event: Event) {
         debug_assert!(cycle >= self.now);
         if cycle - self.now >= self.slots.len() as u64 {
