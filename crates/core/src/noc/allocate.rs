@@ -4,15 +4,16 @@
 //! the price of one cycle, and further iterations raise it.
 
 use crate::system::Allocator;
+use std::borrow::Borrow;
 
-/// One request. `input` and `output` are local numbers of one router.
+/// One request. Numbers of inputs and outputs may be those of many routers.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Who asks.
     pub input: u32,
     /// What for.
     pub output: u32,
-    /// Of several requests of one input for one output the least passes on.
+    /// Of several requests of one input for one output the least passes on. Below 2^16.
     pub tie: u32,
     /// Of the packet: the lowest passes before all others.
     pub class: u16,
@@ -23,133 +24,150 @@ pub struct Request {
 }
 
 /// Scratch space of allocations, for one or many routers.
-#[derive(Default)]
 pub struct Matching {
-    /// Best request of each output (input) so far: key and index.
+    /// Key and place in `picks` of the best request of each output (input) so far.
     best_of_output: Vec<(u64, u32)>,
     best_of_input: Vec<(u64, u32)>,
     matched_output: Vec<bool>,
     matched_input: Vec<bool>,
-    contended: Vec<Request>,
+    /// What the side that picks first picked, with its place among the requests.
+    picks: Vec<(u32, Request)>,
+    /// Granted in one iteration, in the order of the requests.
+    won: Vec<(u32, Request)>,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
 
-/// Distance of a number from a round-robin pointer.
-pub fn behind(number: u32, pointer: u32, count: usize) -> u32 {
-    if number >= pointer { number - pointer } else { number + count as u32 - pointer }
+/// Distance of one of `count` numbers from a round-robin pointer.
+pub fn behind(number: u32, pointer: u32, count: u32) -> u32 {
+    if number >= pointer { number - pointer } else { number + count - pointer }
 }
 
 impl Matching {
-    /// Room for `inputs` and `outputs` of the largest router.
+    /// Room for so many inputs and outputs.
     pub fn new(inputs: usize, outputs: usize) -> Self {
         Matching {
             best_of_output: vec![NONE; outputs],
             best_of_input: vec![NONE; inputs],
             matched_output: vec![false; outputs],
             matched_input: vec![false; inputs],
-            contended: vec![],
+            picks: vec![],
+            won: vec![],
         }
     }
 
     /// Calls `grant` with every granted request. `next_input[o]` is the round-robin pointer of output
-    /// `o` over inputs, `next_output[i]` that of input `i` over outputs; their lengths are the counts.
+    /// `o` over inputs, `next_output[i]` that of input `i` over outputs: the number after the last one granted.
     /// O(iterations x requests).
     pub fn allocate(
         &mut self,
         allocator: Allocator,
         iterations: u32,
-        requests: &[Request],
+        requests: impl IntoIterator<Item: Borrow<Request>> + Clone,
         next_input: &mut [u32],
         next_output: &mut [u32],
         mut grant: impl FnMut(&Request),
     ) {
-        let (inputs, outputs) = (next_output.len(), next_input.len());
-        let Matching { best_of_output, best_of_input, matched_output, matched_input, contended } = self;
-        // A request that shares neither its input nor its output wins under every policy. Numbers that are
-        // alike in their last six bits may pass for one, as contention where there is none costs only time.
-        let bit = |number: u32| 1u64 << (number % 64);
-        let (mut asking, mut asked, mut asking_twice, mut asked_twice) = (0, 0, 0, 0);
-        for r in requests {
-            asking_twice |= asking & bit(r.input);
-            asked_twice |= asked & bit(r.output);
-            asking |= bit(r.input);
-            asked |= bit(r.output);
-        }
-        contended.clear();
-        for r in requests {
-            if (asking_twice & bit(r.input)) | (asked_twice & bit(r.output)) == 0 {
-                next_input[r.output as usize] = after(r.input, inputs);
-                next_output[r.input as usize] = after(r.output, outputs);
-                grant(r);
-            } else {
-                contended.push(*r);
-            }
-        }
-        if contended.is_empty() {
-            return;
-        }
-        let requests = &contended[..];
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, picks, won } = self;
+        let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
         for iteration in 0..iterations {
-            let open = |r: &Request| !matched_input[r.input as usize] && !matched_output[r.output as usize];
+            let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
             let class = |r: &Request| u64::from(r.class) << 48;
-            let at_output = |r: &Request| match allocator {
-                Allocator::Age => class(r) | r.age,
-                _ => class(r) | (behind(r.input, next_input[r.output as usize], inputs) as u64) << 32 | r.tie as u64,
-            };
-            let at_input = |r: &Request| match allocator {
-                Allocator::Age => class(r) | r.age,
-                _ => class(r) | (behind(r.output, next_output[r.input as usize], outputs) as u64) << 32 | r.tie as u64,
-            };
-            let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
-            if allocator == Allocator::Islip {
-                pick(best_of_output, requests, output, at_output, |_, r| open(r));
-                pick(best_of_input, requests, input, at_input, |i, r| best_of_output[output(r)].1 == i);
-            } else {
-                pick(best_of_input, requests, input, at_input, |_, r| open(r));
-                pick(best_of_output, requests, output, at_output, |i, r| best_of_input[input(r)].1 == i);
-            }
-            let mut any = false;
-            for (index, r) in requests.iter().enumerate() {
-                let (input, output) = (r.input as usize, r.output as usize);
-                if best_of_input[input].1 != index as u32 || best_of_output[output].1 != index as u32 {
-                    continue;
+            // Round from the pointer on: what lies before it wraps to distances beyond all others.
+            let turn = |r: &Request, distance: u32| class(r) | u64::from(distance) << 16 | u64::from(r.tie);
+            let at_output = |r: &Request| turn(r, r.input.wrapping_sub(next_input[output(r)]));
+            let at_input = |r: &Request| turn(r, r.output.wrapping_sub(next_output[input(r)]));
+            let age = |r: &Request| class(r) | r.age;
+            let (ins, outs) = (&mut best_of_input[..], &mut best_of_output[..]);
+            let requests = requests.clone();
+            match allocator {
+                Allocator::Islip => {
+                    pick(requests, open, (outs, output, at_output), picks);
+                    accept(picks, (ins, input, at_input), won);
                 }
-                any = true;
-                (matched_input[input], matched_output[output]) = (true, true);
-                if iteration == 0 || allocator != Allocator::Islip {
-                    next_input[output] = after(r.input, inputs);
-                    next_output[input] = after(r.output, outputs);
+                Allocator::RoundRobin => {
+                    pick(requests, open, (ins, input, at_input), picks);
+                    accept(picks, (outs, output, at_output), won);
                 }
-                grant(r);
+                Allocator::Age => {
+                    pick(requests, open, (ins, input, age), picks);
+                    accept(picks, (outs, output, age), won);
+                }
             }
-            for r in requests {
-                best_of_input[r.input as usize] = NONE;
-                best_of_output[r.output as usize] = NONE;
-            }
-            if !any {
+            if won.is_empty() {
                 break;
             }
+            for (_, r) in &*won {
+                if iteration == 0 || allocator != Allocator::Islip {
+                    next_input[output(r)] = r.input + 1;
+                    next_output[input(r)] = r.output + 1;
+                }
+                if iterations > 1 {
+                    (matched_input[input(r)], matched_output[output(r)]) = (true, true);
+                }
+                grant(r);
+            }
         }
-        for r in requests {
-            matched_input[r.input as usize] = false;
-            matched_output[r.output as usize] = false;
+        if iterations > 1 {
+            for r in requests {
+                (matched_input[input(r.borrow())], matched_output[output(r.borrow())]) = (false, false);
+            }
         }
     }
 }
 
-/// The least key of each side, over the eligible requests.
+/// One side of an allocation: best request of each so far, whose a request is, and its key there.
+type Side<'a, Number, Key> = (&'a mut [(u64, u32)], Number, Key);
+
+/// Each of a side picks the open request with the least key, of equal ones the earliest.
 fn pick(
-    best: &mut [(u64, u32)],
-    requests: &[Request],
-    side: impl Fn(&Request) -> usize,
-    key: impl Fn(&Request) -> u64,
-    eligible: impl Fn(u32, &Request) -> bool,
+    requests: impl IntoIterator<Item: Borrow<Request>>,
+    open: impl Fn(&Request) -> bool,
+    (best, number, key): Side<impl Fn(&Request) -> usize, impl Fn(&Request) -> u64>,
+    picks: &mut Vec<(u32, Request)>,
 ) {
-    for (index, r) in requests.iter().enumerate().filter(|(index, r)| eligible(*index as u32, r)) {
-        let best = &mut best[side(r)];
-        *best = (key(r), index as u32).min(*best);
+    picks.clear();
+    let mut index = 0;
+    // Not a loop, since a nested iterator is faster from inside.
+    requests.into_iter().for_each(|request| {
+        let request = request.borrow();
+        let (best, key) = (&mut best[number(request)], key(request));
+        if key < best.0 && open(request) {
+            if *best == NONE {
+                best.1 = picks.len() as u32;
+                picks.push((index, *request));
+            } else {
+                picks[best.1 as usize] = (index, *request);
+            }
+            best.0 = key;
+        }
+        index += 1;
+    });
+    // For the next allocation.
+    picks.iter().for_each(|(_, request)| best[number(request)] = NONE);
+}
+
+/// Each of the other side takes the best one of the requests picked.
+fn accept(
+    picks: &[(u32, Request)],
+    (best, number, key): Side<impl Fn(&Request) -> usize, impl Fn(&Request) -> u64>,
+    won: &mut Vec<(u32, Request)>,
+) {
+    for (place, (index, request)) in (0..).zip(picks) {
+        let (best, key) = (&mut best[number(request)], key(request));
+        if key < best.0 || (key == best.0 && *index < picks[best.1 as usize].0) {
+            *best = (key, place);
+        }
     }
+    won.clear();
+    for (place, pick) in (0..).zip(picks) {
+        let best = &mut best[number(&pick.1)];
+        if best.1 == place {
+            *best = NONE;
+            won.push(*pick);
+        }
+    }
+    won.sort_unstable_by_key(|&(index, _)| index);
 }
 
 /// The number after `number`, round.

@@ -92,7 +92,6 @@ impl<R: Routing> Network<R> {
                 crossing_cycles: flit_ps.saturating_add(latency_ps).div_ceil(clock),
                 credit_cycles,
                 free_ps: 0,
-                flights: VecDeque::new(),
                 run_start_ps: 0,
             }
         };
@@ -113,12 +112,14 @@ impl<R: Routing> Network<R> {
             let to = End::Router { port: port_of[links + t] };
             channel(to, None, clock, 2 * wire_ps, 2)
         }));
-        let mut feeder = vec![0; ports];
+        let mut feeder = vec![(0, 0); ports];
         for (id, channel) in channels.iter().enumerate() {
             if let End::Router { port } = channel.to {
-                feeder[port as usize] = id as u32;
+                feeder[port as usize] = (id as u32, channel.credit_cycles);
             }
         }
+        let ahead = channels.iter().map(|channel| channel.crossing_cycles + channel.credit_cycles).max().unwrap_or(0);
+        let ahead = ahead + model.traversal_cycles as u64 + 2;
         let vc_bits = vcs.next_power_of_two().trailing_zeros();
         let mut word_count = 0;
         let routers: Vec<Router> = (0..routers)
@@ -135,14 +136,14 @@ impl<R: Routing> Network<R> {
                 })
             })
             .collect();
-        let most = |ports: &[Vec<usize>]| ports.iter().map(Vec::len).max().unwrap_or(0);
+        let places = routers.iter().flat_map(|Router { ports, .. }| (0..ports.ins << vc_bits).map(|local| 64 * ports.first_word + local)).collect();
         let (is, os) = (model.input_speedup as usize, model.output_speedup as usize);
         Ok(Network {
             model: model.clone(),
             routing,
             vcs,
             vc_bits,
-            wheel: Wheel::new(),
+            wheel: Wheel::with_room(ahead),
             now: 0,
             router_of_in: owner(&ins),
             router_of_out: owner(&outs),
@@ -158,6 +159,7 @@ impl<R: Routing> Network<R> {
             buffers: (0..ports << vc_bits).map(|_| Buffer::new()).collect(),
             wants_vc: vec![0; word_count as usize],
             wants_switch: vec![0; word_count as usize],
+            places,
             vc_next_input: vec![0; ports << vc_bits],
             vc_next_output: vec![0; ports << vc_bits],
             switch_next_input: vec![0; ports * os],
@@ -175,11 +177,15 @@ impl<R: Routing> Network<R> {
                 .collect(),
             packets: vec![],
             free: vec![],
-            matching: Matching::new(most(&ins) * is.max(1 << vc_bits), most(&outs) * os.max(1 << vc_bits)),
+            asking: vec![0; (ports * is).max(64 * fabric.nodes.len())],
+            asked: vec![0; (ports * os).max(64 * fabric.nodes.len())],
+            matching: Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits)),
             requests: vec![],
-            ready: vec![0; most(&ins) << vc_bits],
-            heads: vec![],
-            heads_of_port: vec![0; most(&outs)],
+            // One more, since whatever is looked at is written before it is known to count.
+            heads: vec![0; (ports << vc_bits) + 1],
+            bids: vec![0; (ports << vc_bits) + 1],
+            offers: vec![],
+            rivals: vec![0; ports],
             granted: vec![],
             events: Events::default(),
             due_routers: vec![],

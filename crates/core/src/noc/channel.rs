@@ -6,14 +6,14 @@ use super::wheel::Event;
 use crate::fabric::LinkId;
 use crate::system::Switching;
 use crate::units::Picos;
-use std::collections::VecDeque;
 
 /// A flit on its way over a channel.
-#[derive(Clone, Copy)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Flight {
+    pub(super) channel: u32,
     pub(super) arrives: u64,
-    pub(super) packet: u32,
     pub(super) vc: u32,
+    pub(super) packet: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -35,16 +35,8 @@ pub(super) struct Channel {
     pub(super) credit_cycles: u64,
     /// When the last flit given to it is through.
     pub(super) free_ps: Picos,
-    pub(super) flights: VecDeque<Flight>,
     /// Uninterrupted transmission that ends at `free_ps`.
     pub(super) run_start_ps: Picos,
-}
-
-impl Channel {
-    /// Whether flits are on it.
-    pub(super) fn is_carrying(&self) -> bool {
-        !self.flights.is_empty()
-    }
 }
 
 /// A virtual channel of a channel, at its sending side.
@@ -81,49 +73,28 @@ impl<R: Routing> Network<R> {
             false => ready + channel.crossing_cycles,
         };
         self.flit_hops += u64::from(channel.link.is_some());
-        if matches!(channel.to, End::Terminal) {
+        match channel.to {
+            End::Router { port } => self.wheel.push(arrives, Event::Arrival((port << self.vc_bits) + vc, packet)),
             // Terminals take flits at once, so the credit's return is known; only the last one matters.
-            self.wheel.push(arrives + channel.credit_cycles, Event::Credit((id << self.vc_bits) + vc));
-            if !last {
-                return;
-            }
-        }
-        channel.flights.push_back(Flight { arrives, packet, vc });
-        if channel.flights.len() == 1 {
-            self.wheel.push(arrives, Event::Arrival(id));
-        }
-    }
-
-    /// Flits arrive at the end of a channel.
-    pub(super) fn arrive(&mut self, id: u32) {
-        loop {
-            let channel = &mut self.channels[id as usize];
-            let Some(flight) = channel.flights.front().copied() else { return };
-            if flight.arrives > self.now {
-                return self.wheel.push(flight.arrives, Event::Arrival(id));
-            }
-            channel.flights.pop_front();
-            match channel.to {
-                End::Router { port } => {
-                    let is_link = channel.link.is_some();
-                    self.buffer(port, is_link, flight);
+            End::Terminal => {
+                let vc = (id << self.vc_bits) + vc;
+                self.wheel.push(arrives + channel.credit_cycles, Event::Credit(vc));
+                if last {
+                    self.wheel.push(arrives, Event::Delivery(vc, packet));
                 }
-                End::Terminal => self.deliver(flight.packet),
             }
         }
     }
 
     /// A flit enters a buffer.
-    fn buffer(&mut self, port: u32, is_link: bool, Flight { packet, vc, .. }: Flight) {
-        let router = self.router_of_in[port as usize];
-        let id = ((port as usize) << self.vc_bits) + vc as usize;
+    pub(super) fn arrive(&mut self, id: u32, packet: u32) {
+        let id = id as usize;
+        let router = self.router_of_in[id >> self.vc_bits];
         let received = self.buffers[id].receive(packet);
-        if is_link && matches!(received, Received::FirstHead | Received::Behind(true)) {
-            self.packets[packet as usize].hops += 1;
-        }
         match received {
             Received::FirstHead => self.route(router, id, self.now),
             Received::FirstBody if self.buffers[id].has != NONE => {
+                let (word, bit) = self.bit(id);
                 let buffer = &mut self.buffers[id];
                 if buffer.here == 1 {
                     buffer.ready = buffer.ready.max(self.now + self.model.switch_allocation_cycles as u64 - 1);
@@ -131,7 +102,6 @@ impl<R: Routing> Network<R> {
                 if self.virtual_channels[buffer.has as usize].credits == 0 {
                     return;
                 }
-                let (word, bit) = self.bit(router, id);
                 self.wants_switch[word] |= bit;
             }
             _ => return,
@@ -140,7 +110,7 @@ impl<R: Routing> Network<R> {
     }
 
     /// The last flit of a packet has arrived at its terminal.
-    fn deliver(&mut self, packet: u32) {
+    pub(super) fn deliver(&mut self, packet: u32) {
         self.packets[packet as usize].delivered = true;
         self.delivered.push(self.packets[packet as usize]);
         self.free.push(packet);
@@ -169,9 +139,30 @@ impl<R: Routing> Network<R> {
             }
         } else if credits == 1 && self.buffers[holder as usize].here > 0 {
             let router = self.router_of_out[channel];
-            let (word, bit) = self.bit(router, holder as usize);
+            let (word, bit) = self.bit(holder as usize);
             self.wants_switch[word] |= bit;
             self.wake_router(router, self.now);
         }
+    }
+
+    /// Flits on their way, by channel and time; to terminals only the last of each packet.
+    pub(super) fn flights(&self) -> Vec<Flight> {
+        let flight = |(arrives, event)| {
+            let (channel, vc, packet) = match event {
+                Event::Arrival(id, packet) => {
+                    let (port, vc) = self.port_and_vc(id as usize);
+                    (self.feeder[port].0, vc, packet)
+                }
+                Event::Delivery(id, packet) => {
+                    let (channel, vc) = self.port_and_vc(id as usize);
+                    (channel as u32, vc, packet)
+                }
+                Event::Credit(_) | Event::Terminal(_) | Event::Router(_) => return None,
+            };
+            Some(Flight { channel, arrives, vc, packet })
+        };
+        let mut flights: Vec<Flight> = self.wheel.pending().filter_map(flight).collect();
+        flights.sort_unstable();
+        flights
     }
 }

@@ -17,11 +17,11 @@ impl<R: Routing> Network<R> {
     /// A cycle of buffers that wait for each other for ever, in words, whatever else still moves;
     /// `None` if there is none. O(buffers x longest chain of waits).
     pub fn deadlock(&self, fabric: &Fabric) -> Option<String> {
-        let buffer_of = self.buffers_of_channels();
+        let (buffer_of, carries) = (self.buffers_of_channels(), self.carrying_channels());
         let mut waits: Vec<(usize, Vec<usize>)> = vec![];
         let mut stuck = vec![false; self.buffers.len()];
         for id in (0..self.buffers.len()).filter(|&id| !self.buffers[id].is_empty()) {
-            if let Wait::For(others) = self.waits_for(id, &buffer_of) {
+            if let Wait::For(others) = self.waits_for(id, &buffer_of, &carries) {
                 stuck[id] = true;
                 waits.push((id, others));
             }
@@ -54,22 +54,29 @@ impl<R: Routing> Network<R> {
     /// First buffer at the end of every channel; `None` for ejection channels.
     fn buffers_of_channels(&self) -> Vec<Option<usize>> {
         let mut buffers = vec![None; self.channels.len()];
-        for (port, &channel) in self.feeder.iter().enumerate() {
+        for (port, &(channel, _)) in self.feeder.iter().enumerate() {
             buffers[channel as usize] = Some(port << self.vc_bits);
         }
         buffers
     }
 
+    /// Whether flits are on each channel.
+    fn carrying_channels(&self) -> Vec<bool> {
+        let mut carries = vec![false; self.channels.len()];
+        self.flights().iter().for_each(|flight| carries[flight.channel as usize] = true);
+        carries
+    }
+
     /// What the first packet of a buffer that is not empty waits for.
-    fn waits_for(&self, id: usize, buffer_of: &[Option<usize>]) -> Wait {
+    fn waits_for(&self, id: usize, buffer_of: &[Option<usize>], carries: &[bool]) -> Wait {
         let buffer = &self.buffers[id];
         if buffer.has != NONE && buffer.here == 0 {
             // Flits that are still behind: on the channel, or in the buffer before.
             let (port, vc) = self.port_and_vc(id);
-            let channel = self.feeder[port];
+            let (channel, _) = self.feeder[port];
             let holder = self.holder_at_router((channel << self.vc_bits) + vc);
             return match holder {
-                Some(holder) if !self.channels[channel as usize].is_carrying() => Wait::For(vec![holder]),
+                Some(holder) if !carries[channel as usize] => Wait::For(vec![holder]),
                 _ => Wait::Passing,
             };
         }
@@ -91,7 +98,7 @@ impl<R: Routing> Network<R> {
                 continue;
             };
             let next = &self.buffers[first + lane as usize];
-            let coming = self.channels[channel].is_carrying()
+            let coming = carries[channel]
                 || self.virtual_channels[vc as usize].credits + next.flits() < self.depth_flits(vc as usize);
             match holder {
                 Some(holder) => others.push(holder),
@@ -113,7 +120,7 @@ impl<R: Routing> Network<R> {
 
     fn name(&self, fabric: &Fabric, id: usize) -> String {
         let (port, vc) = self.port_and_vc(id);
-        let channel = self.feeder[port] as usize;
+        let channel = self.feeder[port].0 as usize;
         match self.channels[channel].link {
             Some(link) => {
                 let link = fabric.link(link);

@@ -7,7 +7,7 @@
 use super::allocate::{Matching, Request};
 use super::buffer::{Buffer, NONE};
 use super::channel::{Channel, VirtualChannel};
-use super::router::{Head, Router};
+use super::router::Router;
 use super::wheel::{Event, Events, Wheel};
 use crate::fabric::{LinkId, NodeId};
 use crate::system::RouterModel;
@@ -94,9 +94,9 @@ pub struct Network<R> {
     pub(super) routers: Vec<Router>,
     pub(super) router_of_in: Vec<u32>,
     pub(super) router_of_out: Vec<u32>,
-    /// Channel that feeds each input port. Channel `c` below the number of output ports leaves from
-    /// output port `c`; the others are injection channels, one a terminal.
-    pub(super) feeder: Vec<u32>,
+    /// Channel that feeds each input port, and its [`Channel::credit_cycles`]. Channel `c` below the number of
+    /// output ports leaves from output port `c`; the others are injection channels, one a terminal.
+    pub(super) feeder: Vec<(u32, u64)>,
     pub(super) channels: Vec<Channel>,
     pub(super) channel_of_link: Vec<u32>,
     pub(super) ejection: Vec<u32>,
@@ -108,8 +108,11 @@ pub struct Network<R> {
     /// first flit can cross the router as far as credits go.
     pub(super) wants_vc: Vec<u64>,
     pub(super) wants_switch: Vec<u64>,
+    /// Number of the bit of each buffer in them.
+    pub(super) places: Vec<u32>,
     /// Round-robin pointers: of virtual channels over buffers and back, of crossbar outputs over
-    /// inputs and back, and of crossbar inputs over their virtual channels.
+    /// inputs and back (the number after the last one that was granted), and of crossbar inputs over their
+    /// virtual channels.
     pub(super) vc_next_input: Vec<u32>,
     pub(super) vc_next_output: Vec<u32>,
     pub(super) switch_next_input: Vec<u32>,
@@ -118,12 +121,17 @@ pub struct Network<R> {
     pub(super) terminals: Vec<Terminal>,
     pub(super) packets: Vec<Packet>,
     pub(super) free: Vec<u32>,
+    /// Bids for the crossbar, by input and by output ([`Self::slots`]).
+    pub(super) asking: Vec<u32>,
+    pub(super) asked: Vec<u32>,
     pub(super) matching: Matching,
     pub(super) requests: Vec<Request>,
-    /// Buffers of a set whose delays are over.
-    pub(super) ready: Vec<u32>,
-    pub(super) heads: Vec<Head>,
-    pub(super) heads_of_port: Vec<u32>,
+    /// Buffers whose heads look for a virtual channel, and that bid for the crossbar, in the present cycle.
+    pub(super) heads: Vec<u32>,
+    pub(super) bids: Vec<u32>,
+    /// Heads that found a virtual channel, that one, and for every output port how many did.
+    pub(super) offers: Vec<(u32, u32)>,
+    pub(super) rivals: Vec<u32>,
     pub(super) granted: Vec<(u32, u32)>,
     pub(super) events: Events,
     pub(super) due_routers: Vec<u32>,
@@ -184,7 +192,8 @@ impl<R: Routing> Network<R> {
         self.wheel.take(cycle, &mut events);
         self.event_count += events.len() as u64;
         // What happens in one cycle happens at once: its order makes no difference.
-        events.arrivals.iter().for_each(|&channel| self.arrive(channel));
+        events.deliveries.iter().for_each(|&(_, packet)| self.deliver(packet));
+        events.arrivals.iter().for_each(|&(buffer, packet)| self.arrive(buffer, packet));
         events.credits.iter().for_each(|&vc| self.credit(vc));
         self.due_terminals.extend_from_slice(&events.terminals);
         self.due_routers.extend_from_slice(&events.routers);
@@ -193,14 +202,11 @@ impl<R: Routing> Network<R> {
         due.drain(..).for_each(|terminal| self.inject(terminal));
         self.due_terminals = due;
         let mut due = std::mem::take(&mut self.due_routers);
-        for router in due.drain(..) {
-            if std::mem::replace(&mut self.routers[router as usize].worked, cycle) == cycle {
-                continue;
-            }
-            for _ in 0..self.model.internal_speedup {
-                self.allocate(router as usize);
-            }
+        due.retain(|&router| std::mem::replace(&mut self.routers[router as usize].worked, cycle) != cycle);
+        for _ in 0..self.model.internal_speedup {
+            self.allocate(&due);
         }
+        due.clear();
         self.due_routers = due;
     }
 

@@ -29,23 +29,44 @@ impl<R: Routing> Network<R> {
         self.write_terminals(&mut writer);
         writer.list(self.virtual_channels.iter().map(|vc| vc.credits), |vc| self.depth_flits(vc));
         writer.list(self.virtual_channels.iter().map(|vc| vc.holder), |_| NONE);
-        for pointers in [
-            &self.vc_next_input,
-            &self.vc_next_output,
-            &self.switch_next_input,
-            &self.switch_next_output,
-            &self.switch_next_vc,
-        ] {
-            writer.list(pointers.iter().copied(), |_| 0);
-        }
+        self.write_pointers(&mut writer);
         let credit = |(cycle, event)| match event {
             Event::Credit(vc) => Some((cycle - now, vc as u64)),
-            // Arrivals follow from the flights.
-            Event::Arrival(_) | Event::Terminal(_) | Event::Router(_) => None,
+            Event::Arrival(..) | Event::Delivery(..) | Event::Terminal(_) | Event::Router(_) => None,
         };
         let mut credits: Vec<(u64, u64)> = self.wheel.pending().filter_map(credit).collect();
         credits.sort_unstable();
         state.extend(credits.into_iter().flat_map(|(after, vc)| [after, vc]));
+    }
+
+    /// Round-robin pointers, from the first number of their router on; one past its last number is the same as
+    /// none.
+    fn write_pointers(&self, writer: &mut Writer) {
+        let (is, os) = (self.model.input_speedup, self.model.output_speedup);
+        let (vcs, unused) = (1 << self.vc_bits, (1 << self.vc_bits) - self.vcs as u32);
+        let round = |pointer: u32, first: u32, count: u32| {
+            let local = pointer.saturating_sub(first);
+            if local == count { 0 } else { local }
+        };
+        // Over the inputs, or the outputs, of the router of a port: so many numbers a port.
+        let over_ins = |pointer, port: u32, each, unused| {
+            let ports = &self.routers[self.router_of_out[port as usize] as usize].ports;
+            round(pointer, ports.first_in * each, ports.ins * each - unused)
+        };
+        let over_outs = |pointer, port: u32, each, unused| {
+            let ports = &self.routers[self.router_of_in[port as usize] as usize].ports;
+            round(pointer, ports.first_out * each, ports.outs * each - unused)
+        };
+        let numbered = |list| (0u32..).zip::<std::slice::Iter<u32>>(list);
+        let vc_in = numbered(self.vc_next_input.iter()).map(|(vc, &next)| over_ins(next, vc / vcs, vcs, unused));
+        let vc_out = numbered(self.vc_next_output.iter()).map(|(id, &next)| over_outs(next, id / vcs, vcs, unused));
+        let switch_in = numbered(self.switch_next_input.iter()).map(|(output, &next)| over_ins(next, output / os, is, 0));
+        let switch_out = numbered(self.switch_next_output.iter()).map(|(input, &next)| over_outs(next, input / is, os, 0));
+        writer.list(vc_in, |_| 0);
+        writer.list(vc_out, |_| 0);
+        writer.list(switch_in, |_| 0);
+        writer.list(switch_out, |_| 0);
+        writer.list(self.switch_next_vc.iter().copied(), |_| 0);
     }
 
     fn write_buffers(&self, writer: &mut Writer) {
@@ -68,13 +89,14 @@ impl<R: Routing> Network<R> {
 
     fn write_channels(&self, writer: &mut Writer) {
         let now_ps = writer.now * self.model.clock_ps;
-        for (id, channel) in self.channels.iter().enumerate() {
+        let mut flights = self.flights().into_iter().peekable();
+        for (id, channel) in (0..).zip(&self.channels) {
             let busy_ps = channel.free_ps.saturating_sub(now_ps);
-            if busy_ps == 0 && channel.flights.is_empty() {
+            if busy_ps == 0 && flights.peek().is_none_or(|flight| flight.channel != id) {
                 continue;
             }
             writer.state.extend([id as u64, busy_ps]);
-            for flight in &channel.flights {
+            while let Some(flight) = flights.next_if(|flight| flight.channel == id) {
                 writer.later(flight.arrives);
                 writer.state.push(flight.vc as u64);
                 writer.packet(flight.packet);
@@ -115,7 +137,6 @@ impl<R: Routing> Network<R> {
         for channel in &mut self.channels {
             channel.free_ps += by_ps;
             channel.run_start_ps += by_ps;
-            channel.flights.iter_mut().for_each(|flight| flight.arrives += by);
         }
         self.routers.iter_mut().flat_map(|router| [&mut router.woken, &mut router.worked]).for_each(later);
         for terminal in &mut self.terminals {

@@ -7,6 +7,9 @@ use crate::parameter::Choice;
 
 /// Most entries of a routing table.
 const MAX_ENTRIES: usize = 1 << 26;
+/// Most entries of a table of routes that could be computed as well: looking up is faster while all fits into a
+/// cache.
+const SMALL: usize = 1 << 16;
 
 /// A named routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +41,9 @@ fn grid(fabric: &Fabric) -> Option<&Product> {
 
 /// Routes of packets between the nodes of terminals.
 pub enum Routes {
-    /// See [`Kind::Xy`] and [`Kind::Yx`].
+    /// See [`Kind::Xy`] and [`Kind::Yx`], on tori and large grids.
     Grid(DimensionOrder),
-    /// See [`Kind::Minimal`].
+    /// See [`Kind::Minimal`]; small grids.
     Table(Table),
 }
 
@@ -54,7 +57,11 @@ impl Routes {
         Ok(match kind {
             Kind::Minimal => Routes::Table(Table::new(fabric, terminals)?),
             Kind::Xy | Kind::Yx => {
-                Routes::Grid(DimensionOrder::new(fabric, terminals, kind == Kind::Xy, virtual_channels)?)
+                let grid = DimensionOrder::new(fabric, terminals, kind == Kind::Xy, virtual_channels)?;
+                match !grid.torus && terminals.len() * fabric.nodes.len() <= SMALL {
+                    true => Routes::Table(grid.table(terminals.len())),
+                    false => Routes::Grid(grid),
+                }
             }
         })
     }
@@ -82,7 +89,8 @@ pub struct DimensionOrder {
     dims: Vec<u32>,
     /// Coordinates of all nodes; 0 of those that are no part of the product.
     coords: Vec<u32>,
-    destinations: Vec<NodeId>,
+    /// Coordinates of the nodes of all terminals.
+    destinations: Vec<u32>,
     /// Link of every node to every position along every dimension (where there is one).
     links: Vec<LinkId>,
     /// First entry of each dimension in a node's part of `links`, and its length.
@@ -136,8 +144,8 @@ impl DimensionOrder {
             rings: is_ring.into_iter().map(|ring| ring && torus).collect(),
             order,
             dims: dims.to_vec(),
+            destinations: terminals.iter().flat_map(|&node| &coords[node as usize * count..][..count]).copied().collect(),
             coords,
-            destinations: terminals.to_vec(),
             links,
             offsets,
             width,
@@ -145,11 +153,22 @@ impl DimensionOrder {
     }
 }
 
+impl DimensionOrder {
+    /// The same routes as a table, where nothing but the destination decides.
+    fn table(&self, terminals: usize) -> Table {
+        let nodes = self.links.len() / self.width.max(1);
+        let hop = |to: u32, at: usize| self.next(&mut Packet::new(to, 1, 0, 0, 0), at as NodeId).link;
+        let next = (0..terminals as u32).flat_map(|to| (0..nodes).map(move |at| (to, at)));
+        let next = next.map(|(to, at)| hop(to, at).unwrap_or(LinkId::MAX)).collect();
+        Table { nodes, column: (0..terminals as u32).collect(), next }
+    }
+}
+
 impl Routing for DimensionOrder {
     fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
         let count = self.dims.len();
         let here = &self.coords[at as usize * count..][..count];
-        let there = &self.coords[self.destinations[packet.destination as usize] as usize * count..][..count];
+        let there = &self.destinations[packet.destination as usize * count..][..count];
         let classes = if self.torus { 2 } else { 1 };
         let Some(&dimension) = self.order.iter().find(|&&d| here[d] != there[d]) else {
             return Hop { link: None, class: 0, classes };

@@ -1,6 +1,6 @@
 //! Routers: route computation, allocation of virtual channels and of the crossbar, traversal.
 
-use super::allocate::{Request, after};
+use super::allocate::{Request, behind};
 use super::buffer::{Buffer, NONE};
 use super::channel::VirtualChannel;
 use super::network::{Network, Packet, Routing};
@@ -27,9 +27,13 @@ impl Ports {
 
 /// When a router works. Its buffers, sets and pointers are in lists of the whole network.
 pub(super) struct Router {
-    ports: Ports,
+    pub(super) ports: Ports,
     /// Whether a head that found no virtual channel when it last looked might find one now.
     pub(super) vc_news: bool,
+    /// Whether the last allocation granted anything, and the first cycle after it in which an output queue
+    /// that was full has room.
+    granted: bool,
+    opens: u64,
     /// Cycle it was last woken for, and last worked in.
     pub(super) woken: u64,
     pub(super) worked: u64,
@@ -37,17 +41,8 @@ pub(super) struct Router {
 
 impl Router {
     pub(super) fn new(ports: Ports) -> Router {
-        Router { ports, vc_news: false, woken: u64::MAX, worked: u64::MAX }
+        Router { ports, vc_news: false, granted: false, opens: u64::MAX, woken: u64::MAX, worked: u64::MAX }
     }
-}
-
-/// A head that may get a virtual channel: its buffer and output port (local numbers), the credits it
-/// needs, and the virtual channel it would take if nobody else wants one of the port.
-pub(super) struct Head {
-    local: u32,
-    port: u32,
-    needed: u32,
-    vc: u32,
 }
 
 /// Age of the first packet of a buffer, where the allocator asks for it.
@@ -78,36 +73,21 @@ fn dealt(number: u32, places: u32) -> u32 {
     if places == 1 { 0 } else { number % places }
 }
 
-/// Lists the buffers of a set whose delays are over, in order; returns how many. `later` becomes the
-/// end of the first delay that is not, if it is earlier. Whether a delay is over is hard to foresee, so
-/// there is no branch on it.
-fn list_ready(list: &mut [u32], set: &[u64], buffers: &[Buffer], now: u64, later: &mut u64) -> usize {
-    let mut count = 0;
-    for (word, &bits) in set.iter().enumerate() {
-        let mut bits = bits;
-        while bits != 0 {
-            let local = word * 64 + bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            let ready = buffers[local].ready;
-            list[count] = local as u32;
-            count += usize::from(ready <= now);
-            *later = (*later).min(if ready <= now { u64::MAX } else { ready });
-        }
-    }
-    count
-}
-
 impl<R: Routing> Network<R> {
-    /// Word and bit of a buffer in the sets of its router.
-    pub(super) fn bit(&self, router: u32, buffer: usize) -> (usize, u64) {
-        let ports = &self.routers[router as usize].ports;
-        let local = buffer - ((ports.first_in as usize) << self.vc_bits);
-        (ports.first_word as usize + local / 64, 1 << (local % 64))
+    /// Word and bit of a buffer in the sets.
+    pub(super) fn bit(&self, buffer: usize) -> (usize, u64) {
+        let place = self.places[buffer];
+        (place as usize / 64, 1 << (place % 64))
     }
 
     /// Port of a buffer and its virtual channel, or channel of a virtual channel and its place there.
     pub(super) fn port_and_vc(&self, id: usize) -> (usize, u32) {
         (id >> self.vc_bits, (id & ((1 << self.vc_bits) - 1)) as u32)
+    }
+
+    /// Ports of the router of an input port.
+    fn ports_of_in(&self, port: usize) -> Ports {
+        self.routers[self.router_of_in[port] as usize].ports
     }
 
     pub(super) fn is_wanting(&self, router: usize) -> bool {
@@ -119,6 +99,7 @@ impl<R: Routing> Network<R> {
         let packet = self.buffers[id].packet;
         let state = &mut self.packets[packet as usize];
         let hop = self.routing.next(state, router);
+        state.hops += u32::from(hop.link.is_some());
         let flits = state.flits;
         let channel = match hop.link {
             Some(link) => self.channel_of_link[link as usize],
@@ -129,7 +110,7 @@ impl<R: Routing> Network<R> {
             1 => first + class * self.vcs as u32,
             classes => first + class * self.vcs as u32 / classes,
         };
-        let (word, bit) = self.bit(router, id);
+        let (word, bit) = self.bit(id);
         self.wants_vc[word] |= bit;
         self.routers[router as usize].vc_news = true;
         let buffer = &mut self.buffers[id];
@@ -141,157 +122,224 @@ impl<R: Routing> Network<R> {
         buffer.ready = from + self.model.routing_cycles as u64;
     }
 
-    /// One allocation of virtual channels and of the crossbar of a router.
-    pub(super) fn allocate(&mut self, router: usize) {
-        let ports = self.routers[router].ports;
-        // Without a grant nothing changes until a credit or a flit comes, or a delay is over.
-        let mut later = u64::MAX;
-        let granted =
-            self.allocate_channels(router, ports, &mut later) + self.allocate_switch(router, ports, &mut later);
-        if granted > 0 && self.is_wanting(router) {
-            later = self.now + 1;
+    /// One allocation of virtual channels and of the crossbars of routers. All routers go through each stage
+    /// together: the loops are long, and their branches alike.
+    pub(super) fn allocate(&mut self, routers: &[u32]) {
+        let (heads, bids) = self.list_ready(routers);
+        self.allocate_channels(heads);
+        match self.is_plain() {
+            true => self.allocate_switches::<true>(bids),
+            false => self.allocate_switches::<false>(bids),
         }
-        if later < u64::MAX {
-            self.wake_router(router as u32, later);
+        for &router in routers {
+            let state = &self.routers[router as usize];
+            // Without a grant nothing changes until a credit or a flit comes, a queue has room, or a delay is over.
+            let next = match state.granted {
+                true if self.is_wanting(router as usize) => self.now + 1,
+                true => u64::MAX,
+                false => self.first_ready(state.ports).min(state.opens),
+            };
+            if next < u64::MAX {
+                self.wake_router(router, next);
+            }
         }
     }
 
-    /// Gives virtual channels to heads; returns how many. Heads that alone want an output port, most
-    /// of them, need no matching. O(heads x virtual channels).
-    fn allocate_channels(&mut self, router: usize, ports: Ports, later: &mut u64) -> usize {
-        if !std::mem::take(&mut self.routers[router].vc_news) {
-            return 0;
-        }
-        let (first, first_out) = ((ports.first_in as usize) << self.vc_bits, ports.first_out << self.vc_bits);
-        let cut_through = self.model.switching == Switching::CutThrough;
-        let mut delayed = u64::MAX;
-        let set = &self.wants_vc[ports.words()];
-        let count = list_ready(&mut self.ready, set, &self.buffers[first..], self.now, &mut delayed);
-        *later = delayed.min(*later);
-        self.heads.clear();
-        self.granted.clear();
-        if count == 0 {
-            self.routers[router].vc_news |= delayed < u64::MAX;
-            return 0;
-        }
-        // The router's own part of every list, so that the loops keep to it.
-        let (local_ins, local_outs) = ((ports.ins as usize) << self.vc_bits, (ports.outs as usize) << self.vc_bits);
-        let buffers = &mut self.buffers[first..][..local_ins];
-        let outputs = &mut self.virtual_channels[first_out as usize..][..local_outs];
-        // Up to the last virtual channel of the last port.
-        let unused = (1 << self.vc_bits) - self.vcs;
-        let next_input = &mut self.vc_next_input[first_out as usize..][..local_outs - unused];
-        let next_output = &mut self.vc_next_output[first..][..local_ins - unused];
-        for &local in &self.ready[..count] {
-            let buffer = &buffers[local as usize];
-            let needed = if cut_through { buffer.left } else { 0 };
-            let wants = (buffer.wants.0 - first_out, buffer.wants.1 - first_out);
-            if let Some(vc) = first_open(outputs, wants, next_output[local as usize], needed) {
-                let port = vc >> self.vc_bits;
-                self.heads.push(Head { local, port, needed, vc });
-                self.heads_of_port[port as usize] += 1;
+    /// Lists the buffers of routers whose delays are over: [`Self::heads`] that want a virtual channel and
+    /// may find one, and [`Self::bids`] for the crossbar; returns how many. Whether a delay is over is hard
+    /// to foresee, so there is no branch on it.
+    fn list_ready(&mut self, routers: &[u32]) -> (usize, usize) {
+        let (mut heads, mut bids) = (0, 0);
+        for &router in routers {
+            let state = &mut self.routers[router as usize];
+            (state.granted, state.opens) = (false, u64::MAX);
+            let news = std::mem::take(&mut state.vc_news);
+            let mut first = state.ports.first_in << self.vc_bits;
+            for word in state.ports.words() {
+                let wants_vc = if news { self.wants_vc[word] } else { 0 };
+                let mut left = wants_vc | self.wants_switch[word];
+                while left != 0 {
+                    let id = first + left.trailing_zeros();
+                    let is_head = wants_vc & left & left.wrapping_neg() != 0;
+                    left &= left - 1;
+                    let is_ready = self.buffers[id as usize].ready <= self.now;
+                    (self.heads[heads], self.bids[bids]) = (id, id);
+                    heads += usize::from(is_ready & is_head);
+                    bids += usize::from(is_ready & !is_head);
+                    state.vc_news |= is_head & !is_ready;
+                }
+                first += 64;
             }
         }
-        self.requests.clear();
-        for &Head { local, port, needed, vc } in &self.heads {
-            if self.heads_of_port[port as usize] == 1 {
-                next_input[vc as usize] = after(local, next_output.len());
-                next_output[local as usize] = after(vc, next_input.len());
-                self.granted.push((local, vc));
-            } else {
-                let buffer = &buffers[local as usize];
-                let (class, age) =
-                    (class(&self.classes, &self.packets, buffer), age(&self.model, &self.packets, buffer));
-                let wants = buffer.wants.0 - first_out..buffer.wants.1 - first_out;
-                let open = wants.filter(|&vc| outputs[vc as usize].is_open(needed));
-                let request = |vc| Request { input: local, output: vc, tie: 0, class, age, tag: vc };
-                self.requests.extend(open.map(request));
-            }
-        }
-        self.heads.iter().for_each(|head| self.heads_of_port[head.port as usize] = 0);
-        if !self.requests.is_empty() {
-            let (allocator, iterations) = (self.model.allocator, self.model.iterations);
-            let grant = |r: &Request| self.granted.push((r.input, r.tag));
-            self.matching.allocate(allocator, iterations, &self.requests, next_input, next_output, grant);
-        }
-        // Who waits or lost tries again.
-        self.routers[router].vc_news |= delayed < u64::MAX || self.granted.len() < self.heads.len();
-        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
-        let wants_vc = &mut self.wants_vc[ports.words()];
-        let wants_switch = &mut self.wants_switch[ports.words()];
-        for &(local, vc) in &self.granted {
-            let (word, bit) = (local as usize / 64, 1 << (local % 64));
-            let output = &mut outputs[vc as usize];
-            wants_vc[word] &= !bit;
-            wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
-            output.holder = (first + local as usize) as u32;
-            let buffer = &mut buffers[local as usize];
-            (buffer.has, buffer.ready) = (first_out + vc, ready);
-        }
-        self.granted.len()
+        (heads, bids)
     }
 
-    /// Lets flits cross the router; returns how many.
-    fn allocate_switch(&mut self, router: usize, ports: Ports, later: &mut u64) -> usize {
+    /// The end of the first delay of what waits in a router.
+    fn first_ready(&self, ports: Ports) -> u64 {
         let first = (ports.first_in as usize) << self.vc_bits;
-        let (is, os) = (self.model.input_speedup, self.model.output_speedup);
-        let (first_input, first_output) = ((ports.first_in * is) as usize, (ports.first_out * os) as usize);
-        let set = &self.wants_switch[ports.words()];
-        let count = list_ready(&mut self.ready, set, &self.buffers[first..], self.now, later);
-        self.requests.clear();
-        if count == 0 {
-            return 0;
-        }
-        let buffers = &self.buffers[first..][..(ports.ins as usize) << self.vc_bits];
-        let next_vc = &self.switch_next_vc[first_input..][..(ports.ins * is) as usize];
-        for &local in &self.ready[..count] {
-            let buffer = &buffers[local as usize];
-            let (channel, _) = self.port_and_vc(buffer.has as usize);
-            if let Some(open) = self.output_opens(channel)
-                && open > self.now
-            {
-                *later = open.min(*later);
-                continue;
+        let waits = |&id: &usize| {
+            let (word, bit) = self.bit(id);
+            (self.wants_vc[word] | self.wants_switch[word]) & bit != 0
+        };
+        let ready = (first..first + ((ports.ins as usize) << self.vc_bits)).filter(waits).map(|id| self.buffers[id].ready);
+        ready.filter(|&ready| ready > self.now).min().unwrap_or(u64::MAX)
+    }
+
+    /// Gives virtual channels to the first `heads` of [`Self::heads`]. Those that alone want an output port,
+    /// most of them, need no matching. O(heads x virtual channels).
+    fn allocate_channels(&mut self, heads: usize) {
+        let cut_through = self.model.switching == Switching::CutThrough;
+        let needed = |buffer: &Buffer| if cut_through { buffer.left } else { 0 };
+        self.offers.clear();
+        for &id in &self.heads[..heads] {
+            let buffer = &self.buffers[id as usize];
+            let pointer = self.vc_next_output[id as usize];
+            if let Some(vc) = first_open(&self.virtual_channels, buffer.wants, pointer, needed(buffer)) {
+                self.rivals[(vc >> self.vc_bits) as usize] += 1;
+                self.offers.push((id, vc));
             }
-            let (port, vc) = self.port_and_vc(local as usize);
+        }
+        self.granted.clear();
+        let mut contended = 0;
+        for &(id, vc) in &self.offers {
+            if self.rivals[(vc >> self.vc_bits) as usize] == 1 {
+                self.vc_next_input[vc as usize] = id + 1;
+                self.vc_next_output[id as usize] = vc + 1;
+                self.rivals[(vc >> self.vc_bits) as usize] = 0;
+                self.granted.push((id, vc));
+            } else {
+                self.heads[contended] = id;
+                contended += 1;
+            }
+        }
+        let requests = self.heads[..contended].iter().flat_map(|&id| {
+            let buffer = &self.buffers[id as usize];
+            let class = class(&self.classes, &self.packets, buffer);
+            let age = age(&self.model, &self.packets, buffer);
+            let is_open = |&vc: &u32| self.virtual_channels[vc as usize].is_open(needed(buffer));
+            let request = move |vc| Request { input: id, output: vc, tie: 0, class, age, tag: vc };
+            (buffer.wants.0..buffer.wants.1).filter(is_open).map(request)
+        });
+        let (next_input, next_output) = (&mut self.vc_next_input, &mut self.vc_next_output);
+        let grant = |r: &Request| self.granted.push((r.input, r.tag));
+        let RouterModel { allocator, iterations, .. } = self.model;
+        self.matching.allocate(allocator, iterations, requests, next_input, next_output, grant);
+        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
+        for &(id, vc) in &self.granted {
+            let (word, bit) = (self.places[id as usize] as usize / 64, 1 << (self.places[id as usize] % 64));
+            let output = &mut self.virtual_channels[vc as usize];
+            output.holder = id;
+            self.wants_vc[word] &= !bit;
+            self.wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
+            let buffer = &mut self.buffers[id as usize];
+            (buffer.has, buffer.ready) = (vc, ready);
+            self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].granted = true;
+        }
+        for &id in &self.heads[..contended] {
+            let buffer = &self.buffers[id as usize];
+            self.rivals[(buffer.wants.0 >> self.vc_bits) as usize] = 0;
+            // Who lost tries again.
+            self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].vc_news |= buffer.has == NONE;
+        }
+    }
+
+    /// Whether crossbars have one input and one output a port, queues are unlimited, and neither age nor
+    /// class decides.
+    fn is_plain(&self) -> bool {
+        let RouterModel { input_speedup, output_speedup, output_queue_flits, allocator, .. } = self.model;
+        (input_speedup, output_speedup, output_queue_flits) == (1, 1, None)
+            && allocator != Allocator::Age
+            && self.classes.is_empty()
+    }
+
+    /// Lets flits of the first `bids` of [`Self::bids`] cross their routers. `PLAIN` is whether
+    /// [`Self::is_plain`].
+    fn allocate_switches<const PLAIN: bool>(&mut self, bids: usize) {
+        let (is, os) = if PLAIN { (1, 1) } else { (self.model.input_speedup, self.model.output_speedup) };
+        for &id in &self.bids[..bids] {
+            let buffer = &self.buffers[id as usize];
+            let (channel, _) = self.port_and_vc(buffer.has as usize);
+            let (port, vc) = self.port_and_vc(id as usize);
+            let mut output = channel as u32 * os;
+            if !PLAIN {
+                output += dealt(port as u32 - self.ports_of_in(port).first_in, os);
+                if let Some(open) = self.output_opens(channel)
+                    && open > self.now
+                {
+                    let state = &mut self.routers[self.router_of_in[port] as usize];
+                    state.opens = open.min(state.opens);
+                    continue;
+                }
+            }
             let input = port as u32 * is + dealt(vc, is);
-            let pointer = next_vc[input as usize];
-            self.requests.push(Request {
+            let request = Request {
                 input,
-                output: (channel as u32 - ports.first_out) * os + dealt(port as u32, os),
-                tie: if vc >= pointer { vc - pointer } else { vc + self.vcs as u32 - pointer },
-                class: class(&self.classes, &self.packets, buffer),
-                age: age(&self.model, &self.packets, buffer),
-                tag: local,
-            });
+                output,
+                tie: behind(vc, self.switch_next_vc[input as usize], self.vcs as u32),
+                class: if PLAIN { 0 } else { class(&self.classes, &self.packets, buffer) },
+                age: if PLAIN { 0 } else { age(&self.model, &self.packets, buffer) },
+                tag: id,
+            };
+            let (input, output) = self.slots::<PLAIN>(&request);
+            self.asking[input] += 1;
+            self.asked[output] += 1;
+            self.requests.push(request);
         }
-        let mut granted = std::mem::take(&mut self.granted);
+        let (mut granted, mut requests) = (std::mem::take(&mut self.granted), std::mem::take(&mut self.requests));
         granted.clear();
-        if !self.requests.is_empty() {
-            self.matching.allocate(
-                self.model.allocator,
-                self.model.iterations,
-                &self.requests,
-                &mut self.switch_next_input[first_output..][..(ports.outs * os) as usize],
-                &mut self.switch_next_output[first_input..][..(ports.ins * is) as usize],
-                |r| granted.push((r.input, r.tag)),
-            );
+        // A request that shares neither its input nor its output wins under every policy.
+        let mut contended = 0;
+        for index in 0..requests.len() {
+            let r = requests[index];
+            let (input, output) = self.slots::<PLAIN>(&r);
+            if self.asking[input] == 1 && self.asked[output] == 1 {
+                self.switch_next_input[r.output as usize] = r.input + 1;
+                self.switch_next_output[r.input as usize] = r.output + 1;
+                (self.asking[input], self.asked[output]) = (0, 0);
+                granted.push((r.input, r.tag));
+            } else {
+                requests[contended] = r;
+                contended += 1;
+            }
         }
-        for &(input, local) in &granted {
-            let id = first + local as usize;
-            let ((_, vc), (channel, _)) = (self.port_and_vc(id), self.port_and_vc(self.buffers[id].has as usize));
+        requests.truncate(contended);
+        let (next_input, next_output) = (&mut self.switch_next_input, &mut self.switch_next_output);
+        let grant = |r: &Request| granted.push((r.input, r.tag));
+        let RouterModel { allocator, iterations, .. } = self.model;
+        self.matching.allocate(allocator, iterations, &requests, next_input, next_output, grant);
+        for r in requests.drain(..) {
+            let (input, output) = self.slots::<PLAIN>(&r);
+            (self.asking[input], self.asked[output]) = (0, 0);
+        }
+        self.requests = requests;
+        for &(input, id) in &granted {
+            let ((port, vc), has) = (self.port_and_vc(id as usize), self.buffers[id as usize].has);
+            let router = self.router_of_in[port];
+            self.routers[router as usize].granted = true;
             // Output speed-up may have granted more flits than there are places.
-            if self.output_opens(channel).is_some_and(|open| open > self.now) {
+            if !PLAIN && self.output_opens(self.port_and_vc(has as usize).0).is_some_and(|open| open > self.now) {
                 continue;
             }
             let next = vc + is;
             let next = if next < self.vcs as u32 { next } else { next % self.vcs as u32 };
-            self.switch_next_vc[first_input + input as usize] = next;
-            let at = (ports.first_word as usize + local as usize / 64, 1 << (local % 64));
-            self.forward(router as u32, id, at);
+            self.switch_next_vc[input as usize] = next;
+            self.forward(router, id as usize);
         }
         self.granted = granted;
-        self.granted.len()
+    }
+
+    /// Where a bid for the crossbar is counted among those of its input, and for its output. Flits for one
+    /// output port cross in the order of their grants, rivals last, so with output speed-up it matters who
+    /// counts as one: as ever, also whose number has the same last six bits.
+    fn slots<const PLAIN: bool>(&self, r: &Request) -> (usize, usize) {
+        let (is, os) = (self.model.input_speedup, self.model.output_speedup);
+        if PLAIN || os == 1 {
+            return (r.input as usize, r.output as usize);
+        }
+        let router = self.router_of_in[(r.input / is) as usize];
+        let ports = self.routers[router as usize].ports;
+        let slot = |local: u32| (router * 64 + local % 64) as usize;
+        (slot(r.input - ports.first_in * is), slot(r.output - ports.first_out * os))
     }
 
     /// With output queues of finite length: the first cycle in which one takes another flit.
@@ -303,8 +351,9 @@ impl<R: Routing> Network<R> {
         Some(free.div_ceil(self.model.clock_ps).saturating_sub(1 + self.model.traversal_cycles as u64))
     }
 
-    /// The first flit of a buffer, whose word and bit are given, crosses the router.
-    fn forward(&mut self, router: u32, id: usize, (word, bit): (usize, u64)) {
+    /// The first flit of a buffer crosses the router.
+    fn forward(&mut self, router: u32, id: usize) {
+        let (word, bit) = self.bit(id);
         let (port, vc) = self.port_and_vc(id);
         let buffer = &mut self.buffers[id];
         let (packet, has) = (buffer.packet, buffer.has as usize);
@@ -327,9 +376,8 @@ impl<R: Routing> Network<R> {
                 self.wants_switch[word] &= !bit;
             }
         }
-        let feeder = self.feeder[port];
-        let back = self.now + self.channels[feeder as usize].credit_cycles;
-        self.wheel.push(back, Event::Credit((feeder << self.vc_bits) + vc));
+        let (feeder, credit_cycles) = self.feeder[port];
+        self.wheel.push(self.now + credit_cycles, Event::Credit((feeder << self.vc_bits) + vc));
         let (channel, vc) = self.port_and_vc(has);
         let ready = self.now + 1 + self.model.traversal_cycles as u64;
         self.transmit(channel as u32, packet, vc, ready, last);

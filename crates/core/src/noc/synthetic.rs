@@ -7,13 +7,12 @@ use super::network::{Network, Packet, Run};
 use super::route::{COIN_SHIFT, Kind, Routes};
 use super::traffic::{Pattern, Random, Waits};
 use super::trend::{SAMPLES, Trend};
+use super::wheel::{Event, Events, Wheel};
 use crate::energy::{Energy, Moved};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::system::{RouterModel, System};
 use serde::Serialize;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Most flits of a packet.
 const MAX_PACKET_FLITS: u32 = 1 << 16;
@@ -218,7 +217,8 @@ impl Experiment {
             waits: Waits::new(self.rate / self.packet_flits as f64),
             random: (0..ranks as u64).map(|rank| Random::new(self.seed, rank)).collect(),
             next: vec![0; ranks as usize],
-            waiting: BinaryHeap::new(),
+            waiting: Wheel::with_room(0),
+            due: Events::default(),
             network,
             capacity,
             reached: 0,
@@ -253,8 +253,9 @@ struct Sources<'a> {
     /// Cycle in which each source creates its next packet. It is created when it can be injected,
     /// so that a source's queue takes no memory.
     next: Vec<u64>,
-    /// Idle sources by that cycle.
-    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Idle sources by that cycle, and those of the present one.
+    waiting: Wheel,
+    due: Events,
     network: Network<Routes>,
     /// See [`capacity`].
     capacity: f64,
@@ -276,7 +277,7 @@ impl Sources<'_> {
     fn run(&mut self) -> Result<Measured> {
         for rank in 0..self.ranks {
             self.schedule(rank, 0);
-            self.waiting.push(Reverse((self.next[rank as usize], rank)));
+            self.waiting.push(self.next[rank as usize], Event::Terminal(rank));
         }
         let (mut now, overload) = self.warm_up()?;
         let mut saturated = overload || self.is_beyond_capacity();
@@ -493,7 +494,7 @@ impl Sources<'_> {
         let mut cycle = from;
         self.reached = until;
         loop {
-            let source = self.waiting.peek().map(|Reverse((cycle, _))| *cycle);
+            let source = self.waiting.next_cycle();
             let network = self.network.next_cycle();
             if network.is_none() && self.network.in_flight > 0 {
                 let waits = self.network.deadlock(self.fabric).unwrap_or("no cycle found".into());
@@ -507,11 +508,11 @@ impl Sources<'_> {
             if cycle >= until {
                 return Ok(());
             }
-            while let Some(&Reverse((at, rank))) = self.waiting.peek()
-                && at == cycle
-            {
-                self.waiting.pop();
-                self.create(rank, cycle);
+            if source == Some(cycle) {
+                let mut due = std::mem::take(&mut self.due);
+                self.waiting.take(cycle, &mut due);
+                due.terminals.iter().for_each(|&rank| self.create(rank, cycle));
+                self.due = due;
             }
             self.network.advance(cycle);
             // Nobody asks when links were busy.
@@ -533,7 +534,7 @@ impl Sources<'_> {
                 if next <= cycle {
                     self.create(rank, cycle + 1);
                 } else {
-                    self.waiting.push(Reverse((next, rank)));
+                    self.waiting.push(next, Event::Terminal(rank));
                 }
             }
             self.steps = self.steps.wrapping_add(1);

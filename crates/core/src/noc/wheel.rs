@@ -3,13 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Fewest slots, and most.
 const SLOTS: usize = 1 << 7;
+const MOST_SLOTS: usize = 1 << 12;
 
 /// What happens to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    /// The first flit on a channel arrives.
-    Arrival(u32),
+    /// A flit of a packet arrives in a buffer.
+    Arrival(u32, u32),
+    /// The last flit of a packet arrives at its terminal, on a virtual channel of the ejection port.
+    Delivery(u32, u32),
     /// A credit for a virtual channel of a channel comes back.
     Credit(u32),
     /// A terminal may have something to inject.
@@ -21,17 +25,20 @@ pub enum Event {
 /// Events of one cycle, by what happens: handling one kind after the other is faster than any mixture.
 #[derive(Default, Clone)]
 pub struct Events {
-    pub arrivals: Vec<u32>,
+    pub arrivals: Vec<(u32, u32)>,
+    pub deliveries: Vec<(u32, u32)>,
     pub credits: Vec<u32>,
     pub terminals: Vec<u32>,
     pub routers: Vec<u32>,
 }
 
 impl Events {
-    #[inline]
+    // Inlined, the kind is known.
+    #[inline(always)]
     fn push(&mut self, event: Event) {
         match event {
-            Event::Arrival(channel) => self.arrivals.push(channel),
+            Event::Arrival(buffer, packet) => self.arrivals.push((buffer, packet)),
+            Event::Delivery(vc, packet) => self.deliveries.push((vc, packet)),
             Event::Credit(vc) => self.credits.push(vc),
             Event::Terminal(terminal) => self.terminals.push(terminal),
             Event::Router(router) => self.routers.push(router),
@@ -40,11 +47,15 @@ impl Events {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.arrivals.len() + self.credits.len() + self.terminals.len() + self.routers.len()
+        let packets = self.arrivals.len() + self.deliveries.len();
+        packets + self.credits.len() + self.terminals.len() + self.routers.len()
     }
 
     fn clear(&mut self) {
-        for list in [&mut self.arrivals, &mut self.credits, &mut self.terminals, &mut self.routers] {
+        for list in [&mut self.arrivals, &mut self.deliveries] {
+            list.clear();
+        }
+        for list in [&mut self.credits, &mut self.terminals, &mut self.routers] {
             list.clear();
         }
     }
@@ -53,7 +64,9 @@ impl Events {
         fn of(list: &[u32], event: fn(u32) -> Event) -> impl Iterator<Item = Event> {
             list.iter().map(move |&id| event(id))
         }
-        (of(&self.arrivals, Event::Arrival).chain(of(&self.credits, Event::Credit)))
+        let arrivals = self.arrivals.iter().map(|&(buffer, packet)| Event::Arrival(buffer, packet));
+        let deliveries = self.deliveries.iter().map(|&(vc, packet)| Event::Delivery(vc, packet));
+        (arrivals.chain(deliveries).chain(of(&self.credits, Event::Credit)))
             .chain(of(&self.terminals, Event::Terminal))
             .chain(of(&self.routers, Event::Router))
     }
@@ -61,41 +74,58 @@ impl Events {
 
 /// Events to come, in cycle order; of one cycle, in no particular order.
 pub struct Wheel {
-    slots: Vec<Events>,
+    slots: Box<[Events]>,
     /// A bit for every slot that is not empty.
-    occupied: [u64; SLOTS / 64],
+    occupied: Box<[u64]>,
     far: BinaryHeap<Reverse<(u64, Event)>>,
     now: u64,
 }
 
 impl Wheel {
-    /// No events, at cycle 0.
-    pub fn new() -> Self {
-        Wheel { slots: vec![Events::default(); SLOTS], occupied: [0; SLOTS / 64], far: BinaryHeap::new(), now: 0 }
+    /// No events, at cycle 0; most will be at most `cycles` ahead.
+    pub fn with_room(cycles: u64) -> Self {
+        let slots = (cycles as usize).clamp(SLOTS, MOST_SLOTS).next_power_of_two();
+        let (slots, occupied) = (vec![Events::default(); slots].into(), vec![0; slots / 64].into());
+        Wheel { slots, occupied, far: BinaryHeap::new(), now: 0 }
+    }
+
+    /// Slot of a cycle.
+    fn slot(&self, cycle: u64) -> usize {
+        cycle as usize & (self.slots.len() - 1)
+    }
+
+    #[cfg(test)]
+    fn new() -> Self {
+        Wheel::with_room(0)
     }
 
     /// Adds an event at a cycle that has not been taken yet.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, cycle: u64, event: Event) {
         debug_assert!(cycle >= self.now);
-        if cycle - self.now >= SLOTS as u64 {
-            return self.far.push(Reverse((cycle, event)));
+        if cycle - self.now >= self.slots.len() as u64 {
+            return self.push_far(cycle, event);
         }
-        let slot = cycle as usize % SLOTS;
+        let slot = self.slot(cycle);
         self.slots[slot].push(event);
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
+    #[cold]
+    fn push_far(&mut self, cycle: u64, event: Event) {
+        self.far.push(Reverse((cycle, event)));
+    }
+
     /// Cycle of the next event.
     pub fn next_cycle(&self) -> Option<u64> {
-        let start = self.now as usize % SLOTS;
+        let start = self.slot(self.now);
         let first = self.occupied[start / 64] >> (start % 64);
         let near = if first != 0 {
             Some(first.trailing_zeros() as u64)
         } else {
             // All words after the first, and the low part of the first again.
-            (1..=SLOTS / 64).find_map(|i| {
-                let word = self.occupied[(start / 64 + i) % (SLOTS / 64)];
+            (1..=self.occupied.len()).find_map(|i| {
+                let word = self.occupied[(start / 64 + i) % self.occupied.len()];
                 (word != 0).then(|| (64 * i - start % 64) as u64 + word.trailing_zeros() as u64)
             })
         };
@@ -109,7 +139,7 @@ impl Wheel {
     /// Moves all events of `cycle`, the next one with any, into `events`.
     pub fn take(&mut self, cycle: u64, events: &mut Events) {
         self.now = cycle;
-        let slot = cycle as usize % SLOTS;
+        let slot = self.slot(cycle);
         events.clear();
         std::mem::swap(&mut self.slots[slot], events);
         self.occupied[slot / 64] &= !(1 << (slot % 64));
@@ -120,9 +150,9 @@ impl Wheel {
 
     /// All events to come, in no particular order.
     pub fn pending(&self) -> impl Iterator<Item = (u64, Event)> {
-        let start = self.now as usize % SLOTS;
-        let near = (0..SLOTS).flat_map(move |distance| {
-            let slot = &self.slots[(start + distance) % SLOTS];
+        let start = self.slot(self.now);
+        let near = (0..self.slots.len()).flat_map(move |distance| {
+            let slot = &self.slots[(start + distance) % self.slots.len()];
             slot.iter().map(move |event| (self.now + distance as u64, event))
         });
         near.chain(self.far.iter().map(|&Reverse(entry)| entry))
@@ -131,9 +161,9 @@ impl Wheel {
     /// Makes everything happen `by` cycles later.
     pub fn delay(&mut self, by: u64) {
         self.now += by;
-        self.slots.rotate_right((by % SLOTS as u64) as usize);
+        self.slots.rotate_right((by % self.slots.len() as u64) as usize);
         self.occupied.fill(0);
-        for slot in (0..SLOTS).filter(|&slot| self.slots[slot].len() > 0) {
+        for (slot, _) in self.slots.iter().enumerate().filter(|(_, events)| events.len() > 0) {
             self.occupied[slot / 64] |= 1 << (slot % 64);
         }
         self.far = self.far.drain().map(|Reverse((cycle, event))| Reverse((cycle + by, event))).collect();
