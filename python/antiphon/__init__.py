@@ -11,7 +11,12 @@ True
 True
 """
 
+import os
+
 import lazy_loader
+
+# The core's allocator would give freed memory back after 10 ms, and runs that are timed wait while they get it again.
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "1000")
 
 # Names, in __init__.pyi, are imported when they are first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
