@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import pydoc
 import subprocess
 import sys
@@ -56,6 +57,17 @@ def test_the_stub_names_what_there_is() -> None:
     assert names == antiphon.__all__ == sorted(names)
     assert all(getattr(antiphon, name) is not None for name in names)
     assert set(names) <= set(dir(antiphon))
+
+
+@pytest.mark.parametrize("own", ["", "7"])
+def test_freed_memory_is_kept_for_a_second_unless_one_says_otherwise(own: str) -> None:
+    code = "import antiphon, os; print(os.environ['MIMALLOC_PURGE_DELAY'])"
+    environment = {name: value for name, value in os.environ.items() if name != "MIMALLOC_PURGE_DELAY"}
+    given = {"MIMALLOC_PURGE_DELAY": own} if own else {}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == (own or "1000")
 
 
 def test_help_shows_every_name() -> None:

@@ -136,7 +136,10 @@ impl<R: Routing> Network<R> {
                 })
             })
             .collect();
-        let places = routers.iter().flat_map(|Router { ports, .. }| (0..ports.ins << vc_bits).map(|local| 64 * ports.first_word + local)).collect();
+        let places = routers
+            .iter()
+            .flat_map(|Router { ports, .. }| (0..ports.ins << vc_bits).map(|local| 64 * ports.first_word + local))
+            .collect();
         let (is, os) = (model.input_speedup as usize, model.output_speedup as usize);
         Ok(Network {
             model: model.clone(),

@@ -60,8 +60,10 @@ impl<R: Routing> Network<R> {
         let numbered = |list| (0u32..).zip::<std::slice::Iter<u32>>(list);
         let vc_in = numbered(self.vc_next_input.iter()).map(|(vc, &next)| over_ins(next, vc / vcs, vcs, unused));
         let vc_out = numbered(self.vc_next_output.iter()).map(|(id, &next)| over_outs(next, id / vcs, vcs, unused));
-        let switch_in = numbered(self.switch_next_input.iter()).map(|(output, &next)| over_ins(next, output / os, is, 0));
-        let switch_out = numbered(self.switch_next_output.iter()).map(|(input, &next)| over_outs(next, input / is, os, 0));
+        let switch_in =
+            numbered(self.switch_next_input.iter()).map(|(output, &next)| over_ins(next, output / os, is, 0));
+        let switch_out =
+            numbered(self.switch_next_output.iter()).map(|(input, &next)| over_outs(next, input / is, os, 0));
         writer.list(vc_in, |_| 0);
         writer.list(vc_out, |_| 0);
         writer.list(switch_in, |_| 0);

@@ -144,7 +144,11 @@ impl DimensionOrder {
             rings: is_ring.into_iter().map(|ring| ring && torus).collect(),
             order,
             dims: dims.to_vec(),
-            destinations: terminals.iter().flat_map(|&node| &coords[node as usize * count..][..count]).copied().collect(),
+            destinations: terminals
+                .iter()
+                .flat_map(|&node| &coords[node as usize * count..][..count])
+                .copied()
+                .collect(),
             coords,
             links,
             offsets,

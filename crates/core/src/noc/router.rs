@@ -181,7 +181,8 @@ impl<R: Routing> Network<R> {
             let (word, bit) = self.bit(id);
             (self.wants_vc[word] | self.wants_switch[word]) & bit != 0
         };
-        let ready = (first..first + ((ports.ins as usize) << self.vc_bits)).filter(waits).map(|id| self.buffers[id].ready);
+        let ready =
+            (first..first + ((ports.ins as usize) << self.vc_bits)).filter(waits).map(|id| self.buffers[id].ready);
         ready.filter(|&ready| ready > self.now).min().unwrap_or(u64::MAX)
     }
 
