@@ -13,6 +13,9 @@ use crate::verify::verify_watched;
 use crate::watch::Watch;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
+/// What a transfer waits for at its sender, and at its receiver.
+type Waits = [Vec<(TransferId, Event)>; 2];
+
 /// Most chunks of all buffers together.
 const MAX_CELLS: u64 = 1 << 23;
 
@@ -494,7 +497,7 @@ impl<'a> Raised<'a> {
     }
 
     /// What transfers wait for at their two ends.
-    fn waits(&self, order: Order) -> Result<Vec<[Vec<(TransferId, Event)>; 2]>> {
+    fn waits(&self, order: Order) -> Result<Vec<Waits>> {
         let waits = |(id, draft): (TransferId, &Draft)| {
             self.graph.watch.at(id as usize, self.drafts.len())?;
             // Those of what it does are together.
