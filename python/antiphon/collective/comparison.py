@@ -176,7 +176,7 @@ def _schedules(
 ) -> list[tuple[str | None, Schedule]]:
     """Schedules with the files they are from. Files of other tools are of any size: that of the rest."""
     if isinstance(given, Mapping):
-        return [(file, as_schedule(each, fabric, "schedules")) for file, each in given.items()]
+        return [(str(file), as_schedule(each, fabric, "schedules")) for file, each in given.items()]
     found: list[tuple[str | None, Schedule]] = []
     for each in given:
         schedule = as_schedule(each, fabric, "schedules", data.bytes)
