@@ -41,13 +41,14 @@ impl Schedule {
             schema: String,
         }
         let schedule = match read::<Schedule>(text, watch) {
+            Ok(schedule) if schedule.schema != version_1::SCHEMA => schedule,
+            Err(error) if error.code != Code::BadFile => return Err(error),
             // Perhaps it is one of the version before.
-            Err(error) if error.code == Code::BadFile => match read::<Version>(text, watch)?.schema.as_str() {
+            outcome => match read::<Version>(text, watch)?.schema.as_str() {
                 version_1::SCHEMA => Schedule::try_from(read::<Schedule1>(text, watch)?)
                     .map_err(|what| Error::new(Code::BadFile, format!("schedule: {what}")))?,
-                _ => return Err(error),
+                _ => outcome?,
             },
-            outcome => outcome?,
         };
         match fabric {
             Some(fabric) => schedule.check(fabric)?,
