@@ -89,9 +89,10 @@ sdist: .venv/requirements.stamp ## build a wheel from the source distribution al
 wheel: .venv/requirements.stamp ## a wheel for this machine, in dist/
 	$(BIN)/python -m maturin build --release --locked --out dist
 
+# Extras are kept: without them pip before 23.3 looks for another version of what is pinned.
 lock: ## remake requirements-dev.txt from its .in and pyproject.toml (needs uv)
 	@command -v $(UV) >/dev/null 2>&1 || { echo "make lock needs uv: 'pip install uv', or UV=/path/to/uv"; exit 1; }
-	$(UV) pip compile pyproject.toml requirements-dev.in --extra all --universal --python-version 3.10 --generate-hashes \
+	$(UV) pip compile pyproject.toml requirements-dev.in --extra all --universal --python-version 3.10 --generate-hashes --no-strip-extras \
 	    --no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements-dev.txt
 
 clean: ## remove everything the other targets made
