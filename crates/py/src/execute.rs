@@ -167,7 +167,9 @@ impl Executor {
                     [piece] => (piece.start, piece.end, None),
                     pieces => {
                         let memory = memory.readonly();
-                        (0, 0, Some(core::gathered(pieces, memory.as_slice()?)))
+                        let mut packed = vec![];
+                        core::gather(pieces, memory.as_slice()?, &mut packed);
+                        (0, 0, Some(packed))
                     }
                 };
                 started.push((token, stream.peer, start, end, packed.map(|bytes| bytes.into_pyarray(memory.py()))));

@@ -125,11 +125,10 @@ pub fn pieces(schedule: &Schedule, message: &Message, size: Bytes) -> Vec<Range<
     pieces
 }
 
-/// The bytes of pieces of a memory, one after the other.
-pub fn gathered(pieces: &[Range<usize>], memory: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(pieces.iter().map(Range::len).sum());
-    pieces.iter().for_each(|piece| bytes.extend_from_slice(&memory[piece.clone()]));
-    bytes
+/// Appends the bytes of pieces of a memory, one after the other.
+pub fn gather(pieces: &[Range<usize>], memory: &[u8], into: &mut Vec<u8>) {
+    into.reserve(pieces.iter().map(Range::len).sum());
+    pieces.iter().for_each(|piece| into.extend_from_slice(&memory[piece.clone()]));
 }
 
 /// A message in words: `transfer 17 (rank 4 to 5, phase 'reduce-scatter' step 4), chunk 2`.

@@ -1,7 +1,7 @@
 //! One node of a fabric whose links are TCP connections: it runs a rank's part of schedules, and passes on what others
 //! send through it, packet by packet.
 
-use super::{Element, Message, Rank, gathered, pieces};
+use super::{Element, Message, Rank, gather, pieces};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::{Schedule, TransferId};
@@ -28,6 +28,26 @@ pub struct Node {
     outs: Vec<(LinkId, TcpStream)>,
     ins: Vec<(LinkId, TcpStream)>,
     packet_bytes: usize,
+    spares: Spares,
+}
+
+/// Buffers that a node no longer needs, kept for the next message: memory that goes back to the system comes back page by
+/// page, and with as many nodes as a machine can drive that was 7 % of a run.
+#[derive(Debug, Default)]
+struct Spares {
+    messages: Mutex<Vec<Vec<u8>>>,
+    /// Packets that passed, with their headers.
+    packets: Mutex<Vec<Vec<u8>>>,
+}
+
+/// An empty buffer.
+fn take(spares: &Mutex<Vec<Vec<u8>>>) -> Vec<u8> {
+    spares.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+}
+
+fn keep(spares: &Mutex<Vec<Vec<u8>>>, mut buffer: Vec<u8>) {
+    buffer.clear();
+    spares.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
 }
 
 /// What a node is told during a run.
@@ -120,7 +140,12 @@ impl Node {
         let outs = outs.iter().map(join).collect::<Result<_>>()?;
         let accept =
             |(link, listener): (LinkId, TcpListener)| Ok((link, listener.accept().map_err(|e| failed(link, e))?.0));
-        Ok(Node { outs, ins: listeners.into_iter().map(accept).collect::<Result<_>>()?, packet_bytes })
+        Ok(Node {
+            outs,
+            ins: listeners.into_iter().map(accept).collect::<Result<_>>()?,
+            packet_bytes,
+            spares: Spares::default(),
+        })
     }
 
     /// Sends `bytes` on all links at once, and returns the rate in bytes a second at which the last half came on every link
@@ -180,16 +205,17 @@ impl Node {
             let mut threads = vec![];
             for (link, stream) in &self.outs {
                 let (queue, events) = (&queues[link], events.clone());
-                threads.push(scope.spawn(move || queue.send_all(stream, self.packet_bytes, &events)));
+                threads.push(scope.spawn(move || queue.send_all(stream, self.packet_bytes, &self.spares, &events)));
             }
             for (link, stream) in &self.ins {
                 let (queues, events) = (&queues, events.clone());
-                threads.push(scope.spawn(move || receive_all(*link, stream, schedule, queues, &events)));
+                threads.push(scope.spawn(move || receive_all(*link, stream, schedule, queues, &self.spares, &events)));
             }
             tell(News::Ready);
             let streams = at_node.iter().flat_map(|at| at.rank.streams()).map(|(link, sends)| sends.then_some(link));
             let outcome = Course {
                 schedule,
+                spares: &self.spares,
                 streams: streams.map(|link| (link, 0)).collect(),
                 at_node: &mut at_node,
                 queues: &queues,
@@ -227,6 +253,7 @@ enum Event {
 /// One run at one node.
 struct Course<'a, 'b> {
     schedule: &'a Schedule,
+    spares: &'a Spares,
     at_node: &'a mut Option<AtNode<'b>>,
     /// Of every stream of the rank: the link where it sends, and messages that the link has.
     streams: Vec<(Option<LinkId>, usize)>,
@@ -281,12 +308,13 @@ impl Course<'_, '_> {
             for waiting in self.held.values_mut() {
                 while waiting.front().is_some_and(|(message, _)| at.rank.may_apply(message)) {
                     let Some((message, data)) = waiting.pop_front() else { break };
-                    let mut data = &data[..];
+                    let mut rest = &data[..];
                     for piece in pieces(self.schedule, &message, at.element.bytes()) {
-                        let (now, later) = data.split_at(piece.len());
+                        let (now, later) = rest.split_at(piece.len());
                         at.element.apply(message.action, &mut at.memory[piece], now);
-                        data = later;
+                        rest = later;
                     }
+                    keep(&self.spares.messages, data);
                     at.rank.applied(&message);
                     has_changed = true;
                 }
@@ -314,7 +342,8 @@ impl Course<'_, '_> {
             while *given < AHEAD
                 && let Some(message) = at.rank.next_send(stream)
             {
-                let data = gathered(&pieces(self.schedule, &message, at.element.bytes()), at.memory);
+                let mut data = take(&self.spares.messages);
+                gather(&pieces(self.schedule, &message, at.element.bytes()), at.memory, &mut data);
                 let Some(queue) = self.queues.get(&link) else {
                     return Err(Error::new(Code::Stalled, format!("link {link} does not leave this node")));
                 };
@@ -366,7 +395,13 @@ impl Queue {
     }
 
     /// Sends own packets and those that pass in turn until it is closed and empty.
-    fn send_all(&self, mut stream: &TcpStream, packet_bytes: usize, events: &Sender<Event>) -> io::Result<()> {
+    fn send_all(
+        &self,
+        mut stream: &TcpStream,
+        packet_bytes: usize,
+        spares: &Spares,
+        events: &Sender<Event>,
+    ) -> io::Result<()> {
         let mut passes = false;
         // The own message on its way, and bytes of it that are gone.
         let mut current: Option<(Message, Vec<u8>, usize)> = None;
@@ -383,6 +418,7 @@ impl Queue {
             drop(waiting);
             if let Some(packet) = passing {
                 stream.write_all(&packet)?;
+                keep(&spares.packets, packet);
                 continue;
             }
             let Some((message, data, gone)) = &mut current else {
@@ -393,6 +429,7 @@ impl Queue {
             *gone += packet.len();
             if *gone == data.len() {
                 _ = events.send(Event::Sent(*message));
+                keep(&spares.messages, std::mem::take(data));
                 current = None;
             }
         }
@@ -425,6 +462,7 @@ fn receive_all(
     stream: &TcpStream,
     schedule: &Schedule,
     queues: &HashMap<LinkId, Queue>,
+    spares: &Spares,
     events: &Sender<Event>,
 ) -> io::Result<()> {
     let mut stream = BufReader::with_capacity(1 << 16, stream);
@@ -441,13 +479,15 @@ fn receive_all(
         let route = &schedule.transfers.get(transfer as usize).ok_or_else(unknown)?.route;
         let hop = route.iter().position(|&on| on == link).ok_or_else(unknown)?;
         if let Some(next) = route.get(hop + 1) {
-            let mut packet = vec![0; HEADER_BYTES + bytes];
-            packet[..HEADER_BYTES].copy_from_slice(&header);
+            let mut packet = take(&spares.packets);
+            packet.extend_from_slice(&header);
+            packet.resize(HEADER_BYTES + bytes, 0);
             stream.read_exact(&mut packet[HEADER_BYTES..])?;
             queues.get(next).ok_or_else(unknown)?.pass(packet);
             continue;
         }
-        let message = messages.entry((transfer, chunk)).or_insert_with(|| Vec::with_capacity(length));
+        let message = messages.entry((transfer, chunk)).or_insert_with(|| take(&spares.messages));
+        message.reserve_exact(length - message.len().min(length));
         let have = message.len();
         message.resize(have + bytes, 0);
         stream.read_exact(&mut message[have..])?;
