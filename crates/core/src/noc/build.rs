@@ -196,6 +196,7 @@ impl<R: Routing> Network<R> {
             classes: vec![],
             delivered: vec![],
             departed: vec![],
+            records: true,
             transmissions: vec![],
             event_count: 0,
             flit_hops: 0,

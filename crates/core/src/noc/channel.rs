@@ -60,14 +60,13 @@ impl<R: Routing> Network<R> {
         let channel = &mut self.channels[id as usize];
         let ready_ps = ready * self.model.clock_ps;
         let waits = ready_ps < channel.free_ps;
-        if ready_ps > channel.free_ps {
+        if self.records && ready_ps > channel.free_ps {
             if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
                 self.transmissions.push((link, channel.run_start_ps, channel.free_ps));
             }
             channel.run_start_ps = ready_ps;
-            channel.free_ps = ready_ps;
         }
-        channel.free_ps += channel.flit_ps;
+        channel.free_ps = channel.free_ps.max(ready_ps) + channel.flit_ps;
         let arrives = match waits {
             true => (channel.free_ps + channel.latency_ps).div_ceil(self.model.clock_ps),
             false => ready + channel.crossing_cycles,
@@ -128,16 +127,14 @@ impl<R: Routing> Network<R> {
             if state.current.is_some() || !state.queue.is_empty() {
                 self.due_terminals.push(terminal as u32);
             }
-        } else if holder == NONE {
+        } else if self.model.switching == Switching::CutThrough && holder == NONE {
             // Heads may wait for room for a whole packet.
-            if self.model.switching == Switching::CutThrough {
-                let router = self.router_of_out[channel];
-                if self.is_wanting(router as usize) {
-                    self.routers[router as usize].vc_news = true;
-                    self.wake_router(router, self.now);
-                }
+            let router = self.router_of_out[channel];
+            if self.is_wanting(router as usize) {
+                self.routers[router as usize].vc_news = true;
+                self.wake_router(router, self.now);
             }
-        } else if credits == 1 && self.buffers[holder as usize].here > 0 {
+        } else if credits == 1 && holder != NONE && self.buffers[holder as usize].here > 0 {
             let router = self.router_of_out[channel];
             let (word, bit) = self.bit(holder as usize);
             self.wants_switch[word] |= bit;

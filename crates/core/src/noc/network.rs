@@ -142,6 +142,8 @@ pub struct Network<R> {
     pub delivered: Vec<Packet>,
     /// Terminals from which a packet's last flit left in this cycle, and its tag.
     pub departed: Vec<(u32, u32)>,
+    /// Whether anybody wants to know when links were busy.
+    pub records: bool,
     /// Uninterrupted transmissions on links that ended: link, start and end.
     pub transmissions: Vec<(LinkId, Picos, Picos)>,
     /// Events processed.

@@ -200,14 +200,16 @@ impl<R: Routing> Network<R> {
                 self.offers.push((id, vc));
             }
         }
-        self.granted.clear();
+        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
         let mut contended = 0;
-        for &(id, vc) in &self.offers {
-            if self.rivals[(vc >> self.vc_bits) as usize] == 1 {
+        for index in 0..self.offers.len() {
+            let (id, vc) = self.offers[index];
+            let rivals = &mut self.rivals[(vc >> self.vc_bits) as usize];
+            if *rivals == 1 {
+                *rivals = 0;
                 self.vc_next_input[vc as usize] = id + 1;
                 self.vc_next_output[id as usize] = vc + 1;
-                self.rivals[(vc >> self.vc_bits) as usize] = 0;
-                self.granted.push((id, vc));
+                self.take_channel(id, vc, ready);
             } else {
                 self.heads[contended] = id;
                 contended += 1;
@@ -221,20 +223,14 @@ impl<R: Routing> Network<R> {
             let request = move |vc| Request { input: id, output: vc, tie: 0, class, age, tag: vc };
             (buffer.wants.0..buffer.wants.1).filter(is_open).map(request)
         });
+        self.granted.clear();
         let (next_input, next_output) = (&mut self.vc_next_input, &mut self.vc_next_output);
         let grant = |r: &Request| self.granted.push((r.input, r.tag));
         let RouterModel { allocator, iterations, .. } = self.model;
         self.matching.allocate(allocator, iterations, requests, next_input, next_output, grant);
-        let ready = self.now + (self.model.vc_allocation_cycles + self.model.switch_allocation_cycles - 1) as u64;
-        for &(id, vc) in &self.granted {
-            let (word, bit) = (self.places[id as usize] as usize / 64, 1 << (self.places[id as usize] % 64));
-            let output = &mut self.virtual_channels[vc as usize];
-            output.holder = id;
-            self.wants_vc[word] &= !bit;
-            self.wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
-            let buffer = &mut self.buffers[id as usize];
-            (buffer.has, buffer.ready) = (vc, ready);
-            self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].granted = true;
+        for index in 0..self.granted.len() {
+            let (id, vc) = self.granted[index];
+            self.take_channel(id, vc, ready);
         }
         for &id in &self.heads[..contended] {
             let buffer = &self.buffers[id as usize];
@@ -242,6 +238,18 @@ impl<R: Routing> Network<R> {
             // Who lost tries again.
             self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].vc_news |= buffer.has == NONE;
         }
+    }
+
+    /// The first packet of a buffer has got a virtual channel, and may bid for the crossbar from `ready` on.
+    fn take_channel(&mut self, id: u32, vc: u32, ready: u64) {
+        let (word, bit) = self.bit(id as usize);
+        let output = &mut self.virtual_channels[vc as usize];
+        output.holder = id;
+        self.wants_vc[word] &= !bit;
+        self.wants_switch[word] |= if output.credits > 0 { bit } else { 0 };
+        let buffer = &mut self.buffers[id as usize];
+        (buffer.has, buffer.ready) = (vc, ready);
+        self.routers[self.router_of_in[id as usize >> self.vc_bits] as usize].granted = true;
     }
 
     /// Whether crossbars have one input and one output a port, queues are unlimited, and neither age nor
@@ -287,7 +295,6 @@ impl<R: Routing> Network<R> {
             self.requests.push(request);
         }
         let (mut granted, mut requests) = (std::mem::take(&mut self.granted), std::mem::take(&mut self.requests));
-        granted.clear();
         // A request that shares neither its input nor its output wins under every policy.
         let mut contended = 0;
         for index in 0..requests.len() {
@@ -297,7 +304,7 @@ impl<R: Routing> Network<R> {
                 self.switch_next_input[r.output as usize] = r.input + 1;
                 self.switch_next_output[r.input as usize] = r.output + 1;
                 (self.asking[input], self.asked[output]) = (0, 0);
-                granted.push((r.input, r.tag));
+                self.cross::<PLAIN>(r.input, r.tag);
             } else {
                 requests[contended] = r;
                 contended += 1;
@@ -305,28 +312,31 @@ impl<R: Routing> Network<R> {
         }
         requests.truncate(contended);
         let (next_input, next_output) = (&mut self.switch_next_input, &mut self.switch_next_output);
+        granted.clear();
         let grant = |r: &Request| granted.push((r.input, r.tag));
         let RouterModel { allocator, iterations, .. } = self.model;
         self.matching.allocate(allocator, iterations, &requests, next_input, next_output, grant);
+        granted.iter().for_each(|&(input, id)| self.cross::<PLAIN>(input, id));
         for r in requests.drain(..) {
             let (input, output) = self.slots::<PLAIN>(&r);
             (self.asking[input], self.asked[output]) = (0, 0);
         }
-        self.requests = requests;
-        for &(input, id) in &granted {
-            let ((port, vc), has) = (self.port_and_vc(id as usize), self.buffers[id as usize].has);
-            let router = self.router_of_in[port];
-            self.routers[router as usize].granted = true;
-            // Output speed-up may have granted more flits than there are places.
-            if !PLAIN && self.output_opens(self.port_and_vc(has as usize).0).is_some_and(|open| open > self.now) {
-                continue;
-            }
-            let next = vc + is;
-            let next = if next < self.vcs as u32 { next } else { next % self.vcs as u32 };
-            self.switch_next_vc[input as usize] = next;
-            self.forward(router, id as usize);
+        (self.granted, self.requests) = (granted, requests);
+    }
+
+    /// A crossbar input is granted to the first flit of a buffer.
+    fn cross<const PLAIN: bool>(&mut self, input: u32, id: u32) {
+        let ((port, vc), has) = (self.port_and_vc(id as usize), self.buffers[id as usize].has);
+        let router = self.router_of_in[port];
+        self.routers[router as usize].granted = true;
+        // Output speed-up may have granted more flits than there are places.
+        if !PLAIN && self.output_opens(self.port_and_vc(has as usize).0).is_some_and(|open| open > self.now) {
+            return;
         }
-        self.granted = granted;
+        let next = vc + if PLAIN { 1 } else { self.model.input_speedup };
+        let next = if next < self.vcs as u32 { next } else { next % self.vcs as u32 };
+        self.switch_next_vc[input as usize] = next;
+        self.forward(router, id as usize);
     }
 
     /// Where a bid for the crossbar is counted among those of its input, and for its output. Flits for one

@@ -208,7 +208,8 @@ impl Experiment {
         let flit_ps = vec![self.link_cycles as u64 * clock; fabric.links.len()];
         let latency_ps = vec![self.latency_cycles as u64 * clock; fabric.links.len()];
         let capacity = capacity(fabric, &nodes, &routes, &pattern, self.link_cycles);
-        let network = Network::new(fabric, &self.router, &flit_ps, &latency_ps, &nodes, self.packet_flits, routes)?;
+        let mut network = Network::new(fabric, &self.router, &flit_ps, &latency_ps, &nodes, self.packet_flits, routes)?;
+        network.records = false;
         let mut sources = Sources {
             experiment: self,
             fabric,
@@ -515,8 +516,6 @@ impl Sources<'_> {
                 self.due = due;
             }
             self.network.advance(cycle);
-            // Nobody asks when links were busy.
-            self.network.transmissions.clear();
             self.outstanding -= self.network.delivered.len() as u64;
             for i in 0..self.network.delivered.len() {
                 let p = self.network.delivered[i];
