@@ -32,8 +32,10 @@ pub struct Matching {
     matched_input: Vec<bool>,
     /// What the side that picks first picked, with its place among the requests.
     picks: Vec<(u32, Request)>,
-    /// Granted in one iteration, in the order of the requests.
+    /// Granted in one iteration.
     won: Vec<(u32, Request)>,
+    /// Whether grants of an iteration come in the order of the requests.
+    pub in_order: bool,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
@@ -53,6 +55,7 @@ impl Matching {
             matched_input: vec![false; inputs],
             picks: vec![],
             won: vec![],
+            in_order: false,
         }
     }
 
@@ -68,7 +71,7 @@ impl Matching {
         next_output: &mut [u32],
         mut grant: impl FnMut(&Request),
     ) {
-        let Matching { best_of_output, best_of_input, matched_output, matched_input, picks, won } = self;
+        let Matching { best_of_output, best_of_input, matched_output, matched_input, picks, won, in_order } = self;
         let (input, output) = (|r: &Request| r.input as usize, |r: &Request| r.output as usize);
         for iteration in 0..iterations {
             let open = |r: &Request| iteration == 0 || !(matched_input[input(r)] || matched_output[output(r)]);
@@ -96,6 +99,9 @@ impl Matching {
             }
             if won.is_empty() {
                 break;
+            }
+            if *in_order {
+                won.sort_unstable_by_key(|&(index, _)| index);
             }
             for (_, r) in &*won {
                 if iteration == 0 || allocator != Allocator::Islip {
@@ -167,7 +173,6 @@ fn accept(
             won.push(*pick);
         }
     }
-    won.sort_unstable_by_key(|&(index, _)| index);
 }
 
 /// The number after `number`, round.

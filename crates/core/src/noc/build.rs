@@ -141,6 +141,9 @@ impl<R: Routing> Network<R> {
             .flat_map(|Router { ports, .. }| (0..ports.ins << vc_bits).map(|local| 64 * ports.first_word + local))
             .collect();
         let (is, os) = (model.input_speedup as usize, model.output_speedup as usize);
+        let mut matching = Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits));
+        // Flits for one output port cross in the order of their grants.
+        matching.in_order = os > 1;
         Ok(Network {
             model: model.clone(),
             routing,
@@ -182,7 +185,7 @@ impl<R: Routing> Network<R> {
             free: vec![],
             asking: vec![0; (ports * is).max(64 * fabric.nodes.len())],
             asked: vec![0; (ports * os).max(64 * fabric.nodes.len())],
-            matching: Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits)),
+            matching,
             requests: vec![],
             // One more, since whatever is looked at is written before it is known to count.
             heads: vec![0; (ports << vc_bits) + 1],

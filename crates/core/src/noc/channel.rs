@@ -39,6 +39,18 @@ pub(super) struct Channel {
     pub(super) run_start_ps: Picos,
 }
 
+impl Channel {
+    /// A flit is ready at `ready_ps`: the transmission that ended before, if there was one.
+    #[inline(never)]
+    fn resume(&mut self, ready_ps: Picos) -> Option<(LinkId, Picos, Picos)> {
+        if ready_ps <= self.free_ps {
+            return None;
+        }
+        let start_ps = std::mem::replace(&mut self.run_start_ps, ready_ps);
+        self.link.filter(|_| self.free_ps > start_ps).map(|link| (link, start_ps, self.free_ps))
+    }
+}
+
 /// A virtual channel of a channel, at its sending side.
 #[derive(Clone, Copy)]
 pub(super) struct VirtualChannel {
@@ -56,15 +68,13 @@ impl VirtualChannel {
 
 impl<R: Routing> Network<R> {
     /// Puts a flit on a channel, from cycle `ready` on or when it is free.
+    #[inline(always)]
     pub(super) fn transmit(&mut self, id: u32, packet: u32, vc: u32, ready: u64, last: bool) {
         let channel = &mut self.channels[id as usize];
         let ready_ps = ready * self.model.clock_ps;
         let waits = ready_ps < channel.free_ps;
-        if self.records && ready_ps > channel.free_ps {
-            if let Some(link) = channel.link.filter(|_| channel.free_ps > channel.run_start_ps) {
-                self.transmissions.push((link, channel.run_start_ps, channel.free_ps));
-            }
-            channel.run_start_ps = ready_ps;
+        if self.records {
+            self.transmissions.extend(channel.resume(ready_ps));
         }
         channel.free_ps = channel.free_ps.max(ready_ps) + channel.flit_ps;
         let arrives = match waits {

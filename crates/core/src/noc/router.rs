@@ -149,29 +149,35 @@ impl<R: Routing> Network<R> {
     /// may find one, and [`Self::bids`] for the crossbar; returns how many. Whether a delay is over is hard
     /// to foresee, so there is no branch on it.
     fn list_ready(&mut self, routers: &[u32]) -> (usize, usize) {
-        let (mut heads, mut bids) = (0, 0);
+        let (buffers, wants_vc, wants_switch) = (&self.buffers[..], &self.wants_vc[..], &self.wants_switch[..]);
+        let (heads, bids, now) = (&mut self.heads[..], &mut self.bids[..], self.now);
+        let (mut head_count, mut bid_count) = (0, 0);
         for &router in routers {
             let state = &mut self.routers[router as usize];
             (state.granted, state.opens) = (false, u64::MAX);
             let news = std::mem::take(&mut state.vc_news);
             let mut first = state.ports.first_in << self.vc_bits;
             for word in state.ports.words() {
-                let wants_vc = if news { self.wants_vc[word] } else { 0 };
-                let mut left = wants_vc | self.wants_switch[word];
+                let mut left = if news { wants_vc[word] } else { 0 };
                 while left != 0 {
                     let id = first + left.trailing_zeros();
-                    let is_head = wants_vc & left & left.wrapping_neg() != 0;
                     left &= left - 1;
-                    let is_ready = self.buffers[id as usize].ready <= self.now;
-                    (self.heads[heads], self.bids[bids]) = (id, id);
-                    heads += usize::from(is_ready & is_head);
-                    bids += usize::from(is_ready & !is_head);
-                    state.vc_news |= is_head & !is_ready;
+                    let is_ready = buffers[id as usize].ready <= now;
+                    heads[head_count] = id;
+                    head_count += usize::from(is_ready);
+                    state.vc_news |= !is_ready;
+                }
+                let mut left = wants_switch[word];
+                while left != 0 {
+                    let id = first + left.trailing_zeros();
+                    left &= left - 1;
+                    bids[bid_count] = id;
+                    bid_count += usize::from(buffers[id as usize].ready <= now);
                 }
                 first += 64;
             }
         }
-        (heads, bids)
+        (head_count, bid_count)
     }
 
     /// The end of the first delay of what waits in a router.
@@ -191,12 +197,13 @@ impl<R: Routing> Network<R> {
     fn allocate_channels(&mut self, heads: usize) {
         let cut_through = self.model.switching == Switching::CutThrough;
         let needed = |buffer: &Buffer| if cut_through { buffer.left } else { 0 };
+        let (buffers, channels, pointers) = (&self.buffers[..], &self.virtual_channels[..], &self.vc_next_output[..]);
+        let (rivals, vc_bits) = (&mut self.rivals[..], self.vc_bits);
         self.offers.clear();
         for &id in &self.heads[..heads] {
-            let buffer = &self.buffers[id as usize];
-            let pointer = self.vc_next_output[id as usize];
-            if let Some(vc) = first_open(&self.virtual_channels, buffer.wants, pointer, needed(buffer)) {
-                self.rivals[(vc >> self.vc_bits) as usize] += 1;
+            let buffer = &buffers[id as usize];
+            if let Some(vc) = first_open(channels, buffer.wants, pointers[id as usize], needed(buffer)) {
+                rivals[(vc >> vc_bits) as usize] += 1;
                 self.offers.push((id, vc));
             }
         }
@@ -215,11 +222,12 @@ impl<R: Routing> Network<R> {
                 contended += 1;
             }
         }
+        let (buffers, channels) = (&self.buffers[..], &self.virtual_channels[..]);
         let requests = self.heads[..contended].iter().flat_map(|&id| {
-            let buffer = &self.buffers[id as usize];
+            let buffer = &buffers[id as usize];
             let class = class(&self.classes, &self.packets, buffer);
             let age = age(&self.model, &self.packets, buffer);
-            let is_open = |&vc: &u32| self.virtual_channels[vc as usize].is_open(needed(buffer));
+            let is_open = move |&vc: &u32| channels[vc as usize].is_open(needed(buffer));
             let request = move |vc| Request { input: id, output: vc, tie: 0, class, age, tag: vc };
             (buffer.wants.0..buffer.wants.1).filter(is_open).map(request)
         });
@@ -241,6 +249,7 @@ impl<R: Routing> Network<R> {
     }
 
     /// The first packet of a buffer has got a virtual channel, and may bid for the crossbar from `ready` on.
+    #[inline(always)]
     fn take_channel(&mut self, id: u32, vc: u32, ready: u64) {
         let (word, bit) = self.bit(id as usize);
         let output = &mut self.virtual_channels[vc as usize];
@@ -363,6 +372,7 @@ impl<R: Routing> Network<R> {
     }
 
     /// The first flit of a buffer crosses the router.
+    #[inline(always)]
     fn forward(&mut self, router: u32, id: usize) {
         let (word, bit) = self.bit(id);
         let (port, vc) = self.port_and_vc(id);
