@@ -118,8 +118,10 @@ impl<R: Routing> Network<R> {
                 feeder[port as usize] = (id as u32, channel.credit_cycles);
             }
         }
-        let ahead = channels.iter().map(|channel| channel.crossing_cycles + channel.credit_cycles).max().unwrap_or(0);
-        let ahead = ahead + model.traversal_cycles as u64 + 2;
+        let in_router = u64::from(model.traversal_cycles) + 1;
+        let ahead =
+            |channel: &Channel| channel.crossing_cycles.saturating_add(channel.credit_cycles.saturating_add(in_router));
+        let ahead = channels.iter().map(ahead).max().unwrap_or(0);
         let vc_bits = vcs.next_power_of_two().trailing_zeros();
         let mut word_count = 0;
         let routers: Vec<Router> = (0..routers)

@@ -39,8 +39,8 @@ impl<R: Routing> Network<R> {
         state.extend(credits.into_iter().flat_map(|(after, vc)| [after, vc]));
     }
 
-    /// Round-robin pointers, from the first number of their router on; one past its last number is the same as
-    /// none.
+    /// Round-robin pointers, from the first number of their router on; one past its last number is as good as
+    /// the first.
     fn write_pointers(&self, writer: &mut Writer) {
         let (is, os) = (self.model.input_speedup, self.model.output_speedup);
         let (vcs, unused) = (1 << self.vc_bits, (1 << self.vc_bits) - self.vcs as u32);
@@ -48,26 +48,25 @@ impl<R: Routing> Network<R> {
             let local = pointer.saturating_sub(first);
             if local == count { 0 } else { local }
         };
-        // Over the inputs, or the outputs, of the router of a port: so many numbers a port.
-        let over_ins = |pointer, port: u32, each, unused| {
-            let ports = &self.routers[self.router_of_out[port as usize] as usize].ports;
-            round(pointer, ports.first_in * each, ports.ins * each - unused)
+        // Pointers over what input ports have, `each` a port, of what output ports have, `of` a port; and back.
+        let over_ins = |writer: &mut Writer, pointers: &[u32], of: u32, each: u32, unused: u32| {
+            let local = |(number, &pointer): (u32, &u32)| {
+                let ports = &self.routers[self.router_of_out[(number / of) as usize] as usize].ports;
+                round(pointer, ports.first_in * each, ports.ins * each - unused)
+            };
+            writer.list((0..).zip(pointers).map(local), |_| 0);
         };
-        let over_outs = |pointer, port: u32, each, unused| {
-            let ports = &self.routers[self.router_of_in[port as usize] as usize].ports;
-            round(pointer, ports.first_out * each, ports.outs * each - unused)
+        let over_outs = |writer: &mut Writer, pointers: &[u32], of: u32, each: u32, unused: u32| {
+            let local = |(number, &pointer): (u32, &u32)| {
+                let ports = &self.routers[self.router_of_in[(number / of) as usize] as usize].ports;
+                round(pointer, ports.first_out * each, ports.outs * each - unused)
+            };
+            writer.list((0..).zip(pointers).map(local), |_| 0);
         };
-        let numbered = |list| (0u32..).zip::<std::slice::Iter<u32>>(list);
-        let vc_in = numbered(self.vc_next_input.iter()).map(|(vc, &next)| over_ins(next, vc / vcs, vcs, unused));
-        let vc_out = numbered(self.vc_next_output.iter()).map(|(id, &next)| over_outs(next, id / vcs, vcs, unused));
-        let switch_in =
-            numbered(self.switch_next_input.iter()).map(|(output, &next)| over_ins(next, output / os, is, 0));
-        let switch_out =
-            numbered(self.switch_next_output.iter()).map(|(input, &next)| over_outs(next, input / is, os, 0));
-        writer.list(vc_in, |_| 0);
-        writer.list(vc_out, |_| 0);
-        writer.list(switch_in, |_| 0);
-        writer.list(switch_out, |_| 0);
+        over_ins(writer, &self.vc_next_input, vcs, vcs, unused);
+        over_outs(writer, &self.vc_next_output, vcs, vcs, unused);
+        over_ins(writer, &self.switch_next_input, os, is, 0);
+        over_outs(writer, &self.switch_next_output, is, os, 0);
         writer.list(self.switch_next_vc.iter().copied(), |_| 0);
     }
 

@@ -164,7 +164,7 @@ impl DimensionOrder {
         let hop = |to: u32, at: usize| self.next(&mut Packet::new(to, 1, 0, 0, 0), at as NodeId).link;
         let next = (0..terminals as u32).flat_map(|to| (0..nodes).map(move |at| (to, at)));
         let next = next.map(|(to, at)| hop(to, at).unwrap_or(LinkId::MAX)).collect();
-        Table { nodes, column: (0..terminals as u32).collect(), next }
+        Table { nodes, next }
     }
 }
 
@@ -205,36 +205,25 @@ impl Routing for DimensionOrder {
 /// Next links by destination.
 pub struct Table {
     nodes: usize,
-    /// Index of each terminal's destination in `next`.
-    column: Vec<u32>,
-    /// Link from each node towards each destination.
+    /// Link towards each terminal from each node.
     next: Vec<LinkId>,
 }
 
 impl Table {
     fn new(fabric: &Fabric, terminals: &[NodeId]) -> Result<Self> {
         let nodes = fabric.nodes.len();
-        let mut targets = terminals.to_vec();
-        targets.sort_unstable();
-        targets.dedup();
-        if targets.len() * nodes > MAX_ENTRIES {
+        if terminals.len() * nodes > MAX_ENTRIES {
             return Err(Error::new(Code::TooLarge, format!("{}: too large for routing tables", fabric.name)));
         }
-        let mut next = vec![LinkId::MAX; targets.len() * nodes];
         let mut router = Router::new(fabric);
-        for (column, &target) in targets.iter().enumerate() {
-            for node in 0..nodes {
-                next[column * nodes + node] = router.next(node as NodeId, target).unwrap_or(LinkId::MAX);
-            }
-        }
-        let place = |node: &NodeId| targets.binary_search(node).unwrap_or(0) as u32;
-        Ok(Table { nodes, column: terminals.iter().map(place).collect(), next })
+        let pairs = terminals.iter().flat_map(|&to| (0..nodes as NodeId).map(move |at| (at, to)));
+        Ok(Table { nodes, next: pairs.map(|(at, to)| router.next(at, to).unwrap_or(LinkId::MAX)).collect() })
     }
 }
 
 impl Routing for Table {
     fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
-        let link = self.next[self.column[packet.destination as usize] as usize * self.nodes + at as usize];
+        let link = self.next[packet.destination as usize * self.nodes + at as usize];
         Hop { link: (link != LinkId::MAX).then_some(link), class: 0, classes: 1 }
     }
 }
