@@ -218,7 +218,7 @@ impl Experiment {
             waits: Waits::new(self.rate / self.packet_flits as f64),
             random: (0..ranks as u64).map(|rank| Random::new(self.seed, rank)).collect(),
             next: vec![0; ranks as usize],
-            waiting: Wheel::with_room(0),
+            waiting: Wheel::with_room(64),
             due: Events::default(),
             network,
             capacity,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Fewest slots, and most.
-const SLOTS: usize = 1 << 7;
+const SLOTS: usize = 1 << 4;
 const MOST_SLOTS: usize = 1 << 12;
 
 /// What happens to whom.
@@ -85,7 +85,7 @@ impl Wheel {
     /// No events, at cycle 0; most will be at most `cycles` ahead.
     pub fn with_room(cycles: u64) -> Self {
         let slots = (cycles as usize).clamp(SLOTS, MOST_SLOTS).next_power_of_two();
-        let (slots, occupied) = (vec![Events::default(); slots].into(), vec![0; slots / 64].into());
+        let (slots, occupied) = (vec![Events::default(); slots].into(), vec![0; slots.div_ceil(64)].into());
         Wheel { slots, occupied, far: BinaryHeap::new(), now: 0 }
     }
 
@@ -119,6 +119,7 @@ impl Wheel {
     /// Cycle of the next event.
     pub fn next_cycle(&self) -> Option<u64> {
         let start = self.slot(self.now);
+        let width = self.slots.len().min(64);
         let first = self.occupied[start / 64] >> (start % 64);
         let near = if first != 0 {
             Some(first.trailing_zeros() as u64)
@@ -126,7 +127,7 @@ impl Wheel {
             // All words after the first, and the low part of the first again.
             (1..=self.occupied.len()).find_map(|i| {
                 let word = self.occupied[(start / 64 + i) % self.occupied.len()];
-                (word != 0).then(|| (64 * i - start % 64) as u64 + word.trailing_zeros() as u64)
+                (word != 0).then(|| (width * i - start % 64) as u64 + word.trailing_zeros() as u64)
             })
         };
         let far = self.far.peek().map(|Reverse((cycle, _))| *cycle);
