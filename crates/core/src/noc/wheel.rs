@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// Fewest slots, and most.
 const SLOTS: usize = 1 << 4;
-const MOST_SLOTS: usize = 1 << 12;
+const MOST_SLOTS: usize = 1 << 14;
 
 /// What happens to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
