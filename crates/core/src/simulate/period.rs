@@ -12,9 +12,10 @@ use super::recorder::Traffic;
 use super::turns::Turn;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use rustc_hash::FxHasher;
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 
 /// A network whose state may recur.
 pub trait Recurrent: Carrier {
@@ -149,7 +150,7 @@ impl Periods {
 
     /// Starts a trial if the state was seen before, and remembers it.
     fn compare(&mut self, now: Ticks, here: Seen, endpoints: &mut Endpoints, network: &mut impl Recurrent) {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FxHasher::default();
         self.state.iter().for_each(|&word| hasher.write_u64(word));
         let Some(earlier) = self.seen.insert(hasher.finish(), here) else { return };
         let beats = here.beat - earlier.beat;
@@ -160,7 +161,7 @@ impl Periods {
                 start: now,
                 end_beat: here.beat + beats,
                 state: std::mem::take(&mut self.state),
-                started: endpoints.started().to_vec(),
+                started: endpoints.started().collect(),
             });
             endpoints.record_period();
             network.traffic().record_period();
@@ -177,8 +178,7 @@ impl Periods {
         network: &mut impl Recurrent,
     ) {
         let same = trial.state == self.state;
-        let moved: Vec<u64> =
-            endpoints.started().iter().zip(&trial.started).map(|(now, before)| now - before).collect();
+        let moved: Vec<u64> = endpoints.started().zip(&trial.started).map(|(now, before)| now - before).collect();
         let period = now - trial.start;
         let in_time = until.saturating_sub(now).checked_div(period).unwrap_or(0);
         let ahead = if same { endpoints.periods_ahead(&moved).min(network.periods_ahead(&moved)) } else { 0 };

@@ -133,7 +133,7 @@ pub fn collect(
     let rate = |id| plan.system.rate_of(plan.fabric.link(id)).0;
     plan.channels.share(&mut bytes, rate);
     plan.channels.share(&mut packets, rate);
-    let busy_ps = |id| picos(&traffic.busy[plan.channels.first_of(id) as usize]);
+    let busy_ps = |id| plan.clock.picos(traffic.busy_of(plan.channels.first_of(id)));
     let columns = (0..).zip(bytes.into_iter().zip(packets));
     let links: Vec<LinkRow> =
         columns.map(|(id, (bytes, packets))| LinkRow { busy_ps: busy_ps(id), bytes, packets }).collect();

@@ -11,7 +11,7 @@ pub struct Aside(HashMap<(u32, u32, u64), Vec<TransferId>>);
 impl Endpoints<'_> {
     /// Whether the next message of a transfer must wait for others of its unit on the same link. It does so aside.
     pub fn is_behind(&mut self, queue: u32, id: TransferId) -> bool {
-        let chunk = self.started[id as usize];
+        let chunk = self.transfers[id as usize].started;
         let Some(units) = &self.plan.units else { return false };
         let key = (queue, units.family_of[id as usize], chunk);
         self.aside.0.get_mut(&key).is_some_and(|waiting| {
@@ -22,7 +22,7 @@ impl Endpoints<'_> {
 
     /// Lets a message wait for its data aside, if others may pass it.
     pub fn step_aside(&mut self, queue: u32, id: TransferId) -> bool {
-        let chunk = self.started[id as usize];
+        let chunk = self.transfers[id as usize].started;
         let Some(units) = &self.plan.units else { return false };
         self.aside.0.insert((queue, units.family_of[id as usize], chunk), vec![id]);
         true
@@ -30,11 +30,11 @@ impl Endpoints<'_> {
 
     /// What a message waited for has happened: it and those behind it come back.
     pub fn come_back(&mut self, queue: u32, id: TransferId) {
-        let chunk = self.started[id as usize];
+        let chunk = self.transfers[id as usize].started;
         let Some(units) = &self.plan.units else { return };
         let Some(waiting) = self.aside.0.remove(&(queue, units.family_of[id as usize], chunk)) else { return };
         for id in waiting {
-            self.queues[queue as usize].turns.unpark(id, self.plan, self.started[id as usize]);
+            self.queues[queue as usize].turns.unpark(id, self.plan, self.transfers[id as usize].started);
         }
     }
 }

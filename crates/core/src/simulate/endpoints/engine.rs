@@ -276,8 +276,8 @@ impl Endpoints<'_> {
         }
         let mut queues: Vec<u32> = vec![];
         for id in going {
-            let queue = self.transfer_queue[id as usize];
-            self.queues[queue as usize].turns.unpark(id, self.plan, self.started[id as usize]);
+            let queue = self.transfers[id as usize].queue;
+            self.queues[queue as usize].turns.unpark(id, self.plan, self.transfers[id as usize].started);
             queues.push(queue);
         }
         queues.sort_unstable();
@@ -288,7 +288,7 @@ impl Endpoints<'_> {
     /// Whether the next message of a transfer may go; if not, it will be put back in its queue.
     pub fn has_machine(&mut self, id: TransferId) -> bool {
         let (Some(engines), Some(units)) = (&mut self.engines, &self.plan.units) else { return true };
-        let chunk = self.started[id as usize];
+        let chunk = self.transfers[id as usize].started;
         let family = &mut engines.families[units.family_of[id as usize] as usize];
         if chunk < family.active {
             return true;

@@ -4,6 +4,7 @@ use super::waits::Waits;
 use super::{Carrier, Endpoints};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
+use smallvec::SmallVec;
 
 /// See the module.
 pub struct Holds {
@@ -65,8 +66,8 @@ impl Endpoints<'_> {
             let held: Vec<TransferId> = holds.waits.take(transfer).collect();
             held.into_iter().for_each(|held| self.release(held, now));
         }
-        let waited: Vec<TransferId> = self.waits.take(transfer).collect();
-        let mut woken: Vec<u32> = waited.iter().map(|&id| self.transfer_queue[id as usize]).collect();
+        let waited: SmallVec<[TransferId; 4]> = self.waits.take(transfer).collect();
+        let mut woken: SmallVec<[u32; 4]> = waited.iter().map(|&id| self.transfers[id as usize].queue).collect();
         if self.plan.units.is_some() {
             waited.into_iter().zip(&woken).for_each(|(id, &queue)| self.come_back(queue, id));
         }

@@ -71,6 +71,18 @@ struct Interface {
     busy_until: Ticks,
 }
 
+/// How far a transfer is, in one line of a cache: large runs wait for memory.
+#[derive(Clone, Copy, Default)]
+struct TransferState {
+    /// Chunks started and applied.
+    started: u64,
+    applied: u64,
+    /// Dependencies known to be met for the next chunk.
+    met: u32,
+    /// Queue it is sent from.
+    queue: u32,
+}
+
 /// Something to happen at a rank.
 ///
 /// The order of variants, then that of numbers, is the order of simultaneous events.
@@ -104,12 +116,7 @@ pub struct Endpoints<'a> {
     agenda: Agenda<Event>,
     queues: Vec<Queue>,
     interfaces: Vec<Interface>,
-    /// Queue each transfer is sent from.
-    transfer_queue: Vec<u32>,
-    /// Chunks started and applied, and dependencies known to be met for the next chunk.
-    started: Vec<u64>,
-    applied: Vec<u64>,
-    met: Vec<u32>,
+    transfers: Vec<TransferState>,
     /// Transfers that wait at their senders.
     waits: Waits,
     /// Where some wait for messages to be sent: chunks sent.
@@ -152,10 +159,7 @@ impl<'a> Endpoints<'a> {
             agenda: Agenda::new(),
             queues: vec![],
             interfaces: vec![],
-            transfer_queue: vec![0; plan.jobs.len()],
-            started: vec![0; plan.jobs.len()],
-            applied: vec![0; plan.jobs.len()],
-            met: vec![0; plan.jobs.len()],
+            transfers: vec![TransferState::default(); plan.jobs.len()],
             waits: Waits::new(plan.jobs.len()),
             sent: plan.after.iter().any(|dependency| dependency.event() == Sent).then(|| vec![0; plan.jobs.len()]),
             holds: plan.jobs.iter().any(|job| !job.apply_after.is_empty()).then(|| Holds::new(plan.jobs.len())),
@@ -252,11 +256,12 @@ impl<'a> Endpoints<'a> {
     /// Chunks of which a dependency's transfer has come to its event, and those it need not have.
     #[inline]
     fn reached(&self, dependency: Dependency) -> u64 {
-        let counts = match (&self.sent, dependency.event()) {
-            (Some(sent), Sent) => sent,
-            _ => &self.applied,
+        let id = dependency.transfer() as usize;
+        let count = match (&self.sent, dependency.event()) {
+            (Some(sent), Sent) => sent[id],
+            _ => self.transfers[id].applied,
         };
-        counts[dependency.transfer() as usize] + dependency.lag() as u64
+        count + dependency.lag() as u64
     }
 
     fn push(&mut self, at: Ticks, event: Event) {

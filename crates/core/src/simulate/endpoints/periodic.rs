@@ -1,6 +1,6 @@
 //! What of the ranks' state decides the future, and how far a period of it reaches.
 
-use super::{Endpoints, Event};
+use super::{Endpoints, Event, TransferState};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::order_ahead;
@@ -15,17 +15,17 @@ impl Endpoints<'_> {
 
     /// Chunks of a transfer that were applied.
     pub fn chunks_applied(&self, id: TransferId) -> u64 {
-        self.applied[id as usize]
+        self.transfers[id as usize].applied
     }
 
     /// Chunks of a transfer that were not applied.
     pub fn chunks_left(&self, id: TransferId) -> u64 {
-        self.plan.kind_of(id).chunks - self.applied[id as usize]
+        self.plan.kind_of(id).chunks - self.transfers[id as usize].applied
     }
 
     /// Chunks started of every transfer.
-    pub fn started(&self) -> &[u64] {
-        &self.started
+    pub fn started(&self) -> impl Iterator<Item = u64> + '_ {
+        self.transfers.iter().map(|state| state.started)
     }
 
     /// The transfer with most chunks left, at least `chunks`, that is behind no barrier; of the
@@ -66,10 +66,10 @@ impl Endpoints<'_> {
         self.adders.write_state(now, state);
         for id in self.active().flat_map(|flight| self.plan.flights[flight].jobs.clone()) {
             let id = id as usize;
-            let under_way = self.started[id] - self.applied[id];
-            if under_way > 0 || self.met[id] > 0 {
-                state.extend([id as u64, under_way, self.met[id] as u64]);
-                state.extend(self.sent.iter().map(|sent| self.started[id] - sent[id]));
+            let TransferState { started, applied, met, .. } = self.transfers[id];
+            if started > applied || met > 0 {
+                state.extend([id as u64, started - applied, met as u64]);
+                state.extend(self.sent.iter().map(|sent| started - sent[id]));
                 state.extend(self.holds.iter().map(|holds| holds.received[id] - holds.released[id]));
             }
         }
@@ -92,7 +92,7 @@ impl Endpoints<'_> {
             }
         }
         for (id, (job, &each)) in (0..).zip(self.plan.jobs.iter().zip(moved)) {
-            let left = self.plan.kind(job).chunks.saturating_sub(self.started[id as usize] + 2);
+            let left = self.plan.kind(job).chunks.saturating_sub(self.transfers[id as usize].started + 2);
             if let Some(left) = left.checked_div(each) {
                 periods = periods.min(left).min(self.data_ahead(id, moved));
             }
@@ -104,7 +104,8 @@ impl Endpoints<'_> {
     fn data_ahead(&self, id: TransferId, moved: &[u64]) -> u64 {
         let job = &self.plan.jobs[id as usize];
         let each = moved[id as usize];
-        let starts = self.plan.start_after(job).iter().map(|&dependency| (dependency, self.started[id as usize]));
+        let starts =
+            self.plan.start_after(job).iter().map(|&dependency| (dependency, self.transfers[id as usize].started));
         let released = self.holds.as_ref().map_or(0, |holds| holds.released[id as usize]);
         let applies = self.plan.apply_after(job).iter().map(|&dependency| (dependency, released));
         let mut periods = u64::MAX;
@@ -141,8 +142,8 @@ impl Endpoints<'_> {
     pub fn repeat(&mut self, periods: u64, period: Ticks, chunks: &[u64]) {
         self.deliveries.repeat(self.plan, periods, period);
         for (id, job) in self.plan.jobs.iter().enumerate() {
-            self.started[id] += chunks[id];
-            self.applied[id] += chunks[id];
+            self.transfers[id].started += chunks[id];
+            self.transfers[id].applied += chunks[id];
             self.done += chunks[id];
             self.flights[job.flight as usize].left -= chunks[id];
             self.phase_left[job.phase as usize] -= chunks[id];

@@ -8,7 +8,7 @@ impl Endpoints<'_> {
     /// A message was handed over.
     pub fn received(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         self.hold(transfer, now);
-        let queue = self.transfer_queue[transfer as usize];
+        let queue = self.transfers[transfer as usize].queue;
         if self.flights[self.queues[queue as usize].flight as usize].stop_and_wait {
             self.queues[queue as usize].outstanding -= 1;
             self.advance(queue, now, carrier);
@@ -37,8 +37,8 @@ impl Endpoints<'_> {
     /// A message was added or stored.
     fn apply(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         let job = &self.plan.jobs[transfer as usize];
-        let chunk = self.applied[transfer as usize];
-        self.applied[transfer as usize] += 1;
+        let chunk = self.transfers[transfer as usize].applied;
+        self.transfers[transfer as usize].applied += 1;
         self.done += 1;
         self.deliveries.applied(self.plan, transfer, chunk, now);
         self.phase_left[job.phase as usize] -= 1;

@@ -47,7 +47,7 @@ impl Endpoints<'_> {
                     queue
                 }
             };
-            self.transfer_queue[id as usize] = queue;
+            self.transfers[id as usize].queue = queue;
             self.queues[queue as usize].turns.add(id, plan);
         }
         self.queues[start as usize..].iter_mut().for_each(|queue| queue.turns.sort());
@@ -199,7 +199,7 @@ impl Endpoints<'_> {
         let mut turn = match self.plan.system.interface.assignment {
             Assignment::LowestFree => 0..count,
             Assignment::RoundRobin => {
-                let next = self.queues[self.transfer_queue[id as usize] as usize].last + 1 - first;
+                let next = self.queues[self.transfers[id as usize].queue as usize].last + 1 - first;
                 next..next + count
             }
             Assignment::Receiver => job.to % count..job.to % count + 1,
@@ -223,23 +223,23 @@ impl Endpoints<'_> {
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
     fn data_ready(&mut self, id: TransferId) -> bool {
         let job = &self.plan.jobs[id as usize];
-        let chunk = self.started[id as usize];
+        let chunk = self.transfers[id as usize].started;
         let after = self.plan.start_after(job);
         // The last is the likeliest to come last: then this looks once.
-        while let Some(&dependency) = after.iter().nth_back(self.met[id as usize] as usize) {
+        while let Some(&dependency) = after.iter().nth_back(self.transfers[id as usize].met as usize) {
             if self.reached(dependency) <= chunk {
                 self.waits.add(id, dependency.transfer());
                 return false;
             }
-            self.met[id as usize] += 1;
+            self.transfers[id as usize].met += 1;
         }
         true
     }
 
     /// Starts the next message of a transfer at an interface; returns until when that takes it.
     fn start(&mut self, id: TransferId, interface: u32, now: Ticks, carrier: &mut impl Carrier) -> Ticks {
-        self.started[id as usize] += 1;
-        self.met[id as usize] = 0;
+        self.transfers[id as usize].started += 1;
+        self.transfers[id as usize].met = 0;
         if self.fetch(id, interface, now) { now } else { self.hand_over(id, interface, now, carrier) }
     }
 

@@ -36,7 +36,7 @@ impl Endpoints<'_> {
             let job = &self.plan.jobs[id as usize];
             let (chunk, after, what) = match self.held(id) {
                 Some(chunk) => (chunk, self.plan.apply_after(job), ", held at its receiver,"),
-                None => (self.started[id as usize], self.plan.start_after(job), ""),
+                None => (self.transfers[id as usize].started, self.plan.start_after(job), ""),
             };
             chain.push(self.plan.describe(id, chunk) + what);
             let missing = after.iter().copied().find(|&dependency| self.reached(dependency) <= chunk);
@@ -46,10 +46,10 @@ impl Endpoints<'_> {
                     return Some(other);
                 }
                 // It is on its way.
-                if self.started[other as usize] + missing.lag() as u64 > chunk {
+                if self.transfers[other as usize].started + missing.lag() as u64 > chunk {
                     return None;
                 }
-                let first = self.head(self.transfer_queue[other as usize] as usize);
+                let first = self.head(self.transfers[other as usize].queue as usize);
                 if first == Some(id) { Some(other) } else { first }
             });
         }

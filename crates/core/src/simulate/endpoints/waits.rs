@@ -7,32 +7,36 @@ const END: TransferId = TransferId::MAX;
 /// In no list.
 const FREE: TransferId = TransferId::MAX - 1;
 
-/// Lists of transfers through two arrays; each transfer is in at most one.
-pub struct Waits {
-    /// First of those that wait for each transfer.
-    first: Vec<TransferId>,
-    next: Vec<TransferId>,
+/// Lists of transfers; each transfer is in at most one.
+pub struct Waits(Vec<Wait>);
+
+#[derive(Clone, Copy)]
+struct Wait {
+    /// First of those that wait for this transfer.
+    first: TransferId,
+    /// The next that waits for the same as this.
+    next: TransferId,
 }
 
 impl Waits {
     /// Of `transfers` transfers none waits.
     pub fn new(transfers: usize) -> Self {
-        Waits { first: vec![END; transfers], next: vec![FREE; transfers] }
+        Waits(vec![Wait { first: END, next: FREE }; transfers])
     }
 
     /// `id` waits for `other`, unless it waits for another already, which then comes first.
     pub fn add(&mut self, id: TransferId, other: TransferId) {
-        if self.next[id as usize] == FREE {
-            self.next[id as usize] = std::mem::replace(&mut self.first[other as usize], id);
+        if self.0[id as usize].next == FREE {
+            self.0[id as usize].next = std::mem::replace(&mut self.0[other as usize].first, id);
         }
     }
 
     /// Takes all that wait for `other`.
     pub fn take(&mut self, other: TransferId) -> impl Iterator<Item = TransferId> {
-        let mut at = std::mem::replace(&mut self.first[other as usize], END);
+        let mut at = std::mem::replace(&mut self.0[other as usize].first, END);
         std::iter::from_fn(move || {
             let id = Some(at).filter(|&at| at != END)?;
-            at = std::mem::replace(&mut self.next[id as usize], FREE);
+            at = std::mem::replace(&mut self.0[id as usize].next, FREE);
             Some(id)
         })
     }

@@ -33,7 +33,7 @@ pub struct Job {
     /// Slot of the first chunk.
     pub step: u32,
     /// Index of [`Plan::kinds`].
-    kind: u32,
+    pub kind: u32,
     /// Range of [`Plan::payload`].
     pub payload: Range<u32>,
     /// Range of [`Plan::hops`].

@@ -9,17 +9,15 @@ use crate::simulate::plan::Plan;
 
 /// See the module.
 pub struct Traffic {
-    /// Time each link was transmitting.
-    pub busy: Vec<Ticks>,
-    /// Links of each channel, at its first link.
-    links: Vec<u64>,
+    /// Time each link was transmitting; and links of each channel, at its first link.
+    links: Vec<(Ticks, u64)>,
     /// Time of all links together.
     windows: Windows<u64>,
     /// Energy of all links, where somebody asks.
     power: Option<LinkPower>,
     /// What each link transmitted when, where somebody asks; not to be used with [`Traffic::repeat`].
     pub spans: Option<Spans>,
-    /// [`Traffic::busy`] at the start of a period that is being recorded.
+    /// [`Traffic::busy_of`] every link at the start of a period that is being recorded.
     record: Option<Vec<Ticks>>,
 }
 
@@ -61,10 +59,9 @@ impl Traffic {
         let links: Vec<u64> = first.map(|first| plan.channels.links(first).len() as u64).collect();
         let shift = 10 + plan.clock.bits();
         Traffic {
-            busy: vec![0; links.len()],
             power: plan.power.as_ref().map(|power| LinkPower::new(&power.of_links, &links, shift)),
             spans: plan.trace.then(|| Spans::new(links.len())),
-            links,
+            links: links.into_iter().map(|links| (0, links)).collect(),
             windows: Windows::new(shift),
             record: None,
         }
@@ -89,8 +86,9 @@ impl Traffic {
         if let Some(spans) = &mut self.spans {
             spans.add(link, transfer, start, packets, packet_time, spacing);
         }
-        self.busy[link as usize] += packets * packet_time;
-        self.windows.add(start, packets, packet_time, spacing, self.links[link as usize]);
+        let (busy, links) = &mut self.links[link as usize];
+        *busy += packets * packet_time;
+        self.windows.add(start, packets, packet_time, spacing, *links);
         if let Some(LinkPower::Each(windows, of_links)) = &mut self.power {
             windows.add(start, packets, packet_time, spacing, of_links[link as usize]);
         }
@@ -98,7 +96,7 @@ impl Traffic {
 
     /// Records what is transmitted from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
-        self.record = Some(self.busy.clone());
+        self.record = Some(self.links.iter().map(|&(busy, _)| busy).collect());
         self.windows.record_period();
         self.power.iter_mut().filter_map(LinkPower::windows).for_each(Windows::record_period);
     }
@@ -112,16 +110,21 @@ impl Traffic {
 
     /// Adds what was recorded `periods` times, each `period` later.
     pub fn repeat(&mut self, periods: u64, period: Ticks) {
-        for (busy, before) in self.busy.iter_mut().zip(self.record.take().into_iter().flatten()) {
+        for ((busy, _), before) in self.links.iter_mut().zip(self.record.take().into_iter().flatten()) {
             *busy += periods * (*busy - before);
         }
         self.windows.repeat(periods, period);
         self.power.iter_mut().filter_map(LinkPower::windows).for_each(|windows| windows.repeat(periods, period));
     }
 
+    /// Time a link was transmitting.
+    pub fn busy_of(&self, link: LinkId) -> Ticks {
+        self.links[link as usize].0
+    }
+
     /// Length of a window, and the share of link time in use in each until `time`.
     pub fn utilization(&mut self, time: Ticks) -> (Ticks, Vec<f64>) {
-        let links = self.busy.len().max(1);
+        let links = self.links.len().max(1);
         let (length, windows) = self.windows.until(time);
         let capacity = length as f64 * links as f64;
         let share = |(own, busy): (Ticks, u64)| busy as f64 / capacity * length as f64 / own as f64;

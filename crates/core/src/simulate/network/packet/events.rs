@@ -5,6 +5,7 @@
 //! is sorted as it grows. All others are in a tournament: a binary tree over the links in which
 //! every node knows the earliest end below it.
 
+use super::service::Flow;
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::agenda::Agenda;
@@ -16,8 +17,8 @@ use std::collections::VecDeque;
 pub enum Event {
     /// A link finished its service.
     LinkDone { link: LinkId },
-    /// A packet reached the node before hop `hop`, or a message on no links its receiver.
-    Arrive { transfer: TransferId, hop: u32, last: bool },
+    /// A packet reached the node before a link, or a message on no links its receiver.
+    Arrive { flow: Flow, last: bool },
     /// The last packet of a run that feeds a link has come to it.
     Fed { link: LinkId, feeder: u32 },
 }

@@ -1,19 +1,19 @@
 //! Network interfaces: queues of messages in front of the links of one node.
 
+use super::service::Flow;
 use crate::fabric::LinkId;
-use crate::schedule::TransferId;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// A message, or what is left of it, in an interface.
 #[derive(Clone, Copy)]
 pub struct Message {
-    /// Which transfer.
-    pub transfer: TransferId,
+    /// Its packets on the first link of their route.
+    pub flow: Flow,
+    /// That link.
+    pub first: LinkId,
     /// Packets not yet sent.
     pub packets_left: u64,
-    /// First link of its route.
-    pub first: LinkId,
 }
 
 /// Packets of one message in a virtual channel.
@@ -134,7 +134,7 @@ impl Interface {
     pub fn write_state(&self, state: &mut Vec<u64>) {
         state.push((self.queue.len() as u64) << 32 | (self.asked.len() as u64) << 16 | self.channels.len() as u64);
         for message in &self.queue {
-            state.extend([(message.transfer as u64) << 32 | message.first as u64, message.packets_left]);
+            state.extend([(message.flow.transfer as u64) << 32 | message.first as u64, message.packets_left]);
         }
         for channel in &self.channels {
             state.push(channel.iter().count() as u64);

@@ -2,39 +2,46 @@
 
 use super::events::Event;
 use super::runs::Feeder;
-use super::service::{Moment, Service, Source, Turn};
+use super::service::{Flow, Moment, Service, Source, Turn};
 use super::{Endpoints, Packet};
 use crate::fabric::LinkId;
-use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use std::collections::VecDeque;
+use thin_vec::ThinVec;
 
 /// What waits for a link.
 #[derive(Clone, Copy)]
 pub enum Request {
     /// The packet at the head of an interface.
     Interface(u32),
-    /// Packets in transit: the next `count` packets of a transfer at hop `hop` of its route. Only the
-    /// last of them may be the `last` of its message. There can be millions of these; a run has
+    /// Packets in transit: the next `count` of a flow. Only the last of them may be the `last` of its message. There can be millions of these; a run has
     /// fewer than 2^32 packets on routes of several links.
-    Transit { transfer: TransferId, hop: u32, count: u32, last: bool },
+    Transit { flow: Flow, count: u32, last: bool },
 }
 
-/// See the module.
-#[derive(Default)]
+/// See the module. Two lines of a cache: large runs wait for memory.
+#[repr(align(64))]
 pub struct Link {
     pub waiting: VecDeque<Request>,
     pub service: Option<Service>,
     /// Runs that feed it. If any brings more packets, there is a service.
-    pub feeders: Vec<Feeder>,
+    pub feeders: ThinVec<Feeder>,
+    /// What a flit takes, and what it takes to the other end.
+    flit: Ticks,
+    pub latency: Ticks,
 }
 
 impl Link {
+    /// An idle one.
+    pub fn new(flit: Ticks, latency: Ticks) -> Self {
+        Link { waiting: VecDeque::new(), service: None, feeders: ThinVec::new(), flit, latency }
+    }
+
     /// Appends to the queue.
     pub fn push(&mut self, request: Request) {
-        if let Request::Transit { transfer, hop, count, last } = request
-            && let Some(Request::Transit { transfer: t, hop: h, count: c, last: l @ false }) = self.waiting.back_mut()
-            && (*t, *h) == (transfer, hop)
+        if let Request::Transit { flow, count, last } = request
+            && let Some(Request::Transit { flow: f, count: c, last: l @ false }) = self.waiting.back_mut()
+            && *f == flow
         {
             *c += count;
             *l = last;
@@ -75,7 +82,7 @@ impl Packet<'_> {
         let rank = |request: &Request| {
             self.ranking.of(match *request {
                 Request::Interface(id) => self.flights[id as usize],
-                Request::Transit { transfer, .. } => self.plan.jobs[transfer as usize].flight,
+                Request::Transit { flow, .. } => self.plan.jobs[flow.transfer as usize].flight,
             })
         };
         let own = rank(&request);
@@ -92,18 +99,18 @@ impl Packet<'_> {
     fn retire(&mut self, link: LinkId, moment: Moment) {
         self.events.end_run(link, Ticks::MAX);
         let Some(service) = self.links[link as usize].service else { return };
-        let Service { transfer, start, packets, packet_time, spacing, .. } = service;
-        self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, spacing);
-        if let Some((next, feeder)) = service.feeds {
+        let Service { flow, start, packets, packet_time, spacing, .. } = service;
+        self.traffic.transmitted_run(link, Some(flow.transfer), start, packets, packet_time, spacing);
+        if let Some((next, feeder)) = self.fed(&service) {
             self.end_feeding(next, feeder, moment);
         }
         self.links[link as usize].service = None;
     }
 
-    /// A packet in transit asks for the link of hop `hop`.
-    pub fn request_hop(&mut self, transfer: TransferId, hop: u32, last: bool) {
-        let link = self.link_at(transfer, hop).expect("the route goes on");
-        self.request(link, Request::Transit { transfer, hop, count: 1, last });
+    /// A packet in transit asks for the next link.
+    pub fn request_hop(&mut self, flow: Flow, last: bool) {
+        let link = self.link_at(flow).expect("the route goes on");
+        self.request(link, Request::Transit { flow, count: 1, last });
     }
 
     /// Starts the next service of an idle link, and of those that wait for it.
@@ -120,16 +127,16 @@ impl Packet<'_> {
         let state = &mut self.links[link as usize];
         match state.waiting.pop_front() {
             Some(Request::Interface(id)) => Some(self.serve_interface(link, id)),
-            Some(Request::Transit { transfer, hop, count, last }) => {
+            Some(Request::Transit { flow, count, last }) => {
                 let extends = !last && state.waiting.is_empty() && !state.feeders.is_empty();
-                let merges = (count > 1 || extends) && self.merges(transfer, hop, link);
+                let merges = (count > 1 || extends) && self.merges(flow, link);
                 if count > 1 && !merges {
                     // The rest keeps its place at the front.
-                    let rest = Request::Transit { transfer, hop, count: count - 1, last };
+                    let rest = Request::Transit { flow, count: count - 1, last };
                     self.links[link as usize].waiting.push_front(rest);
                 }
                 let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
-                let mut service = self.service(link, Source::Queue, transfer, hop, packets as u64, last);
+                let mut service = self.service(link, Source::Queue, flow, packets as u64, last);
                 if extends && merges {
                     self.extend(link, &mut service);
                 }
@@ -141,18 +148,10 @@ impl Packet<'_> {
     }
 
     /// A service that starts now, of packets back to back.
-    pub fn service(
-        &self,
-        link: LinkId,
-        source: Source,
-        transfer: TransferId,
-        hop: u32,
-        packets: u64,
-        last: bool,
-    ) -> Service {
-        let packet_time = self.plan.packet_time(&self.plan.jobs[transfer as usize], link);
+    pub fn service(&self, link: LinkId, source: Source, flow: Flow, packets: u64, last: bool) -> Service {
+        let packet_time = self.plan.kinds[flow.kind as usize].packets.flits * self.links[link as usize].flit;
         let (start, spacing) = (self.now, packet_time);
-        Service { source, transfer, hop, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
+        Service { source, flow, last, start, spacing, packet_time, packets, settled: 0, feeds: None }
     }
 
     /// The next service of an interface that has the turn.
@@ -162,17 +161,17 @@ impl Packet<'_> {
             let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
             let head = interface.channels[channel].head.expect("what the link was asked for");
             let message = interface.queue[(head.number - interface.gone) as usize];
-            let source = Source::Channel(id, channel as u32);
-            return self.service(link, source, message.transfer, 0, 1, message.packets_left == 1);
+            let source = Source::Channel(id, channel as u16);
+            return self.service(link, source, message.flow, 1, message.packets_left == 1);
         }
         let message = *interface.queue.front().expect("an interface that asks has a message");
         // A run ends where the interface becomes free, so that its rank can go on.
         let until_free = interface.backlog.saturating_sub(self.plan.system.interface.depth_packets);
         let left = message.packets_left;
         let run = if until_free > 0 { left.min(until_free) } else { left };
-        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.transfer, 0, link);
+        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.flow, link);
         let packets = if alone { run } else { 1 };
-        let mut service = self.service(link, Source::Interface(id), message.transfer, 0, packets, packets == left);
+        let mut service = self.service(link, Source::Interface(id), message.flow, packets, packets == left);
         if packets > 1
             && !self.links[link as usize].feeders.is_empty()
             && let Some(coming) = self.coming(link)
@@ -185,9 +184,9 @@ impl Packet<'_> {
 
     /// Starts a service on an idle link. Returns the next link of its route if this waits for it.
     fn begin(&mut self, link: LinkId, mut service: Service) -> Option<LinkId> {
-        let Service { source, transfer, hop, packets, start, .. } = service;
+        let Service { source, flow, packets, start, .. } = service;
         if packets > 1 {
-            service.feeds = self.link_at(transfer, hop + 1).map(|next| (next, self.next_feeder));
+            service.feeds = self.link_at(flow.next()).map(|_| self.next_feeder);
             self.next_feeder = self.next_feeder.wrapping_add(1);
         }
         let end = service.end_of(packets - 1);
@@ -203,7 +202,8 @@ impl Packet<'_> {
     /// The service of a link is over.
     pub fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
         let service = self.links[link as usize].service.expect("an end belongs to a service");
-        let Service { transfer, hop, last, packets, .. } = service;
+        let Service { flow, last, packets, .. } = service;
+        let transfer = flow.transfer;
         self.catch_up(link, self.moment());
         let mut sender = None;
         if let Source::Interface(id) | Source::Channel(id, _) = service.source {
@@ -221,19 +221,19 @@ impl Packet<'_> {
             let Service { start, packet_time, spacing, .. } = service;
             self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, spacing);
         }
-        let at = self.now + self.plan.latency[link as usize];
-        if let Some((next, feeder)) = service.feeds {
+        let at = self.now + self.links[link as usize].latency;
+        if let Some((next, feeder)) = self.fed(&service) {
             self.end_feeding(next, feeder, (self.now, self.turn.after()));
         } else if packets == 0 {
             // It was cut before it began.
-        } else if self.link_at(transfer, hop + 1).is_none() {
+        } else if self.link_at(flow.next()).is_none() {
             if last {
                 endpoints.arrived(transfer, at);
             }
         } else if at == self.now {
-            self.request_hop(transfer, hop + 1, last);
+            self.request_hop(flow.next(), last);
         } else {
-            self.events.push(at, transfer, Event::Arrive { transfer, hop: hop + 1, last });
+            self.events.push(at, transfer, Event::Arrive { flow: flow.next(), last });
         }
         self.links[link as usize].service = None;
         self.serve(link);

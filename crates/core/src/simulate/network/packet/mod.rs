@@ -29,7 +29,7 @@ use crate::simulate::recorder::Traffic;
 use events::{Event, Events};
 use interface::{Channel, Dealt, Interface, Message};
 use link::{Link, Request};
-use service::{Service, Source, Turn};
+use service::{Flow, Service, Source, Turn};
 use smallvec::smallvec;
 
 /// Refuses messages whose packets in transit could not be counted.
@@ -55,6 +55,9 @@ fn revisiting(plan: &Plan) -> Vec<bool> {
     (0..plan.jobs.len() as TransferId).map(&mut revisits).collect()
 }
 
+/// After the last link of a route.
+const END: LinkId = LinkId::MAX;
+
 /// See the module: links behind interfaces.
 pub struct Packet<'a> {
     plan: &'a Plan<'a>,
@@ -63,6 +66,8 @@ pub struct Packet<'a> {
     /// The flight of every interface.
     flights: Vec<u32>,
     revisiting: Vec<bool>,
+    /// The routes of all transfers, [`END`] after each.
+    hops: Vec<LinkId>,
     now: Ticks,
     /// The turn of the event being processed.
     turn: Turn,
@@ -86,9 +91,11 @@ impl Carrier for Packet<'_> {
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let plan = self.plan;
         let job = &plan.jobs[transfer as usize];
-        let Some(&first) = plan.route(job).first() else {
+        // One end lies before it for every transfer before it.
+        let flow = Flow { transfer, kind: job.kind, hop: job.hops.start + transfer };
+        let Some(first) = self.link_at(flow) else {
             // Both ranks on one node: nothing crosses a link.
-            self.events.push(now, transfer, Event::Arrive { transfer, hop: 0, last: true });
+            self.events.push(now, transfer, Event::Arrive { flow, last: true });
             return now;
         };
         let packets = plan.kind(job).packets.count;
@@ -96,7 +103,7 @@ impl Carrier for Packet<'_> {
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
-        state.queue.push_back(Message { transfer, packets_left: packets, first });
+        state.queue.push_back(Message { flow, first, packets_left: packets });
         state.backlog += packets;
         let number = state.gone + state.queue.len() as u64 - 1;
         if idle {
@@ -142,10 +149,11 @@ impl<'a> Network<'a> for Packet<'a> {
             ranking: endpoints.ranking().clone(),
             flights: (0..endpoints.interfaces() as u32).map(|id| endpoints.flight_of(id)).collect(),
             revisiting: revisiting(plan),
+            hops: plan.jobs.iter().flat_map(|job| plan.route(job).iter().copied().chain([END])).collect(),
             now: 0,
             turn: Turn::LAST,
             events: Events::new(links),
-            links: (0..links).map(|_| Link::default()).collect(),
+            links: plan.flit.iter().zip(&plan.latency).map(|(&flit, &latency)| Link::new(flit, latency)).collect(),
             interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
             next_feeder: 0,
             merge_runs,
@@ -168,12 +176,12 @@ impl<'a> Network<'a> for Packet<'a> {
                 self.turn = Turn::done(link);
                 self.link_done(link, endpoints);
             }
-            Event::Arrive { transfer, hop, .. } if self.link_at(transfer, hop).is_none() => {
-                endpoints.arrived(transfer, now);
+            Event::Arrive { flow, .. } if self.link_at(flow).is_none() => {
+                endpoints.arrived(flow.transfer, now);
             }
-            Event::Arrive { transfer, hop, last } => {
-                self.turn = Turn::packet(transfer);
-                self.request_hop(transfer, hop, last);
+            Event::Arrive { flow, last } => {
+                self.turn = Turn::packet(flow.transfer);
+                self.request_hop(flow, last);
             }
             Event::Fed { link, feeder } => {
                 self.turn = self.links[link as usize].feeder(feeder).turn;
@@ -188,9 +196,9 @@ impl<'a> Network<'a> for Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// The link that is hop `hop` of a transfer, unless the route ends before.
-    fn link_at(&self, transfer: TransferId, hop: u32) -> Option<LinkId> {
-        self.plan.route(&self.plan.jobs[transfer as usize]).get(hop as usize).copied()
+    /// The link that packets are to cross, unless their route ends before.
+    fn link_at(&self, flow: Flow) -> Option<LinkId> {
+        Some(self.hops[flow.hop as usize]).filter(|&link| link != END)
     }
 
     /// Turns an interface with messages for several links into a mixed one.
@@ -228,10 +236,10 @@ impl Packet<'_> {
 
     /// Accounts for the packets of a service of an interface up to packet `until`, which have left.
     fn account(&mut self, id: u32, link: LinkId, service: &Service, until: u64) {
-        let &Service { transfer, packet_time, settled, .. } = service;
+        let &Service { flow, packet_time, settled, .. } = service;
         let packets = until - settled;
         let start = service.start + settled * packet_time;
-        self.traffic.transmitted_run(link, Some(transfer), start, packets, packet_time, packet_time);
+        self.traffic.transmitted_run(link, Some(flow.transfer), start, packets, packet_time, packet_time);
         let interface = &mut self.interfaces[id as usize];
         let number = match service.source {
             Source::Channel(_, channel) => interface.take_from(channel as usize),

@@ -4,7 +4,7 @@ use super::Packet;
 use super::events::Event;
 use super::link::Request;
 use super::runs::Feeder;
-use super::service::{Service, Source};
+use super::service::{Flow, Service, Source};
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
@@ -32,8 +32,8 @@ impl Recurrent for Packet<'_> {
             interface.write_state(state);
         }
         for (at, event) in self.events.arrivals() {
-            if let Event::Arrive { transfer, hop, last } = event {
-                state.extend([at - now, (transfer as u64) << 32 | hop as u64, u64::from(last)]);
+            if let Event::Arrive { flow, last } = event {
+                state.extend([at - now, flow.word(), u64::from(last)]);
             }
         }
     }
@@ -55,10 +55,15 @@ impl Request {
     fn words(self) -> [u64; 2] {
         match self {
             Request::Interface(id) => [id as u64, u64::MAX],
-            Request::Transit { transfer, hop, count, last } => {
-                [(transfer as u64) << 32 | count as u64, (hop as u64) << 1 | u64::from(last)]
-            }
+            Request::Transit { flow, count, last } => [flow.word(), (count as u64) << 1 | u64::from(last)],
         }
+    }
+}
+
+impl Flow {
+    /// Tells it from others.
+    fn word(self) -> u64 {
+        (self.transfer as u64) << 32 | self.hop as u64
     }
 }
 
@@ -72,7 +77,7 @@ impl Service {
             Source::Queue => 2,
             Source::Run(number) => (place(number).unwrap_or_default() as u64) << 2 | 3,
         };
-        let flow = (self.transfer as u64) << 32 | (self.hop as u64);
+        let flow = self.flow.word();
         let flags = u64::from(self.last) << 1 | u64::from(self.feeds.is_some());
         // It may start in the future.
         let start = now.wrapping_sub(self.start);

@@ -8,10 +8,9 @@
 
 use super::Packet;
 use super::events::Event;
-use super::link::Request;
-use super::service::{Moment, Service, Source, Turn};
+use super::link::{Link, Request};
+use super::service::{Flow, Moment, Service, Source, Turn};
 use crate::fabric::LinkId;
-use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 
 /// A run that feeds a link.
@@ -48,17 +47,16 @@ impl Packet<'_> {
         (self.now, self.turn)
     }
 
-    /// Whether packets of a transfer at hop `hop`, `link`, can be a run: their route ends there, or
-    /// the run can feed the next link.
-    pub fn merges(&self, transfer: TransferId, hop: u32, link: LinkId) -> bool {
+    /// Whether packets can be a run on a link: their route ends there, or the run can feed the next link.
+    pub fn merges(&self, flow: Flow, link: LinkId) -> bool {
         // Simultaneous arrivals of a transfer at one link are not told apart by their turns.
         let feeds = |next: LinkId| {
-            !self.revisiting[transfer as usize]
+            !self.revisiting[flow.transfer as usize]
                 && !self.ranking.is_shared(next)
                 && self.links[next as usize].feeders.len() < MAX_FEEDERS
         };
         // Where flights meet, every packet is told apart.
-        self.merge_runs && !self.ranking.is_shared(link) && self.link_at(transfer, hop + 1).is_none_or(feeds)
+        self.merge_runs && !self.ranking.is_shared(link) && self.link_at(flow.next()).is_none_or(feeds)
     }
 
     /// The next packet to come to a link, if any.
@@ -97,9 +95,9 @@ impl Packet<'_> {
         while let Some(Coming { feeder, at, other }) = self.coming(link)
             && at < until
         {
-            let Service { transfer, hop, .. } = self.links[link as usize].feeders[feeder].run;
+            let flow = self.links[link as usize].feeders[feeder].run.flow.next();
             let (count, last) = self.take(link, feeder, until.min(other));
-            let request = Request::Transit { transfer, hop: hop + 1, count: count as u32, last };
+            let request = Request::Transit { flow, count: count as u32, last };
             self.links[link as usize].push(request);
         }
     }
@@ -108,11 +106,11 @@ impl Packet<'_> {
     pub fn follow(&mut self, link: LinkId) -> Option<Service> {
         let Coming { feeder, at, other } = self.coming(link)?;
         let (start, turn) = at;
-        let Feeder { number, run: Service { transfer, hop, spacing, .. }, .. } =
-            self.links[link as usize].feeders[feeder];
-        let until = if self.merges(transfer, hop + 1, link) { other } else { (start, turn.after()) };
+        let Feeder { number, run: Service { flow, spacing, .. }, .. } = self.links[link as usize].feeders[feeder];
+        let flow = flow.next();
+        let until = if self.merges(flow, link) { other } else { (start, turn.after()) };
         let (packets, last) = self.take(link, feeder, until);
-        let service = self.service(link, Source::Run(number), transfer, hop + 1, packets, last);
+        let service = self.service(link, Source::Run(number), flow, packets, last);
         Some(Service { start, spacing: spacing.max(service.packet_time), ..service })
     }
 
@@ -122,7 +120,7 @@ impl Packet<'_> {
         let Some(Coming { feeder, at: (at, _), other }) = self.coming(link) else { return };
         let Feeder { number, ref run, .. } = self.links[link as usize].feeders[feeder];
         if at <= service.end_of(service.packets - 1)
-            && (run.transfer, run.hop + 1) == (service.transfer, service.hop)
+            && run.flow.next() == service.flow
             && run.spacing <= service.packet_time
         {
             let (packets, last) = self.take(link, feeder, other);
@@ -132,12 +130,17 @@ impl Packet<'_> {
         }
     }
 
+    /// The link that takes the packets of a service without an event for each, and the number of the feeder there.
+    pub fn fed(&self, service: &Service) -> Option<(LinkId, u32)> {
+        Some((self.link_at(service.flow.next())?, service.feeds?))
+    }
+
     /// The service that begins on a link feeds the next link, which is returned, if it is a run and its route goes on.
     pub fn feed(&mut self, link: LinkId) -> Option<LinkId> {
-        let service = self.links[link as usize].service?;
-        let (next, number) = service.feeds?;
-        let latency = self.plan.latency[link as usize];
-        let turn = if latency == 0 { Turn::done(link) } else { Turn::packet(service.transfer) };
+        let Link { service, latency, .. } = self.links[link as usize];
+        let service = service?;
+        let (next, number) = self.fed(&service)?;
+        let turn = if latency == 0 { Turn::done(link) } else { Turn::packet(service.flow.transfer) };
         let run = Service { start: service.start + latency, ..service };
         let first = (run.end_of(0), turn);
         self.links[next as usize].feeders.push(Feeder { number, run, turn, taken: 0 });
@@ -151,7 +154,7 @@ impl Packet<'_> {
         if run.is_over(*turn, moment) {
             self.stop_feeding(link, number, moment);
         } else {
-            let (at, transfer) = (run.end_of(run.packets - 1), run.transfer);
+            let (at, transfer) = (run.end_of(run.packets - 1), run.flow.transfer);
             self.events.push(at, transfer, Event::Fed { link, feeder: number });
         }
     }
@@ -195,14 +198,14 @@ impl Packet<'_> {
                 return;
             }
             (service.packets, service.last) = (keep, false);
-            let &mut Service { source, feeds, .. } = service;
+            let run = *service;
             // What is over already, or never begins, ends now.
             let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };
             self.events.end_run(link, end);
-            if let Source::Run(number) = source {
+            if let Source::Run(number) = run.source {
                 state.feeder(number).taken -= dropped;
             }
-            let Some((next, number)) = feeds else { return };
+            let Some((next, number)) = self.fed(&run) else { return };
             let next_state = &mut self.links[next as usize];
             let Feeder { run, taken, .. } = next_state.feeder(number);
             (run.packets, run.last) = (keep, false);

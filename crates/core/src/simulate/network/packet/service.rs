@@ -36,13 +36,30 @@ impl Turn {
     }
 }
 
+/// Packets of a transfer on a link of its route.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    pub transfer: TransferId,
+    /// What they are, as the plan numbers it: asking the transfer would wait for memory.
+    pub kind: u32,
+    /// Place of the link in [`super::Packet::hops`].
+    pub hop: u32,
+}
+
+impl Flow {
+    /// The same packets on the next link.
+    pub fn next(self) -> Flow {
+        Flow { hop: self.hop + 1, ..self }
+    }
+}
+
 /// Where the packets of a service come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// An interface, which asks for the link anew with every packet.
     Interface(u32),
     /// A channel of a mixed interface.
-    Channel(u32, u32),
+    Channel(u32, u16),
     /// Packets that were waiting.
     Queue,
     /// Packets that were waiting, if any, and then those that the feeder with this number brings.
@@ -53,9 +70,7 @@ pub enum Source {
 #[derive(Clone, Copy)]
 pub struct Service {
     pub source: Source,
-    pub transfer: TransferId,
-    /// Hop of its route that the link is.
-    pub hop: u32,
+    pub flow: Flow,
     /// Whether the last packet is the last of its message.
     pub last: bool,
     /// When the first packet starts, which may be in the future.
@@ -66,9 +81,9 @@ pub struct Service {
     pub packets: u64,
     /// Packets known to have left: the first ones.
     pub settled: u64,
-    /// The next link of the route, if it takes the packets from this run without an event for each, and the
-    /// number of the feeder there.
-    pub feeds: Option<(LinkId, u32)>,
+    /// If the next link of the route takes the packets from this run without an event for each: the number of the feeder
+    /// there.
+    pub feeds: Option<u32>,
 }
 
 impl Service {
