@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 LARGEST_GRAPH = 1 << 26
 """Bytes of a graph that may be read, as of fabric files."""
@@ -54,6 +60,16 @@ def read_text(path: str, largest: int) -> str:
         raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
     except ValueError:
         raise AntiphonError(f"{path}: is not UTF-8 text", "bad-file") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What a text in TOML says.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    document: dict[str, Any] = tomllib.loads(text)
+    return document
 
 
 @contextmanager

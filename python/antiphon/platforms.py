@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -12,12 +11,7 @@ from typing import Any
 from antiphon._core import System
 from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
-from antiphon.files import read_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from antiphon.files import parse_toml, read_text
 
 LARGEST_FILE = 1 << 20
 """Files of systems are read whole; larger ones are refused."""
@@ -104,7 +98,7 @@ def _read(path: str) -> tuple[str, Any]:
     """The text of a file, and what it says."""
     text = read_text(path, LARGEST_FILE)
     try:
-        return text, tomllib.loads(text) if path.lower().endswith(".toml") else json.loads(text)
+        return text, parse_toml(text) if path.lower().endswith(".toml") else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise AntiphonError(f"{path}: {error if text.strip() else 'is empty'}", "bad-file") from None
 

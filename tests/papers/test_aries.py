@@ -17,7 +17,6 @@ from antiphon.papers.aries.designs import (
     MESH,
     PEAK,
     PEERS,
-    POINTS,
     SEARCHED,
     SIDES,
     SYSTEM,
@@ -26,7 +25,7 @@ from antiphon.papers.aries.designs import (
 )
 from antiphon.papers.aries.tables import fewer_hops
 from antiphon.papers.aries.throughput import CHECKS
-from antiphon.papers.aries.training import TIMES, fitted, misses
+from antiphon.papers.aries.training import POINTS, TIMES, fitted, misses
 from antiphon.repro.table import Table
 
 NAME = "aries"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.repro.figure import Row, by_group
+from antiphon.repro.rows import Row, by_group
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.themis.networks import RATIOS, TOPOLOGIES
+from antiphon.papers.themis.networks import TOPOLOGIES
 from antiphon.papers.themis.training import groups
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
@@ -44,7 +44,7 @@ def test_what_is_exact(quick: tuple[Reproduction, Path]) -> None:
 
 def test_scenarios_are_what_is_advised(quick: tuple[Reproduction, Path]) -> None:
     table = quick[0].outcomes["scenarios"].table
-    for ratio in RATIOS:
+    for ratio in THEMIS.data.figures["scenarios"]["cases"][0]["ratio"]:
         of = table.where(ratio=ratio)
         assert of[0]["advice"] == pytest.approx(ratio, rel=0.01)
         bound = of.one("utilization", series="Bound of any scheduler")

@@ -1,12 +1,18 @@
-"""Charts as data, and how they are made of tables."""
+"""Charts as data, and how ``figures.toml`` makes them of a table.
+
+Each of a figure's ``charts`` is one of the entries that meet ``at``, or one for each group alike on the axes ``by``;
+its ``title`` and labels may name what is found for the first of them. Lines have ``x`` and ``y``, bars ``parts``, spans
+``tracks``: names of columns. A chart of lines has ``further`` ones, which differ from the first as is said there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from statistics import fmean
 
-from antiphon.repro.table import Table
+from antiphon.repro.data import Spec
+from antiphon.repro.table import Entry, Table, words
 
 
 @dataclass(frozen=True)
@@ -78,32 +84,63 @@ class Bars:
 
 
 Chart = Lines | Bars | Spans
+LIMITS = {"y_max", "reference", "log"}
+"""Fields of lines and bars that are given as they are."""
+FEW = 6
+"""Marks on an axis that all have a text."""
 
 
-def lines(table: Table, x: str, y: str, known: str = "known", *, marked: bool = True) -> list[Line]:
-    """A line for every series: a column over another, with its published points where there are some."""
-    return [
-        Line(
-            str(series),
-            of.column(x),
-            of.column(y),
-            [(entry[x], entry[known]) for entry in of if entry.get(known) is not None],
-            marked,
-        )
-        for series, of in table.by("series")
-    ]
+def made_charts(table: Table, specs: Sequence[Spec]) -> list[Chart]:
+    """All charts of a table."""
+    return [_made(of, spec) for spec in specs for of in table.where(spec.get("at", "")).split(spec.get("by", ""))]
 
 
-def ticks(values: Sequence[float], text: Callable[[Any], str] = str, step: int = 1) -> list[tuple[float, str]]:
-    """Marks on an axis, each with its text."""
-    return [(value, text(value)) for value in values[::step]]
+def _made(table: Table, spec: Spec) -> Chart:
+    title, limits = words(spec["title"], table[0]), {name: spec[name] for name in LIMITS & set(spec)}
+    if "parts" in spec:
+        return Bars(title, spec["y_label"], spec["parts"], bars(table, spec), **limits)
+    if "tracks" in spec:
+        return Spans(title, spec["x_label"], table[0][spec["tracks"]], spec["x_max"])
+    x_label, y_label = (words(spec[label], table[0]) for label in ("x_label", "y_label"))
+    marks = [(entry[spec["x"]], words(spec["ticks"], entry)) for entry in table if "ticks" in spec]
+    marks = sorted(dict.fromkeys(marks))
+    marks = marks[:: spec.get("every", 1)] if len(marks) > FEW else marks
+    drawn = [line for each in ({}, *spec.get("further", ())) for line in lines(table, {**spec, **each})]
+    return Lines(title, x_label, y_label, drawn, marks, **limits)
 
 
-def bars(table: Table, group: str, parts: Sequence[str], known: str = "") -> dict[str, list[Bar]]:
-    """The bars of every group, one a series, of some columns from below."""
-    return {
-        str(name): [
-            Bar(str(entry["series"]), [entry[part] for part in parts], entry[known] if known else None) for entry in of
-        ]
-        for name, of in table.by(group)
-    }
+def lines(table: Table, spec: Spec) -> list[Line]:
+    """A line for every ``label``: a column over another, its mean where several entries are at one place, with
+    published points where there are some. One entry may have a whole line, or several."""
+    if "lines" in spec:
+        return list(table[0][spec["lines"]])
+    found, x, y, known = [], spec["x"], spec["y"], spec.get("known", "known")
+    for label, of in table.grouped(lambda entry: _label(entry, spec)).items():
+        if isinstance(of[0][x], list):
+            found.append(Line(label, of[0][x], of[0][y], marked=spec.get("marked", True)))
+            continue
+        places = sorted(of.by(x), key=lambda place: place[0])
+        published = [(place, at[0][known]) for place, at in places if at[0].get(known) is not None]
+        means = [fmean(at.column(y)) for _, at in places]
+        found.append(Line(label, [place for place, _ in places], means, published))
+    return found
+
+
+def bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
+    """The bars of every group, one for every ``label``, of some columns from below; with ``over``, a series, as shares
+    of its time."""
+    over = table.where(series=spec["over"]) if "over" in spec else ()
+    whole = {entry["what"]: entry["time"] for entry in over}
+
+    columns: Sequence[str] = spec["columns"] if "columns" in spec else spec["parts"]
+
+    def bar(entry: Entry) -> Bar:
+        parts = [entry[column] / whole[entry["what"]] if over else entry[column] for column in columns]
+        return Bar(_label(entry, spec), parts, entry[spec["known"]] if "known" in spec else None)
+
+    groups = table.grouped(lambda entry: words(spec["group"], entry))
+    return {group: [bar(entry) for entry in of] for group, of in groups.items()}
+
+
+def _label(entry: Entry, spec: Spec) -> str:
+    return words(spec.get("label", "{series}"), entry)

@@ -1,4 +1,4 @@
-"""The folder of a paper: what it published, its series, and every text of its page, as CSV."""
+"""The folder of a paper: what it published, its series and texts as CSV, its figures as TOML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
+
+from antiphon.files import parse_toml
+
+Spec = dict[str, Any]
+"""A part of ``figures.toml``."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,24 @@ class Series:
         return cls(name, style, run, known, of_roles, only, float(tolerance or 0.01), note, row)
 
 
+PLAIN = Series("", Style(""))
+"""What is no series has its tolerance, and no note."""
+
+
 @dataclass(frozen=True)
 class Stated:
-    """A number of the paper's text, and which number it is: what is quoted in two places has one ``source``."""
+    """A number of the paper's text: a row of ``stated.csv``.
+
+    Attributes:
+        source: which number it is; what is quoted in two places has one.
+        note: how firm it is, a key of the texts in the table.
+        tolerance: share by which ours may be off, where it is another than for all; in the table it may be in points.
+    """
 
     value: float
     source: str
+    note: str = ""
+    tolerance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,17 +123,20 @@ class Data:
         return texts
 
     @cached_property
-    def figures(self) -> dict[str, dict[str, str]]:
-        """Title, description and number of charts side by side of every figure."""
-        return {row["name"]: row | {"about": row["about"].format_map(self.texts)} for row in self.table("figures")}
+    def figures(self) -> dict[str, Spec]:
+        """What ``figures.toml`` says of every figure: title, description, cases, and how its table is shown."""
+        figures = parse_toml((files(f"antiphon.papers.{self.paper}") / "figures.toml").read_text("utf-8"))
+        return {name: of | {"about": of["about"].format_map(self.texts)} for name, of in figures.items()}
 
     @cached_property
     def stated(self) -> dict[str, dict[str, Stated]]:
         """What the paper's text states, by figure and what it is of."""
         found: dict[str, dict[str, Stated]] = {}
         for row in self.table("stated"):
-            source = row.get("same_as") or f"{row['figure']}: {row['what']}"
-            found.setdefault(row["figure"], {})[row["what"]] = Stated(float(row["value"]), source)
+            value, source = float(row["value"]), row.get("same_as") or f"{row['figure']}: {row['what']}"
+            tolerance = float(row.get("tolerance") or 0) or round(float(row.get("points") or 0) / value, 3) or None
+            note = self.texts[row["note"]] if row.get("note") else ""
+            found.setdefault(row["figure"], {})[row["what"]] = Stated(value, source, note, tolerance)
         return found
 
     @cached_property

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from antiphon._core import __version__
-from antiphon.repro.figure import Row
 from antiphon.repro.result import Reproduction
+from antiphon.repro.rows import Row
 from antiphon.view.pages.page import page_template
 from antiphon.view.text import digits, format_time
 

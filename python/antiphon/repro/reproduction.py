@@ -80,7 +80,7 @@ def reproduce(
         for count, (name, outcome) in enumerate(outcomes.items()):
             told("plots", count / len(figures))
             if outcome.charts:
-                columns = int(paper.data.figures[name]["columns"])
+                columns = paper.data.figures[name].get("columns", 1)
                 plots[name] = draw(outcome.charts, paper.styles, columns)
                 with written_whole(place / f"{name}.svg", ".svg") as file:
                     file.write(plots[name])

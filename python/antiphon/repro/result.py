@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from antiphon.repro.claims import Claim
-from antiphon.repro.figure import Outcome, Paper, Row, Summary, by_group, summarize
+from antiphon.repro.figure import Outcome, Paper
+from antiphon.repro.rows import Row, Summary, by_group, summarize
 
 
 @dataclass(frozen=True)

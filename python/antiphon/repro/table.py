@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 from statistics import fmean, geometric_mean
+from string import Formatter
 from typing import Any
 
+from antiphon._core import format_bytes
 from antiphon.errors import AntiphonError
 from antiphon.repro.data import Series
 
@@ -21,7 +23,7 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-CONDITION = re.compile(r"(\w+) *(<=|>=|=|<|>) *(.+)")
+CONDITION = re.compile(r"([\w.]+) *(<=|>=|!=|=|<|>) *(.+)")
 
 
 def is_one_of(value: object, wanted: Iterable[object]) -> bool:
@@ -31,7 +33,8 @@ def is_one_of(value: object, wanted: Iterable[object]) -> bool:
 
 
 def meets(entry: Entry, conditions: str) -> bool:
-    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``; the empty text means all.
+    """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``, or by a column that only this paper's
+    series have, ``series.kind=model``; the empty text means all.
 
     >>> meets({"side": 9, "bytes": 100}, "side=8|9; bytes<=64"), meets({"side": 9}, "")
     (False, True)
@@ -41,10 +44,32 @@ def meets(entry: Entry, conditions: str) -> bool:
         if found is None:
             raise AntiphonError(f"'{condition}' is no condition such as side=8", "bad-file")
         name, how, text = found.groups()
-        value = entry[name]
-        if not (is_one_of(value, text.split("|")) if how == "=" else COMPARED[how](value, float(text))):
+        axis, _, more = name.partition(".")
+        value = entry[axis].more[more] if more else entry[axis]
+        if how in COMPARED:
+            met = COMPARED[how](value, float(text))
+        else:
+            met = is_one_of(value, text.split("|")) == (how == "=")
+        if not met:
             return False
     return True
+
+
+class Words(Formatter):
+    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        """One of the numbers as text."""
+        return format_bytes(value) if format_spec == "size" else super().format_field(value, format_spec)
+
+
+def words(text: str, entry: Entry) -> str:
+    """A text with the numbers that it names.
+
+    >>> words("{side}x{side}, {bytes:size}", {"side": 8, "bytes": 1 << 20})
+    '8x8, 1 MiB'
+    """
+    return Words().vformat(text, (), entry)
 
 
 def grid(**axes: Iterable[Any]) -> list[Entry]:
@@ -63,6 +88,7 @@ class Values(list[tuple[str, float]]):
     count: Any = property(len)  # not how often a value is there
     mean = property(lambda self: fmean(self.numbers))
     geometric = property(lambda self: geometric_mean(self.numbers))
+    first = property(lambda self: self[0][1])
     least = property(lambda self: min(self.numbers))
     most = property(lambda self: max(self.numbers))
     farthest = property(lambda self: max(self.numbers, key=abs))
@@ -107,21 +133,36 @@ class Table(list[Entry]):
         (entry,) = self.where("", **axes)
         return entry[column]
 
-    def by(self, axis: str) -> Iterator[tuple[Any, Table]]:
+    def grouped(self, key: Callable[[Entry], Any]) -> dict[Any, Table]:
+        """The entries that are alike in something."""
+        found: dict[Any, Table] = {}
+        for entry in self:
+            found.setdefault(key(entry), Table()).append(entry)
+        return found
+
+    def by(self, axis: str) -> Iterable[tuple[Any, Table]]:
         """The entries of every value on an axis."""
-        return ((value, Table(entry for entry in self if entry[axis] == value)) for value in self.axis(axis))
+        return self.grouped(operator.itemgetter(axis)).items()
+
+    def split(self, axes: str) -> list[Table]:
+        """The entries of every combination of values on some axes, ``series, model``; all together without one."""
+        parts = [self]
+        for axis in filter(None, axes.split(", ")):
+            parts = [of for part in parts for _, of in part.by(axis)]
+        return [part for part in parts if part]
 
     def values(self, column: str) -> Values:
         """Of all entries."""
         return Values((entry["what"], entry[column]) for entry in self)
 
+    def over(self, column: str, others: Iterable[Entry]) -> Values:
+        """How many times a number of others the one here is, wherever both are."""
+        below = {entry["what"]: entry[column] for entry in others}
+        return Values((entry["what"], entry[column] / below[entry["what"]]) for entry in self if entry["what"] in below)
+
     def ratios(self, column: str, of: str, over: str) -> Values:
         """One series over another, wherever both are."""
-        below = {entry["what"]: entry[column] for entry in self if is_one_of(entry["series"], (over,))}
-        above = self.where(series=of)
-        return Values(
-            (entry["what"], entry[column] / below[entry["what"]]) for entry in above if entry["what"] in below
-        )
+        return self.where(series=of).over(column, self.where(series=over))
 
     def steps(self, column: str, axes: Sequence[str]) -> Values:
         """Along an axis, what else is named by ``axes`` being equal: every number over the one before it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -13,13 +12,8 @@ from typing import Any
 from antiphon.arguments import expect, shown
 from antiphon.collective.tuning import size_range
 from antiphon.errors import AntiphonError
-from antiphon.files import read_text
+from antiphon.files import parse_toml, read_text
 from antiphon.studies.commands import COMMANDS, SETTING, Command, CommandPoint, Size, unknown
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PARTS = ("command", "fixed", "axes", "case")
 """What a description of a grid has."""
@@ -87,9 +81,10 @@ class Grid:
             AntiphonError: ``bad-file`` if it cannot be read or is no TOML; as ``of``, naming the file.
         """
         path = os.fspath(path)
+        text = read_text(path, LARGEST_FILE)
         try:
-            description = tomllib.loads(read_text(path, LARGEST_FILE))
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            description = parse_toml(text)
+        except (ValueError, RecursionError) as error:
             raise AntiphonError(f"{path}: is no TOML: {error}", "bad-file") from None
         return cls.of(description, path)
 

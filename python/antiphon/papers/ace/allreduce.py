@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.papers.ace.runs import ACE, DATA, EXACT, IDEAL, MIB, SHAPES, AllReduce, all_reduce, row
-from antiphon.repro.charts import Line, Lines, lines
+from antiphon.papers.ace.runs import ACE, DATA, IDEAL, MIB, SHAPES, AllReduce, all_reduce, row
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.table import Entry, Table
 from antiphon.studies import Record
 
-BASELINE, BESIDE = DATA.named("Baseline", "Baseline beside computation")
+BASELINE = DATA.series["Baseline"]
 SM_GB, MEMORY_GB, SMS = 79.68, 900, 80
 """64 bytes a cycle at 1245 MHz; Table V."""
 NEARLY = 0.9
@@ -44,20 +43,15 @@ MEASURED = (
 """What computes, MB of the AllReduce, what is left for it, and how many times slower it is on eight V100s."""
 
 
-def _fig4(table: Table) -> Shown:
-    note = DATA.texts["contention"]
-    return [Row(BESIDE.name, e["what"], "×", e["slower"], reference=e["measured"], note=note) for e in table], ()
-
-
 FIG_4 = Figure(
+    DATA,
     "fig4",
-    lambda _quick: [
+    lambda _case, alone, beside: {"slower": beside["time_ns"] / alone["time_ns"]},
+    lambda case: [AllReduce(V100S, endpoint, case["size"]) for endpoint in (npu(), case["left"])],
+    cases=lambda _quick: [
         {"what": what, "size": size * 1_000_000, "left": left, "measured": measured}
         for what, size, left, measured in MEASURED
     ],
-    lambda _case, alone, beside: {"slower": beside["time_ns"] / alone["time_ns"]},
-    _fig4,
-    lambda case: [AllReduce(V100S, endpoint, case["size"]) for endpoint in (npu(), case["left"])],
 )
 
 # --- section VI-A -------------------------------------------------------------------------------
@@ -82,33 +76,27 @@ def most(npus: int, efficiency: float = 0.94) -> float:
 
 
 def _closed(case: Entry, ideal: Record, lossless: Record, slow: Record) -> Entry:
-    found = {"what": SHAPES[case["npus"]], "sent": ideal["sent"], "most": ideal["gb_per_s"]}
-    return found | {"lossless": lossless["gb_per_s"], "reads": SLOW_GB / slow["gb_per_s"]}
-
-
-def _vi_a(table: Table) -> Shown:
-    rows = []
-    for e in table:
-        npus, shape = e["npus"], e["what"]
-        group, key = "Bytes sent for each of the buffer", f"{shape}: bytes sent"
-        rows.append(row("vi-a", group, shape, "", e["sent"], key, EXACT, sent(npus)))
-        rows.append(Row("Most that is sent, 94 %", shape, "GB/s", e["most"], reference=most(npus)))
-    full, group = most(64, 1), "In 4x4x4, links at 100 %"
-    one = table.where(npus=64)[0]
-    for what, key, unit, ours, closed in (
-        ("most that is sent", "4x4x4: most", "GB/s", one["lossless"], full),
-        ("what ACE reads for it", "ACE reads", "GB/s", full / one["sent"], full / sent(64)),
-        ("reads of the baseline for a byte sent", "baseline reads", "", one["reads"], 1.5),
-    ):
-        rows.append(row("vi-a", group, what, unit, ours, key, 0.015, closed))
-    return rows, ()
+    npus = case["npus"]
+    full = most(npus, 1)
+    return {
+        "what": SHAPES[npus],
+        "sent": ideal["sent"],
+        "sent, closed": sent(npus),
+        "most": ideal["gb_per_s"],
+        "most, closed": most(npus),
+        "most that is sent": lossless["gb_per_s"],
+        "lossless, closed": full,
+        "what ACE reads for it": full / ideal["sent"],
+        "reads, closed": full / sent(npus),
+        "reads of the baseline for a byte sent": SLOW_GB / slow["gb_per_s"],
+        "reads a byte": 1.5,
+    }
 
 
 VI_A = Figure(
+    DATA,
     "vi-a",
-    lambda _quick: grid(npus=SHAPES),
     _closed,
-    _vi_a,
     lambda case: [
         all_reduce(case["npus"], "ideal"),
         AllReduce(LOSSLESS, "ideal"),
@@ -118,21 +106,12 @@ VI_A = Figure(
 
 # --- Fig. 5 -------------------------------------------------------------------------------------
 
-STEPS_GB = tuple(range(25, 626, 25))
 OF_FIG_5 = (16, 64)
-
-
-def _by_memory(quick: bool) -> list[Entry]:
-    return grid(series=[BASELINE, ACE, IDEAL], npus=OF_FIG_5, memory=STEPS_GB[1::6] if quick else STEPS_GB)
 
 
 def _memory(case: Entry) -> list[AllReduce]:
     spec = {BASELINE: npu(case["memory"]), ACE: f"ace:memory_gb_per_s={case['memory']}", IDEAL: "ideal"}
     return [all_reduce(case["npus"], spec[case["series"]])]
-
-
-def _rate(case: Entry, record: Record) -> Entry:
-    return {"what": f"{case['npus']} NPUs, {case['memory']} GB/s", "rate": record["gb_per_s"]}
 
 
 def enough(table: Table, series: object, npus: int) -> float:
@@ -144,48 +123,47 @@ def enough(table: Table, series: object, npus: int) -> float:
     return float("nan")
 
 
-def _fig5(table: Table) -> Shown:
-    rows = [Row(str(e["series"]), e["what"], "GB/s", e["rate"]) for e in table if e["series"] is not IDEAL]
-    ideal = table.where(series=IDEAL).by("npus")
-    rows += [Row(str(IDEAL), f"{npus} NPUs", "GB/s", of[0]["rate"]) for npus, of in ideal]
-    if table.whole:
-        needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
-        for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
-            group, key = f"{series}: memory bandwidth for 90 % of ideal", f"{series}: enough"
-            rows.append(row("fig5", group, "mean of 16 and 64 NPUs", "GB/s", fmean(needed[series]), key, tolerance))
-            for npus, value in zip(OF_FIG_5, needed[series], strict=True):
-                rows.append(row("fig5", group, f"{npus} NPUs", "GB/s", value, key, tolerance))
-        group, (less, more) = "How many times less ACE needs", (needed[ACE], needed[BASELINE])
-        rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", 0.15))
-        rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", 0.15))
-    label = "memory bandwidth for communication, GB/s"
-    charts = [Lines(f"{npus} NPUs", label, "sent, GB/s", lines(of, "memory", "rate")) for npus, of in table.by("npus")]
-    return rows, charts
+def _needed(table: Table) -> Shown:
+    if not table.whole:
+        return [], ()
+    rows = []
+    needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
+    for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
+        group, key = f"{series}: memory bandwidth for 90 % of ideal", f"{series}: enough"
+        rows.append(row("fig5", group, "mean of 16 and 64 NPUs", "GB/s", fmean(needed[series]), key, tolerance))
+        for npus, value in zip(OF_FIG_5, needed[series], strict=True):
+            rows.append(row("fig5", group, f"{npus} NPUs", "GB/s", value, key, tolerance))
+    group, (less, more) = "How many times less ACE needs", (needed[ACE], needed[BASELINE])
+    rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", 0.15))
+    rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", 0.15))
+    return rows, ()
 
 
-FIG_5 = Figure("fig5", _by_memory, _rate, _fig5, _memory)
+FIG_5 = Figure(DATA, "fig5", jobs=_memory, show=_needed)
 
 # --- Fig. 6 -------------------------------------------------------------------------------------
 
 
-def _fig6(table: Table) -> Shown:
-    ideal = table.where(series=IDEAL)[0]["rate"]
+def _fewest(table: Table) -> Shown:
+    if not table.whole:
+        return [], ()
     swept = table.where(series=BASELINE)
-    rows = [
-        Row(BASELINE.name, e["what"], "GB/s", e["rate"], reference=min(SM_GB * e["sms"] / 1.5, ideal)) for e in swept
-    ]
-    if table.whole:
-        needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
-        rows.append(row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", 0.0))
-    return rows, [Lines("4x4x4", "SMs for communication", "sent, GB/s", lines(table, "sms", "rate"))]
+    needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
+    return [row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", 0.0)], ()
 
 
 FIG_6 = Figure(
+    DATA,
     "fig6",
-    lambda quick: grid(series=[BASELINE, IDEAL], sms=(2, 6, 10) if quick else range(1, 11)),
-    lambda case, record: {"what": f"SMs: {case['sms']}", "rate": record["gb_per_s"]},
-    _fig6,
-    lambda case: [all_reduce(64, npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal")],
+    lambda case, own, ideal: {
+        "rate": own["gb_per_s"],
+        "closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"]),
+    },
+    lambda case: [
+        all_reduce(64, npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal"),
+        all_reduce(64, "ideal"),
+    ],
+    show=_fewest,
 )
 
 # --- Fig. 9a ------------------------------------------------------------------------------------
@@ -194,12 +172,6 @@ SPLITS = [series for series in DATA.series.values() if series.run.startswith("fs
 NEED, PAPER_SRAM = SPLITS[:2]
 SRAM_MIB, FSMS = (1, 2, 4, 8), (4, 8, 12, 16, 20, 24)
 CHOSEN = (4, 16)
-
-
-def _sizes(quick: bool) -> list[Entry]:
-    if quick:
-        return grid(series=SPLITS[:1], npus=(64,), sram=(2, 4), fsms=(8, 16))
-    return grid(series=SPLITS, npus=SHAPES, sram=SRAM_MIB, fsms=FSMS)
 
 
 def _engines(case: Entry) -> list[AllReduce]:
@@ -212,30 +184,12 @@ def speed(table: Table, series: object, sram: int, fsms: int) -> float:
     return fmean(table.where(series=series, sram=sram, fsms=fsms).column("speed"))
 
 
-def _fig9a(table: Table) -> Shown:
-    rows, charts = [], []
-    for series, of in table.by("series"):
-        found = []
-        for sram, each in of.by("sram"):
-            speeds = [speed(table, series, sram, fsms) for fsms in each.axis("fsms")]
-            found.append(Line(f"{sram} MiB", each.axis("fsms"), speeds))
-            for fsms, value in zip(each.axis("fsms"), speeds, strict=True):
-                key = "more" if (sram, fsms) == (8, 20) and series in (NEED, PAPER_SRAM) else ""
-                rows.append(row("fig9a", str(series), f"{sram} MiB, {fsms} state machines", "×", value, key))
-        charts.append(Lines(str(series), "state machines", "speed / that of 4 MiB, 16", found, y_max=1.7))
-    return rows, charts
+def _relative(case: Entry, own: Record, chosen: Record) -> Entry:
+    stated = (case["sram"], case["fsms"]) == (8, 20) and case["series"] in (NEED, PAPER_SRAM)
+    return {"speed": own["gb_per_s"] / chosen["gb_per_s"], "stated": "more" if stated else ""}
 
 
-FIG_9A = Figure(
-    "fig9a",
-    _sizes,
-    lambda case, own, chosen: {
-        "what": f"{case['npus']} NPUs, {case['sram']} MiB, {case['fsms']} state machines",
-        "speed": own["gb_per_s"] / chosen["gb_per_s"],
-    },
-    _fig9a,
-    _engines,
-)
+FIG_9A = Figure(DATA, "fig9a", _relative, _engines)
 
 # --- claims -------------------------------------------------------------------------------------
 

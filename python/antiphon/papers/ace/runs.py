@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,11 @@ import numpy as np
 import antiphon
 from antiphon._core import Workload
 from antiphon.repro.data import Data, Series
-from antiphon.repro.figure import Row, stated_row
+from antiphon.repro.rows import stated_row
 from antiphon.studies import Heartbeat, Job, Record
 
 DATA = Data("ace", tolerance=0.05)
 """What nothing is said of agrees within 5 %."""
-EXACT = 0.003
-"""Of closed forms: the paper rounds to three digits."""
 MIB = 1 << 20
 SHAPES = {16: "4x2x2", 32: "4x4x2", 64: "4x4x4", 128: "4x8x4"}
 """NPUs, and L x V x H. The paper states those of 64 and 128."""
@@ -29,22 +27,7 @@ NO_OVERLAP, COMM_OPT, COMP_OPT, ACE, IDEAL = SYSTEMS = DATA.named(
 )
 """Table VI."""
 MODELS = RESNET, GNMT, DLRM = DATA.named("ResNet-50", "GNMT", "DLRM")
-FIRM = {(each["figure"], each["what"]): each["firm"] for each in DATA.table("stated")}
-
-
-def row(
-    figure: str,
-    group: str,
-    what: str,
-    unit: str,
-    ours: float,
-    key: str = "",
-    tolerance: float | None = None,
-    reference: float | None = None,
-) -> Row:
-    """A number beside what the paper states, with how firm that is as its note."""
-    note = DATA.texts[FIRM[figure, key]] if (figure, key) in FIRM else ""
-    return stated_row(DATA, figure, group, what, unit, ours, key, tolerance, note, reference)
+row = partial(stated_row, DATA)
 
 
 @dataclass(frozen=True)

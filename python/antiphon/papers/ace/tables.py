@@ -6,10 +6,10 @@ import re
 
 import antiphon
 from antiphon._core import engine_parts
-from antiphon.papers.ace.runs import ACE, DATA, EXACT, SHAPES, row
+from antiphon.papers.ace.runs import ACE, DATA, SHAPES
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table
+from antiphon.repro.figure import Figure
+from antiphon.repro.table import Entry
 
 # --- Tables III, V and VI -----------------------------------------------------------------------
 
@@ -23,32 +23,19 @@ UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 def _parameter(case: Entry) -> Entry:
     """What ours is, from the option of an endpoint or the dimension of a topology."""
     of, option = case["of"], case["option"]
+    found: Entry = {"stated": float(case["value"])}
+    if (case["table"], case["what"]) == ("III", "Message"):
+        found["note"] = DATA.texts["message"]
     if of.startswith("dim"):
         gbit, latency = map(float, re.findall(r"@([\d.]+)/([\d.]+)ns", DIMENSIONS[int(of[3:]) - 1])[0])
-        return {"ours": gbit / 8 / EFFICIENCY / WAYS if option == "rate" else latency * CLOCK_GHZ}
+        return found | {"ours": gbit / 8 / EFFICIENCY / WAYS if option == "rate" else latency * CLOCK_GHZ}
     preset = dict(pair.split("=") for pair in re.findall(r"\w+=[\w.]+", ENDPOINTS[of].example))
     text = preset.get(option) or next(each.default for each in ENDPOINTS[of].options if each.key == option)
     number = antiphon.parse_bytes(text) if text[-1] == "B" else float(text)
-    return {"ours": number / UNITS.get(case["unit"], 1)}
+    return found | {"ours": number / UNITS.get(case["unit"], 1)}
 
 
-def _parameters(table: Table) -> Shown:
-    twice = {e["what"]: DATA.texts["message"] for e in table if e["table"] == "III" and e["what"] == "Message"}
-    return [
-        Row(
-            e["table"],
-            e["what"],
-            e["unit"],
-            e["ours"],
-            float(e["value"]),
-            note=twice.get(e["what"], ""),
-            is_input=True,
-        )
-        for e in table
-    ], ()
-
-
-TABLES = Figure("tables", lambda _quick: DATA.table("parameters"), _parameter, _parameters)
+TABLES = Figure(DATA, "tables", _parameter, cases=lambda _quick: DATA.table("parameters"))
 
 # --- Table IV -----------------------------------------------------------------------------------
 
@@ -59,20 +46,12 @@ V100_MM2, V100_W = 815, 300
 def _part(case: Entry) -> Entry:
     """What the engine of the endpoint ``ace`` has."""
     _, area, power = next(part for part in engine_parts(ACE.run) if part[0] == case["part"])
-    return {"area": area, "power": power}
+    count = int(case["count"])
+    stated = {"stated area": count * float(case["area_um2"]), "stated power": count * float(case["power_mw"])}
+    return {"area": area, "power": power} | stated
 
 
-def _table4(table: Table) -> Shown:
-    rows = []
-    for what, column, unit in (("area", "area_um2", "µm²"), ("power", "power_mw", "mW")):
-        for e in table:
-            text, published = f"{e['count']} × {e['component']}", int(e["count"]) * float(e[column])
-            rows.append(Row(f"{what} of the parts", text, unit, e[what], published, is_input=True))
-        rows.append(row("table4", "ACE", what, unit, sum(table.column(what)), what, EXACT / 10))
-    return rows, ()
-
-
-TABLE_4 = Figure("table4", lambda _quick: DATA.table("table4"), _part, _table4)
+TABLE_4 = Figure(DATA, "table4", _part, cases=lambda _quick: DATA.table("table4"))
 
 
 def _overhead(_cells: Cells, tables: Tables) -> Judged:

@@ -15,33 +15,25 @@ from antiphon.papers.ace.runs import (
     MODELS,
     NO_OVERLAP,
     RESNET,
-    SHAPES,
-    SYSTEMS,
     Iteration,
     iteration,
     left,
     row,
 )
-from antiphon.repro.charts import Bars, Line, Lines, bars
+from antiphon.repro.charts import Bars, Line, bars
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.rows import Row
+from antiphon.repro.table import Entry, Table
 from antiphon.studies import Record
 
 LARGEST = 128
 """NPUs of Figs. 9b, 10 and 12."""
 POINTS = 3.0
 """Of a percentage, by which what is fitted may be off; as a share of the largest of them, 88.7 %."""
-SHARE = 0.034
 BASELINES = (NO_OVERLAP, COMM_OPT, COMP_OPT)
 OVERLAPPED = (COMM_OPT, COMP_OPT, ACE)
 PARTS = ["computation", "exposed communication"]
-
-
-def _models(quick: bool) -> list[Series]:
-    """GNMT takes longest."""
-    return MODELS[::2] if quick else MODELS
 
 
 def _jobs(case: Entry) -> list[Iteration]:
@@ -63,11 +55,12 @@ def _over_time(case: Entry, own: Record, ideal: Record) -> Entry:
     starts = [start / 1e6 for start in own["starts_ns"]]
     lines = {"computation": own["compute"], "links": own["links"]}
     drawn = [Line(name, starts, shares, marked=False) for name, shares in lines.items()]
-    found = {"lines": drawn, "backward": own["backward"], "links": fmean(own["links"])}
+    title = f"{case['model']}, {str(case['series']).removeprefix('Baseline')}"
+    found = {"title": title, "lines": drawn, "backward": own["backward"], "links": fmean(own["links"])}
     return _measure(case, own, ideal) | found
 
 
-def _of_resnet(table: Table) -> list[Row]:
+def _of_resnet(table: Table) -> Shown:
     """What section VI-B says of it further."""
     comm, comp, ace = (table.where(model=RESNET, series=series)[0] for series in OVERLAPPED)
     stated = {
@@ -92,48 +85,13 @@ def _of_resnet(table: Table) -> list[Row]:
     ):
         note = DATA.texts["own"]
         rows.append(Row("The paper's own numbers", what, unit, follows, reference=printed, note=note))
-    return rows
+    return rows, ()
 
 
-def _fig10(table: Table) -> Shown:
-    rows: list[Row] = []
-    for model, of in table.by("model"):
-        for series in OVERLAPPED:
-            share, key = of.one("share", series=series), f"{model}: {series}"
-            rows.append(row("fig10", f"{model}, share of Ideal", str(series), "%", share, key, SHARE))
-        for series in OVERLAPPED[:2]:
-            (_, ratio), *_ = of.ratios("time", str(series), "ACE")
-            key = f"{model}: ACE over {series}"
-            rows.append(row("fig10", f"{model}, speed-up by ACE", str(series), "×", ratio, key))
-        rows += [Row(f"{model}, links used, mean", str(e["series"]), "%", e["links"]) for e in of]
-    titles = [f"{e['model']}, {str(e['series']).removeprefix('Baseline')}" for e in table]
-    drawn = zip(titles, table.column("lines"), strict=True)
-    charts = [Lines(title, "time, ms", "%", found, y_max=103) for title, found in drawn]
-    return rows + _of_resnet(table), charts
-
-
-FIG_10 = Figure(
-    "fig10",
-    lambda quick: grid(model=_models(quick), npus=(LARGEST,), series=SYSTEMS[1:]),
-    _over_time,
-    _fig10,
-    _jobs,
-)
-
-
-def _fig9b(table: Table) -> Shown:
-    return [row("fig9b", "ACE, backward pass", str(e["model"]), "%", e["backward"], str(e["model"])) for e in table], ()
-
-
-FIG_9B = Figure(
-    "fig9b", lambda quick: grid(model=_models(quick), npus=(LARGEST,), series=[ACE]), _over_time, _fig9b, _jobs
-)
+FIG_10 = Figure(DATA, "fig10", _over_time, _jobs, show=_of_resnet)
+FIG_9B = Figure(DATA, "fig9b", _over_time, _jobs)
 
 # --- Fig. 11 ------------------------------------------------------------------------------------
-
-
-def _fig11_cases(quick: bool) -> list[Entry]:
-    return grid(model=_models(quick), npus=(16, 64) if quick else SHAPES, series=SYSTEMS)
 
 
 def over_best(table: Table) -> list[float]:
@@ -142,14 +100,12 @@ def over_best(table: Table) -> list[float]:
     return [min(of[baseline] for baseline in BASELINES) / of[ACE] for of in times]
 
 
-def _fig11(table: Table) -> Shown:
-    others = [e for e in table if e["series"] is not IDEAL]
-    rows = [Row(f"{e['series']}: share of Ideal", e["what"], "%", e["share"]) for e in others]
-    for model, of in table.by("model"):
-        rows += [
-            Row(f"{model}: ACE over the best baseline", f"{npus} NPUs", "×", ratio)
-            for npus, ratio in zip(of.axis("npus"), over_best(of), strict=True)
-        ]
+def _over_baselines(table: Table) -> Shown:
+    rows = [
+        Row(f"{model}: ACE over the best baseline", f"{npus} NPUs", "×", ratio)
+        for model, of in table.by("model")
+        for npus, ratio in zip(of.axis("npus"), over_best(of), strict=True)
+    ]
     if table.whole:
         for series in (*BASELINES, ACE):
             mean = fmean(table.where(series=series).column("share"))
@@ -161,14 +117,10 @@ def _fig11(table: Table) -> Shown:
         ratios = [ratio for series in BASELINES for _, ratio in table.ratios("time", str(series), "ACE")]
         for how, value in (("mean", fmean(ratios)), ("most", max(ratios))):
             rows.append(row("fig11", "ACE over all baselines", how, "×", value, f"over all baselines, {how}"))
-    charts = []
-    for model, of in table.by("model"):
-        groups = bars(Table(e | {"group": f"{e['npus']} NPUs"} for e in of), "group", PARTS)
-        charts.append(Bars(str(model), "iteration, ms", PARTS, groups))
-    return rows, charts
+    return rows, ()
 
 
-FIG_11 = Figure("fig11", _fig11_cases, _measure, _fig11, _jobs)
+FIG_11 = Figure(DATA, "fig11", _measure, _jobs, show=_over_baselines)
 
 # --- Fig. 12 ------------------------------------------------------------------------------------
 
@@ -193,20 +145,16 @@ def _gain(case: Entry, before: Record, after: Record) -> Entry:
     }
 
 
-def _fig12(table: Table) -> Shown:
-    rows = [
-        row("fig12", e["what"], str(e["series"]), "×", e["gain"], str(e["series"]) if e["loop"] == "overlap" else "")
-        for e in table
-    ]
+def _loops_side_by_side(table: Table) -> Shown:
     shown = Table(
         {"series": e["series"], "loop": loop} | {part: e[f"{when} {part}"] for part in PARTS}
         for e in table.where(loop="overlap")
         for when, loop in (("before", "default loop"), ("after", "optimized loop"))
     )
-    return rows, [Bars("DLRM, 128 NPUs", "iteration, ms", PARTS, bars(shown, "loop", PARTS))]
+    return [], [Bars("DLRM, 128 NPUs", "iteration, ms", PARTS, bars(shown, {"group": "{loop}", "parts": PARTS}))]
 
 
-FIG_12 = Figure("fig12", lambda _quick: grid(series=[COMP_OPT, ACE], loop=UPDATES), _gain, _fig12, _loops)
+FIG_12 = Figure(DATA, "fig12", _gain, _loops, show=_loops_side_by_side)
 
 # --- claims -------------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from antiphon.papers.aries.designs import (
     SIDES,
     TORUS,
     all_reduce,
-    cases,
+    exists,
     least_ns,
 )
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure
+from antiphon.repro.table import Entry, grid
 from antiphon.studies import Point, Record
 
 OTHERS = [each for each in DATA.series.values() if each.more["kind"] == "beyond"]
@@ -29,7 +29,8 @@ SIZES = (64 << 10, 1 << 20, 16 << 20)
 def _cases(quick: bool, sizes: Sequence[int], peers: Iterable[Series] = ()) -> list[Entry]:
     axes = {"side": SIDES[:1] if quick else SIDES, "size": sizes[:1] if quick else sizes}
     others = ({"algorithm": "beyond"} | case for case in grid(**axes, series=OTHERS))
-    return [*cases(**axes, series=[*peers, *OWN]), *others]
+    own = grid(algorithm=ALGORITHMS, **axes, series=[*peers, *OWN])
+    return [*filter(exists, own), *others]
 
 
 def _named(case: Entry) -> Entry:
@@ -40,21 +41,21 @@ def _named(case: Entry) -> Entry:
 
 def _measure(case: Entry, own: Record) -> Entry:
     time, least = own["time_ns"], least_ns(case["side"], case["size"])
-    return _named(case) | {"time": time, "least": least, "share": least / time}
-
-
-def _beyond(table: Table) -> Shown:
-    return [Row(e["name"], e["what"], "µs", e["time"] / 1e3, reference=e["least"] / 1e3) for e in table], ()
+    found = {"time": time, "time in µs": time / 1e3, "least in µs": least / 1e3, "share": least / time}
+    return _named(case) | found
 
 
 BEYOND = Figure(
-    "beyond", lambda quick: _cases(quick, SIZES), _measure, _beyond, lambda case: [all_reduce(case, case["series"])]
+    DATA,
+    "beyond",
+    _measure,
+    lambda case: [all_reduce(case, case["series"])],
+    cases=lambda quick: _cases(quick, SIZES),
 )
 
 # --- flits ----------------------------------------------------------------------------------------
 
 FLIT_SIZES = (4 << 10, 64 << 10, 1 << 20)
-INTERFACES = {"ports": "an interface for each port", "ranks": "an interface for each receiver"}
 
 
 def _both(case: Entry) -> list[Point]:
@@ -72,10 +73,4 @@ def _over(case: Entry, *records: Record) -> Entry:
     return _named(case) | {"ports": flits / packets, "ranks": own_flits / own_packets}
 
 
-def _flits(table: Table) -> Shown:
-    return [
-        Row(e["name"], f"{e['what']}, {text}", "×", e[column]) for e in table for column, text in INTERFACES.items()
-    ], ()
-
-
-FLITS = Figure("flits", lambda quick: _cases(quick, FLIT_SIZES, [MESH, TORUS, ADAPT]), _over, _flits, _both)
+FLITS = Figure(DATA, "flits", _over, _both, cases=lambda quick: _cases(quick, FLIT_SIZES, [MESH, TORUS, ADAPT]))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import antiphon
 from antiphon.collective.timing import simulator
 from antiphon.repro.data import Data, Series
-from antiphon.repro.figure import Row, stated_row
-from antiphon.repro.table import Entry, grid
+from antiphon.repro.rows import stated_row
+from antiphon.repro.table import Entry
 from antiphon.studies import Heartbeat, Job, Point, Record
 
 DATA = Data("aries", tolerance=0.05)
@@ -31,28 +30,7 @@ SEARCHED = dict(zip((ARIES, ADAPT), DATA.named("ARIES, searched", "Adapt-NoC, se
 """The best configurations found, beside those by the paper's policy, which is one for double binary trees."""
 BEST = {("dbtree", 8)}
 """Where they count: the paper's text has its policy for trees, but its figure for 8x8 says more than that gives."""
-FIRM = {(each["figure"], each["what"]): each["firm"] for each in DATA.table("stated")}
-POINTS = 4.0
-"""By which an average of energy may be off."""
-TOLERANCES = {"tree4": 0.25}
-"""By how firm a number is, where it is not 5 %."""
-
-
-def row(
-    figure: str,
-    group: str,
-    what: str,
-    unit: str,
-    ours: float,
-    key: str = "",
-    reference: float | None = None,
-    note: str = "",
-) -> Row:
-    """A number beside what the paper states, with how firm that is as its note."""
-    firm = FIRM.get((figure, key), "")
-    note = DATA.texts.get(firm, note)
-    tolerance = round(POINTS / DATA.stated[figure][key].value, 3) if firm == "fit" else TOLERANCES.get(firm)
-    return stated_row(DATA, figure, group, what, unit, ours, key, tolerance, note, reference)
+row = partial(stated_row, DATA)
 
 
 @dataclass(frozen=True)
@@ -78,11 +56,9 @@ def design(series: Series, algorithm: str, side: int) -> Design | None:
     return None
 
 
-def cases(**axes: Iterable[Any]) -> list[Entry]:
-    """A grid of algorithms and more, of the designs that there are."""
-    return [
-        case for case in grid(algorithm=ALGORITHMS, **axes) if design(case["series"], case["algorithm"], case["side"])
-    ]
+def exists(case: Entry) -> bool:
+    """Whether there is such a design."""
+    return design(case["series"], case["algorithm"], case["side"]) is not None
 
 
 def of(case: Entry, series: Series, best: bool = False) -> Design:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import antiphon
 from antiphon import Fabric
-from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SIDES, SYSTEM, row
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.papers.aries.designs import DATA, GRADIENT_BYTES, PORTS, PROCESSOR, SYSTEM
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.rows import Row
+from antiphon.repro.table import Entry, Table
 
 SIZE = 1 << 20
 """Of what is counted; the counts are the same for any."""
@@ -78,7 +79,7 @@ def _table1(table: Table) -> Shown:
     return rows, ()
 
 
-TABLE_1 = Figure("table1", lambda _quick: [*DATA.table("table1")], _counted, _table1)
+TABLE_1 = Figure(DATA, "table1", _counted, cases=lambda _quick: DATA.table("table1"), show=_table1)
 
 # --- Eq. 1 ----------------------------------------------------------------------------------------
 
@@ -95,47 +96,24 @@ def _on_the_mesh(case: Entry) -> Entry:
     fabric = Fabric(f"mesh:{side}x{side}")
     edges = antiphon.build(fabric, "dbtree", bytes=SIZE, system=SYSTEM).transfers
     span = abs(edges["from"].astype(int) - edges["to"].astype(int))
-    return {"what": f"level {level}", "hops": int(edges["hops"][span == side**2 >> level].min())}
+    hops = int(edges["hops"][span == side**2 >> level].min())
+    return {"hops": hops, "stated": 1 + fewer_hops(side, level)}
 
 
-def _eq1(table: Table) -> Shown:
-    return [
-        Row(
-            f"{e['side']}x{e['side']}",
-            e["what"],
-            "hops",
-            e["hops"],
-            1 + fewer_hops(e["side"], e["level"]),
-            tolerance=0.0,
-        )
-        for e in table
-    ], ()
-
-
-EQ_1 = Figure(
-    "eq1",
-    lambda _quick: [case for side in SIDES for case in grid(side=[side], level=range(1, (side**2).bit_length()))],
-    _on_the_mesh,
-    _eq1,
-)
+EQ_1 = Figure(DATA, "eq1", _on_the_mesh)
 
 # --- Table II and section V-D -----------------------------------------------------------------------
 
 OURS = {**PROCESSOR, "gradient_bits": 8 * GRADIENT_BYTES}
 
 
-def _parameters(table: Table) -> Shown:
-    return [
-        Row("Table II", e["what"], e["unit"], float(e["ours"]), float(e["value"]), is_input=True) for e in table
-    ], ()
-
-
 def _parameter(case: Entry) -> Entry:
     name = case["parameter"]
-    return {"ours": OURS[name] if name in OURS else getattr(SYSTEM, name)}
+    ours: Any = OURS[name] if name in OURS else getattr(SYSTEM, name)
+    return {"ours": float(ours), "stated": float(case["value"])}
 
 
-TABLE_2 = Figure("table2", lambda _quick: [*DATA.table("table2")], _parameter, _parameters)
+TABLE_2 = Figure(DATA, "table2", _parameter, cases=lambda _quick: DATA.table("table2"))
 
 
 def _areas(_case: Entry) -> Entry:
@@ -143,16 +121,4 @@ def _areas(_case: Entry) -> Entry:
     return {"routers": mesh, "muxes": aries - mesh}
 
 
-def _area(table: Table) -> Shown:
-    (found,) = table
-    routers = row("area", "64 routers", "all", "mm²", found["routers"], "routers")
-    muxes = row("area", "64 routers", "what ARIES adds", "mm²", found["muxes"], "ARIES adds")
-    return [routers, replace(muxes, is_input=True)], ()
-
-
-AREA = Figure(
-    "area",
-    lambda _quick: [{"what": "8x8"}],
-    _areas,
-    _area,
-)
+AREA = Figure(DATA, "area", _areas)

@@ -10,13 +10,13 @@ import numpy as np
 
 import antiphon
 from antiphon._core import TrainingPlan, Workload
-from antiphon.papers.ccube.dgx1 import DATA, HEIGHT, MIB, NVLINK_GB
-from antiphon.papers.ccube.systems import on_trees, tree_spec
+from antiphon.papers.ccube.systems import DATA, HEIGHT, MIB, NVLINK_GB, on_trees, tree_spec
 from antiphon.papers.ccube.training import V100, train_once
-from antiphon.repro.charts import Block, Line, Lines, Spans
+from antiphon.repro.charts import Block, Line, Lines
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.rows import Row
+from antiphon.repro.table import Entry, Table
 from antiphon.results import Column
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
@@ -32,15 +32,6 @@ HEADER = (
 )
 
 
-def examples(figure: str) -> list[Entry]:
-    """Layers of so many chunks and steps of a forward pass, which is chained to the AllReduce or not."""
-    return [
-        case | {"chunks": [*map(int, case["chunks"].split())], "steps": [*map(int, case["steps"].split())]}
-        for case in DATA.table("examples")
-        if case["figure"] == figure
-    ]
-
-
 def _example_jobs(case: Entry) -> list[Point]:
     spec = tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
     return [replace(on_trees(spec, sum(case["chunks"]) * STEP_BYTES), changes=(("hand_off_ns", 0.0),))]
@@ -52,7 +43,7 @@ def _example(case: Entry, record: Record) -> Entry:
         f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES},0,"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
     ]
-    (job,), chained = _example_jobs(case), bool(case["chained"])
+    (job,), chained = _example_jobs(case), case["chained"]
     training = train_once(Workload.from_csv("layers", "\n".join([HEADER, *layers])), job, record, chained=chained)
     found = {
         "AllReduce": training.communication_ns,
@@ -62,7 +53,7 @@ def _example(case: Entry, record: Record) -> Entry:
     }
     # A message is a flit longer on a detour, which is not drawn.
     steps = {what: round(value / UNIT_NS, 3) for what, value in found.items()}
-    return {"found": steps, "tracks": _tracks(case, training, record)} | steps
+    return steps | {"tracks": _tracks(case, training, record)}
 
 
 def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[Block]]:
@@ -86,14 +77,8 @@ def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[B
     return tracks
 
 
-def _examples(table: Table) -> Shown:
-    rows = [Row(e["title"], what, "steps", value) for e in table for what, value in e["found"].items()]
-    x_max = max(table.column("iteration"))
-    return rows, [Spans(e["title"], "time in steps of a chunk", e["tracks"], x_max) for e in table]
-
-
-FIG_8 = Figure("fig8", lambda _quick: examples("fig8"), _example, _examples, _example_jobs)
-FIG_16 = Figure("fig16", lambda _quick: examples("fig16"), _example, _examples, _example_jobs)
+FIG_8 = Figure(DATA, "fig8", _example, _example_jobs)
+FIG_16 = Figure(DATA, "fig16", _example, _example_jobs)
 
 
 def _three_cases(_cells: Cells, tables: Tables) -> Judged:
@@ -109,12 +94,11 @@ def _three_cases(_cells: Cells, tables: Tables) -> Judged:
 # --- Fig. 17 ------------------------------------------------------------------------------------
 
 FIG_17_BATCH = 64
-PARAMETERS, TIME = "parameters", "forward pass"
 
 
 def _layers(case: Entry) -> Entry:
     layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
-    parameters = case["series"] == PARAMETERS
+    parameters = case["series"].name == "parameters"
     values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)
     names = [str(name) for name in layers["layer"]]
     return {
@@ -142,21 +126,21 @@ def _rank_correlation(values: Column) -> float:
 
 def _fig17(table: Table) -> Shown:
     rows = [
-        Row(e["series"], f"{index}: {name}", e["unit"], value)
+        Row(str(e["series"]), f"{index}: {name}", e["unit"], value)
         for e in table
         for index, (name, value) in enumerate(e["values"].items())
     ]
     charts = []
     titles = ("Parameters of a layer", "millions"), (f"Forward pass of a layer, batch {FIG_17_BATCH}", "time, ms")
     for e, (title, label) in zip(table, titles, strict=True):
-        rows.append(Row(e["series"], "rank correlation with depth", "of 1", e["correlation"]))
-        rows += [Row(e["series"], f"mean of {stage}", e["unit"], mean) for stage, mean in e["stages"].items()]
+        rows.append(Row(str(e["series"]), "rank correlation with depth", "of 1", e["correlation"]))
+        rows += [Row(str(e["series"]), f"mean of {stage}", e["unit"], mean) for stage, mean in e["stages"].items()]
         ys = [value / 1e6 for value in e["values"].values()]
-        charts.append(Lines(title, "layer", label, [Line(e["series"], range(1, len(ys) + 1), ys)]))
+        charts.append(Lines(title, "layer", label, [Line(str(e["series"]), range(1, len(ys) + 1), ys)]))
     return rows, charts
 
 
-FIG_17 = Figure("fig17", lambda _quick: grid(series=[PARAMETERS, TIME]), _layers, _fig17)
+FIG_17 = Figure(DATA, "fig17", _layers, show=_fig17)
 
 
 def _resnet(_cells: Cells, tables: Tables) -> Judged:

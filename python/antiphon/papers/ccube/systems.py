@@ -1,4 +1,4 @@
-"""The schedules that stand for the systems of C-Cube, and its cost model."""
+"""What all figures of C-Cube are about: its DGX-1, the schedules of the systems that it compares, its cost model."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from dataclasses import dataclass
 from functools import cache
 
 import antiphon
-from antiphon.papers.ccube.dgx1 import CHANNELS, KIB, LATENCY_NS, MIB, NVLINK_GB, RANKS, RING, SYSTEM, TREES
-from antiphon.repro.data import Series
+from antiphon.repro.data import Data, Series
 from antiphon.studies import Point
+
+DATA = Data("ccube", tolerance=0.05)
+KIB, MIB = 1 << 10, 1 << 20
+"""The paper's kB and MB: 256 chunks of 256 kB make 64 MB."""
+NVLINK_GB = 25.0
+"""GB/s of one NVLink in each direction; a GPU has six."""
+SYSTEM = "dgx1"
+LATENCY_NS = 12_400
+"""Of every step on this system, the only fit: with it C1 is 1.75 times as fast as B at 64 MB, by Eqs. 5 and 7."""
+CHANNELS = 4
+"""NVLinks of a GPU that the ring has, with as much bandwidth in all as two trees use."""
+HEIGHT = 3
+"""Edges from the root of an 8-node tree to the farthest leaf."""
+TREES = 2
+RANKS = 8
+B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
 
 
 @dataclass(frozen=True)

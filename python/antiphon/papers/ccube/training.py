@@ -13,9 +13,7 @@ import antiphon
 from antiphon import results
 from antiphon._core import Workload
 from antiphon.collective.timing import CollectiveTime
-from antiphon.papers.ccube.dgx1 import (
-    C1,
-    C2,
+from antiphon.papers.ccube.systems import (
     CC,
     DATA,
     HEIGHT,
@@ -24,17 +22,14 @@ from antiphon.papers.ccube.dgx1 import (
     RANKS,
     RING,
     SYSTEM,
-    SYSTEMS,
     TREES,
-    B,
-    row,
+    allreduce,
+    cost,
 )
-from antiphon.papers.ccube.systems import allreduce, cost
-from antiphon.repro.charts import Bars, bars
 from antiphon.repro.claims import Cells, Judged, Tables, share, verdict
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Shown, row_of
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure
+from antiphon.repro.table import Entry
 from antiphon.repro.trained import sizes, trained
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
@@ -42,7 +37,6 @@ from antiphon.training.result import Training
 V100 = antiphon.System(SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""
 MODELS = {"ZFNet": "zfnet", "VGG-16": "vgg16", "ResNet-50": "resnet50"}
-BATCHES = (16, 32, 64, 128, 256)
 RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
 SIGNIFICANT = 0.02
 """What gains more is an improvement."""
@@ -102,58 +96,27 @@ def _behind(model: str, batch: int) -> Callable[..., Training]:
     return partial(antiphon.train, MODELS[model], "dgx1v", "ring", **options)
 
 
-def _fig13_cases(quick: bool) -> list[Entry]:
-    models, batches = (["ZFNet"], BATCHES[:2]) if quick else (MODELS, BATCHES)
-    found = grid(model=models, rate=RATES, batch=batches, series=[B, C1, C2, RING, BEHIND, CC])
-    return [case | {"gb": RATES[case["rate"]]} for case in found]
-
-
-def _fig13_jobs(case: Entry) -> list[Point]:
+def _jobs(case: Entry) -> list[Point]:
     if case["series"] == BEHIND:
-        return [allreduce(RING, size, case["gb"]) for size in sizes(_behind(case["model"], case["batch"]))]
-    return [allreduce(case["series"], 4 * antiphon.workload(MODELS[case["model"]]).params, case["gb"])]
+        return [allreduce(RING, size, RATES[case["rate"]]) for size in sizes(_behind(case["model"], case["batch"]))]
+    return [allreduce(case["series"], 4 * antiphon.workload(MODELS[case["model"]]).params, RATES[case["rate"]])]
 
 
 def _share(case: Entry, *records: Record) -> Entry:
     """Speed as a share of that without communication."""
-    model, batch, series, rate = (case[axis] for axis in ("model", "batch", "series", "gb"))
+    model, batch, series, rate = case["model"], case["batch"], case["series"], RATES[case["rate"]]
     closed = None
     if series == BEHIND:
         training = trained(_behind(model, batch), [_timed(record) for record in records])
     else:
-        chained, point = bool(series.more["chained"]), _fig13_jobs(case)[0]
+        chained, point = bool(series.more["chained"]), _jobs(case)[0]
         training = train_once(MODELS[model], point, records[0], chained=chained, batch=batch, compute=V100)
         closed = training.compute_ns / closed_form_ns(training, series, rate)
     share = training.compute_ns / training.iteration_ns
-    what = f"{model}, {case['rate']}, batch {batch}"
-    return {"what": what, "share": share, "percent": 100 * share, "time": 1 / share, "closed": closed}
+    return {"gb": rate, "share": share, "percent": 100 * share, "time": 1 / share, "closed": closed}
 
 
-def _fig13(table: Table) -> Shown:
-    rows = [row_of(entry, "share", "of ideal", reference=entry["closed"]) for entry in table]
-    charts = []
-    shown = Table(entry | {"name": f"batch {entry['batch']}"} for entry in table.where(series=SYSTEMS))
-    for model, of in shown.by("model"):
-        for rate, at in of.by("rate"):
-            groups = bars(at, "name", ["share"])
-            charts.append(Bars(f"{model}, {rate}", "share of ideal speed", ["iteration"], groups, 1.0))
-    if table.whole:
-        pairs = (
-            ("C1", "B", "mean"),
-            ("C1", "B", "most"),
-            ("CC", "B", "mean"),
-            ("CC", "B", "most"),
-            ("CC", "R", "most"),
-        )
-        for ours, over, how in (*pairs, ("R", "C1", "most")):
-            what, value = f"{ours} over {over}, {how}", getattr(table.ratios("share", ours, over), how)
-            rows.append(row("fig13", "Speed-up of an iteration", what, "×", value, what, note=DATA.texts["depends"]))
-        most = ("CC", "%", max(table.where(series=CC).column("percent")), "CC, largest share")
-        rows.append(row("fig13", "Largest share of ideal speed", *most, note=DATA.texts["depends"]))
-    return rows, charts
-
-
-FIG_13 = Figure("fig13", _fig13_cases, _share, _fig13, _fig13_jobs)
+FIG_13 = Figure(DATA, "fig13", _share, _jobs)
 
 
 def _order(_cells: Cells, tables: Tables) -> Judged:

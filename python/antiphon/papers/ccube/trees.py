@@ -11,12 +11,12 @@ from typing import Any
 import antiphon
 from antiphon import Fabric, Schedule
 from antiphon.errors import AntiphonError
-from antiphon.papers.ccube.dgx1 import DATA, EXACT, HEIGHT, MIB, RANKS, SYSTEM, TREES, row
-from antiphon.papers.ccube.systems import chunk_of, cost, tree_spec
-from antiphon.repro.charts import Bar, Bars, Block, Spans
+from antiphon.papers.ccube.systems import DATA, HEIGHT, MIB, RANKS, SYSTEM, TREES, chunk_of, cost, tree_spec
+from antiphon.repro.charts import Bar, Bars, Block
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Row, Shown
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.rows import Row, stated_row
+from antiphon.repro.table import Entry, Table
 
 CHUNK = 1 << 10
 """Bytes of a chunk of the examples, in which only steps are counted."""
@@ -58,25 +58,23 @@ def _sent(fabric: Fabric, schedule: Schedule) -> list[tuple[Transfer, int, int]]
     return found
 
 
-def _spans(title: str, case: Entry, tracks: list[str], track_of: Callable[[Transfer], str], x_max: float) -> Spans:
-    """A chart of what is sent when; messages of one track in one step are drawn once."""
+Blocks = dict[str, list[Block]]
+
+
+def _tracks(case: Entry, tracks: list[str], track_of: Callable[[Transfer], str]) -> Blocks:
+    """What is sent when; messages of one track in one step are drawn once."""
     blocks: dict[str, dict[tuple[int, int], Block]] = {track: {} for track in tracks}
     for transfer, chunk, step in _sent(*_example(case["series"], case["ranks"], case["chunks"])):
         blocks[track_of(transfer)][step, chunk] = Block(str(chunk + 1), f"chunk {chunk + 1}", step, 1)
-    return Spans(title, "steps", {track: list(of.values()) for track, of in blocks.items()}, x_max)
+    return {track: list(of.values()) for track, of in blocks.items()}
 
 
-# --- Fig. 5 -------------------------------------------------------------------------------------
+# --- Figs. 5 and 7 ------------------------------------------------------------------------------
 
 NODES = {0: "N4", 2: "N2", 1: "N1", 3: "N3"}
 """The paper's names: N4 is the root, N2 below it, N1 and N3 the leaves."""
 EDGES = [f"{NODES[a]} to {NODES[b]}" for a, b in ((1, 2), (3, 2), (2, 0), (0, 2), (2, 1), (2, 3))]
-
-
-def _fig5_cases(quick: bool) -> list[Entry]:
-    drawn = grid(drawn=[True], ranks=[4], chunks=[4], series=[TREE, OVERLAPPED, "ring"])
-    ranks = (4, 8) if quick else (4, 8, 16, 32, 64, 128)
-    return drawn + grid(drawn=[False], ranks=ranks, chunks=(1, 4, 16, 64), series=[TREE, OVERLAPPED])
+SENDERS = [f"{NODES[rank]} sends" for rank in (1, 2, 3, 0)]
 
 
 def _steps(case: Entry) -> Entry:
@@ -88,66 +86,36 @@ def _steps(case: Entry) -> Entry:
         OVERLAPPED: (2 * height + chunks - 1, 2 * height + chunks),
     }.get(case["series"], (0, 0))
     steps = schedule.stats(fabric).steps
-    return {"what": f"{case['ranks']} nodes, {chunks} chunks", "steps": steps, "exact": exact, "missing": said - steps}
+    note = {"note": DATA.texts["ring_steps"]} if case["series"] == "ring" else {}
+    what = {"what": f"{case['ranks']} nodes, {chunks} chunks"}
+    return what | {"steps": steps, "exact": float(exact), "missing": said - steps} | note
 
 
-def _fig5(table: Table) -> Shown:
-    rows = []
-    for e in table:
-        name, key = e["series"], e["series"] if e["drawn"] else ""
-        note = DATA.texts["ring_steps"] if name == "ring" else ""
-        reference = None if e["drawn"] else float(e["exact"])
-        rows.append(row("fig5", name, e["what"], "steps", e["steps"], key, EXACT, note, reference))
-    edge, sender = (lambda t: f"{NODES[t['from']]} to {NODES[t['to']]}"), (lambda t: f"{NODES[t['from']]} sends")
-    senders = [f"{NODES[rank]} sends" for rank in (1, 2, 3, 0)]
-    tree, overlapped, ring = table.where(drawn=True)
-    return rows, [
-        _spans("(a) tree", tree, EDGES, edge, 10),
-        _spans("(b) ring", ring, senders, sender, 10),
-        _spans("(c) overlapped tree", overlapped, EDGES, edge, 10),
-    ]
-
-
-FIG_5 = Figure("fig5", _fig5_cases, _steps, _fig5)
-
-
-def _example_steps(_cells: Cells, tables: Tables) -> Judged:
-    found = [tables["fig5"].one("steps", drawn=True, series=series) for series in (OVERLAPPED, TREE)]
-    return verdict(found == [7, 10]), {"steps": listed(found, "{}")}
-
-
-def _general_steps(_cells: Cells, tables: Tables) -> Judged:
-    missing = {(e["series"], e["missing"]) for e in tables["fig5"].where(drawn=False)}
-    exact = missing == {(OVERLAPPED, 1), (TREE, 2)}
-    return verdict(False, exact), {"steps": "2h + K - 1, 2 (h + K - 1)" if exact else "other numbers"}
-
-
-# --- Fig. 7 -------------------------------------------------------------------------------------
+def _nodes(case: Entry) -> Entry:
+    """Steps, and of the examples what nodes send to each other."""
+    found = _steps(case)
+    if not case["drawn"]:
+        return found
+    if case["series"] == "ring":
+        return found | {"tracks": _tracks(case, SENDERS, lambda t: f"{NODES[t['from']]} sends")}
+    return found | {"tracks": _tracks(case, EDGES, lambda t: f"{NODES[t['from']]} to {NODES[t['to']]}")}
 
 
 def _levels(case: Entry) -> Entry:
-    sent = _sent(*_example(case["series"], case["ranks"], case["chunks"]))
-    return _steps(case) | {"turnaround": 1 + max(step for _, chunk, step in sent if chunk == 0)}
+    """Steps, and what is sent on every level of the tree."""
+    example = _example(case["series"], case["ranks"], case["chunks"])
+    depth = _depths(example[1])
 
+    def level(transfer: Transfer) -> str:
+        up = transfer["op"] == "reduce"
+        return f"level {depth[transfer['from'] if up else transfer['to']]} {'up' if up else 'down'}"
 
-def _fig7(table: Table) -> Shown:
-    rows, charts = [], []
-    end = table.one("exact", series=TREE)
-    for e, part in zip(table, ("(a) tree", "(b) overlapped tree"), strict=True):
-        depth = _depths(_example(e["series"], e["ranks"], e["chunks"])[1])
-
-        def level(transfer: Transfer, depth: dict[int, int] = depth) -> str:
-            up = transfer["op"] == "reduce"
-            return f"level {depth[transfer['from'] if up else transfer['to']]} {'up' if up else 'down'}"
-
-        tracks = [f"level {n} up" for n in range(HEIGHT, 0, -1)] + [f"level {n} down" for n in range(1, HEIGHT + 1)]
-        title = f"{part}: the first chunk is everywhere after {e['turnaround']} steps, all after {e['steps']}"
-        charts.append(_spans(title, e, tracks, level, end))
-        first = 2 * HEIGHT + (e["chunks"] - 1 if e["series"] == TREE else 0)
-        for what, ours, closed in (("AllReduce", "steps", e["exact"]), ("gradient turnaround", "turnaround", first)):
-            where = f"8 nodes, 6 chunks: {what}"
-            rows.append(Row(e["series"], where, "steps", e[ours], reference=float(closed)))
-    return rows, charts
+    levels = [f"level {n} up" for n in range(HEIGHT, 0, -1)] + [f"level {n} down" for n in range(1, HEIGHT + 1)]
+    return _steps(case) | {
+        "turnaround": 1 + max(step for _, chunk, step in _sent(*example) if chunk == 0),
+        "first": float(2 * HEIGHT + (case["chunks"] - 1 if case["series"] == TREE else 0)),
+        "levels": _tracks(case, levels, level),
+    }
 
 
 def _depths(schedule: Schedule) -> dict[int, int]:
@@ -161,18 +129,26 @@ def _depths(schedule: Schedule) -> dict[int, int]:
     return {rank: depth(rank) for rank in range(schedule.ranks)}
 
 
-FIG_7 = Figure("fig7", lambda _quick: grid(series=[TREE, OVERLAPPED], ranks=[RANKS], chunks=[6]), _levels, _fig7)
+FIG_5 = Figure(DATA, "fig5", _nodes)
+FIG_7 = Figure(DATA, "fig7", _levels)
+
+
+def _example_steps(_cells: Cells, tables: Tables) -> Judged:
+    found = [tables["fig5"].one("steps", drawn=True, series=series) for series in (OVERLAPPED, TREE)]
+    return verdict(found == [7, 10]), {"steps": listed(found, "{}")}
+
+
+def _general_steps(_cells: Cells, tables: Tables) -> Judged:
+    missing = {(e["series"], e["missing"]) for e in tables["fig5"].where(drawn=False)}
+    exact = missing == {(OVERLAPPED, 1), (TREE, 2)}
+    return verdict(False, exact), {"steps": "2h + K - 1, 2 (h + K - 1)" if exact else "other numbers"}
+
 
 # --- Fig. 10 ------------------------------------------------------------------------------------
 
 BYTES = 64 * MIB
 DETOURS = {(2, 4): 0, (3, 5): 1}
 """Joined in a tree, not by a link; and the GPU between them."""
-SETTINGS = (
-    {"series": "one tree, overlapped", "trees": 1, "overlap": True},
-    {"series": "two trees, not overlapped", "trees": TREES, "overlap": False},
-    {"series": "two trees, overlapped", "trees": TREES, "overlap": True},
-)
 
 
 def _trees(case: Entry) -> tuple[Fabric, Schedule]:
@@ -218,23 +194,23 @@ def _links(case: Entry) -> Entry:
     }
 
 
-def _fig10(table: Table) -> Shown:
+def _needed(table: Table) -> Shown:
     rows: list[Row] = []
     groups: dict[str, list[Bar]] = {}
     for e in table:
-        name = e["series"]
-        rows.append(Row(name, e["what"], "of 1", e["proven"], tolerance=EXACT))
+        name = str(e["series"])
+        rows.append(Row(name, e["what"], "of 1", e["proven"], tolerance=0.0))
         for (a, b), needed in e["needed"].items():
             what = f"NVLinks needed on {a}-{b}"
             key = what if name == "two trees, overlapped" else ""
-            rows.append(row("fig10", name, what, "", needed, key, EXACT))
+            rows.append(stated_row(DATA, "fig10", name, what, "", needed, key, 0.0))
             groups.setdefault(f"{a}-{b}", []).append(Bar(name, [needed], rows[-1].paper))
         for (a, b), between in e["detours"].items():
-            rows.append(Row(name, f"detour of {a}-{b} over GPU", "", between, tolerance=EXACT))
+            rows.append(Row(name, f"detour of {a}-{b} over GPU", "", between, tolerance=0.0))
     return rows, [Bars("Pairs that have two", "NVLinks needed", ["links"], groups)]
 
 
-FIG_10 = Figure("fig10", lambda _quick: SETTINGS, _links, _fig10)
+FIG_10 = Figure(DATA, "fig10", _links, show=_needed)
 
 
 def _doubled(_cells: Cells, tables: Tables) -> Judged:
@@ -253,26 +229,17 @@ def _detours(_cells: Cells, tables: Tables) -> Judged:
 
 # --- Fig. 15 ------------------------------------------------------------------------------------
 
-OWN, FORWARDED = "of its own", "forwarded"
-
 
 def _forwarded(case: Entry) -> Entry:
-    fabric, schedule = _trees(SETTINGS[-1])
+    fabric, schedule = _trees({"trees": TREES, "overlap": True})
     ends, document = _ends(fabric), json.loads(schedule.to_json())
-    sent = {OWN: 0.0, FORWARDED: 0.0}
+    sent = {"of its own": 0.0, "forwarded": 0.0}
     for transfer in document["transfers"]:
         for hop, link in enumerate(transfer["route"]):
             if ends[link][0] == case["gpu"]:
-                sent[FORWARDED if hop else OWN] += document["lanes"][transfer["payload"][0]]["bytes"]
-    return {"what": f"GPU {case['gpu']}"} | {what: size / BYTES for what, size in sent.items()}
+                sent["forwarded" if hop else "of its own"] += document["lanes"][transfer["payload"][0]]["bytes"]
+    return {what: size / BYTES for what, size in sent.items()}
 
 
-def _fig15(table: Table) -> Shown:
-    rows = [Row(f"sent, {what}", e["what"], "of the data", e[what]) for e in table for what in (OWN, FORWARDED)]
-    groups = {e["what"]: [Bar("GPU", [e[OWN], e[FORWARDED]])] for e in table}
-    return rows, [Bars("What a GPU sends in an AllReduce", "times the data", [OWN, FORWARDED], groups)]
-
-
-FIG_15 = Figure("fig15", lambda _quick: grid(gpu=range(RANKS)), _forwarded, _fig15)
-
+FIG_15 = Figure(DATA, "fig15", _forwarded)
 CHECKS = {"steps": _example_steps, "steps-general": _general_steps, "doubled": _doubled, "detours": _detours}

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise, product
 from statistics import fmean
 
 import antiphon
-from antiphon.papers.themis.networks import (
-    BASELINE,
-    DATA,
-    EXACT,
-    MB,
-    SCF,
-    SCHEDULERS,
-    SEARCH,
-    SINGLE,
-    TOPOLOGIES,
-    row,
-    run,
-)
-from antiphon.repro.charts import Bars, Block, Line, Lines, Spans, bars, lines
-from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Row, Shown, row_of
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.papers.themis.networks import BASELINE, CHUNKS, DATA, FIFO, MB, SCF, SCF_BEFORE, SEARCH, TOPOLOGIES, run
+from antiphon.repro.charts import Block, Line
+from antiphon.repro.claims import POINTS, Cells, Judged, Tables, listed, verdict
+from antiphon.repro.data import Series
+from antiphon.repro.figure import Figure
+from antiphon.repro.table import Entry, Table
 from antiphon.studies import RailsPoint, Record
-
-DRAWN = [series for series in SCHEDULERS if series.more["drawn"]]
-FIFO, SCF_BEFORE = DATA.named("Themis+FIFO", "Themis+SCF, size before")
 
 # --- Fig. 5 -------------------------------------------------------------------------------------
 
-STAGES = (
-    "stage 1, ReduceScatter on dim1",
-    "stage 2, ReduceScatter on dim2",
-    "stage 3, AllGather on dim2",
-    "stage 4, AllGather on dim1",
-)
+STAGES = ("ReduceScatter on dim1", "ReduceScatter on dim2", "AllGather on dim2", "AllGather on dim1")
 
 
 def _example_jobs(case: Entry) -> list[RailsPoint]:
@@ -53,32 +35,16 @@ def _example(_case: Entry, baseline: Record, record: Record) -> Entry:
         text, label = f"{each['chunk'] + 1:.0f}.{each['stage'] + 1:.0f}", f"chunk {each['chunk'] + 1:.0f}"
         length = (each["finish_ns"] - each["start_ns"]) / unit
         tracks[f"dim{each['dimension']:.0f}"].append(Block(text, label, each["start_ns"] / unit, length))
+    loads = [each["busy_ns"] / unit for each in record["dimensions"]]
+    stages = [(each["finish_ns"] - each["start_ns"]) / unit for each in first]
     return {
-        "what": "makespan",
         "makespan": record["time_ns"] / unit,
-        "loads": [each["busy_ns"] / unit for each in record["dimensions"]],
+        "loads": loads,
         "orders": ["".join(map(str, order["first"])) for order in record["orders"]],
-        "stages": [(each["finish_ns"] - each["start_ns"]) / unit for each in first],
         "tracks": tracks,
+        **{f"load of dim{number}": load for number, load in enumerate(loads, 1)},
+        **{f"stage {n}, {what}": time for n, (what, time) in enumerate(zip(STAGES, stages, strict=True), 1)},
     }
-
-
-def _fig5(table: Table) -> Shown:
-    rows = [
-        row("fig5", "Chunk 1, baseline", what, "units", length, what, EXACT)
-        for what, length in zip(STAGES, table[0]["stages"], strict=True)
-    ]
-    for e in table:
-        name = str(e["series"])
-        rows.append(row("fig5", name, "makespan", "units", e["makespan"], f"{name}: makespan", EXACT))
-        for number, load in enumerate(e["loads"], 1):
-            key = f"Themis: load of dim{number}" if e["series"] == SCF else ""
-            rows.append(row("fig5", name, f"load of dim{number}", "units", load, key, EXACT))
-    label = "time in units; blocks are CHUNK.STAGE"
-    return rows, [Spans(str(entry["series"]), label, entry["tracks"], 8.2) for entry in table]
-
-
-FIG_5 = Figure("fig5", lambda _quick: grid(series=DRAWN), _example, _fig5, _example_jobs)
 
 
 def _as_in_the_example(_cells: Cells, tables: Tables) -> Judged:
@@ -93,11 +59,6 @@ def _as_in_the_example(_cells: Cells, tables: Tables) -> Judged:
 
 LARGER = 1.015
 """By how much sizes are changed to see how firm a point is."""
-
-
-def _cases(quick: bool) -> list[Entry]:
-    topologies, sizes = (TOPOLOGIES[1:3], (100, 250)) if quick else (TOPOLOGIES, (100, 250, 500, 750, 1000))
-    return grid(series=SCHEDULERS, topology=topologies, size=[size * MB for size in sizes])
 
 
 def _jobs(case: Entry) -> list[RailsPoint]:
@@ -116,43 +77,11 @@ def _measure(case: Entry, record: Record, larger: Record | None = None) -> Entry
     return found | {"moved": 100 * larger["utilization"] - found["utilization"] if larger else 0.0}
 
 
-def _fig8(table: Table) -> Shown:
-    rows = []
-    for series, of in table.by("series"):
-        rows += [row_of(entry, "time", "ns") for entry in of]
-        if series is not BASELINE and table.whole:
-            gains, known = table.ratios("time", "Baseline", series.name), series.published
-            for how, mean in (("arithmetic", gains.mean), ("geometric", gains.geometric)):
-                what = f"speed-up, {how} mean of 30"
-                rows.append(row("fig8", series.name, what, "×", mean, f"{known}: speed-up", note=series.note))
-            most = (gains.most, f"{known}: largest speed-up", SINGLE, series.note)
-            rows.append(row("fig8", f"{series}, largest", "speed-up", "×", *most))
-    shown = table.where(series=DRAWN)
-    charts = [Bars(name, "time, ms", ["AllReduce"], bars(of, "AllReduce", ["ms"])) for name, of in shown.by("topology")]
-    return rows, charts
+def _closed_form(_cells: Cells, tables: Tables) -> Judged:
+    found = tables["fig11"].where(series=BASELINE, size=1000 * MB)
+    error = max(abs(e["utilization"] - 100 * antiphon.advise_rails(e["topology"]).baseline_utilization) for e in found)
+    return verdict(error < 0.1), {"error": error}
 
-
-def _fig11(table: Table) -> Shown:
-    rows = []
-    for series, of in table.by("series"):
-        name, note = series.name, series.note
-        rows += [row("fig11", name, e["what"], "%", e["utilization"], note=note) for e in of]
-        if table.whole:
-            mean = of.values("utilization").mean
-            rows.append(row("fig11", name, "mean of the 30 points", "%", mean, series.published, note=note))
-    for series in (FIFO, SCF):
-        moved, group = table.where(series=series).values("moved"), f"{series}, sizes 1.5 % larger"
-        rows.append(Row(group, "largest change of a point", "points", moved.farthest))
-        rows.append(Row(group, "change of the mean", "points", moved.mean))
-    charts = [
-        Lines(name, "AllReduce, MB", "utilization, %", lines(of, "MB", "utilization"), y_max=103)
-        for name, of in table.where(series=DRAWN).by("topology")
-    ]
-    return rows, charts
-
-
-FIG_8 = Figure("fig8", _cases, _measure, _fig8, _jobs)
-FIG_11 = Figure("fig11", _cases, _measure, _fig11, _jobs_and_larger)
 
 # --- Fig. 9 -------------------------------------------------------------------------------------
 
@@ -160,41 +89,22 @@ WINDOW_NS = 100_000
 """In which activity is averaged, as in the paper."""
 
 
+def _timeline(case: Entry) -> list[RailsPoint]:
+    return [run(case["series"], "3D-SW_SW_SW_homo", 1000 * MB, tables=("timeline",))]
+
+
 def _active(_case: Entry, record: Record) -> Entry:
     timeline = record["tables"]["timeline"]
     together = max(1, round(WINDOW_NS / timeline[1]["start_ns"]))
     windows = [timeline[start : start + together] for start in range(0, len(timeline), together)]
     starts, names = [window[0]["start_ns"] / 1e6 for window in windows], ("dim1", "dim2", "dim3")
-    return {
-        "activity": {name: fmean(100 * part[name] for part in timeline) for name in names},
-        "utilization": [each["utilization"] for each in record["dimensions"]],
-        "lines": [
-            Line(name, starts, [100 * fmean(part[name] for part in window) for window in windows], marked=False)
-            for name in names
-        ],
-    }
-
-
-def _fig9(table: Table) -> Shown:
-    rows = []
-    for e in table:
-        series = str(e["series"])
-        for (name, activity), used in zip(e["activity"].items(), e["utilization"], strict=True):
-            rows.append(Row(series, f"{name}: activity", "%", activity))
-            rows.append(Row(series, f"{name}: utilization", "%", 100 * used))
-            if series == "Baseline" and name != "dim1":
-                what = f"rate that the baseline leaves unused on {name}"
-                rows.append(row("fig9", series, what, "Gb/s", 800 * (1 - used), what))
-    return rows, [Lines(str(e["series"]), "time, ms", "activity, %", e["lines"], y_max=103) for e in table]
-
-
-FIG_9 = Figure(
-    "fig9",
-    lambda _quick: grid(series=[BASELINE, FIFO, SCF, SEARCH]),
-    _active,
-    _fig9,
-    lambda case: [run(case["series"], "3D-SW_SW_SW_homo", 1000 * MB, tables=("timeline",))],
-)
+    found: Entry = {"activity": {name: fmean(100 * part[name] for part in timeline) for name in names}, "lines": []}
+    for name, used in zip(names, (each["utilization"] for each in record["dimensions"]), strict=True):
+        shares = [100 * fmean(part[name] for part in window) for window in windows]
+        found["lines"].append(Line(name, starts, shares, marked=False))
+        found |= {f"{name}: activity": found["activity"][name], f"{name}: utilization": 100 * used}
+        found[f"rate that the baseline leaves unused on {name}"] = 800 * (1 - used)
+    return found
 
 
 def _starvation(_cells: Cells, tables: Tables) -> Judged:
@@ -202,13 +112,98 @@ def _starvation(_cells: Cells, tables: Tables) -> Judged:
     return verdict(least[0] < least[1] < least[2]), {"least": listed(least, "{:.0f} %")}
 
 
-# --- claims of Figs. 5, 9 and 11 ------------------------------------------------------------------
+# --- Fig. 10 ------------------------------------------------------------------------------------
+
+FROM_DELAY = DATA.named("Themis+FIFO, loads from A_K", "Themis+SCF, loads from A_K")
+DROP = 5.0
+"""Points of utilization that are no longer stable."""
+SENSITIVE = ("3D-SW_SW_SW_hetero", "4D-Ring_FC_Ring_SW")
+"""The topologies of Fig. 10."""
+FEW = (4, 8, 16)
+"""Chunks for which the six topologies are looked at."""
 
 
-def _closed_form(_cells: Cells, tables: Tables) -> Judged:
-    found = tables["fig11"].where(series=BASELINE, size=1000 * MB)
-    error = max(abs(e["utilization"] - 100 * antiphon.advise_rails(e["topology"]).baseline_utilization) for e in found)
-    return verdict(error < 0.1), {"error": error}
+def _by_chunks(case: Entry, record: Record) -> Entry:
+    series = case["series"]
+    stated = DATA.stated["fig10"].get(f"{series.published}, {case['chunks']} chunks")
+    known = stated.value if stated and series.published == series.name else None
+    return {"utilization": 100 * record["utilization"], "known mean": known}
 
 
-CHECKS = {"example": _as_in_the_example, "starvation": _starvation, "closed-form": _closed_form}
+def _mean(table: Table, series: object, chunks: int, topologies: tuple[str, ...]) -> float:
+    return fmean(table.where(series=series, chunks=chunks, topology=topologies).column("utilization"))
+
+
+def _chunks_baseline(_cells: Cells, tables: Tables) -> Judged:
+    of = tables["fig10"].where(series=BASELINE, topology=SENSITIVE).by("topology")
+    spread = max(table.values("utilization").spread for _, table in of)
+    return verdict(spread < 1), {"spread": spread}
+
+
+def _stable(_cells: Cells, tables: Tables) -> Judged:
+    drops = {
+        (series.name, name, more["chunks"]): less["utilization"] - more["utilization"]
+        for series in (SCF, SCF_BEFORE)
+        for name in SENSITIVE
+        for less, more in pairwise(tables["fig10"].where("chunks>=8", series=series, topology=name))
+    }
+    series, name, chunks = worst = max(drops, key=lambda case: drops[case])
+    later = max(drop for (_, _, many), drop in drops.items() if many > CHUNKS)
+    names = {"drop": drops[worst], "where": f"{series} on {name}", "few": chunks // 2, "many": chunks, "later": later}
+    return verdict(drops[worst] <= DROP), names
+
+
+def _initial_load(_cells: Cells, tables: Tables) -> Judged:
+    def error(schedulers: list[Series]) -> float:
+        """Mean difference to the paper's numbers, in points."""
+        stated, used = DATA.stated["fig11"], tables["fig11"]
+        pairs = [(used.where(series=s).values("utilization").mean, stated[s.published]) for s in schedulers]
+        for series, count in product(schedulers, (4, 512)):
+            known = DATA.stated["fig10"][f"{series.published}, {count} chunks"]
+            pairs.append((_mean(tables["fig10"], series, count, SENSITIVE), known))
+        return fmean(abs(ours - paper.value) for ours, paper in pairs)
+
+    zero, delay = error([FIFO, SCF]), error(FROM_DELAY)
+    return verdict(zero >= delay), {"zero": zero, "delay": delay}
+
+
+def _room(_cells: Cells, tables: Tables) -> Judged:
+    scf, search = (tables["fig11"].where(series=series).values("utilization").mean for series in (SCF, SEARCH))
+    few = [_mean(tables["fig10"], SEARCH, n, TOPOLOGIES) - _mean(tables["fig10"], SCF, n, TOPOLOGIES) for n in FEW]
+    more = search - scf
+    return verdict(more <= POINTS, more <= DROP), {"more": more, "few": listed(few, "{:.0f}")}
+
+
+def _search(_cells: Cells, tables: Tables) -> Judged:
+    used = tables["fig11"].where(series=SEARCH).values("utilization")
+    rivals = [tables["fig8"].ratios("time", str(rival), "Search") for rival in (BASELINE, FIFO, SCF, SCF_BEFORE)]
+    slower = len({where for values in rivals for where, ratio in values if ratio < 1})
+    return verdict(used.mean >= 99 and not slower), {"used": used, "slower": slower}
+
+
+def _search_few(_cells: Cells, tables: Tables) -> Judged:
+    search, themis = ([_mean(tables["fig10"], series, n, TOPOLOGIES) for n in FEW] for series in (SEARCH, SCF))
+    holds = all(value >= least for value, least in zip(search, (70, 88, 96), strict=True))
+    return verdict(holds), {"search": listed(search), "themis": listed(themis)}
+
+
+FIGURES = (
+    Figure(DATA, "fig5", _example, _example_jobs),
+    Figure(DATA, "fig8", _measure, _jobs),
+    Figure(
+        DATA, "fig9", _active, lambda case: [run(case["series"], "3D-SW_SW_SW_homo", 1000 * MB, tables=("timeline",))]
+    ),
+    Figure(DATA, "fig10", _by_chunks, lambda case: [run(case["series"], case["topology"], 100 * MB, case["chunks"])]),
+    Figure(DATA, "fig11", _measure, _jobs_and_larger),
+)
+CHECKS = {
+    "example": _as_in_the_example,
+    "starvation": _starvation,
+    "closed-form": _closed_form,
+    "chunks-baseline": _chunks_baseline,
+    "stable": _stable,
+    "initial-load": _initial_load,
+    "room": _room,
+    "search-64": _search,
+    "search-few": _search_few,
+}

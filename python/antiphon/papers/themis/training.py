@@ -10,18 +10,17 @@ from typing import Any
 
 import antiphon
 from antiphon._core import TrainingPlan, Workload
-from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, SCF, SEARCH, SINGLE, TOPOLOGIES, row
-from antiphon.repro.charts import Bars, Line, Lines, bars
+from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, wrapped
+from antiphon.repro.charts import Line, Lines
 from antiphon.repro.claims import Cells, Judged, Tables, by_form
 from antiphon.repro.data import Series
-from antiphon.repro.figure import Figure, Row, Shown, row_of
-from antiphon.repro.table import Entry, Table, grid
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.table import Entry, Table
 from antiphon.studies import Record, TrainingPoint
 
 FP16_BYTES = 2
 MODELS = [series for series in DATA.series.values() if series.more["batch"]]
 IDEAL, INFINITE = DATA.named("Ideal", "Infinite rate")
-ASSUMED = DATA.texts["assumed"]
 
 
 def _options(model: Series) -> dict[str, Any]:
@@ -90,6 +89,7 @@ def _measure(case: Entry, record: Record | None = None) -> Entry:
     exposed = model + data
     return {
         "what": f"{case['model']}, {case['topology']}",
+        "wrapped": wrapped(case["topology"]),
         "generation": "current" if case["topology"] == CURRENT else "next",
         "time": compute + exposed,
         "compute": compute,
@@ -108,17 +108,11 @@ SHARES = tuple(range(10, 101, 2))
 """Utilization in percent."""
 
 
-def _fig4_cases(quick: bool) -> list[Entry]:
-    topologies = (CURRENT, *TOPOLOGIES[:2]) if quick else (CURRENT, *TOPOLOGIES)
-    models = [model for model in MODELS if model.name != "DLRM"]
-    return grid(model=models, topology=topologies, series=[BASELINE, IDEAL])
-
-
-def _fig4(table: Table) -> Shown:
-    rows, charts = [], []
+def _over_utilization(table: Table) -> Shown:
+    """What an iteration would take with a share of the rates always busy, and what it takes with the baseline's."""
+    charts = []
     for model, of in table.by("model"):
         baseline, ideal = of.where(series=BASELINE), of.where(series=IDEAL)
-        rows += [row_of(entry, "share", "%", group="Baseline") for entry in baseline]
         slowest = ideal[0]["compute"] + 10 * ideal[0]["exposed"]
         found = []
         for at, best in zip(baseline, ideal, strict=True):
@@ -127,74 +121,13 @@ def _fig4(table: Table) -> Shown:
             found.append(Line(at["topology"], [at["share"]], [at["time"] / slowest]))
         found.append(Line(str(INFINITE), SHARES, [ideal[0]["compute"] / slowest] * len(SHARES), marked=False))
         charts.append(Lines(str(model), "utilization, %", "time / slowest", found))
-    return rows + (_fig4_means(table) if table.whole else []), charts
+    return [], charts
 
 
-def _fig4_means(table: Table) -> list[Row]:
-    current, coming = (table.where(series=BASELINE, generation=name).values("share") for name in ("current", "next"))
-    rows = []
-    for what, value in (
-        (f"{CURRENT}: baseline utilization", current.mean),
-        ("next generation: baseline utilization, mean", coming.mean),
-        ("next generation: baseline utilization, least", coming.least),
-    ):
-        rows.append(row("fig4", "Utilization", what, "%", value, what, SINGLE))
-    for model, of in table.where(generation="next").by("model"):
-        gains = of.ratios("time", "Baseline", "Ideal")
-        for how, value in (("mean", gains.mean), ("most", gains.most)):
-            what = f"{model}: ideal over baseline, {how}"
-            rows.append(row("fig4", "Speed-up of an iteration", what, "×", value, what, SINGLE, ASSUMED))
-    return rows
+FIG_4 = Figure(DATA, "fig4", _measure, _jobs, show=_over_utilization)
+FIG_12 = Figure(DATA, "fig12", _measure, _jobs)
 
-
-FIG_4 = Figure("fig4", _fig4_cases, _measure, _fig4, _jobs)
-
-# --- Fig. 12 ------------------------------------------------------------------------------------
-
-PARTS = ["compute", "exposed, model parallel", "exposed, data parallel"]
-
-
-def _fig12_cases(quick: bool) -> list[Entry]:
-    return grid(model=MODELS, topology=TOPOLOGIES[1:3] if quick else TOPOLOGIES, series=[BASELINE, SCF, SEARCH, IDEAL])
-
-
-def _fig12(table: Table) -> Shown:
-    rows, charts = [], []
-    for e in table:
-        parts = (
-            ("iteration", "time"),
-            ("compute", "compute"),
-            ("exposed, model", "model part"),
-            ("exposed, data", "data"),
-        )
-        rows += [row_of(e, column, "ns", group=f"{e['series']}: {part}", note="") for part, column in parts]
-    for model, of in table.by("model"):
-        shown = Table()
-        for topology, at in of.by("topology"):
-            whole, name = at[0]["time"], topology.replace("-", "-\n", 1)
-            columns = dict(zip(PARTS, ("compute", "model part", "data"), strict=True))
-            shown += [e | {"name": name} | {part: e[column] / whole for part, column in columns.items()} for e in at]
-        charts.append(Bars(str(model), "iteration / baseline's", PARTS, bars(shown, "name", PARTS)))
-    return rows + (_fig12_means(table) if table.whole else []), charts
-
-
-def _fig12_means(table: Table) -> list[Row]:
-    rows = []
-    others = (SCF.name, SEARCH.name, IDEAL.name)
-    for name in others:
-        for model, of in table.by("model"):
-            gains = of.ratios("time", "Baseline", name)
-            for how, value in (("mean", gains.mean), ("most", gains.most)):
-                group, key = f"{name}: speed-up of an iteration", f"{model}: {name}, {how}"
-                rows.append(row("fig12", group, f"{model}, {how}", "×", value, key, SINGLE, ASSUMED))
-    for name in others:
-        mean, what = table.ratios("exposed", "Baseline", name).mean, f"{name}, mean of 24"
-        key = f"{name}: exposed communication"
-        rows.append(row("fig12", "Exposed communication, reduced", what, "×", mean, key, SINGLE))
-    return rows
-
-
-FIG_12 = Figure("fig12", _fig12_cases, _measure, _fig12, _jobs)
+# --- claims -------------------------------------------------------------------------------------
 
 
 def _gains(table: Table, name: str, share: float) -> list[float]:
