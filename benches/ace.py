@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from antiphon.papers.ace.allreduce import FIG_9A
+from antiphon.papers import PAPERS
 from antiphon.papers.ace.runs import MODELS, SYSTEMS, iteration, workload
+from antiphon.repro.reproduction import choose
 from antiphon.studies import Job
 
 FIG_9A_S, ITERATIONS_S = 30.0, 1.0
@@ -23,7 +24,8 @@ def seconds(*jobs: Job) -> float:
 
 def main() -> int:
     """Prints every time."""
-    points = FIG_9A.points(False)
+    _, (fig9a,) = choose(PAPERS, "ace/fig9a")
+    points = fig9a.points(False)
     found = {f"Fig. 9a, {len(points)} runs": (seconds(*points), FIG_9A_S)}
     for model in MODELS:
         for system in SYSTEMS:

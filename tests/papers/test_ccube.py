@@ -9,7 +9,6 @@ import pytest
 import antiphon
 from antiphon.papers import PAPERS
 from antiphon.papers.ccube.allreduce import calls
-from antiphon.papers.ccube.layers import FIG_8, FIG_16
 from antiphon.papers.ccube.nodes import pair
 from antiphon.papers.ccube.systems import (
     C1,
@@ -31,6 +30,7 @@ from antiphon.papers.ccube.systems import (
 from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
+from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
 from antiphon.studies import Store
 
@@ -145,8 +145,9 @@ def test_gradients_are_cut_without_loss() -> None:
 
 def test_examples() -> None:
     """Fig. 8 has layers of 1 to 5 chunks; the cases of Fig. 16 differ in nothing but where work lies."""
-    assert [case["chunks"] for case in FIG_8.chosen(False)] == [[1, 2, 3, 4, 5]] * 2
-    assert {(sum(case["chunks"]), sum(case["steps"])) for case in FIG_16.chosen(False)} == {(15, 15)}
+    _, (fig8, fig16) = choose(PAPERS, "ccube", ["fig8", "fig16"])
+    assert [case["chunks"] for case in fig8.chosen(False)] == [[1, 2, 3, 4, 5]] * 2
+    assert {(sum(case["chunks"]), sum(case["steps"])) for case in fig16.chosen(False)} == {(15, 15)}
 
 
 def test_chaining(tables: dict[str, Table]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.tto.training import FIG_11
+from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
 from antiphon.studies import Store
 
@@ -53,9 +53,10 @@ def test_table_i_is_what_counting_gives(quick: tuple[Reproduction, Path]) -> Non
 
 
 def test_no_chunk_is_larger_than_what_is_reduced() -> None:
+    _, (fig11,) = choose(PAPERS, "tto/fig11")
     chunks = {
         (point.bytes, int(point.algorithm.partition("=")[2]))  # type: ignore[attr-defined]
-        for point in FIG_11.points(True)
+        for point in fig11.points(True)
         if point.algorithm.startswith("tto")  # type: ignore[attr-defined]
     }
     assert all(chunk == min(24576, size) for size, chunk in chunks)

@@ -1,8 +1,8 @@
 """Papers whose tables and figures Antiphon reproduces: data and experiments, never a branch in the core.
 
-A folder is a paper. ``figures.toml`` says what its figures are and how they are shown, ``series.csv`` what they compare,
-``claims.csv`` what the paper claims; other tables are what it published. Modules have what must be computed. What papers
-share is ``antiphon.repro``.
+A folder is a paper. ``figures.toml`` says what its figures are and how they are shown, ``series.csv`` what they
+compare, ``claims.csv`` what the paper claims; other tables are what it published. Modules have what must be computed.
+What papers share is ``antiphon.repro``.
 """
 
 from antiphon.papers import ace, aries, ccube, themis, tto

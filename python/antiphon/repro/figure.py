@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 from antiphon.repro.charts import Chart, made_charts
@@ -40,8 +41,8 @@ def _meant(data: Data, axis: str, values: Any) -> Any:
 class Figure:
     """One table or figure. ``figures.toml`` has its title and what is said about it, and most of:
 
-    * ``cases``: values on every axis, of which all combinations are looked at, or several such grids; series and models
-      by name or by a condition on the columns of ``series.csv``. ``quick``: other values for a few cases.
+    * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
+      table; series and models by name or by a condition on their columns. ``quick``: other values for a few cases.
     * ``measured``: fields of the record of a case's only run, by column.
     * ``what``: the case in words.
     * ``rows`` (``rows.py``), ``charts`` (``charts.py``), and how many ``columns`` of charts.
@@ -50,7 +51,6 @@ class Figure:
         name: as on the command line, such as ``fig8``.
         measure: further numbers of a case, from the records of its runs.
         jobs: the runs of a case; without any it is counted, not run.
-        cases: instead of those above; with True only a few.
         keep: whether a case is looked at.
         show: further rows and charts.
     """
@@ -59,7 +59,6 @@ class Figure:
     name: str
     measure: Callable[..., Entry] = lambda _case, *_records: {}
     jobs: Callable[[Entry], Sequence[Job]] = lambda _case: ()
-    cases: Callable[[bool], Sequence[Entry]] | None = None
     keep: Callable[[Entry], bool] = lambda _case: True
     show: Callable[[Table], Shown] = lambda _table: ([], ())
 
@@ -70,9 +69,9 @@ class Figure:
 
     def chosen(self, quick: bool) -> Sequence[Entry]:
         """All cases, or a few."""
-        if self.cases:
-            return self.cases(quick)
         grids, few = self.spec["cases"], self.spec.get("quick", {}) if quick else {}
+        if isinstance(grids, str):
+            return self.data.table(grids)
         if isinstance(few, list):
             grids, few = few, {}
         found: list[Entry] = []
@@ -101,16 +100,26 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its figures, in its order, and its claims that need a function of their own, by ``id``."""
+    """A paper: its tables, and the modules that have its ``FIGURES`` and perhaps ``CHECKS``."""
 
     data: Data
-    figures: Sequence[Figure]
-    checks: Mapping[str, Any]
+    parts: Sequence[ModuleType]
 
     @property
     def name(self) -> str:
         """As on the command line."""
         return self.data.paper
+
+    @cached_property
+    def figures(self) -> list[Figure]:
+        """In the order of ``figures.toml``."""
+        found = {figure.name: figure for part in self.parts for figure in part.FIGURES}
+        return [found[name] for name in self.data.figures]
+
+    @cached_property
+    def checks(self) -> dict[str, Any]:
+        """The functions of claims that have no form, by ``id``."""
+        return {name: check for part in self.parts for name, check in getattr(part, "CHECKS", {}).items()}
 
     @cached_property
     def styles(self) -> dict[str, Style]:

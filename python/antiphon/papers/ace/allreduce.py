@@ -31,28 +31,17 @@ def npu(memory: float = MEMORY_GB, sms: int = SMS) -> str:
 
 V100S = "ring8@1200/700ns"
 """Eight, 150 GB/s each; NCCL's rings."""
-BUSY_SMS = round(SMS * (1 - 44.8 / 64))
-"""Whose warps a GEMM of dimension 1000 leaves free: it takes 44.8 of 64 in each."""
-LOOKUP_GB = 429.2
-"""Of memory bandwidth, taken by an embedding lookup with a batch of 10,000."""
-MEASURED = (
-    ("GEMM of dimension 1000, 100 MB", 100, npu(sms=BUSY_SMS), 1.16),
-    ("embedding lookup with a batch of 10,000, 100 MB", 100, npu(MEMORY_GB - LOOKUP_GB), 1.42),
-    ("both, 16 MB, in DLRM", 16, npu(MEMORY_GB - LOOKUP_GB, BUSY_SMS), 6.2),
-)
-"""What computes, MB of the AllReduce, what is left for it, and how many times slower it is on eight V100s."""
 
 
-FIG_4 = Figure(
-    DATA,
-    "fig4",
-    lambda _case, alone, beside: {"slower": beside["time_ns"] / alone["time_ns"]},
-    lambda case: [AllReduce(V100S, endpoint, case["size"]) for endpoint in (npu(), case["left"])],
-    cases=lambda _quick: [
-        {"what": what, "size": size * 1_000_000, "left": left, "measured": measured}
-        for what, size, left, measured in MEASURED
-    ],
-)
+def _beside(case: Entry) -> list[AllReduce]:
+    """Alone, and with what the computation leaves."""
+    left = npu(case["memory"], case["sms"])
+    return [AllReduce(V100S, endpoint, case["megabytes"] * 1_000_000) for endpoint in (npu(), left)]
+
+
+def _slower(_case: Entry, alone: Record, beside: Record) -> Entry:
+    return {"slower": beside["time_ns"] / alone["time_ns"]}
+
 
 # --- section VI-A -------------------------------------------------------------------------------
 
@@ -93,16 +82,10 @@ def _closed(case: Entry, ideal: Record, lossless: Record, slow: Record) -> Entry
     }
 
 
-VI_A = Figure(
-    DATA,
-    "vi-a",
-    _closed,
-    lambda case: [
-        all_reduce(case["npus"], "ideal"),
-        AllReduce(LOSSLESS, "ideal"),
-        all_reduce(case["npus"], npu(SLOW_GB)),
-    ],
-)
+def _three_ways(case: Entry) -> list[AllReduce]:
+    npus = case["npus"]
+    return [all_reduce(npus, "ideal"), AllReduce(LOSSLESS, "ideal"), all_reduce(npus, npu(SLOW_GB))]
+
 
 # --- Fig. 5 -------------------------------------------------------------------------------------
 
@@ -139,8 +122,6 @@ def _needed(table: Table) -> Shown:
     return rows, ()
 
 
-FIG_5 = Figure(DATA, "fig5", jobs=_memory, show=_needed)
-
 # --- Fig. 6 -------------------------------------------------------------------------------------
 
 
@@ -152,19 +133,14 @@ def _fewest(table: Table) -> Shown:
     return [row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", 0.0)], ()
 
 
-FIG_6 = Figure(
-    DATA,
-    "fig6",
-    lambda case, own, ideal: {
-        "rate": own["gb_per_s"],
-        "closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"]),
-    },
-    lambda case: [
-        all_reduce(64, npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal"),
-        all_reduce(64, "ideal"),
-    ],
-    show=_fewest,
-)
+def _own_and_ideal(case: Entry) -> list[AllReduce]:
+    own = npu(sms=case["sms"]) if case["series"] is BASELINE else "ideal"
+    return [all_reduce(64, own), all_reduce(64, "ideal")]
+
+
+def _by_sms(case: Entry, own: Record, ideal: Record) -> Entry:
+    return {"rate": own["gb_per_s"], "closed": min(SM_GB * case["sms"] / 1.5, ideal["gb_per_s"])}
+
 
 # --- Fig. 9a ------------------------------------------------------------------------------------
 
@@ -188,8 +164,6 @@ def _relative(case: Entry, own: Record, chosen: Record) -> Entry:
     stated = (case["sram"], case["fsms"]) == (8, 20) and case["series"] in (NEED, PAPER_SRAM)
     return {"speed": own["gb_per_s"] / chosen["gb_per_s"], "stated": "more" if stated else ""}
 
-
-FIG_9A = Figure(DATA, "fig9a", _relative, _engines)
 
 # --- claims -------------------------------------------------------------------------------------
 
@@ -228,4 +202,11 @@ def _times_less(_cells: Cells, tables: Tables) -> Judged:
     return verdict(min(ratios) >= 3, max(ratios) >= 3), {"ratios": listed(ratios, "{:.2f}×")}
 
 
+FIGURES = (
+    Figure(DATA, "fig4", _slower, _beside),
+    Figure(DATA, "fig5", jobs=_memory, show=_needed),
+    Figure(DATA, "fig6", _by_sms, _own_and_ideal, show=_fewest),
+    Figure(DATA, "vi-a", _closed, _three_ways),
+    Figure(DATA, "fig9a", _relative, _engines),
+)
 CHECKS = {"monotone": _monotone, "knee": _knee, "times-less": _times_less}

@@ -35,8 +35,6 @@ def _parameter(case: Entry) -> Entry:
     return found | {"ours": number / UNITS.get(case["unit"], 1)}
 
 
-TABLES = Figure(DATA, "tables", _parameter, cases=lambda _quick: DATA.table("parameters"))
-
 # --- Table IV -----------------------------------------------------------------------------------
 
 V100_MM2, V100_W = 815, 300
@@ -51,13 +49,11 @@ def _part(case: Entry) -> Entry:
     return {"area": area, "power": power} | stated
 
 
-TABLE_4 = Figure(DATA, "table4", _part, cases=lambda _quick: DATA.table("table4"))
-
-
 def _overhead(_cells: Cells, tables: Tables) -> Judged:
     area, power = (sum(tables["table4"].column(what)) for what in ("area", "power"))
     shares = {"area": area / 1e6 / V100_MM2, "power": power / 1e3 / V100_W}
     return verdict(max(shares.values()) < 0.02), {what: 100 * value for what, value in shares.items()}
 
 
+FIGURES = (Figure(DATA, "tables", _parameter), Figure(DATA, "table4", _part))
 CHECKS = {"overhead": _overhead}

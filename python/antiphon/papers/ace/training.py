@@ -88,9 +88,6 @@ def _of_resnet(table: Table) -> Shown:
     return rows, ()
 
 
-FIG_10 = Figure(DATA, "fig10", _over_time, _jobs, show=_of_resnet)
-FIG_9B = Figure(DATA, "fig9b", _over_time, _jobs)
-
 # --- Fig. 11 ------------------------------------------------------------------------------------
 
 
@@ -119,8 +116,6 @@ def _over_baselines(table: Table) -> Shown:
             rows.append(row("fig11", "ACE over all baselines", how, "×", value, f"over all baselines, {how}"))
     return rows, ()
 
-
-FIG_11 = Figure(DATA, "fig11", _measure, _jobs, show=_over_baselines)
 
 # --- Fig. 12 ------------------------------------------------------------------------------------
 
@@ -153,8 +148,6 @@ def _loops_side_by_side(table: Table) -> Shown:
     )
     return [], [Bars("DLRM, 128 NPUs", "iteration, ms", PARTS, bars(shown, {"group": "{loop}", "parts": PARTS}))]
 
-
-FIG_12 = Figure(DATA, "fig12", _gain, _loops, show=_loops_side_by_side)
 
 # --- claims -------------------------------------------------------------------------------------
 
@@ -191,4 +184,10 @@ def _no_overlap(_cells: Cells, tables: Tables) -> Judged:
     }
 
 
+FIGURES = (
+    Figure(DATA, "fig9b", _over_time, _jobs),
+    Figure(DATA, "fig10", _over_time, _jobs, show=_of_resnet),
+    Figure(DATA, "fig11", _measure, _jobs, show=_over_baselines),
+    Figure(DATA, "fig12", _gain, _loops, show=_loops_side_by_side),
+)
 CHECKS = {"fit": _fit, "order": _order, "no-overlap": _no_overlap}

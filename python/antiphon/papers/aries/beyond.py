@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from antiphon import format_bytes
 from antiphon.papers.aries.designs import (
-    ADAPT,
     ALGORITHMS,
     DATA,
-    MESH,
-    SIDES,
-    TORUS,
     all_reduce,
     exists,
     least_ns,
 )
-from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure
-from antiphon.repro.table import Entry, grid
+from antiphon.repro.table import Entry
 from antiphon.studies import Point, Record
-
-OTHERS = [each for each in DATA.series.values() if each.more["kind"] == "beyond"]
-OWN = [each for each in DATA.series.values() if each.name.startswith("ARIES")]
-SIZES = (64 << 10, 1 << 20, 16 << 20)
-
-
-def _cases(quick: bool, sizes: Sequence[int], peers: Iterable[Series] = ()) -> list[Entry]:
-    axes = {"side": SIDES[:1] if quick else SIDES, "size": sizes[:1] if quick else sizes}
-    others = ({"algorithm": "beyond"} | case for case in grid(**axes, series=OTHERS))
-    own = grid(algorithm=ALGORITHMS, **axes, series=[*peers, *OWN])
-    return [*filter(exists, own), *others]
 
 
 def _named(case: Entry) -> Entry:
@@ -45,17 +27,7 @@ def _measure(case: Entry, own: Record) -> Entry:
     return _named(case) | found
 
 
-BEYOND = Figure(
-    DATA,
-    "beyond",
-    _measure,
-    lambda case: [all_reduce(case, case["series"])],
-    cases=lambda quick: _cases(quick, SIZES),
-)
-
 # --- flits ----------------------------------------------------------------------------------------
-
-FLIT_SIZES = (4 << 10, 64 << 10, 1 << 20)
 
 
 def _both(case: Entry) -> list[Point]:
@@ -73,4 +45,7 @@ def _over(case: Entry, *records: Record) -> Entry:
     return _named(case) | {"ports": flits / packets, "ranks": own_flits / own_packets}
 
 
-FLITS = Figure(DATA, "flits", _over, _both, cases=lambda quick: _cases(quick, FLIT_SIZES, [MESH, TORUS, ADAPT]))
+FIGURES = (
+    Figure(DATA, "beyond", _measure, lambda case: [all_reduce(case, case["series"])], keep=exists),
+    Figure(DATA, "flits", _over, _both, keep=exists),
+)

@@ -79,8 +79,6 @@ def _table1(table: Table) -> Shown:
     return rows, ()
 
 
-TABLE_1 = Figure(DATA, "table1", _counted, cases=lambda _quick: DATA.table("table1"), show=_table1)
-
 # --- Eq. 1 ----------------------------------------------------------------------------------------
 
 
@@ -100,8 +98,6 @@ def _on_the_mesh(case: Entry) -> Entry:
     return {"hops": hops, "stated": 1 + fewer_hops(side, level)}
 
 
-EQ_1 = Figure(DATA, "eq1", _on_the_mesh)
-
 # --- Table II and section V-D -----------------------------------------------------------------------
 
 OURS = {**PROCESSOR, "gradient_bits": 8 * GRADIENT_BYTES}
@@ -113,12 +109,14 @@ def _parameter(case: Entry) -> Entry:
     return {"ours": float(ours), "stated": float(case["value"])}
 
 
-TABLE_2 = Figure(DATA, "table2", _parameter, cases=lambda _quick: DATA.table("table2"))
-
-
 def _areas(_case: Entry) -> Entry:
     mesh, aries = (antiphon.area(fabric).total_mm2 for fabric in ("mesh:8x8", "aries:8x8"))
     return {"routers": mesh, "muxes": aries - mesh}
 
 
-AREA = Figure(DATA, "area", _areas)
+FIGURES = (
+    Figure(DATA, "table1", _counted, show=_table1),
+    Figure(DATA, "eq1", _on_the_mesh),
+    Figure(DATA, "table2", _parameter),
+    Figure(DATA, "area", _areas),
+)

@@ -21,9 +21,6 @@ def _measure(case: Entry, own: Record, mesh: Record) -> Entry:
     return found | {"time": time, "rate": size / time, "gain": mesh["time_ns"] / time}
 
 
-FIG_9 = Figure(DATA, "fig9", _measure, _jobs, keep=exists)
-
-
 def _crossover(_cells: Cells, tables: Tables) -> Judged:
     """The last size at which the latency-optimised ring is faster, and the first at which it is not."""
     found = {}
@@ -37,4 +34,5 @@ def _crossover(_cells: Cells, tables: Tables) -> Judged:
     return verdict(large[-1] > small[-1] and len(small) == len(large) == 2), texts
 
 
+FIGURES = (Figure(DATA, "fig9", _measure, _jobs, keep=exists),)
 CHECKS = {"crossover": _crossover}

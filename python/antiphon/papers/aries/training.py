@@ -134,8 +134,6 @@ def saved(table: Table, algorithm: str) -> float:
     return 100 * fmean(1 - 1 / each for each in of.column("exchanged"))
 
 
-FIG_10 = Figure(DATA, "fig10", _measure, _jobs, keep=exists, show=_fig10)
-
 # --- Fig. 11 --------------------------------------------------------------------------------------
 
 TIMES = {
@@ -217,8 +215,6 @@ def _fig11(table: Table) -> Shown:
     return rows, charts
 
 
-FIG_11 = Figure(DATA, "fig11", _energy, _jobs, keep=exists, show=_fig11)
-
 # --- claims ---------------------------------------------------------------------------------------
 
 
@@ -247,4 +243,8 @@ def _transformer(_cells: Cells, tables: Tables) -> Judged:
     }
 
 
+FIGURES = (
+    Figure(DATA, "fig10", _measure, _jobs, keep=exists, show=_fig10),
+    Figure(DATA, "fig11", _energy, _jobs, keep=exists, show=_fig11),
+)
 CHECKS = {"energy": _fit, "transformer": _transformer}

@@ -142,9 +142,11 @@ def _model(_cells: Cells, tables: Tables) -> Judged:
     return verdict(max(small, large) <= 0.05, large <= 0.05), {"large": 100 * large, "small": 100 * small}
 
 
-FIG_3 = Figure(DATA, "fig3", _share_of_peak, _calls_jobs)
-FIG_4 = Figure(DATA, "fig4", _ring_over_tree)
-FIG_12 = Figure(DATA, "fig12", _overlapping, _overlapping_jobs)
+FIGURES = (
+    Figure(DATA, "fig3", _share_of_peak, _calls_jobs),
+    Figure(DATA, "fig4", _ring_over_tree),
+    Figure(DATA, "fig12", _overlapping, _overlapping_jobs),
+)
 CHECKS = {
     "layer-wise": lambda cells, tables: _loss("layer-wise", 0, cells, tables),
     "slicing": lambda cells, tables: _loss("slicing", SLICE, cells, tables),

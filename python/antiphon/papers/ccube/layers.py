@@ -77,10 +77,6 @@ def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[B
     return tracks
 
 
-FIG_8 = Figure(DATA, "fig8", _example, _example_jobs)
-FIG_16 = Figure(DATA, "fig16", _example, _example_jobs)
-
-
 def _three_cases(_cells: Cells, tables: Tables) -> Judged:
     first, bubbles, total = (
         tables["fig16"].column(what) for what in ("waits for the first layer", "bubbles", "iteration")
@@ -140,9 +136,6 @@ def _fig17(table: Table) -> Shown:
     return rows, charts
 
 
-FIG_17 = Figure(DATA, "fig17", _layers, show=_fig17)
-
-
 def _resnet(_cells: Cells, tables: Tables) -> Judged:
     sizes, times = ([value / 1e6 for value in stages.values()] for stages in tables["fig17"].column("stages"))
     growing, falling = (all(b > a for a, b in pairwise(values)) for values in (sizes, times[::-1]))
@@ -151,4 +144,8 @@ def _resnet(_cells: Cells, tables: Tables) -> Judged:
     return verdict(growing and falling, growing or falling), names
 
 
+FIGURES = (
+    *(Figure(DATA, name, _example, _example_jobs) for name in ("fig8", "fig16")),
+    Figure(DATA, "fig17", _layers, show=_fig17),
+)
 CHECKS = {"cases": _three_cases, "resnet": _resnet}

@@ -99,9 +99,6 @@ def _measure(case: Entry, *records: Record) -> Entry:
     }
 
 
-FIG_14 = Figure(DATA, "fig14", _measure, _jobs)
-
-
 def _scale(cells: Cells, tables: Tables) -> Judged:
     table, claimed = tables["fig14"].where(cells["at"]), float(cells["low"])
     most = [max(table.column(setting)) for setting in SETTINGS]
@@ -128,6 +125,7 @@ def _turnaround_nodes(cells: Cells, tables: Tables) -> Judged:
     return verdict(larger and rises == doublings, larger), names | {"doublings": doublings}
 
 
+FIGURES = (Figure(DATA, "fig14", _measure, _jobs),)
 CHECKS = {
     "scale-small": _scale,
     "scale-large": _scale,

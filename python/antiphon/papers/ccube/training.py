@@ -116,9 +116,6 @@ def _share(case: Entry, *records: Record) -> Entry:
     return {"gb": rate, "share": share, "percent": 100 * share, "time": 1 / share, "closed": closed}
 
 
-FIG_13 = Figure(DATA, "fig13", _share, _jobs)
-
-
 def _order(_cells: Cells, tables: Tables) -> Judged:
     table, pairs = tables["fig13"], (("B", "C1"), ("B", "C2"), ("C1", "CC"), ("C2", "CC"))
     failing = {what for slow, fast in pairs for what, ratio in table.ratios("share", fast, slow) if ratio <= 1}
@@ -140,4 +137,5 @@ def _ring_behind(_cells: Cells, tables: Tables) -> Judged:
     return holds, {"gained": gained, "left": left, "faster": sum(value > 1 for value in left.numbers)}
 
 
+FIGURES = (Figure(DATA, "fig13", _share, _jobs),)
 CHECKS = {"order": _order, "cc-exceeds-r": _cc_exceeds, "ring-behind": _ring_behind}

@@ -129,10 +129,6 @@ def _depths(schedule: Schedule) -> dict[int, int]:
     return {rank: depth(rank) for rank in range(schedule.ranks)}
 
 
-FIG_5 = Figure(DATA, "fig5", _nodes)
-FIG_7 = Figure(DATA, "fig7", _levels)
-
-
 def _example_steps(_cells: Cells, tables: Tables) -> Judged:
     found = [tables["fig5"].one("steps", drawn=True, series=series) for series in (OVERLAPPED, TREE)]
     return verdict(found == [7, 10]), {"steps": listed(found, "{}")}
@@ -210,9 +206,6 @@ def _needed(table: Table) -> Shown:
     return rows, [Bars("Pairs that have two", "NVLinks needed", ["links"], groups)]
 
 
-FIG_10 = Figure(DATA, "fig10", _links, show=_needed)
-
-
 def _doubled(_cells: Cells, tables: Tables) -> Judged:
     one, apart, both = ({p for p, n in e["needed"].items() if n == 2} for e in tables["fig10"])
     # The second tree is the first with every number XOR 1.
@@ -241,5 +234,10 @@ def _forwarded(case: Entry) -> Entry:
     return {what: size / BYTES for what, size in sent.items()}
 
 
-FIG_15 = Figure(DATA, "fig15", _forwarded)
+FIGURES = (
+    Figure(DATA, "fig5", _nodes),
+    Figure(DATA, "fig7", _levels),
+    Figure(DATA, "fig10", _links, show=_needed),
+    Figure(DATA, "fig15", _forwarded),
+)
 CHECKS = {"steps": _example_steps, "steps-general": _general_steps, "doubled": _doubled, "detours": _detours}

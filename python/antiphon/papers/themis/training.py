@@ -124,9 +124,6 @@ def _over_utilization(table: Table) -> Shown:
     return [], charts
 
 
-FIG_4 = Figure(DATA, "fig4", _measure, _jobs, show=_over_utilization)
-FIG_12 = Figure(DATA, "fig12", _measure, _jobs)
-
 # --- claims -------------------------------------------------------------------------------------
 
 
@@ -157,6 +154,7 @@ def _train(model: str, cells: Cells, tables: Tables) -> Judged:
     return result, names
 
 
+FIGURES = (Figure(DATA, "fig4", _measure, _jobs, show=_over_utilization), Figure(DATA, "fig12", _measure, _jobs))
 CHECKS = {
     f"train-{key}": partial(_train, str(model))
     for key, model in zip(("resnet", "gnmt", "dlrm", "transformer"), MODELS, strict=True)

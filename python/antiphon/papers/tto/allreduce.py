@@ -24,8 +24,6 @@ def _used_links(case: Entry) -> Entry:
     return {"used": schedule.stats(fabric).used_links_percent, "stated": stated.value if stated else None}
 
 
-TABLE_1 = Figure(DATA, "table1", _used_links, keep=lambda case: takes_part(case, 64 * MIB))
-
 # --- Figs. 8 and 9 --------------------------------------------------------------------------------
 
 GIB_PER_S = DATA.known(["fig8_bandwidth", "fig8_9x9"], "bandwidth_GiBps_as_plotted", "algorithm", side_of, "data_bytes")
@@ -43,13 +41,9 @@ def _bandwidth(case: Entry, _record: Record) -> Entry:
     return {"known": GIB_PER_S.get(_key(case)), "source": f"fig8: {_key(case)}"} | note
 
 
-FIG_8 = Figure(
-    DATA,
-    "fig8",
-    _bandwidth,
-    lambda case: [point(case, case["bytes"])],
-    keep=lambda case: takes_part(case, case["bytes"]) and (not in_flits(case) or _key(case) in GIB_PER_S),
-)
+def _is_compared(case: Entry) -> bool:
+    return takes_part(case, case["bytes"]) and (not in_flits(case) or _key(case) in GIB_PER_S)
+
 
 CYCLES = DATA.known(["fig9_scalability", "fig9_large"], "cycles", "algorithm", side_of)
 
@@ -78,16 +72,10 @@ def _over_smallest(case: Entry, own: Record, smallest: Record) -> Entry:
     }
 
 
-FIG_9 = Figure(
-    DATA,
-    "fig9",
-    _over_smallest,
-    _scaled,
-    keep=lambda case: (
-        takes_part(case, _size(case["side"]))
-        and (not in_flits(case) or (case["series"].published, case["side"]) in CYCLES)
-    ),
-)
+def _is_scaled(case: Entry) -> bool:
+    known = (case["series"].published, case["side"]) in CYCLES
+    return takes_part(case, _size(case["side"])) and (known or not in_flits(case))
+
 
 # --- Figs. 12 and 14 ------------------------------------------------------------------------------
 
@@ -109,15 +97,12 @@ def _use(case: Entry, record: Record) -> Entry:
     } | note
 
 
-FIG_12 = Figure(DATA, "fig12", _use, lambda case: [point(case, 256 * MIB, tables=("timeline",))])
-
 BY_CHUNK = DATA.known(["fig14_chunk", "fig14_odd"], "bandwidth_GiBps_as_plotted", "chunk_bytes")
-FIG_14 = Figure(
-    DATA,
-    "fig14",
-    lambda case, _record: {"known": BY_CHUNK.get((str(case["chunk"]),))},
-    lambda case: [point(case, 128 * MIB)],
-)
+
+
+def _by_chunk(case: Entry, _record: Record) -> Entry:
+    return {"known": BY_CHUNK.get((str(case["chunk"]),))}
+
 
 # --- claims that fit no form ----------------------------------------------------------------------
 
@@ -148,4 +133,11 @@ def _best_chunk(_cells: Cells, tables: Tables) -> Judged:
     return verdict(96 * 1024 <= best <= 192 * 1024), {"best": format_bytes(best), "near": near}
 
 
+FIGURES = (
+    Figure(DATA, "table1", _used_links, keep=lambda case: takes_part(case, 64 * MIB)),
+    Figure(DATA, "fig8", _bandwidth, lambda case: [point(case, case["bytes"])], keep=_is_compared),
+    Figure(DATA, "fig9", _over_smallest, _scaled, keep=_is_scaled),
+    Figure(DATA, "fig12", _use, lambda case: [point(case, 256 * MIB, tables=("timeline",))]),
+    Figure(DATA, "fig14", _by_chunk, lambda case: [point(case, 128 * MIB)]),
+)
 CHECKS = {"odd-corner": _corner, "odd-steps": _steps, "no-bi-odd": _no_bi_odd, "chunk": _best_chunk}

@@ -89,9 +89,6 @@ def _epoch(case: Entry, *records: Record) -> Entry:
     }
 
 
-FIG_10 = Figure(DATA, "fig10", _epoch, _jobs, keep=_keep)
-FIG_13 = Figure(DATA, "fig13", _epoch, _jobs, keep=_keep)
-
 OVERLAPPED = {(row["model"], row["algorithm"]): row for row in DATA.table("fig11_overlap")}
 
 
@@ -101,8 +98,6 @@ def _overlapped(case: Entry, *records: Record) -> Entry:
     known = {"known": float(row["iteration_total"]), "known relative": float(row["norm_total_vs_ring"])}
     return _measure(case, *records) | known | note | {"source": f"fig11: {row['model']}, {row['algorithm']}"}
 
-
-FIG_11 = Figure(DATA, "fig11", _overlapped, _jobs, keep=_keep)
 
 # --- Section VIII-B: what one chiplet less costs --------------------------------------------------
 
@@ -120,8 +115,6 @@ def _gain(table: Table) -> Shown:
         stated_row(DATA, "viii-b", "Equation 2", *shares, note=DATA.texts["gain"]),
     ], ()
 
-
-EXAMPLE = Figure(DATA, "viii-b", _example, _jobs, show=_gain)
 
 COMPLETE = ("Ring", "Ring-2D", "MultiTree", "RingBiEven", "RingBiOdd (corner left out)", "TTO")
 """Algorithms that the paper compares and that are complete and mapped as meant."""
@@ -144,10 +137,11 @@ def _speedup(case: Entry, *records: Record) -> Entry:
     return {"what": side if case["array"] == 256 else array, "row": row, "speedup": epochs[best] / tto}
 
 
-ONE_LESS = Figure(DATA, "one-less", _speedup, lambda case: [job for rival in _rivals(case) for job in _jobs(rival)])
+def _rivals_jobs(case: Entry) -> list[Point]:
+    return [job for rival in _rivals(case) for job in _jobs(rival)]
 
 
-def computing_models(_cells: Cells, tables: Tables) -> Judged:
+def _computing_models(_cells: Cells, tables: Tables) -> Judged:
     """Whether TTO may lose on models that mostly compute, with or without overlap."""
     gains = {e["series"].name: e["speedup"] for e in tables["one-less"].where(side=8, array=256)}
     order = sorted(gains, key=lambda model: gains[model])
@@ -158,3 +152,12 @@ def computing_models(_cells: Cells, tables: Tables) -> Judged:
         behind += [model] if min(others) < tto else []
     names = {"least": texts[0], "gains": ", ".join(texts), "behind": ", ".join(behind) or "none"}
     return verdict(gains[order[0]] < 1 or bool(behind)), names
+
+
+FIGURES = (
+    *(Figure(DATA, name, _epoch, _jobs, keep=_keep) for name in ("fig10", "fig13")),
+    Figure(DATA, "fig11", _overlapped, _jobs, keep=_keep),
+    Figure(DATA, "viii-b", _example, _jobs, show=_gain),
+    Figure(DATA, "one-less", _speedup, _rivals_jobs),
+)
+CHECKS = {"computing-models": _computing_models}
