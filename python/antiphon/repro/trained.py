@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+
+import numpy as np
 
 import antiphon
 from antiphon.collective.timing import CollectiveTime
+from antiphon.results import Table
+from antiphon.studies import Record
 from antiphon.training.result import Training
+
+CHUNKS = {"lane": np.int64, "chunk": np.uint64, "complete_ns": np.float64}
+"""The columns of a table of chunks that training reads."""
 
 
 def sizes(train: Callable[..., Training]) -> list[int]:
@@ -21,7 +28,14 @@ def sizes(train: Callable[..., Training]) -> list[int]:
     return found
 
 
-def trained(train: Callable[..., Training], times: Sequence[CollectiveTime]) -> Training:
+def timed(record: Record) -> CollectiveTime:
+    """A collective as it was run, with its chunks if they were kept."""
+    rows = record.get("tables", {}).get("chunks")
+    columns = {name: np.array([each[name] for each in rows], kind) for name, kind in CHUNKS.items()} if rows else None
+    return CollectiveTime(record["time_ns"], record["excluded_ranks"], columns and Table(columns))
+
+
+def trained(train: Callable[..., Training], records: Iterable[Record]) -> Training:
     """The training with the times of its collectives, in the order of ``sizes``."""
-    of = dict(zip(sizes(train), times, strict=True))
+    of = dict(zip(sizes(train), map(timed, records), strict=True))
     return train(collectives=lambda _fabric, _algorithm, _collective, size: of[size])

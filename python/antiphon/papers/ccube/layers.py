@@ -26,10 +26,7 @@ from antiphon.training.result import Training
 STEP_BYTES = 2 * MIB
 """A chunk of the examples, and what a step carries: there is no latency."""
 UNIT_NS = STEP_BYTES / NVLINK_GB
-HEADER = (
-    "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes,update_delay"
-    ",policy"
-)
+HEADER = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
 
 
 def _example_jobs(case: Entry) -> list[Point]:
@@ -40,7 +37,7 @@ def _example_jobs(case: Entry) -> list[Point]:
 def _example(case: Entry, record: Record) -> Entry:
     """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
     layers = [
-        f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES},0,"
+        f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
     ]
     (job,), chained = _example_jobs(case), case["chained"]

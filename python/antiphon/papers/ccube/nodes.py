@@ -8,18 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from antiphon import Fabric
-from antiphon.papers.ccube.systems import (
-    CHANNELS,
-    DATA,
-    KIB,
-    LATENCY_NS,
-    NVLINK_GB,
-    SYSTEM,
-    chunk_of,
-    cost,
-    size_text,
-    tree_spec,
-)
+from antiphon.papers.ccube import systems as dgx1
+from antiphon.papers.ccube.systems import DATA, LATENCY_NS, NVLINK_GB, cost, size_text
 from antiphon.repro.claims import Cells, Judged, Tables, close, listed, verdict
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
@@ -28,7 +18,7 @@ from antiphon.studies import Point, Record
 HOSTS = 16
 """Nodes on a switch."""
 LINK_NS = 500
-CHUNK = 256 * KIB
+CHUNK = 256 * dgx1.KIB
 SETTINGS = {"ratio": (float(LATENCY_NS), None), "256 kB": (float(LATENCY_NS), CHUNK), "links only": (0.0, None)}
 """How C1 is held against R: latency of a step beside that of the links; bytes of a chunk, None for the number of chunks
 of Eq. 4."""
@@ -61,20 +51,22 @@ class LeafSpine(Point):
 def _run(case: Entry, algorithm: str, step_ns: float) -> LeafSpine:
     hosts = min(case["ranks"], HOSTS)
     fabric, changes = f"leaf-spine:{case['ranks'] // hosts}x{hosts}", (("hand_off_ns", step_ns),)
-    return LeafSpine(fabric, algorithm, case["size"], SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
+    return LeafSpine(fabric, algorithm, case["size"], dgx1.SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
 
 
 def pair(case: Entry, setting: str) -> tuple[LeafSpine, LeafSpine]:
     """R, and C1 on two trees."""
     step_ns, chunk = SETTINGS[setting]
     size = case["size"]
-    chunk = min(chunk or chunk_of(size, cost(case["ranks"], size).chunks), chunk_of(size, 1))
-    return _run(case, "ring", step_ns), _run(case, tree_spec(overlap=True, chunk=chunk, pacing="pipelined"), step_ns)
+    chunk = min(chunk or dgx1.chunk_of(size, cost(case["ranks"], size).chunks), dgx1.chunk_of(size, 1))
+    return _run(case, "ring", step_ns), _run(
+        case, dgx1.tree_spec(overlap=True, chunk=chunk, pacing="pipelined"), step_ns
+    )
 
 
 def _single(case: Entry, overlap: bool) -> LeafSpine:
     """One tree with or without overlap, for the turnaround."""
-    spec = tree_spec(overlap=overlap, chunk=min(CHUNK, case["size"]), trees=1, pacing="pipelined")
+    spec = dgx1.tree_spec(overlap=overlap, chunk=min(CHUNK, case["size"]), trees=1, pacing="pipelined")
     return _run(case, spec, float(LATENCY_NS))
 
 
@@ -93,7 +85,7 @@ def _measure(case: Entry, *records: Record) -> Entry:
     height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
     return found | {
         # Constant bandwidth: the ring has all channels, a tree one in each direction.
-        "ratio model": cost(ranks, size, rate=CHANNELS * NVLINK_GB).ring_ns / cost(ranks, size).overlapped_ns,
+        "ratio model": cost(ranks, size, rate=dgx1.CHANNELS * NVLINK_GB).ring_ns / cost(ranks, size).overlapped_ns,
         "turnaround": late / soon,
         "turnaround model": (2 * height + chunks - 1) / (2 * height),
     }

@@ -7,34 +7,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 import antiphon
-from antiphon import results
 from antiphon._core import Workload
-from antiphon.collective.timing import CollectiveTime
-from antiphon.papers.ccube.systems import (
-    CC,
-    DATA,
-    HEIGHT,
-    LATENCY_NS,
-    NVLINK_GB,
-    RANKS,
-    RING,
-    SYSTEM,
-    TREES,
-    allreduce,
-    cost,
-)
+from antiphon.papers.ccube import systems as dgx1
+from antiphon.papers.ccube.systems import CC, DATA, LATENCY_NS, NVLINK_GB, RANKS, RING, cost
 from antiphon.repro.claims import Cells, Judged, Tables, share, verdict
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
-from antiphon.repro.trained import sizes, trained
+from antiphon.repro.trained import sizes, timed, trained
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
 
-V100 = antiphon.System(SYSTEM).processor
+V100 = antiphon.System(dgx1.SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""
 MODELS = {"ZFNet": "zfnet", "VGG-16": "vgg16", "ResNet-50": "resnet50"}
 RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
@@ -42,17 +27,9 @@ SIGNIFICANT = 0.02
 """What gains more is an improvement."""
 
 
-def _timed(record: Record) -> CollectiveTime:
-    """A stored collective."""
-    rows = record["tables"]["chunks"]
-    types = {"lane": np.int64, "chunk": np.uint64, "complete_ns": np.float64}
-    chunks = results.Table({name: np.array([each[name] for each in rows], kind) for name, kind in types.items()})
-    return CollectiveTime(record["time_ns"], [], chunks)
-
-
 def train_once(model: str | Workload, point: Point, record: Record, *, chained: bool, **options: Any) -> Training:
     """An iteration with its one AllReduce as it was simulated."""
-    collective, overlap = _timed(record), "ccube" if chained else "none"
+    collective, overlap = timed(record), "ccube" if chained else "none"
     return antiphon.train(
         model, point.fabric, point.algorithm, overlap=overlap, collectives=lambda *_asked: collective, **options
     )
@@ -76,8 +53,8 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
         steps = 2 * (training.ranks - 1)
         return training.compute_ns + steps * (LATENCY_NS + size / 4 / training.ranks / rate)
     count = cost(RANKS, size, rate=rate).chunks
-    step = LATENCY_NS + size / TREES / count / rate
-    first = 2 * HEIGHT + (0 if series.run == "yes" else count - 1)
+    step = LATENCY_NS + size / dgx1.TREES / count / rate
+    first = 2 * dgx1.HEIGHT + (0 if series.run == "yes" else count - 1)
     if not series.more["chained"]:
         return training.compute_ns + (first + count - 1) * step
     now = 0.0
@@ -98,8 +75,10 @@ def _behind(model: str, batch: int) -> Callable[..., Training]:
 
 def _jobs(case: Entry) -> list[Point]:
     if case["series"] == BEHIND:
-        return [allreduce(RING, size, RATES[case["rate"]]) for size in sizes(_behind(case["model"], case["batch"]))]
-    return [allreduce(case["series"], 4 * antiphon.workload(MODELS[case["model"]]).params, RATES[case["rate"]])]
+        return [
+            dgx1.allreduce(RING, size, RATES[case["rate"]]) for size in sizes(_behind(case["model"], case["batch"]))
+        ]
+    return [dgx1.allreduce(case["series"], 4 * antiphon.workload(MODELS[case["model"]]).params, RATES[case["rate"]])]
 
 
 def _share(case: Entry, *records: Record) -> Entry:
@@ -107,7 +86,7 @@ def _share(case: Entry, *records: Record) -> Entry:
     model, batch, series, rate = case["model"], case["batch"], case["series"], RATES[case["rate"]]
     closed = None
     if series == BEHIND:
-        training = trained(_behind(model, batch), [_timed(record) for record in records])
+        training = trained(_behind(model, batch), records)
     else:
         chained, point = bool(series.more["chained"]), _jobs(case)[0]
         training = train_once(MODELS[model], point, records[0], chained=chained, batch=batch, compute=V100)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
 import antiphon
-from antiphon.collective.timing import CollectiveTime
 from antiphon.papers.tto.meshes import DATA, SYSTEM, in_flits, point, side_of, takes_part
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Shown
@@ -43,13 +42,9 @@ def _jobs(case: Entry) -> list[Point]:
     return [point(case, size, changes=rate) for size in sizes(_train(case))]
 
 
-def _trained(case: Entry, records: Iterable[Record]) -> Training:
-    return trained(_train(case), [CollectiveTime(each["time_ns"], each["excluded_ranks"]) for each in records])
-
-
 def _measure(case: Entry, *records: Record) -> Entry:
     """Times of an epoch, and its parts; what neither computes nor communicates alone is both."""
-    done = _trained(case, records)
+    done = trained(_train(case), records)
     both = done.overlapped_communication_ns
     return {
         "time": done.epoch_ns,
@@ -129,7 +124,7 @@ def _rivals(case: Entry) -> list[Entry]:
 def _speedup(case: Entry, *records: Record) -> Entry:
     left, epochs = iter(records), {}
     for rival in _rivals(case):
-        epochs[rival["series"].name] = _trained(rival, islice(left, len(_jobs(rival)))).epoch_ns
+        epochs[rival["series"].name] = trained(_train(rival), islice(left, len(_jobs(rival)))).epoch_ns
     tto = epochs.pop("TTO")
     best = min(epochs, key=lambda name: epochs[name])
     side, array = (f"{case[axis]}x{case[axis]}" for axis in ("side", "array"))
