@@ -30,9 +30,9 @@ def sizes(train: Callable[..., Training]) -> list[int]:
 
 def timed(record: Record) -> CollectiveTime:
     """A collective as it was run, with its chunks if they were kept."""
-    rows = record.get("tables", {}).get("chunks")
-    columns = {name: np.array([each[name] for each in rows], kind) for name, kind in CHUNKS.items()} if rows else None
-    return CollectiveTime(record["time_ns"], record["excluded_ranks"], columns and Table(columns))
+    rows = record.get("tables", {}).get("chunks", [])
+    chunks = Table({name: np.array([each[name] for each in rows], kind) for name, kind in CHUNKS.items()})
+    return CollectiveTime(record["time_ns"], record["excluded_ranks"], chunks if rows else None)
 
 
 def trained(train: Callable[..., Training], records: Iterable[Record]) -> Training:
