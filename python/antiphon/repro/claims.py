@@ -7,6 +7,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
   are; of several others, than the fastest.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
+* ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
+  of statistics of the numbers or of ``aside`` ones with each other or with numbers.
 * ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``; a comment that names what is
   ``{lost}`` is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
@@ -15,12 +17,14 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import Table, Values
+from antiphon.repro.table import COMPARED, CONDITION, Table, Values
 
 CLOSE = 0.05
 """A number, or both ends of a range, holds within this share."""
@@ -28,6 +32,7 @@ POINTS = 1.5
 """Points of a percentage within which a mean holds."""
 LITTLE = 0.25
 """What fails at no more than this share of the cases holds in part."""
+HOW = COMPARED | {"=": operator.eq}
 FIRM = 1e-9
 """A ratio that is less than one by no more is one."""
 
@@ -106,16 +111,39 @@ def merged(found: Mapping[str, Values], cells: Cells) -> Values:
 # --- forms --------------------------------------------------------------------------------------
 
 
+class Names(dict[str, Any]):
+    """What a text may name: what is in here, and the statistics of the numbers."""
+
+    def __init__(self, values: Values) -> None:
+        super().__init__()
+        self.values_of = values
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(self.values_of, name)
+
+    def number(self, text: str) -> float:
+        """A number, or a statistic."""
+        return float(text if text[0].isdigit() else Formatter().get_field(text, (), self)[0])
+
+
 @dataclass(frozen=True)
 class Held:
-    """The numbers of a claim, and its bounds."""
+    """The numbers of a claim, and its bounds; with ``strict`` the lower one is out of bounds."""
 
+    cells: Cells
+    names: Names
     values: Values
     statistics: list[float]
     low: float
     high: float
     strict: bool = False
-    """Whether the lower bound is out of bounds."""
+
+    def meet(self, column: str) -> bool:
+        """Whether numbers compare as the column says; not if it says nothing."""
+        conditions = [condition.strip() for condition in self.cells[column].split(";")]
+        parts = [found.groups() for condition in conditions if (found := CONDITION.fullmatch(condition))]
+        numbers = self.names.number
+        return bool(parts) and all(HOW[how](numbers(one), numbers(other)) for one, how, other in parts)
 
     def fails(self, value: float) -> bool:
         """Whether a single number is out of bounds."""
@@ -151,19 +179,10 @@ FORMS: dict[str, tuple[str, Callable[[Held], Verdict]]] = {
     # Every number is in the bounds; some number is not, as the paper says.
     "every": (SOME_POINTS, lambda held: verdict(not held.failing)),
     "some": ("in {failing} of {count} cases", lambda held: verdict(held.failing > 0)),
+    # All that is to be so is; in part if what suffices for that is.
+    "conditions": ("{mean:.2f}×", lambda held: verdict(held.meet("holds"), held.meet("partly"))),
 }
 """What is shown of every form unless the claim says otherwise, and how it is judged."""
-
-
-class Names(dict[str, Any]):
-    """What a text may name: what is in here, and the statistics of the numbers."""
-
-    def __init__(self, values: Values) -> None:
-        super().__init__()
-        self.values_of = values
-
-    def __missing__(self, name: str) -> Any:
-        return getattr(self.values_of, name)
 
 
 def by_form(cells: Cells, tables: Tables) -> Judged:
@@ -173,9 +192,9 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
     low = float(cells["low"] or (1 if not cells["high"] else "-inf"))
     high = float(cells["high"] or (low if cells["form"] in ("close", "range") else "inf"))
     statistics = [getattr(values, name) for name in (cells["statistic"] or "mean").split("|")]
-    held = Held(values, statistics, low, high, strict=cells["form"] == "more")
-    lost = {name: [where.replace(", ", " ") for where, value in of if held.fails(value)] for name, of in found.items()}
     names = Names(values)
+    held = Held(cells, names, values, statistics, low, high, strict=cells["form"] == "more")
+    lost = {name: [where.replace(", ", " ") for where, value in of if held.fails(value)] for name, of in found.items()}
     names["value"], names["failing"], names["passing"] = statistics[0], held.failing, values.count - held.failing
     names["lost_points"] = ", ".join(where for of in lost.values() for where in of)
     said = "to {} at {}" if cells["over"] else "{} on {}"

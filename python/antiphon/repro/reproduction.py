@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
+from antiphon.flat import write_csv
 from antiphon.plot import require
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Figure, Paper
@@ -84,9 +83,11 @@ def reproduce(
                 plots[name] = draw(outcome.charts, paper.styles, columns)
                 with written_whole(place / f"{name}.svg", ".svg") as file:
                     file.write(plots[name])
-            _write_csv(place / f"{name}.csv", [row_dict(row) for row in outcome.rows])
+            with written_whole(place / f"{name}.csv", ".csv") as file:
+                write_csv(map(row_dict, outcome.rows), file)
         if claims and whole:
-            _write_csv(place / "claims.csv", [asdict(claim) for claim in claims])
+            with written_whole(place / "claims.csv", ".csv") as file:
+                write_csv(map(asdict, claims), file)
         report.write(render(done, plots))
     return done
 
@@ -105,10 +106,3 @@ def _of(store: Store, point: Job) -> Record:
     if "refused" in record:
         raise AntiphonError(record["refused"]["reason"], record["refused"]["code"])
     return record
-
-
-def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with written_whole(path, ".csv") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)

@@ -85,6 +85,9 @@ class Values(list[tuple[str, float]]):
         """Without the words."""
         return [value for _, value in self]
 
+    off = property(lambda self: 100 * max(abs(value - 1) for value in self.numbers))
+    """Of ratios: how far the farthest is from one, in percent."""
+    gaining = property(lambda self: sum(value > 1 for value in self.numbers))
     count: Any = property(len)  # not how often a value is there
     mean = property(lambda self: fmean(self.numbers))
     geometric = property(lambda self: geometric_mean(self.numbers))

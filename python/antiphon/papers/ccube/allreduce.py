@@ -9,7 +9,7 @@ from itertools import pairwise
 import antiphon
 from antiphon._core import TrainingPlan
 from antiphon.papers.ccube import systems as dgx1
-from antiphon.papers.ccube.systems import C1, DATA, LATENCY_NS, MIB, NVLINK_GB, RANKS, RING, B, cost, size_text
+from antiphon.papers.ccube.systems import C1, DATA, LATENCY_NS, NVLINK_GB, RANKS, RING, B, cost, size_text
 from antiphon.repro.claims import Cells, Judged, Tables, close, verdict
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
@@ -77,6 +77,7 @@ def _ring_over_tree(case: Entry) -> Entry:
     most = max(ratios, key=lambda size: ratios[size])
     return {
         "what": nodes,
+        "series": "all sizes",
         "endless": slower,
         "closed": ranks / (ranks - 1),
         "most": ratios[most],
@@ -91,13 +92,6 @@ def _small_tree(_cells: Cells, tables: Tables) -> Judged:
     rising = all(ratios[more] > ratios[less] for less, more in pairwise(nodes[1:]))
     holds = rising and wins == [ranks for ranks in nodes if ranks >= wins[0]]
     return verdict(holds), {"first": wins[0], "ratio": ratios[nodes[-1]], "last": nodes[-1]}
-
-
-def _large_ring(cells: Cells, tables: Tables) -> Judged:
-    (found,) = tables["fig4"].where(size=ENDLESS, ranks=RANKS)
-    good = abs(found["endless"] - float(cells["low"])) < 0.01
-    names = {"endless": 100 * (found["endless"] - 1), "most": 100 * (found["most"] - 1), "MB": found["MB"]}
-    return verdict(good and found["most"] < 1.2, good), names
 
 
 # --- Fig. 12 ------------------------------------------------------------------------------------
@@ -134,14 +128,6 @@ def _out_of_order(record: Record) -> int:
     return sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
 
 
-def _model(_cells: Cells, tables: Tables) -> Judged:
-    found = tables["fig12"].ratios("ratio", "simulated", "Eqs. 5 and 7")
-    sizes = tables["fig12"].axis("size")
-    error = {size: abs(ratio - 1) for size, ratio in zip(sizes, found.numbers, strict=True)}
-    large, small = (max(error[size] for size in error if (size >= 4 * MIB) is big) for big in (True, False))
-    return verdict(max(small, large) <= 0.05, large <= 0.05), {"large": 100 * large, "small": 100 * small}
-
-
 FIGURES = (
     Figure(DATA, "fig3", _share_of_peak, _calls_jobs),
     Figure(DATA, "fig4", _ring_over_tree),
@@ -151,6 +137,4 @@ CHECKS = {
     "layer-wise": lambda cells, tables: _loss("layer-wise", 0, cells, tables),
     "slicing": lambda cells, tables: _loss("slicing", SLICE, cells, tables),
     "small-tree": _small_tree,
-    "large-ring": _large_ring,
-    "model": _model,
 }

@@ -19,7 +19,7 @@ HOSTS = 16
 """Nodes on a switch."""
 LINK_NS = 500
 CHUNK = 256 * dgx1.KIB
-SETTINGS = {"ratio": (float(LATENCY_NS), None), "256 kB": (float(LATENCY_NS), CHUNK), "links only": (0.0, None)}
+SETTINGS = {"ratio": (LATENCY_NS, None), "256 kB": (LATENCY_NS, CHUNK), "links only": (0.0, None)}
 """How C1 is held against R: latency of a step beside that of the links; bytes of a chunk, None for the number of chunks
 of Eq. 4."""
 
@@ -50,28 +50,27 @@ class LeafSpine(Point):
 
 def _run(case: Entry, algorithm: str, step_ns: float) -> LeafSpine:
     hosts = min(case["ranks"], HOSTS)
-    fabric, changes = f"leaf-spine:{case['ranks'] // hosts}x{hosts}", (("hand_off_ns", step_ns),)
+    fabric, changes = f"leaf-spine:{case['ranks'] // hosts}x{hosts}", (("hand_off_ns", float(step_ns)),)
     return LeafSpine(fabric, algorithm, case["size"], dgx1.SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
+
+
+def _trees(case: Entry, chunk: int, step_ns: float = LATENCY_NS, *, overlap: bool = True, trees: int = 2) -> LeafSpine:
+    spec = dgx1.tree_spec(overlap=overlap, chunk=chunk, trees=trees, pacing="pipelined")
+    return _run(case, spec, step_ns)
 
 
 def pair(case: Entry, setting: str) -> tuple[LeafSpine, LeafSpine]:
     """R, and C1 on two trees."""
-    step_ns, chunk = SETTINGS[setting]
-    size = case["size"]
+    (step_ns, chunk), size = SETTINGS[setting], case["size"]
     chunk = min(chunk or dgx1.chunk_of(size, cost(case["ranks"], size).chunks), dgx1.chunk_of(size, 1))
-    return _run(case, "ring", step_ns), _run(
-        case, dgx1.tree_spec(overlap=True, chunk=chunk, pacing="pipelined"), step_ns
-    )
-
-
-def _single(case: Entry, overlap: bool) -> LeafSpine:
-    """One tree with or without overlap, for the turnaround."""
-    spec = dgx1.tree_spec(overlap=overlap, chunk=min(CHUNK, case["size"]), trees=1, pacing="pipelined")
-    return _run(case, spec, float(LATENCY_NS))
+    return _run(case, "ring", step_ns), _trees(case, chunk, step_ns)
 
 
 def _jobs(case: Entry) -> list[LeafSpine]:
-    return [job for setting in SETTINGS for job in pair(case, setting)] + [_single(case, False), _single(case, True)]
+    """Every pair, and one tree without overlap and with it, for the turnaround."""
+    chunk = min(CHUNK, case["size"])
+    single = [_trees(case, chunk, overlap=overlap, trees=1) for overlap in (False, True)]
+    return [job for setting in SETTINGS for job in pair(case, setting)] + single
 
 
 def _measure(case: Entry, *records: Record) -> Entry:
