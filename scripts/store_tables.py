@@ -31,7 +31,7 @@ def plain(value: Any) -> Any:
 
 def read(column: str) -> bool:
     """Whether claims may read it: not what is published."""
-    return column not in ("source", "note", "key", "stated") and not column.startswith("known")
+    return column not in ("source", "note") and not column.startswith(("known", "stated"))
 
 
 def main(name: str, folder: str) -> None:

@@ -71,6 +71,24 @@ def world() -> dict[str, Table]:
         ({"form": "more", "ours": "A", "over": "B"}, "at 3 of 4 points", "holds in part"),
         ({"form": "some", "ours": "C", "over": "A"}, "in 1 of 4 cases", "holds"),
         ({"form": "more", "along": "size by series"}, "at 7 of 9 points", "holds in part"),
+        ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean>1.5; most=2"}, "1.75×", "holds"),
+        ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean>1.5; most<2"}, "1.75×", "does not hold"),
+        (
+            {"form": "conditions", "ours": "A", "over": "B", "holds": "most<2", "partly": "least>=1"},
+            "1.75×",
+            "holds in part",
+        ),
+        (
+            {
+                "form": "conditions",
+                "ours": "A",
+                "over": "B",
+                "aside": "of_c: over=C",
+                "holds": "of_c.most<most; failing=0",
+            },
+            "1.75×",
+            "holds",
+        ),
     ],
 )
 def test_forms(given: dict[str, str], ours: str, verdict: str, world: dict[str, Table]) -> None:

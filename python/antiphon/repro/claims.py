@@ -2,7 +2,8 @@
 
 A row of ``claims.csv`` says which numbers a claim is about, which form it has, and what is shown and said of it:
 
-* ``figure``, ``at``, ``column``: the table, of which entries, and which of its numbers (``time`` unless it is named).
+* ``figure``, ``at``, ``column``: the table, the first of several that are needed, of which entries, and which of its
+  numbers (``time`` unless it is named).
 * ``ours``, ``over``: series. With ``over``, the numbers are how many times as fast ours is, at every point where both
   are; of several others, than the fastest.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
@@ -87,7 +88,7 @@ def listed(values: Iterable[Any], how: str = "{:.1f}") -> str:
 
 def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     """What a claim is about, by the series it is held against, or by its own."""
-    table, column = tables[cells["figure"]].where(cells["at"]), cells["column"] or "time"
+    table, column = tables[cells["figure"].split("|")[0]].where(cells["at"]), cells["column"] or "time"
     wanted = [name for name in cells["ours"].split("|") if name]
     if cells["over"]:
         return {over: table.ratios(column, over, wanted[0]) for over in cells["over"].split("|")}

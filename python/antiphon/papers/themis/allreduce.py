@@ -169,13 +169,6 @@ def _room(_cells: Cells, tables: Tables) -> Judged:
     return verdict(more <= POINTS, more <= DROP), {"more": more, "few": listed(few, "{:.0f}")}
 
 
-def _search(_cells: Cells, tables: Tables) -> Judged:
-    used = tables["fig11"].where(series=SEARCH).values("utilization")
-    rivals = [tables["fig8"].ratios("time", str(rival), "Search") for rival in (BASELINE, FIFO, SCF, SCF_BEFORE)]
-    slower = len({where for values in rivals for where, ratio in values if ratio < 1})
-    return verdict(used.mean >= 99 and not slower), {"used": used, "slower": slower}
-
-
 FIGURES = (
     Figure(DATA, "fig5", _example, _example_jobs),
     Figure(DATA, "fig8", _measure, _jobs),
@@ -191,5 +184,4 @@ CHECKS = {
     "stable": _stable,
     "initial-load": _initial_load,
     "room": _room,
-    "search-64": _search,
 }

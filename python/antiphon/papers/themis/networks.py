@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import antiphon
-from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
+from antiphon.repro.claims import Cells, Judged, Tables, share
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Shown
 from antiphon.repro.rows import Row, stated_row
@@ -111,15 +111,6 @@ def _advised(table: Table) -> Shown:
     return [*rows, stated_row(DATA, "scenarios", BASELINE.name, what, "Gb/s", used, what, SINGLE, note)], ()
 
 
-def _just_enough(_cells: Cells, tables: Tables) -> Judged:
-    found = tables["scenarios"].where(ratio=1.0)
-    baseline, themis, search, _ = found.column("utilization")
-    good = [value >= FULL for value in (baseline, themis)]
-    turned = "" if all(good) else found.one("turned", series=SCF)
-    names = {"baseline": baseline, "themis": themis, "search": search, "lost": turned}
-    return verdict(all(good), any(good)), names
-
-
 def _over(_cells: Cells, tables: Tables) -> Judged:
     found = tables["scenarios"].where("ratio>1")
     themis, baseline = (found.where(series=series) for series in (SCF, BASELINE))
@@ -129,16 +120,9 @@ def _over(_cells: Cells, tables: Tables) -> Judged:
     return result, {"themis": used, "baseline": least, "lost": ", ".join(below)}
 
 
-def _under(_cells: Cells, tables: Tables) -> Judged:
-    found = tables["scenarios"].where("ratio>0; ratio<1")
-    bounds, reached = (found.where(series=series) for series in (BOUND, SEARCH))
-    texts = listed(bounds, "at most {0[utilization]:.1f} % at {0[ratio]:g}"), listed(reached.column("utilization"))
-    return verdict(max(bounds.column("utilization")) < FULL), {"bounds": texts[0], "reached": texts[1]}
-
-
 FIGURES = (
     Figure(DATA, "table1", _steps, _latency_only),
     Figure(DATA, "table2", _preset, show=_npus),
     Figure(DATA, "scenarios", _scenario, _scenario_jobs, show=_advised),
 )
-CHECKS = {"just-enough": _just_enough, "over": _over, "under": _under}
+CHECKS = {"over": _over}
