@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.papers import PAPERS
 from antiphon.repro.claims import FORMS, Verdict, judge, judge_all
-from antiphon.repro.data import Series, Style
+from antiphon.repro.data import Series
 from antiphon.repro.table import Table
 
 PARTLY = {
@@ -38,7 +38,7 @@ def cells(**given: str) -> dict[str, str]:
 @pytest.fixture
 def world() -> dict[str, Table]:
     """Two series on four sizes: B takes 2, 2, 2 and 1 times as long as A."""
-    a, b, c = (Series(name, Style("#000"), roles=roles) for name, roles in (("A", ("best",)), ("B", ()), ("C", ())))
+    a, b, c = (Series(name, roles=roles) for name, roles in (("A", ("best",)), ("B", ()), ("C", ())))
     times = {a: (1.0, 2.0, 4.0, 8.0), b: (2.0, 4.0, 8.0, 8.0), c: (1.0, 3.0, 3.0, 7.0)}
     return {
         "fig": Table(

@@ -61,7 +61,7 @@ def test_texts_and_styles(name: str) -> None:
         text for text in (*data.texts.values(), *(row["about"] for row in data.figures.values())) if "{" in text
     ]
     for series in data.series.values():
-        assert not series.style.colour or re.fullmatch("#[0-9a-f]{6}", series.style.colour)
+        assert not series.colour or re.fullmatch("#[0-9a-f]{6}", series.colour)
 
 
 def test_figures_by_name() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from antiphon.papers import PAPERS
-from antiphon.repro.data import Data, Series, Stated, Style
+from antiphon.repro.data import Data, Series, Stated
 from antiphon.repro.rows import Row, by_group, made_rows
 from antiphon.repro.table import Table
 
@@ -42,7 +42,7 @@ def test_summaries() -> None:
     assert (b.compared, b.error_mean, b.error_max, b.worst) == (0, None, None, "")
 
 
-A, B = (Series(name, Style("#000"), tolerance=0.03, note=note) for name, note in (("A", ""), ("B", "of B")))
+A, B = (Series(name, tolerance=0.03, note=note) for name, note in (("A", ""), ("B", "of B")))
 
 
 def made(*specs: dict[str, Any], whole: bool = True) -> list[Row]:

@@ -16,36 +16,27 @@ Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Style:
-    """How a series is drawn, the same in every figure."""
-
-    colour: str
-    marker: str = "o"
-    dashed: bool = False
-
-
-@dataclass(frozen=True)
 class Series:
     """What the figures compare, such as an algorithm: a row of ``series.csv``.
 
     Attributes:
         name: for the reader.
-        style: how it is drawn.
+        colour, marker, dashed: how it is drawn, the same in every figure.
         run: what it is here, such as the specification of an algorithm; empty for what is drawn only.
         published: its name in the published tables, empty if they do not have it.
         roles: further names by which claims mean it.
-        only: of which cases it takes part, such as ``parity=even``.
         tolerance: share by which ours may be off the published numbers; set here, never for a point.
         note: what is known about differences.
         more: columns that only this paper has.
     """
 
-    name: str
-    style: Style
+    name: str = ""
+    colour: str = ""
+    marker: str = "o"
+    dashed: bool = False
     run: str = ""
     published: str = ""
     roles: tuple[str, ...] = ()
-    only: str = ""
     tolerance: float = 0.01
     note: str = ""
     more: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -56,16 +47,13 @@ class Series:
     @classmethod
     def of(cls, row: dict[str, str]) -> Series:
         """From a row of the table."""
-        columns = ("name", "colour", "marker", "dashed", "run", "published", "roles", "only", "tolerance", "note")
-        name, colour, marker, dashed, run, known, roles, only, tolerance, note = (
-            row.pop(column, "") for column in columns
-        )
-        style = Style(colour, marker, dashed == "yes")
-        of_roles = tuple(filter(None, roles.split("|")))
-        return cls(name, style, run, known, of_roles, only, float(tolerance or 0.01), note, row)
+        roles = tuple(filter(None, row.pop("roles", "").split("|")))
+        dashed, tolerance = row.pop("dashed") == "yes", float(row.pop("tolerance", "") or cls.tolerance)
+        texts = {name: row.pop(name, "") for name in ("name", "colour", "marker", "run", "published", "note")}
+        return cls(**texts, dashed=dashed, roles=roles, tolerance=tolerance, more=row)
 
 
-PLAIN = Series("", Style(""))
+PLAIN = Series()
 """What is no series has its tolerance, and no note."""
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from antiphon.repro.charts import Chart, made_charts
-from antiphon.repro.data import Data, Spec, Style
+from antiphon.repro.data import Data, Spec
 from antiphon.repro.rows import Row, made_rows
 from antiphon.repro.table import Entry, Table, grid, meets, words
 from antiphon.studies import Job, Record
@@ -120,8 +120,3 @@ class Paper:
     def checks(self) -> dict[str, Any]:
         """The functions of claims that have no form, by ``id``."""
         return {name: check for part in self.parts for name, check in getattr(part, "CHECKS", {}).items()}
-
-    @cached_property
-    def styles(self) -> dict[str, Style]:
-        """Of all series."""
-        return {series.name: series.style for series in self.data.series.values()}

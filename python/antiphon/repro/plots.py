@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from antiphon.plot import SETTINGS, require, svg
 from antiphon.repro.charts import Bars, Chart, Lines, Spans
-from antiphon.repro.data import Style
+from antiphon.repro.data import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ PARTS = ((0.35, ""), (0.6, "////"), (1.0, ""))
 PUBLISHED = "published"
 
 
-def draw(charts: Sequence[Chart], styles: Mapping[str, Style], columns: int) -> str:
+def draw(charts: Sequence[Chart], styles: Mapping[str, Series], columns: int) -> str:
     """All charts of an experiment with one legend, as SVG."""
     require()
     import matplotlib
@@ -65,7 +65,7 @@ def _labels(chart: Chart) -> Iterable[str]:
     return (bar.label for bars in chart.groups.values() for bar in bars)
 
 
-def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str, Style]) -> list[Any]:
+def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str, Series]) -> list[Any]:
     """The legend: algorithms, parts of bars, and what the hollow marks are."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -91,7 +91,7 @@ def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str
     return handles
 
 
-def _dashes(style: Style) -> str:
+def _dashes(style: Series) -> str:
     return "--" if style.dashed else "-"
 
 
@@ -100,7 +100,7 @@ def _textures(chart: Bars) -> dict[str, tuple[float, str]]:
     return dict(zip(chart.parts, (*PARTS[: len(chart.parts) - 1], PARTS[-1]), strict=True))
 
 
-def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
+def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Series]) -> None:
     hollow: dict[str, Any] = {"linestyle": "", "fillstyle": "none", "markersize": 8, "alpha": 0.9}
     for line in chart.lines:
         style = styles[line.label]
@@ -126,7 +126,7 @@ def _draw_lines(place: Axes, chart: Lines, styles: Mapping[str, Style]) -> None:
         place.set_ylim(0, chart.y_max)
 
 
-def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Sequence[str]) -> None:
+def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Series], labels: Sequence[str]) -> None:
     textures = _textures(chart)
     width = min(0.3, 0.86 / max(len(bars) for bars in chart.groups.values()))
     for group, unordered in enumerate(chart.groups.values()):
@@ -152,7 +152,7 @@ def _draw_bars(place: Axes, chart: Bars, styles: Mapping[str, Style], labels: Se
     place.set_ylim(0, chart.y_max)
 
 
-def _draw_spans(place: Axes, chart: Spans, styles: Mapping[str, Style]) -> None:
+def _draw_spans(place: Axes, chart: Spans, styles: Mapping[str, Series]) -> None:
     for track, blocks in enumerate(chart.tracks.values()):
         for block in blocks:
             place.barh(track, block.length, 0.7, block.start, color=styles[block.label].colour, edgecolor="white")

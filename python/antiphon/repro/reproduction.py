@@ -80,7 +80,7 @@ def reproduce(
             told("plots", count / len(figures))
             if outcome.charts:
                 columns = paper.data.figures[name].get("columns", 1)
-                plots[name] = draw(outcome.charts, paper.styles, columns)
+                plots[name] = draw(outcome.charts, paper.data.series, columns)
                 with written_whole(place / f"{name}.svg", ".svg") as file:
                     file.write(plots[name])
             with written_whole(place / f"{name}.csv", ".csv") as file:

@@ -10,7 +10,7 @@ import antiphon
 from antiphon._core import TrainingPlan
 from antiphon.papers.ccube import systems as dgx1
 from antiphon.papers.ccube.systems import C1, DATA, LATENCY_NS, NVLINK_GB, RANKS, RING, B, cost, size_text
-from antiphon.repro.claims import Cells, Judged, Tables, close, verdict
+from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
 from antiphon.studies import Job, Record
@@ -44,17 +44,12 @@ def _share_of_peak(case: Entry, one_shot: Record, *records: Record) -> Entry:
     time = sum(times[size] * count for size, count in Counter(sizes).items())
     what = f"{case['series']}, {case['most'] // 1000} kB" if case["most"] else str(case["series"])
     share, best = (100 * SENT * sum(sizes) / took / RING_GB for took in (time, one_shot["time_ns"]))
-    return {"what": what, "calls": len(sizes), "share": share, "slower": best / share}
-
-
-def _loss(name: str, most: int, cells: Cells, tables: Tables) -> Judged:
-    least, (loss,) = float(cells["low"]), tables["fig3"].where(series=name, most=most).column("slower")
     # Every AllReduce takes its latency once, all together the same bytes.
-    busy = SENT * calls("one-shot")[0] / RING_GB
+    busy = SENT * sum(sizes) / RING_GB
     latency = busy / (len(calls("layer-wise")) - 2)
-    other = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
-    holds = loss > least if most else close(loss, least)
-    return verdict(holds, loss > least), {"loss": loss, "us": latency / (2 * (RANKS - 1)) / 1000, "other": other}
+    slices = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
+    found = {"what": what, "calls": len(sizes), "share": share, "slower": best / share}
+    return found | {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
 
 
 # --- Fig. 4 -------------------------------------------------------------------------------------
@@ -134,7 +129,5 @@ FIGURES = (
     Figure(DATA, "fig12", _overlapping, _overlapping_jobs),
 )
 CHECKS = {
-    "layer-wise": lambda cells, tables: _loss("layer-wise", 0, cells, tables),
-    "slicing": lambda cells, tables: _loss("slicing", SLICE, cells, tables),
     "small-tree": _small_tree,
 }

@@ -27,7 +27,7 @@ def parity(case: Entry) -> str:
 
 def takes_part(case: Entry, size: int) -> bool:
     """Whether an algorithm runs on such a mesh, with so many bytes."""
-    return meets({"bytes": size, "parity": parity(case)}, case["series"].only)
+    return meets({"bytes": size, "parity": parity(case)}, case["series"].more["only"])
 
 
 def side_of(row: dict[str, str]) -> int:
