@@ -16,11 +16,11 @@ Texts may name whatever is said here or found for the entry, the first of its gr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from antiphon.repro.data import PLAIN, Data, Series, Spec, Stated
+from antiphon.repro.data import PLAIN, Data, Series, Spec
 from antiphon.repro.table import Entry, Table, words
 
 
@@ -140,50 +140,38 @@ def _rows(data: Data, figure: str, table: Table, part: Table, spec: Spec) -> Ite
                 yield row(data, figure, entry, inner, entry[spec["column"]], reference)
 
 
-def row(data: Data, figure: str, entry: Entry, spec: Spec, ours: float, reference: float | None) -> Row:
+def row(data: Data, figure: str, entry: Entry, spec: Spec, ours: float, reference: float | None = None) -> Row:
     """A number of an entry beside the published one."""
 
-    def said(what: str, usually: str) -> str:
+    def said(what: str, usually: str = "") -> str:
         return words(spec.get(what, usually), spec | entry)
 
     series = entry.get("series")
     usual, by_key = series if isinstance(series, Series) else PLAIN, "key" in spec
-    paper = entry[said("stated", "")] if "stated" in spec else None
-    stated = data.stated.get(figure, {}).get(said("key", ""))
+    paper = entry[said("stated")] if "stated" in spec else None
+    stated = data.stated.get(figure, {}).get(said("key"))
     group, what = said("group", "{series}"), said("what", "{what}")
     tolerance, note = data.tolerance if by_key else usual.tolerance, entry.get("note", usual.note)
+    source = said("source") if "source" in spec else entry.get("source", "")
     if stated:
-        tolerance, note = stated.tolerance or tolerance, stated.note or note
+        tolerance, note, source = stated.tolerance or tolerance, stated.note or note, stated.source
     return Row(
         group,
         what,
-        said("unit", ""),
+        said("unit"),
         ours,
         stated.value if stated else paper,
         None if by_key or "stated" in spec else entry.get(said("known", "known")),
         spec.get("tolerance", tolerance),
         data.texts.get(spec["note"], "") if "note" in spec else note,
         data.reference.get((figure, f"{group}: {what}"), reference),
-        stated.source if stated else said("source", entry.get("source", "")),
+        source,
         spec.get("input", False),
     )
 
 
 def stated_row(
-    data: Data,
-    figure: str,
-    group: str,
-    what: str,
-    unit: str,
-    ours: float,
-    key: str = "",
-    tolerance: float | None = None,
-    note: str = "",
-    reference: float | None = None,
+    data: Data, figure: str, group: str, what: str, unit: str, ours: float, key: str = "", **spec: Any
 ) -> Row:
-    """A number beside what the paper states, by ``key``; other numbers as ``figures.toml`` would have them."""
-    stated = data.stated.get(figure, {}).get(key, Stated(math.nan, ""))
-    paper = stated.value if stated.source else None
-    tolerance = tolerance if tolerance is not None else stated.tolerance or data.tolerance
-    reference = data.reference.get((figure, f"{group}: {what}"), reference)
-    return Row(group, what, unit, ours, paper, None, tolerance, stated.note or note, reference, stated.source)
+    """A number of no entry beside what the paper's text states; more as ``figures.toml`` would have it."""
+    return row(data, figure, {}, {"group": group, "what": what, "unit": unit, "key": key} | spec, ours)

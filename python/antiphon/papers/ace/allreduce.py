@@ -113,12 +113,14 @@ def _needed(table: Table) -> Shown:
     needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
     for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
         group, key = f"{series}: memory bandwidth for 90 % of ideal", f"{series}: enough"
-        rows.append(row("fig5", group, "mean of 16 and 64 NPUs", "GB/s", fmean(needed[series]), key, tolerance))
+        rows.append(
+            row("fig5", group, "mean of 16 and 64 NPUs", "GB/s", fmean(needed[series]), key, tolerance=tolerance)
+        )
         for npus, value in zip(OF_FIG_5, needed[series], strict=True):
-            rows.append(row("fig5", group, f"{npus} NPUs", "GB/s", value, key, tolerance))
+            rows.append(row("fig5", group, f"{npus} NPUs", "GB/s", value, key, tolerance=tolerance))
     group, (less, more) = "How many times less ACE needs", (needed[ACE], needed[BASELINE])
-    rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", 0.15))
-    rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", 0.15))
+    rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", tolerance=0.15))
+    rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", tolerance=0.15))
     return rows, ()
 
 
@@ -130,7 +132,9 @@ def _fewest(table: Table) -> Shown:
         return [], ()
     swept = table.where(series=BASELINE)
     needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
-    return [row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", 0.0)], ()
+    return [
+        row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", tolerance=0.0)
+    ], ()
 
 
 def _own_and_ideal(case: Entry) -> list[AllReduce]:

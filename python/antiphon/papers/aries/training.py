@@ -34,6 +34,7 @@ from antiphon.repro.claims import share as share_of
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Shown
 from antiphon.repro.rows import Row
+from antiphon.repro.rows import row as row_of
 from antiphon.repro.table import Entry, Table
 from antiphon.studies import Record
 
@@ -99,10 +100,9 @@ def _fig10(table: Table) -> Shown:
                     ]
                     ported = fmean(few.column(f"ported_{way}"))
                     means.append(("exchanges alone", fmean(few.column(f"exchanged_{way}")), ported))
-                    rows += [
-                        row("fig10", group, f"{series}, {what}{how}", "×", ours, key, None, series.note, most)
-                        for what, ours, most in means
-                    ]
+                    for what, ours, most in means:
+                        spec = {"group": group, "what": f"{series}, {what}{how}", "unit": "×", "key": key}
+                        rows.append(row_of(DATA, "fig10", at[0], spec, ours, most))
     if table.whole:
         for algorithm in table.axis("algorithm"):
             group, key = f"{TRANSFORMER}: time of exchanges saved", f"Transformer: {algorithm}"

@@ -194,7 +194,7 @@ def _needed(table: Table) -> Shown:
         for (a, b), needed in e["needed"].items():
             what = f"NVLinks needed on {a}-{b}"
             key = what if name == "two trees, overlapped" else ""
-            rows.append(stated_row(DATA, "fig10", name, what, "", needed, key, 0.0))
+            rows.append(stated_row(DATA, "fig10", name, what, "", needed, key, tolerance=0.0))
             groups.setdefault(f"{a}-{b}", []).append(Bar(name, [needed], rows[-1].paper))
         for (a, b), between in e["detours"].items():
             rows.append(Row(name, f"detour of {a}-{b} over GPU", "", between, tolerance=0.0))

@@ -104,10 +104,10 @@ def _example(case: Entry, *records: Record) -> Entry:
 
 def _gain(table: Table) -> Shown:
     base, tto = table.column("time")
-    shares = ("gain as share of the baseline's epoch", "%", 100 * (base - tto) / base, "gain share")
+    share, text = 100 * (base - tto) / base, "gain as share of the baseline's epoch"
     return [
         stated_row(DATA, "viii-b", "Equation 2", "gain of TTO in an epoch", "ns", base - tto, "gain"),
-        stated_row(DATA, "viii-b", "Equation 2", *shares, note=DATA.texts["gain"]),
+        stated_row(DATA, "viii-b", "Equation 2", text, "%", share, "gain share", note="gain"),
     ], ()
 
 
