@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -94,10 +95,14 @@ def test_blocks_of_a_timing_diagram_do_not_overlap(outcomes: dict[str, Outcome])
 
 
 def test_doubled_links(tables: dict[str, Table]) -> None:
-    one, apart, both = ({pair for pair, n in needed.items() if n == 2} for needed in tables["fig10"].column("needed"))
-    assert apart == set()
-    assert one == {(0, 4)}  # a detour meets an edge of its own tree
-    assert both == {(0, 4), (1, 5), (2, 3), (6, 7)}
+    one, apart, both = (of.where(links=2).column("pair") for _, of in tables["fig10"].by("series"))
+    assert apart == []
+    assert one == ["0-4"]  # a detour meets an edge of its own tree
+    assert both == ["0-4", "1-5", "2-3", "6-7"]
+    links = antiphon.Fabric("dgx1v").links
+    ends = Counter(zip(links["from"].tolist(), links["to"].tolist(), strict=True))
+    doubled = sorted(f"{a}-{b}" for (a, b), count in ends.items() if count == 2 and a < b)
+    assert tables["fig10"].axis("pair") == doubled
     sent = tables["fig15"]
     assert [share > 0 for share in sent.column("forwarded")] == [True] * 2 + [False] * 6
     # Every GPU but the root has its whole data reduced and broadcast once, over 14 edges of 14 half loads.
