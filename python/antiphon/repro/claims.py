@@ -18,14 +18,13 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import COMPARED, CONDITION, Table, Values
+from antiphon.repro.table import COMPARED, Table, Values, conditions_of
 
 CLOSE = 0.05
 """A number, or both ends of a range, holds within this share."""
@@ -33,7 +32,6 @@ POINTS = 1.5
 """Points of a percentage within which a mean holds."""
 LITTLE = 0.25
 """What fails at no more than this share of the cases holds in part."""
-HOW = COMPARED | {"=": operator.eq}
 FIRM = 1e-9
 """A ratio that is less than one by no more is one."""
 
@@ -141,10 +139,8 @@ class Held:
 
     def meet(self, column: str) -> bool:
         """Whether numbers compare as the column says; not if it says nothing."""
-        conditions = [condition.strip() for condition in self.cells[column].split(";")]
-        parts = [found.groups() for condition in conditions if (found := CONDITION.fullmatch(condition))]
-        numbers = self.names.number
-        return bool(parts) and all(HOW[how](numbers(one), numbers(other)) for one, how, other in parts)
+        parts, number = conditions_of(self.cells[column]), self.names.number
+        return bool(parts) and all(COMPARED[how](number(one), number(other)) for one, how, other in parts)
 
     def fails(self, value: float) -> bool:
         """Whether a single number is out of bounds."""

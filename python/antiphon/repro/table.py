@@ -20,10 +20,22 @@ Entry = dict[str, Any]
 COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
     "<": operator.lt,
     ">": operator.gt,
 }
-CONDITION = re.compile(r"([\w.]+) *(<=|>=|!=|=|<|>) *(.+)")
+CONDITION = re.compile(rf"([\w.]+) *({'|'.join(COMPARED)}) *(.+)")
+
+
+def conditions_of(text: str) -> list[tuple[str, str, str]]:
+    """What is compared how with what, of a text such as ``side=8|9; bytes>=4194304``."""
+    found = []
+    for condition in filter(None, map(str.strip, text.split(";"))):
+        if not (match := CONDITION.fullmatch(condition)):
+            raise AntiphonError(f"'{condition}' is no condition such as side=8", "bad-file")
+        found.append((match[1], match[2], match[3]))
+    return found
 
 
 def is_one_of(value: object, wanted: Iterable[object]) -> bool:
@@ -39,17 +51,13 @@ def meets(entry: Entry, conditions: str) -> bool:
     >>> meets({"side": 9, "bytes": 100}, "side=8|9; bytes<=64"), meets({"side": 9}, "")
     (False, True)
     """
-    for condition in filter(None, map(str.strip, conditions.split(";"))):
-        found = CONDITION.fullmatch(condition)
-        if found is None:
-            raise AntiphonError(f"'{condition}' is no condition such as side=8", "bad-file")
-        name, how, text = found.groups()
+    for name, how, text in conditions_of(conditions):
         axis, _, more = name.partition(".")
         value = entry[axis].more[more] if more else entry[axis]
-        if how in COMPARED:
-            met = COMPARED[how](value, float(text))
-        else:
+        if how in ("=", "!="):
             met = is_one_of(value, text.split("|")) == (how == "=")
+        else:
+            met = COMPARED[how](value, float(text))
         if not met:
             return False
     return True
