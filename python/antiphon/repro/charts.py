@@ -1,8 +1,15 @@
 """Charts as data, and how ``figures.toml`` makes them of a table.
 
 Each of a figure's ``charts`` is one of the entries that meet ``at``, or one for each group alike on the axes ``by``;
-its ``title`` and labels may name what is found for the first of them. Lines have ``x`` and ``y``, bars ``parts``, spans
-``tracks``: names of columns. A chart of lines has ``further`` ones, which differ from the first as is said there.
+``title``, ``x_label`` and ``y_label`` may name what is found for the first of them.
+
+* Lines: columns ``x`` and ``y``, for every ``label``, which is the series unless it is said; what is published is in
+  ``known``. ``ticks`` is the text of a mark, of which ``every`` so many are shown. ``further`` lines differ from these
+  as is said there. A column ``lines`` has them as they are.
+* Bars: ``parts`` from below, or the ``columns`` that have them, in every ``group``; with ``over``, a series, as shares
+  of its time.
+* Spans: a column of ``tracks``, up to ``x_max``.
+* ``marked``, ``log``, ``reference``, ``y_max``: as of the charts.
 """
 
 from __future__ import annotations
