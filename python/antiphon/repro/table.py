@@ -75,7 +75,7 @@ def words(text: str, entry: Entry) -> str:
     """A text with the numbers that it names.
 
     >>> words("{side}x{side}, {bytes:size}", {"side": 8, "bytes": 1 << 20})
-    '8x8, 1 MiB'
+    '8x8, 1MiB'
     """
     return Words().vformat(text, (), entry)
 
