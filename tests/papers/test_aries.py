@@ -45,6 +45,13 @@ def test_what_is_exact(quick: tuple[Reproduction, Path]) -> None:
     assert [fewer_hops(8, level) for level in range(1, 7)] == [3, 1, 0, 3, 1, 0]
 
 
+def test_tolerances_by_how_firm_a_number_is() -> None:
+    fitted_mesh, tree = DATA.stated["fig11"]["4x4: Mesh"], DATA.stated["fig10"]["dbtree 4x4: Mesh"]
+    assert fitted_mesh.tolerance == pytest.approx(POINTS / fitted_mesh.value, abs=5e-4)
+    assert (tree.tolerance, tree.note) == (0.25, DATA.texts["tree4"])
+    assert DATA.stated["fig10"]["ring 4x4: Mesh"].tolerance is None
+
+
 def test_platform() -> None:
     assert pytest.approx(32.768) == PEAK
     torus = antiphon.Fabric("torus:8x8")

@@ -122,7 +122,8 @@ class Data:
         found: dict[str, dict[str, Stated]] = {}
         for row in self.table("stated"):
             value, source = float(row["value"]), row.get("same_as") or f"{row['figure']}: {row['what']}"
-            tolerance = float(row.get("tolerance") or 0) or round(float(row.get("points") or 0) / value, 3) or None
+            share, points = row.get("tolerance"), row.get("points")
+            tolerance = float(share) if share else round(float(points) / value, 3) if points else None
             note = self.texts[row["note"]] if row.get("note") else ""
             found.setdefault(row["figure"], {})[row["what"]] = Stated(value, source, note, tolerance)
         return found

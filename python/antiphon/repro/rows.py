@@ -154,7 +154,8 @@ def row(data: Data, figure: str, entry: Entry, spec: Spec, ours: float, referenc
     tolerance, note = data.tolerance if by_key else usual.tolerance, entry.get("note", usual.note)
     source = said("source") if "source" in spec else entry.get("source", "")
     if stated:
-        tolerance, note, source = stated.tolerance or tolerance, stated.note or note, stated.source
+        tolerance = tolerance if stated.tolerance is None else stated.tolerance
+        note, source = stated.note or note, stated.source
     return Row(
         group,
         what,
