@@ -4,11 +4,14 @@ use crate::convert::run;
 use antiphon_core::error::Error;
 use antiphon_core::watch::Watch;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// How often a run looks for signals and reports progress.
 const HEARTBEAT: Duration = Duration::from_millis(100);
+
+static CHECK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Runs core code that reports the share done; what `progress` or a signal handler raises ends it.
 pub fn run_with_progress<T: Send>(
@@ -25,7 +28,8 @@ pub fn run_with_progress<T: Send>(
         }
         last = Instant::now();
         stopped = Python::attach(|py| {
-            py.check_signals()?;
+            py.check_signals()?; // heard in the main thread only: others are told when to end
+            CHECK.import(py, "antiphon.parallel", "check")?.call0()?;
             progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
         })
         .err();

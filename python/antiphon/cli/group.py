@@ -6,7 +6,6 @@ import importlib
 import io
 import os
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,6 +27,10 @@ FINDINGS = ("not-applicable", "not-proven", "stalled")
 
 class ReaderGone(Exception):
     """Who read the output reads no more."""
+
+
+class Interrupted(Exception):
+    """The user wants no more."""
 
 
 class Cli(DocumentedGroup):
@@ -83,6 +86,9 @@ class Cli(DocumentedGroup):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(GONE)
+        except Interrupted:
+            click.echo("interrupted", err=True)
+            sys.exit(INTERRUPTED)
         except OSError as error:  # those of files the user names have become AntiphonErrors
             with suppress(OSError):
                 sys.stdout.flush()
@@ -96,46 +102,13 @@ class Cli(DocumentedGroup):
         sys.exit(status or 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from antiphon.execution.mpi import in_job
-
-        if in_job():  # which ends its processes itself
-            return super().invoke(ctx)
-        # The work is done in a thread, so that Ctrl-C is heard while the core computes.
-        outcome: list[Any] = []
-        failure: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                outcome.append(super(Cli, self).invoke(ctx))
-            except BaseException as error:
-                failure.append(error)
-            finally:
-                done.set()
-
-        done = threading.Event()
+        # Before click makes status 1 of a broken pipe, and an empty line of Ctrl-C.
         try:
-            threading.Thread(target=work, daemon=True).start()
-            while not done.wait(0.05):
-                pass
-            if failure and isinstance(failure[0], BrokenPipeError):
-                raise ReaderGone  # of a broken pipe click makes status 1
-            if failure:
-                raise failure[0]
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
         except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            if not done.is_set():
-                # The thread cannot be stopped: leave at once, and nothing half-written behind.
-                from antiphon.files import discard_unfinished
-
-                discard_unfinished()
-                if "rich" in sys.modules:  # else nothing has hidden it
-                    from rich.console import Console
-
-                    Console(stderr=True).show_cursor(True)
-                sys.stdout.flush()
-                os._exit(INTERRUPTED)
-            ctx.exit(INTERRUPTED)
-        return outcome[0]
+            raise Interrupted from None
 
 
 def _fail(message: str, debug: bool, status: int = WRONG) -> NoReturn:

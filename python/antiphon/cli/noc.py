@@ -15,7 +15,7 @@ from antiphon.cli.options import FABRIC, JOBS, F, Sectioned, SectionedOption, co
 from antiphon.cli.output import output_option
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
-from antiphon.parallel import check, in_parallel
+from antiphon.parallel import in_parallel
 from antiphon.view.terminal.console import open_console, progress_bar
 from antiphon.view.terminal.networks import print_noc
 
@@ -125,11 +125,8 @@ def noc(
                 return Outcome(found.to_dict() | head, partial(_print_saturation, found))
 
             def run(rate: float) -> antiphon.NocResult:
-                def heartbeat(share: float) -> None:
-                    check()
-                    progress(f"rate {rate:g}", share)
-
-                return antiphon.noc(network, traffic, rate, progress=heartbeat, **parameters)
+                told = partial(progress, f"rate {rate:g}")
+                return antiphon.noc(network, traffic, rate, progress=told, **parameters)
 
             runs = in_parallel(run, _rates(rates or ("0.1",)), jobs)
         if len(runs) == 1:

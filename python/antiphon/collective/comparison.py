@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from antiphon._core import (
     Fabric,
@@ -18,7 +19,7 @@ from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
-from antiphon.parallel import check, in_parallel
+from antiphon.parallel import in_parallel
 from antiphon.results import Bound
 
 Progress = Callable[[str, float], object]
@@ -195,16 +196,12 @@ def _expect_same(schedule: Schedule, collective: str, data: Amount, root: int) -
         raise AntiphonError(f"{what}{where}: compare it with others that do the same", "bad-spec")
 
 
-def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object]:
+def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object] | None:
     """``progress`` of one piece of work, begun."""
-
-    def tell(share: float) -> None:
-        check()
-        if progress is not None:
-            progress(name, share)
-
-    tell(0.0)
-    return tell
+    if progress is None:
+        return None
+    progress(name, 0.0)
+    return partial(progress, name)
 
 
 def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError, fidelity: str | None = None) -> Refusal:

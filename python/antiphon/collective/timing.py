@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from antiphon._core import Fabric, System, build, simulate
-from antiphon.parallel import check
 from antiphon.results import Energy, Table
 
 Progress = Callable[[str, float], object]
@@ -80,13 +80,7 @@ def simulator(
             key = (number_of(fabric), algorithm, collective, bytes)
         if key not in known:
             schedule = build(fabric, algorithm, collective, bytes, system)
-            title = f"{algorithm} on {fabric.name}"
-
-            def heartbeat(share: float) -> None:
-                check()
-                if progress is not None:
-                    progress(title, share)
-
+            heartbeat = None if progress is None else partial(progress, f"{algorithm} on {fabric.name}")
             result = simulate(fabric, schedule, system, fidelity, heartbeat, energy)
             chunks = result.chunks if keep_chunks else None
             spent = None if result.energy is None else result.energy.without_tables()
