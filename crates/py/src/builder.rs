@@ -1,7 +1,8 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::convert::{Fit, Int, Size, raise, run};
+use crate::convert::{Fit, Int, Size, raise};
 use crate::fabric::Fabric;
+use crate::heartbeat::run;
 use crate::operations::collective;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Collective;

@@ -9,32 +9,19 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Turns a core error into the Python exception `antiphon.AntiphonError`.
 pub fn raise(error: Error) -> PyErr {
     exception(error.message, error.code.as_str())
 }
 
-fn exception(message: String, code: &'static str) -> PyErr {
+/// An `antiphon.AntiphonError`.
+pub fn exception(message: String, code: &'static str) -> PyErr {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     Python::attach(|py| match CLASS.import(py, "antiphon.errors", "AntiphonError") {
         Ok(class) => PyErr::from_type(class.clone(), (message, code)),
         Err(missing) => missing,
     })
-}
-
-/// Runs core code without the interpreter lock. A panic, which would be a bug of the core, becomes an
-/// `AntiphonError` with code `internal`.
-pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
-        Ok(outcome) => outcome.map_err(raise),
-        Err(panic) => {
-            let what = panic.downcast_ref::<String>().map(String::as_str);
-            let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
-            Err(exception(format!("internal error, please report it: {what}"), "internal"))
-        }
-    }
 }
 
 /// A data size given as an `int` or as text with a unit.

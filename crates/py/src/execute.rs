@@ -1,7 +1,7 @@
 //! Schedules run on arrays: `antiphon.execute`, and one rank at a time for whoever carries the messages.
 
-use crate::convert::{raise, run};
-use crate::heartbeat::run_watched;
+use crate::convert::raise;
+use crate::heartbeat::{run, run_watched};
 use crate::schedule::Schedule;
 use antiphon_core::error::{Code, Error};
 use antiphon_core::execute::{self as core, AtNode, Element, Message, News, Order, Orders, Rank, Threads};

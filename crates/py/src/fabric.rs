@@ -1,6 +1,7 @@
 //! `antiphon.Fabric`.
 
-use crate::convert::{Table, hash_of, nanos, run};
+use crate::convert::{Table, hash_of, nanos};
+use crate::heartbeat::run;
 use antiphon_core::fabric;
 use antiphon_core::rails::{Expansion, Topology};
 use pyo3::prelude::*;

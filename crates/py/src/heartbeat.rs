@@ -1,42 +1,81 @@
-//! Long runs: progress and Ctrl-C.
+//! Core code is run without the interpreter lock, says how far it is, and hears Ctrl-C.
 
-use crate::convert::run;
+use crate::convert::{exception, raise};
 use antiphon_core::error::Error;
-use antiphon_core::watch::Watch;
+use antiphon_core::watch::{Watch, while_it};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How often a run looks for signals and reports progress.
-const HEARTBEAT: Duration = Duration::from_millis(100);
+const PERIOD: Duration = Duration::from_millis(100);
 
-static CHECK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+struct Heartbeat {
+    last: Instant,
+    share: f64,
+    progress: Option<Py<PyAny>>,
+    /// What `progress` or a signal handler has raised.
+    stopped: Option<PyErr>,
+}
 
-/// Runs core code that reports the share done; what `progress` or a signal handler raises ends it.
+impl Heartbeat {
+    /// The share is done; returns whether to go on.
+    fn beat(&mut self, share: f64) -> bool {
+        self.share = share;
+        // Who was told to end may ask again on its way out.
+        if self.stopped.is_none() && self.last.elapsed() >= PERIOD {
+            self.last = Instant::now();
+            self.stopped = Python::attach(|py| self.look(py)).err();
+        }
+        self.stopped.is_none()
+    }
+
+    fn look(&self, py: Python<'_>) -> PyResult<()> {
+        static CHECK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        // Signals are heard in the main thread only: others are told when to end.
+        py.check_signals()?;
+        CHECK.import(py, "antiphon.parallel", "check")?.call0()?;
+        self.progress.as_ref().map_or(Ok(()), |progress| progress.call1(py, (self.share,)).map(drop))
+    }
+}
+
+/// Runs core code, whose checkpoints hear signals. A panic, which would be a bug of the core, becomes an `AntiphonError`
+/// with code `internal`.
+pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    run_with_progress(py, None, |_| work())
+}
+
+/// [`run`] for core code that reports the share done; what `progress` or a signal handler raises ends it.
 pub fn run_with_progress<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
     work: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    let mut last = Instant::now();
-    let mut stopped = None;
-    let mut heartbeat = |share: f64| {
-        // Who was told to end may ask again on its way out.
-        if stopped.is_some() || last.elapsed() < HEARTBEAT {
-            return stopped.is_none();
+    let heart = Heartbeat { last: Instant::now(), share: 0.0, progress, stopped: None };
+    let (outcome, stopped) = py.detach(|| {
+        let heart = Rc::new(RefCell::new(heart));
+        let at_checkpoints = Rc::clone(&heart);
+        let goes_on = move || {
+            let mut heart = at_checkpoints.borrow_mut();
+            let share = heart.share;
+            heart.beat(share)
+        };
+        let mut beat = |share: f64| heart.borrow_mut().beat(share);
+        let outcome = catch_unwind(AssertUnwindSafe(|| while_it(goes_on, || work(&mut beat))));
+        (outcome, heart.borrow_mut().stopped.take())
+    });
+    match (stopped, outcome) {
+        (Some(stopped), _) => Err(stopped),
+        (None, Ok(outcome)) => outcome.expect("nothing stopped it").map_err(raise),
+        (None, Err(panic)) => {
+            let what = panic.downcast_ref::<String>().map(String::as_str);
+            let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
+            Err(exception(format!("internal error, please report it: {what}"), "internal"))
         }
-        last = Instant::now();
-        stopped = Python::attach(|py| {
-            py.check_signals()?; // heard in the main thread only: others are told when to end
-            CHECK.import(py, "antiphon.parallel", "check")?.call0()?;
-            progress.as_ref().map_or(Ok(()), |callback| callback.call1(py, (share,)).map(drop))
-        })
-        .err();
-        stopped.is_none()
-    };
-    let outcome = run(py, || work(&mut heartbeat));
-    stopped.map_or(outcome, Err)
+    }
 }
 
 /// [`run_with_progress`] for core code that takes a [`Watch`].

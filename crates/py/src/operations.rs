@@ -1,11 +1,9 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{
-    Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, data, fields, nanos, picos, raise, record, run,
-};
+use crate::convert::{Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, data, fields, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::{run_watched, run_with_progress};
+use crate::heartbeat::{run, run_watched, run_with_progress};
 use crate::parameter::listed;
 use crate::schedule::Schedule;
 use crate::system::System;

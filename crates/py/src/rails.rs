@@ -1,8 +1,9 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Number, Size, Table, fields, nanos, picos, raise, record, run};
+use crate::convert::{Int, Number, Size, Table, fields, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
+use crate::heartbeat::run;
 use crate::operations::SystemLike;
 use crate::schedule::Schedule;
 use antiphon_core::collective::Kind;

@@ -1,8 +1,8 @@
 //! Execution traces: what every rank computes and exchanges.
 
-use crate::convert::{Int, Table, fields, nanos, raise, run};
+use crate::convert::{Int, Table, fields, nanos, raise};
 use crate::fabric::Fabric;
-use crate::heartbeat::run_with_progress;
+use crate::heartbeat::{run, run_with_progress};
 use crate::operations::prove;
 use crate::schedule::Schedule;
 use crate::system::System;

@@ -1,9 +1,9 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Table, fields, hash_of, raise, record, run};
+use crate::convert::{Fit, Table, fields, hash_of, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::run_watched;
+use crate::heartbeat::{run, run_watched};
 use crate::operations;
 use antiphon_core::bound;
 use antiphon_core::error::{Code, Error};

@@ -1,9 +1,9 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, MAX_NANOS, Number, Table, fields, hash_of, nanos, picos, raise, record, run};
+use crate::convert::{Int, MAX_NANOS, Number, Table, fields, hash_of, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
-use crate::heartbeat::run_with_progress;
+use crate::heartbeat::{run, run_with_progress};
 use crate::operations::{SystemLike, prove};
 use crate::parameter::listed;
 use crate::replay::ExecutionTrace;
