@@ -11,6 +11,7 @@ use super::least_cut::LeastCuts;
 use super::maxflow::spread;
 use super::task::Task;
 use crate::fabric::{Fabric, NodeId};
+use crate::watch::checkpoint;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -311,6 +312,7 @@ impl<'a> Side<'a> {
     /// The worst set of the first nodes of an order, its nodes sorted; the side is empty before and after.
     fn sweep(&mut self, order: &[u32]) -> (Load, Vec<u32>) {
         let (mut worst, mut kept) = (Load::NONE, 0);
+        checkpoint();
         for (length, &node) in (1..).zip(order) {
             self.flip(node);
             if self.load().exceeds(worst) {
@@ -332,6 +334,7 @@ impl<'a> Side<'a> {
             let mut free: Vec<u32> = (0..self.inside.len() as u32).collect();
             let (mut worst, mut moves, mut kept) = (self.load(), Vec::new(), 0);
             while !free.is_empty() && moves.len() < kept + PATIENCE && free.len() <= budget {
+                checkpoint();
                 budget -= free.len();
                 let (mut at, mut load) = (0, Load::NONE);
                 for (place, &node) in free.iter().enumerate() {

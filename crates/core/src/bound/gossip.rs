@@ -5,6 +5,8 @@
 //! that no free way leaves; after that one must enter every other part that no free way enters. These are different messages. Summed over
 //! all prices that is a bound of what all messages cost. Where ways cost the same both ways it is twice a minimum spanning tree.
 
+use crate::watch::checkpoint;
+
 /// The least cost for every byte, by the cost of the ways from each site to each. O(sites^4) at worst; where ways cost one of few
 /// prices O(sites^3).
 pub(super) fn gossip(ways: &[Vec<u64>]) -> u128 {
@@ -19,7 +21,10 @@ pub(super) fn gossip(ways: &[Vec<u64>]) -> u128 {
         total += u128::from(same[0].0 - price) * messages;
         price = same[0].0;
         let mut is_new = false;
-        same.iter().for_each(|&(_, from, to)| is_new |= free.add(from, to));
+        for &(_, from, to) in same {
+            checkpoint();
+            is_new |= free.add(from, to);
+        }
         if is_new {
             messages = free.messages();
         }

@@ -3,6 +3,7 @@
 //! Own code because petgraph's `dinics` solves one problem at a time: it cannot stop at a limit, go on from the last
 //! flow or give the cut, and pays O(links) for every call (7 s for the cuts of a 64x64 mesh, against 10 ms here).
 
+use crate::watch::checkpoint;
 use std::collections::VecDeque;
 
 /// A flow network that keeps its flow between calls.
@@ -93,6 +94,7 @@ impl FlowNetwork {
     pub fn augment(&mut self, source: u32, sink: u32, limit: u128) -> u128 {
         let mut pushed = 0;
         while pushed < limit && self.layer(source, sink) {
+            checkpoint();
             pushed += self.block(source, sink, limit - pushed);
         }
         pushed

@@ -1,6 +1,7 @@
 //! Shortest paths from one node to all others.
 
 use crate::fabric::{Fabric, Link, NodeId};
+use crate::watch::checkpoint;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -48,6 +49,7 @@ impl Paths {
     /// Cost of the cheapest path from `source` to every node. O(links) if all costs are equal, otherwise
     /// O(links log nodes).
     pub fn from(&self, source: NodeId) -> Vec<u64> {
+        checkpoint();
         match self.uniform {
             Some(cost) => self.breadth_first(source, cost),
             None => self.dijkstra(source),

@@ -13,6 +13,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Certificate;
+use crate::watch::checkpoint;
 use std::collections::{HashMap, HashSet};
 
 /// The load that a certificate's prices prove.
@@ -113,6 +114,7 @@ fn arborescence(ways: &[Vec<u64>], root: usize) -> u128 {
         let mut path: Vec<usize> = vec![];
         let mut next = part_of[start];
         while !is_reached[next] {
+            checkpoint();
             match place[next] {
                 None => {
                     place[next] = Some(path.len());

@@ -2,6 +2,7 @@
 
 use super::elements;
 use crate::schedule::{Dependency, Event, LaneId, Op, Schedule, Transfer, TransferId};
+use crate::watch::interruptible;
 use std::collections::HashMap;
 use std::ops::{Add, Range};
 
@@ -61,8 +62,8 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     }
 
     fn in_order(&mut self) {
-        for id in self.schedule.order() {
-            for chunk in 0..self.schedule.chunks(&self.schedule.transfers[id as usize]) {
+        for id in interruptible(self.schedule.order()) {
+            for chunk in interruptible(0..self.schedule.chunks(&self.schedule.transfers[id as usize])) {
                 let message = Message { transfer: id, chunk };
                 let payload = self.read(self.transfer(message).from, message);
                 self.write(message, self.transfer(message).op, &payload);
@@ -78,7 +79,7 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
         let mut held: HashMap<Message, (Op, Vec<T>)> = HashMap::new();
         // Some runs start as much as they can before anything is applied, some hardly anything.
         let eagerness = 1 + random.below(15);
-        loop {
+        for _ in interruptible(0u64..) {
             let may_start = !progress.ready.is_empty() && flying.len() + unsent.len() < MAX_FLYING;
             let mut read = None;
             if !unsent.is_empty() && (flying.is_empty() && !may_start || random.below(16) < 4) {

@@ -2,6 +2,7 @@
 //! process, MPI, sockets.
 
 use crate::schedule::{Action, Dependency, Event, Instruction, Issue, Program, Schedule, Stream, TransferId};
+use crate::watch::checkpoint;
 use std::collections::HashMap;
 
 /// One rank of a running schedule: its streams, each with messages in order, and what became of them. Moves no data.
@@ -68,6 +69,7 @@ impl Rank {
     /// A rank of a checked schedule of at most 2^32 chunks a lane, with the programs of all; nothing has happened.
     /// O(messages of the rank).
     pub fn new(schedule: &Schedule, program: &Program, rank: u32) -> Rank {
+        checkpoint();
         let streams = &program.ranks[rank as usize].streams;
         let mut places: HashMap<(TransferId, Event), (u32, u32)> = HashMap::new();
         for (stream, of_stream) in (0..).zip(streams) {

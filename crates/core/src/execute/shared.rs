@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::schedule::{Action, Program, Schedule};
 use crate::units::Bytes;
 use crate::verify::check_order;
-use crate::watch::Watch;
+use crate::watch::{Watch, interruptible};
 use std::collections::HashMap;
 use std::ops::{Add, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -52,8 +52,8 @@ impl Execution {
         check_elements(schedule, 1)?;
         check_order(schedule)?;
         let mut cuts: Vec<Bytes> = vec![0, memory_bytes(schedule)];
-        for (id, lane) in schedule.lanes.iter().enumerate() {
-            for chunk in 0..lane.chunks {
+        for (id, lane) in interruptible(&schedule.lanes).enumerate() {
+            for chunk in interruptible(0..lane.chunks) {
                 let range = elements(schedule, id, schedule.chunk_range(id as u32, chunk), 1);
                 cuts.extend([range.start as Bytes, range.end as Bytes]);
             }
@@ -349,7 +349,7 @@ mod tests {
     use crate::error::Code;
     use crate::execute::check_by_threads;
     use crate::verify::fixtures::*;
-    use crate::watch::Watch;
+    use crate::watch::{Watch, interruptible};
 
     #[test]
     fn threads_compute_what_is_proven() {

@@ -3,6 +3,7 @@
 use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, import, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{clip, clip_error};
+use crate::watch::{checkpoint, interruptible};
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -59,6 +60,9 @@ impl Fabric {
         let mut links = Vec::new();
         let mut rest = &self.links[..];
         while let [link, after @ ..] = rest {
+            if links.len().is_multiple_of(1024) {
+                checkpoint();
+            }
             let both = after.first().is_some_and(|next| *next == link.reversed());
             links.push(link_line(link, both));
             rest = &after[usize::from(both)..];
@@ -220,7 +224,7 @@ fn links(list: Vec<FileLink>, nodes: &[Node]) -> Result<Vec<Link>> {
         }
     }
     let mut links = Vec::with_capacity(list.len());
-    for (at, given) in list.into_iter().enumerate() {
+    for (at, given) in interruptible(list).enumerate() {
         let place = |error: Error| error.at(format_args!("links[{at}]"));
         let copies = given.count.unwrap_or(1).saturating_mul(1 + u64::from(given.both));
         if copies > (MAX_LINKS - links.len()) as u64 {
@@ -362,6 +366,9 @@ impl<'de, T: Deserialize<'de>, const LIMIT: usize> Deserialize<'de> for Bounded<
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
                 let mut list = Bounded::default();
                 while list.items.len() < LIMIT {
+                    if list.items.len().is_multiple_of(1024) {
+                        checkpoint();
+                    }
                     match seq.next_element()? {
                         Some(item) => list.items.push(item),
                         None => return Ok(list),

@@ -7,6 +7,7 @@ use super::topology::Topology;
 use crate::error::{Code, Error, Result};
 use crate::fabric::Coordinates;
 use crate::units::Picos;
+use crate::watch::interruptible;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::cmp::Reverse;
@@ -107,7 +108,9 @@ impl Npus {
             self.events.push(Reverse((late, false, index)));
         }
         let (mut end, mut open) = (0, self.chunks * self.npus);
+        let mut steps = interruptible(0u64..);
         while let Some(Reverse((now, freed, index))) = self.events.pop() {
+            steps.next();
             let (upper, npu) = (index / self.npus, index % self.npus);
             if freed {
                 (self.chosen[index], self.serving[index]) = (None, false);

@@ -5,6 +5,7 @@ use super::plan::{Order, Plan, Stage, StageTable};
 use super::topology::Topology;
 use crate::parameter::Choice;
 use crate::units::Picos;
+use crate::watch::checkpoint;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -320,6 +321,9 @@ impl Engine {
     /// that has been served, `complete` with every chunk that is through. O(log chunks).
     pub fn step(&mut self, mut served: impl FnMut(usize, Span), mut complete: impl FnMut(u32)) {
         let Some(now) = self.next() else { return };
+        if self.served.is_multiple_of(1024) {
+            checkpoint();
+        }
         self.happen(now, &mut served, &mut complete);
         while !self.rooms.is_empty() && self.admit(now) {
             self.happen(now, &mut served, &mut complete);

@@ -4,6 +4,7 @@ use super::{Dependency, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, MAX_RANKS, listed};
 use crate::units::clip;
+use crate::watch::interruptible;
 
 impl Schedule {
     /// Checks that every index and size is in range, for this fabric, so that nothing later can
@@ -40,7 +41,7 @@ impl Schedule {
         if let Some(wrong) = self.certificate.as_ref().and_then(|certificate| certificate.wrong(links)) {
             return bad(format!("certificate: {wrong}"));
         }
-        for (id, transfer) in self.transfers.iter().enumerate() {
+        for (id, transfer) in interruptible(&self.transfers).enumerate() {
             if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
                 return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));
             }
@@ -133,7 +134,7 @@ impl Schedule {
             return bad(format!("known gap (rank {rank}, lane {lane}) is there twice; list it once"));
         }
         let (mut lane_transfers, mut total) = (0usize, 0u128);
-        for (id, transfer) in self.transfers.iter().enumerate() {
+        for (id, transfer) in interruptible(&self.transfers).enumerate() {
             if transfer.from >= self.ranks || transfer.to >= self.ranks || transfer.from == transfer.to {
                 return bad(format!("transfer {id} goes from rank {} to rank {}", transfer.from, transfer.to));
             }

@@ -29,6 +29,7 @@ pub use transfer::{Dependencies, Dependency, Event, Holds, Op, Payload, Route, T
 use crate::collective::{Collective, Data, Matrix};
 use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::units::Bytes;
+use crate::watch::interruptible;
 use serde::{Deserialize, Serialize};
 
 /// Index of a transfer in [`Schedule::transfers`].
@@ -240,7 +241,7 @@ impl Schedule {
     /// Transfers that carry each lane, by lane, each list in schedule order.
     pub fn transfers_by_lane(&self) -> Vec<Vec<TransferId>> {
         let mut lists = vec![Vec::new(); self.lanes.len()];
-        for id in self.order() {
+        for id in interruptible(self.order()) {
             for lane in self.transfers[id as usize].lanes() {
                 lists[lane].push(id);
             }

@@ -7,6 +7,7 @@
 
 use super::{Dependency, Op, Schedule, Transfer, TransferId};
 use crate::fabric::LinkId;
+use crate::watch::interruptible;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -86,7 +87,7 @@ impl Program {
     /// Streams by what `peers` says of a transfer: for its sender, and for its receiver.
     fn grouped(schedule: &Schedule, peers: impl Fn(&Transfer) -> (u32, u32)) -> Program {
         let mut streams: Vec<BTreeMap<(u32, bool), Vec<Instruction>>> = vec![BTreeMap::new(); schedule.ranks as usize];
-        for id in schedule.order() {
+        for id in interruptible(schedule.order()) {
             let transfer = &schedule.transfers[id as usize];
             let barrier = schedule.phases[..=transfer.phase as usize].iter().rposition(|phase| phase.barrier);
             let barrier = barrier.map(|phase| phase as u32).filter(|&phase| phase == transfer.phase);
@@ -117,13 +118,13 @@ impl Stream {
             Reverse((transfer.phase, schedule.slot(transfer, chunk), self.instructions[at].transfer, at, chunk))
         };
         let mut next: BinaryHeap<_> = (0..self.instructions.len()).map(|at| turn(at, 0)).collect();
-        std::iter::from_fn(move || {
+        interruptible(std::iter::from_fn(move || {
             let Reverse((.., at, chunk)) = next.pop()?;
             if chunk + 1 < schedule.chunks(transfer(at)) {
                 next.push(turn(at, chunk + 1));
             }
             Some((at, chunk))
-        })
+        }))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Op, Schedule};
 use crate::fabric::Fabric;
 use crate::units::Bytes;
+use crate::watch::interruptible;
 use serde::Serialize;
 
 /// Steps of one phase.
@@ -47,7 +48,7 @@ impl Schedule {
         let mut link_slots = 0u64;
         let mut depth: Vec<[u32; 2]> = vec![[0; 2]; self.transfers.len()];
         let mut heights = [vec![0; self.lanes.len()], vec![0; self.lanes.len()]];
-        for id in self.order() {
+        for id in interruptible(self.order()) {
             let transfer = &self.transfers[id as usize];
             let (lane, phase) = (&self.lanes[transfer.payload.first() as usize], transfer.phase as usize);
             let last = self.slot(transfer, lane.chunks - 1) + 1;

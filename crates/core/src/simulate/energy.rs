@@ -7,6 +7,7 @@ use super::recorder::Windows;
 use crate::energy::{Energy, Moved, Power};
 use crate::fabric::LinkId;
 use crate::system::Endpoint;
+use crate::watch::interruptible;
 
 /// Energies of what the recorder sees are in parts of an attojoule: those of a tick are small.
 const FRACTION_BITS: u32 = 20;
@@ -55,7 +56,7 @@ fn endpoint(plan: &Plan, kind: &MessageKind, moved: &mut Moved) {
 /// All that a plan moves. O(hops).
 fn moved(plan: &Plan) -> Moved {
     let mut moved = Moved { link_flits: vec![0; plan.fabric.links.len()], ..Moved::default() };
-    for job in &plan.jobs {
+    for job in interruptible(&plan.jobs) {
         let kind = plan.kind(job);
         let flits = kind.packets.count * kind.packets.flits;
         moved.message(plan.route(job), flits, kind.chunks, kind.bytes, kind.adds);

@@ -4,6 +4,7 @@ use super::network::{Event, Network};
 use super::plan::{Operation, Plan, Work};
 use crate::error::Result;
 use crate::units::Picos;
+use crate::watch::interruptible;
 use crate::workload::Pass;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -92,7 +93,7 @@ pub fn run(plan: &Plan, network: &mut dyn Network) -> Result<Iteration> {
     let mut by_arrival = vec![false; operations.len()];
     let (mut exposed_model_ps, mut turnaround_ps, mut bubbles_ps) = (0, None, 0);
     let mut last = None;
-    loop {
+    for _ in interruptible(0u64..) {
         // Start what is next in every stream and ready.
         for stream in 0..streams.len() {
             let Some(index) = streams[stream].startable(&missing) else { continue };

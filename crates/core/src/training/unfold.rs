@@ -4,6 +4,7 @@ use super::plan::{Plan, Work};
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
 use crate::replay::{self, Exchange, Graph, Group, Lane, What};
+use crate::watch::interruptible;
 use crate::workload::Pass;
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,7 +46,7 @@ pub fn unfold(plan: &Plan, names: &[&str], ranks: u32, divided: u32) -> Result<G
     for rank in 0..ranks {
         let mut program = replay::Program::default();
         let mut last: BTreeMap<u8, u32> = BTreeMap::new();
-        for ((node, operation), &name) in (0..).zip(&plan.operations).zip(&named) {
+        for ((node, operation), &name) in (0..).zip(interruptible(&plan.operations)).zip(&named) {
             let mut after: Vec<u32> = operation.after.iter().map(|&other| other as u32).collect();
             let work = match operation.work {
                 Work::Compute { time_ps, stream, .. } => {

@@ -4,6 +4,7 @@ use super::{Convolution, Counts, Demand, Layer, MAX_LAYERS, Passes, Volume, Work
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{MAX_BYTES, PICOS_PER_NANO, clip};
+use crate::watch::interruptible;
 use csv::StringRecord;
 use std::fmt::Display;
 
@@ -98,7 +99,7 @@ pub fn read(name: &str, text: &str) -> Result<Workload> {
     // Layers that say which later one needs their outputs: number, row and name.
     let mut consumers: Vec<(usize, u64, String)> = Vec::new();
     let (mut layers, mut weights) = (Vec::new(), 0);
-    for record in records {
+    for record in interruptible(records) {
         let record = record.map_err(malformed)?;
         // SCALE-Sim's tables end their rows with a comma.
         if record.iter().all(str::is_empty) {

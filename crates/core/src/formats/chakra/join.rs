@@ -5,6 +5,7 @@ use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result};
 use crate::replay::{Exchange, Graph, Group, What, Work};
 use crate::units::{Bytes, MAX_BYTES, clip};
+use crate::watch::interruptible;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// What a node does with others.
@@ -65,7 +66,7 @@ impl Joining {
         let mut sent: HashMap<(u32, u32, u32), VecDeque<u32>> = HashMap::new();
         for of_rank in self.calls.chunk_by(|one, other| one.rank == other.rank) {
             let mut come: HashMap<u32, usize> = HashMap::new();
-            for caller in of_rank {
+            for caller in interruptible(of_rank) {
                 let &Caller { rank, node, id, call } = caller;
                 let bad = |what: String| Err(Error::new(Code::BadFile, format!("rank {rank}: node {id}: {what}")));
                 let name = graph.programs[rank as usize].nodes[node as usize].name;
@@ -144,7 +145,7 @@ impl Joining {
                 return Err(fewer(&Group { name: name.clone(), ranks: ranks.clone() }, rank, 0, list.len()));
             }
         }
-        for Caller { rank, node, id, call } in &self.calls {
+        for Caller { rank, node, id, call } in interruptible(&self.calls) {
             let &Said::Message { from, to, tag, bytes, .. } = call else { continue };
             if from == *rank {
                 continue;

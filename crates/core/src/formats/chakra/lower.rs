@@ -6,6 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::replay::{Exchange, Graph, Lane, What, Work};
 use crate::schedule::{Dependency, Event, Op, Schedule, Transfer};
+use crate::watch::interruptible;
 use std::collections::{BTreeMap, HashMap};
 
 /// Most messages of a schedule that is written.
@@ -59,7 +60,7 @@ pub fn lower(schedule: &Schedule) -> Result<Graph> {
     }
     let mut first = Vec::with_capacity(schedule.transfers.len());
     let mut messages = Vec::with_capacity(count as usize);
-    for (id, transfer) in (0..).zip(&schedule.transfers) {
+    for (id, transfer) in (0..).zip(interruptible(&schedule.transfers)) {
         first.push(messages.len() as u32);
         messages.extend(
             (0..schedule.chunks(transfer))
@@ -75,7 +76,7 @@ pub fn lower(schedule: &Schedule) -> Result<Graph> {
         last: HashMap::new(),
     };
     messages.sort_unstable_by_key(|message| (message.turn, message.chunk));
-    messages.iter().for_each(|message| draft.add(message));
+    interruptible(&messages).for_each(|message| draft.add(message));
     let mut graph = draft.graph;
     number(schedule, &mut graph);
     graph.check()?;
@@ -155,7 +156,7 @@ fn number(schedule: &Schedule, graph: &mut Graph) {
     let mut numbers = vec![0; of.len()];
     let mut names = [None; NAMES.len()];
     for rank in 0..graph.programs.len() {
-        for node in 0..graph.programs[rank].nodes.len() {
+        for node in interruptible(0..graph.programs[rank].nodes.len()) {
             let node = &mut graph.programs[rank].nodes[node];
             node.name = *names[node.name as usize].get_or_insert_with(|| {
                 graph.names.push(NAMES[node.name as usize].into());

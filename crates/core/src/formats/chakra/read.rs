@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::replay::{Graph, Lane, MAX_DEPENDENCIES, MAX_NODES, Program, Work};
 use crate::system::Roofline;
 use crate::units::{MAX_BYTES, Picos, clip, clip_error};
+use crate::watch::interruptible;
 use prost::Message;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
@@ -92,7 +93,7 @@ impl Reader {
         // Nodes as they come; what they wait for by id.
         let mut raw = Vec::new();
         let mut after: Vec<u64> = Vec::new();
-        loop {
+        for _ in interruptible(0u64..) {
             let at = frames.at();
             let Some(message) = frames.next()? else { break };
             let node = Node::decode(message).map_err(|_| broken(at, "a message is no node"))?;
@@ -127,7 +128,7 @@ impl Reader {
         program.nodes.reserve_exact(raw.len());
         program.after.reserve_exact(after.len());
         let mut list = Vec::new();
-        for (id, name, work, call, first, end) in raw {
+        for (id, name, work, call, first, end) in interruptible(raw) {
             list.clear();
             for other in &after[first as usize..end as usize] {
                 let Ok(place) = ids.binary_search(other) else {

@@ -6,6 +6,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::replay::{Exchange, Graph, Lane, What, Work};
 use crate::units::Picos;
+use crate::watch::interruptible;
 
 /// Version of the schema that is written, as Chakra's own tools write it.
 const VERSION: &str = "0.0.4";
@@ -19,7 +20,7 @@ pub fn write(graph: &Graph, rank: u32) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     push(&mut out, &Metadata { version: VERSION.into() });
     let program = &graph.programs[rank as usize];
-    for (number, of) in (0..).zip(&program.nodes) {
+    for (number, of) in (0..).zip(interruptible(&program.nodes)) {
         let mut node = Node {
             id: u64::from(number),
             name: graph.names[of.name as usize].clone(),
