@@ -156,6 +156,9 @@ pub fn picos(nanos: f64) -> Picos {
     (nanos * units::PICOS_PER_NANO as f64).round() as Picos
 }
 
+/// Texts that are handed to Python at a time.
+const PIECE: usize = 1 << 16;
+
 /// A table under construction: column name to numpy array.
 pub struct Table<'py>(pub Bound<'py, PyDict>);
 
@@ -173,9 +176,17 @@ impl<'py> Table<'py> {
 
     /// Adds a column of text.
     pub fn text(self, name: &str, values: impl Iterator<Item = String>) -> PyResult<Self> {
-        let numpy = self.0.py().import("numpy")?;
-        let array = numpy.call_method1("array", (values.collect::<Vec<_>>(), "str"))?;
-        self.0.set_item(name, array)?;
+        let (py, values) = (self.0.py(), values.collect::<Vec<_>>());
+        let numpy = py.import("numpy")?;
+        let array = |values: &[String]| {
+            py.check_signals()?;
+            numpy.call_method1("array", (values, "str"))
+        };
+        // Millions take seconds.
+        let (first, rest) = values.split_at(values.len().min(PIECE));
+        let mut arrays = vec![array(first)?];
+        arrays.extend(rest.chunks(PIECE).map(array).collect::<PyResult<Vec<_>>>()?);
+        self.0.set_item(name, numpy.call_method1("concatenate", (arrays,))?)?;
         Ok(self)
     }
 }

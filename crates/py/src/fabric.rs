@@ -100,8 +100,8 @@ impl Fabric {
     }
 
     /// JSON text from which `from_json` makes a fabric of the same nodes and links: a graph, without dimensions or group.
-    fn to_json(&self) -> String {
-        self.0.to_json()
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || Ok(self.0.to_json()))
     }
 
     /// The specification, or the name given to JSON or a graph.

@@ -234,7 +234,7 @@ fn write_trace(
     result: &mut SimulationResult,
 ) -> PyResult<()> {
     if let Some((write, trace)) = write.zip(result.trace.take()) {
-        let text = py.detach(|| chrome::write(&trace, fabric, flights));
+        let text = run(py, || Ok(chrome::write(&trace, fabric, flights)))?;
         write.call1(py, (text,))?;
     }
     Ok(())

@@ -52,8 +52,8 @@ impl Schedule {
     }
 
     /// JSON text from which `from_json` makes an equal schedule.
-    fn to_json(&self, py: Python<'_>) -> String {
-        py.detach(|| self.0.to_json())
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        run(py, || Ok(self.0.to_json()))
     }
 
     /// Table of the regions of the buffer that stream in chunks: `offset`, `bytes` and `chunk_bytes` in bytes,
@@ -348,7 +348,7 @@ impl Schedule {
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(slf.py()),)))
+        Ok((slf.get_type().getattr("from_json")?, (slf.get().to_json(slf.py())?,)))
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::fabric::Fabric;
 use crate::simulate::{Flight, Span, Trace, Track};
 use crate::units::Picos;
+use crate::watch::interruptible;
 use std::fmt::Write;
 
 /// Processes, by which viewers group tracks.
@@ -25,7 +26,7 @@ pub fn write(trace: &Trace, fabric: &Fabric, flights: &[Flight]) -> String {
     }
     let mut tid = FIRST;
     let mut before = None;
-    for span in &trace.spans {
+    for span in interruptible(&trace.spans) {
         if before != Some(span.track) {
             tid += usize::from(before.is_some());
             before = Some(span.track);

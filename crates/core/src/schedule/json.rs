@@ -5,9 +5,9 @@ use super::version_1::{self, Schedule1};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::units::clip_error;
-use crate::watch::Watch;
-use serde::Deserialize;
+use crate::watch::{Watch, interruptible};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, Serializer};
 use std::io::{self, BufReader, Read};
 
 /// Longest accepted JSON text.
@@ -56,6 +56,11 @@ impl Schedule {
         }
         Ok(schedule)
     }
+}
+
+/// Writes a long list.
+pub(super) fn list<T: Serialize, S: Serializer>(items: &[T], to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.collect_seq(interruptible(items))
 }
 
 fn read<T: DeserializeOwned>(text: &str, watch: Watch) -> Result<T> {

@@ -168,6 +168,7 @@ pub struct Schedule {
     /// Phases.
     pub phases: Vec<Phase>,
     /// Transfers.
+    #[serde(serialize_with = "json::list")]
     pub transfers: Vec<Transfer>,
     /// How the ranks should carry it out.
     #[serde(default)]
