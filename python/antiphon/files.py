@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -23,17 +22,6 @@ LARGEST_GRAPH = 1 << 26
 """Bytes of a graph that may be read, as of fabric files."""
 LARGEST_SCHEDULE = 1 << 30
 """Schedule files are read whole; larger ones are refused."""
-discarded_at_exit: set[Path] = set()
-"""Files and folders of use to this process only, such as those that are being written."""
-
-
-def discard_unfinished() -> None:
-    """Removes what is being written, for a process that ends without unwinding."""
-    for path in list(discarded_at_exit):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):
-            path.unlink()
 
 
 def read_text(path: str, largest: int) -> str:
@@ -101,13 +89,11 @@ def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]
             temporary = temporary or _linked(handle, path)
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
-        discarded_at_exit.discard(temporary)
         temporary = None
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
     finally:
         if temporary is not None:
-            discarded_at_exit.discard(temporary)
             with suppress(OSError):
                 temporary.unlink()
 
@@ -151,7 +137,6 @@ def write_together(files: Iterable[tuple[str, bytes]]) -> None:
             temporary.chmod(0o666 & ~_umask())
         for temporary, path in written:
             temporary.replace(path)
-            discarded_at_exit.discard(temporary)
         written = []
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
@@ -159,7 +144,6 @@ def write_together(files: Iterable[tuple[str, bytes]]) -> None:
         raise AntiphonError(f"{shown(path)}: cannot be written: {error}", "bad-file") from None
     finally:
         for temporary, _ in written:
-            discarded_at_exit.discard(temporary)
             with suppress(OSError):
                 temporary.unlink()
 
@@ -193,7 +177,6 @@ def _named(path: Path) -> tuple[int, Path]:
     import tempfile
 
     handle, name = tempfile.mkstemp(suffix=".tmp", prefix=f".{path.stem[:40]}-", dir=path.parent)
-    discarded_at_exit.add(Path(name))
     return handle, Path(name)
 
 
@@ -202,7 +185,6 @@ def _linked(handle: int, path: Path) -> Path:
     import secrets
 
     name = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(8)}.tmp")
-    discarded_at_exit.add(name)
     folder = os.open("/", os.O_RDONLY)  # with a folder, links are followed
     try:
         os.link(f"/proc/self/fd/{handle}", name, src_dir_fd=folder, follow_symlinks=True)

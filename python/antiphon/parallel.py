@@ -24,7 +24,7 @@ def cores() -> int:
 
 
 def check() -> None:
-    """To be called now and then by work of ``in_parallel``.
+    """Called now and then by work of ``in_parallel``; the core does so by itself.
 
     Raises:
         KeyboardInterrupt: if others have failed or the user wants no more.

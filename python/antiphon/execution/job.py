@@ -16,8 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from antiphon.files import discarded_at_exit
-
 PREFIX = "antiphon-run-"
 RECORD_BYTES = 1024
 """Room for what one process is at."""
@@ -38,23 +36,25 @@ class Job:
         """
         remove_left_over()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        discarded_at_exit.add(self.folder)
         # Locked before it has its name: nobody may find it free.
         self._lock = os.open(self.folder / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         (self.folder / "new").rename(self.folder / "lock")
-        for number, text in enumerate(texts):
-            (self.folder / f"{number}.json").write_text(text)
-        (self.folder / "states").touch()
-        (self.folder / "results").touch()
-        (self.folder / "task.json").write_text(json.dumps({**task, "texts": len(texts)}))
+        try:
+            for number, text in enumerate(texts):
+                (self.folder / f"{number}.json").write_text(text)
+            (self.folder / "states").touch()
+            (self.folder / "results").touch()
+            (self.folder / "task.json").write_text(json.dumps({**task, "texts": len(texts)}))
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Job:
         return self
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-        discarded_at_exit.discard(self.folder)
         os.close(self._lock)
 
     def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -8,8 +8,6 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from antiphon.files import discarded_at_exit
-
 PREFIX, SUFFIX = ".runs-", ".lock"
 
 
@@ -32,11 +30,9 @@ class Owner:
                 if os.stat(self.path).st_ino == os.fstat(self._file).st_ino:
                     break
             os.close(self._file)
-        discarded_at_exit.add(self.path)
 
     def leave(self) -> None:
         """Ends this part."""
-        discarded_at_exit.discard(self.path)
         with suppress(OSError):
             self.path.unlink()
         os.close(self._file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import queue
 import select
@@ -11,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, ParamSpec, TypeVar
 
@@ -45,6 +45,7 @@ class Workers(Executor):
         self._wait_s = None if limit_s is None else limit_s + GRACE_S
         self._ended = threading.Event()
         self._servants = [threading.Thread(target=self._serve, daemon=True) for _ in range(count)]
+        resource_tracker.ensure_running()  # beginning it unblocks signals in some versions of Python
         for servant in self._servants:
             servant.start()
 
@@ -71,6 +72,8 @@ class Workers(Executor):
 
     def _serve(self) -> None:
         """Gives one process after the other what there is to do."""
+        # Ctrl-C is for the main thread, and not for the processes that this one begins.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         process = _Process()
         while task := self._tasks.get():
             future, *call = task
@@ -113,7 +116,7 @@ class _Process:
             EOFError: if the process died.
         """
         if self._pipe is None:
-            context = multiprocessing.get_context("spawn")
+            context = get_context("spawn")
             ours, theirs = context.Pipe()
             self._pipe = ours
             self._process = context.Process(target=_work, args=(theirs,), daemon=True)
@@ -140,8 +143,7 @@ class _Process:
 
 def _work(pipe: Connection) -> None:
     """The life of a worker: as long as its parent's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    parent = multiprocessing.parent_process()
+    parent = parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
     build_id()  # once, and no part of the work
