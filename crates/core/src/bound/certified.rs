@@ -8,6 +8,7 @@ use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Certificate, Schedule};
 use crate::system::System;
 use crate::units::Picos;
+use crate::watch::interruptible;
 
 /// What a certificate proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub fn certificate(
 fn busiest(fabric: &Fabric, capacities: &Capacities, schedule: &Schedule) -> Load {
     let channels = schedule.channels(fabric);
     let mut carried = vec![0u128; fabric.links.len()];
-    for transfer in &schedule.transfers {
+    for transfer in interruptible(&schedule.transfers) {
         let bytes = transfer.lanes().map(|lane| u128::from(schedule.lanes[lane].bytes)).sum::<u128>();
         transfer.route.iter().for_each(|&link| carried[channels.first_of(link) as usize] += bytes);
     }

@@ -1,6 +1,8 @@
 //! Work on all cores that can be ended.
 
+use crate::watch::while_it;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -9,14 +11,14 @@ use std::time::Duration;
 /// How often it is asked whether to go on.
 const HEARTBEAT: Duration = Duration::from_millis(50);
 
-/// What work gives for each item, in their order, on as many threads as there are cores. Once `goes_on` says no, `work` is told by
-/// the flag that it may end soon, and what it then gives is of no use.
+/// What work gives for each item, in their order, on as many threads as there are cores; None once `goes_on` says no, when work ends
+/// at its next [`crate::watch::checkpoint`].
 pub fn on_cores<T: Sync, R: Send>(
     items: &[T],
     goes_on: &mut dyn FnMut() -> bool,
-    work: impl Fn(&T, &AtomicBool) -> R + Sync,
-) -> Vec<R> {
-    let (stop, next) = (AtomicBool::new(false), AtomicUsize::new(0));
+    work: impl Fn(&T) -> R + Sync,
+) -> Option<Vec<R>> {
+    let (stop, next) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
     let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
     let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
     thread::scope(|scope| {
@@ -28,38 +30,41 @@ pub fn on_cores<T: Sync, R: Send>(
                 while let Some((at, item)) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, items.get(at)?)))
                 {
+                    let ended = Arc::clone(stop);
+                    let result = while_it(move || !ended.load(Ordering::Relaxed), || work(item));
                     // The other side is there until all is done.
-                    let _ = done.send((at, work(item, stop)));
+                    let _ = done.send((at, result));
                 }
             });
         }
         drop(done);
         loop {
             match results_of_workers.recv_timeout(HEARTBEAT) {
-                Ok((at, result)) => results[at] = Some(result),
-                Err(RecvTimeoutError::Timeout) => stop.store(!goes_on(), Ordering::Relaxed),
+                Ok((at, result)) => results[at] = result,
+                Err(RecvTimeoutError::Timeout) => _ = stop.fetch_or(!goes_on(), Ordering::Relaxed),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
     });
-    results.into_iter().map(|result| result.expect("every item was worked on")).collect()
+    results.into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::checkpoint;
 
     #[test]
     fn results_are_in_order_and_work_can_be_ended() {
         let items: Vec<u64> = (0..100).collect();
-        assert_eq!(on_cores(&items, &mut || true, |item, _| item * item)[99], 9801);
-        assert!(on_cores(&[] as &[u8], &mut || true, |_, _| 0).is_empty());
-        let until_told = |_: &u64, stop: &AtomicBool| {
-            while !stop.load(Ordering::Relaxed) {
+        assert_eq!(on_cores(&items, &mut || true, |item| item * item).unwrap()[99], 9801);
+        assert_eq!(on_cores(&[] as &[u8], &mut || true, |_| 0), Some(vec![]));
+        let until_told = |_: &u64| {
+            loop {
+                checkpoint();
                 thread::yield_now();
             }
-            7
         };
-        assert_eq!(on_cores(&items, &mut || false, until_told), [7; 100]);
+        assert_eq!(on_cores(&items, &mut || false, until_told), None::<Vec<()>>);
     }
 }

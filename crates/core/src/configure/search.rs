@@ -11,12 +11,11 @@ use crate::schedule::Schedule;
 use crate::simulate::{Fidelity, simulate};
 use crate::system::System;
 use crate::units::Picos;
-use crate::watch::{Progress, Watch};
+use crate::watch::{Progress, Watch, checkpoint};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Segments of which the estimate is asked in one step, and configurations simulated in one.
 const ESTIMATED: usize = 24;
@@ -275,8 +274,8 @@ impl<'a, 'p> Search<'a, 'p> {
         let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
         let aries = &self.fabric.aries;
         let seeds: Vec<u64> = (0..CHAINS).map(|chain| round * CHAINS + chain).collect();
-        let chain = |&seed: &u64, stop: &AtomicBool| annealed(aries, start.clone(), &demands, steps, seed, stop);
-        let chains = on_cores(&seeds, &mut || self.goes_on(), chain);
+        let chain = |&seed: &u64| annealed(aries, start.clone(), &demands, steps, seed);
+        let Some(chains) = on_cores(&seeds, &mut || self.goes_on(), chain) else { return vec![] };
         let mut all: Vec<(f64, Configuration)> = chains.into_iter().flatten().collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.dedup_by(|a, b| a.1 == b.1);
@@ -316,13 +315,17 @@ impl<'a, 'p> Search<'a, 'p> {
             }
             let batch = &batch[..left.min(batch.len())];
             let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
-            let time = |(configuration, choice): &(Configuration, usize), stop: &AtomicBool| -> Result<Picos> {
+            let time = |(configuration, choice): &(Configuration, usize)| -> Result<Picos> {
                 let fabric = fabric.configured(configuration)?;
                 let schedule = work.on(&fabric, system, *choice)?;
-                let mut progress = |_| !stop.load(Ordering::Relaxed);
+                let mut progress = |_| {
+                    checkpoint();
+                    true
+                };
                 Ok(simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps)
             };
-            for (point, time) in batch.iter().zip(on_cores(batch, &mut || self.goes_on(), time)) {
+            let Some(times) = on_cores(batch, &mut || self.goes_on(), time) else { return Err(End::Steps) };
+            for (point, time) in batch.iter().zip(times) {
                 self.simulated += 1;
                 match time {
                     Ok(time) => {
@@ -331,7 +334,6 @@ impl<'a, 'p> Search<'a, 'p> {
                         }
                         self.times.insert(point.clone(), Some(time));
                     }
-                    Err(error) if error.code == Code::Interrupted => return Err(End::Steps),
                     Err(error) => {
                         self.times.insert(point.clone(), None);
                         self.refusal.get_or_insert(error);
@@ -353,13 +355,13 @@ fn annealed(
     demands: &Demands,
     steps: usize,
     seed: u64,
-    stop: &AtomicBool,
 ) -> Vec<(f64, Configuration)> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut at = Estimate::new(aries, start, demands);
     let mut wishes = at.wishes(aries, demands);
     let mut met: Vec<(f64, Configuration)> = vec![];
-    for step in (0..steps).take_while(|_| !stop.load(Ordering::Relaxed)) {
+    for step in 0..steps {
+        checkpoint();
         let temperature = HOT * (COLD / HOT).powf(step as f64 / steps as f64);
         // Of those that come first more often.
         let place = (uniform(&mut random).powi(2) * wishes.len() as f64) as usize;

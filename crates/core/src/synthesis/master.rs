@@ -4,6 +4,8 @@
 //! at most its rate times T. A revised simplex method on a dense inverse of the basis; the prices of arcs are the duals of
 //! their rows (G. B. Dantzig and P. Wolfe, "Decomposition principle for linear programs", Operations Research 1960).
 
+use crate::watch::checkpoint;
+
 /// What a plan loads: arcs, and bytes on each for every byte of the collective.
 pub type Loads = [(u32, f64)];
 
@@ -165,6 +167,7 @@ impl Master {
     pub fn solve(&mut self) {
         let scale = self.time();
         for _ in 0..4 * self.rows() + 100 {
+            checkpoint();
             let slacks = (0..self.rates.len() as u32).map(Basic::Slack);
             let plans = (0..self.root.len() as u32).filter(|&plan| !self.is_basic[plan as usize]).map(Basic::Plan);
             // A slack counts as what its arc moves in a unit of time.

@@ -6,6 +6,7 @@
 
 use super::graph::Graph;
 use super::parts::Parts;
+use crate::watch::checkpoint;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A permutation, of ranks and of arcs.
@@ -61,6 +62,7 @@ impl Symmetry {
         let mut generators: Vec<Permutation> = vec![];
         let (mut alike_ranks, mut alike_arcs) = (Parts::new(ranks), Parts::new(arcs));
         for permuted in candidates(ranks, fixed) {
+            checkpoint();
             // Few classes of arcs and few roots to look at are left.
             if alike_arcs.count + alike_ranks.count <= FEW_ROWS && alike_ranks.count * ranks <= FEW_TREES {
                 break;
@@ -239,6 +241,7 @@ fn closed(identity: &Permutation, generators: &[Permutation]) -> Option<Vec<Perm
     let mut seen: HashSet<Vec<u32>> = HashSet::from([identity.ranks.clone()]);
     let mut at = 0;
     while at < group.len() {
+        checkpoint();
         for generator in generators {
             let ranks: Vec<u32> = group[at].ranks.iter().map(|&rank| generator.ranks[rank as usize]).collect();
             if seen.insert(ranks.clone()) {

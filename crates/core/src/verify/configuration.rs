@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::fabric::aries::{Configured, Ports, is_bypass};
 use crate::fabric::{Fabric, Link};
 use crate::schedule::Schedule;
+use crate::watch::interruptible;
 
 /// Checks that every configuration that a schedule uses gives each router port one link and lays no more segments along a
 /// row or column than it has wires, that every link of a transfer is in the configuration of its phase, and that the
@@ -30,7 +31,7 @@ pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
         }
     }
     let channels = schedule.channels(fabric);
-    for (id, transfer) in (0..).zip(&schedule.transfers) {
+    for (id, transfer) in (0..).zip(interruptible(&schedule.transfers)) {
         let number = schedule.phases[transfer.phase as usize].configuration;
         let used = transfer.route.iter().flat_map(|&link| channels.links(channels.first_of(link)));
         if let Some(&link) = used.into_iter().find(|&&link| !fabric.has(link, number)) {

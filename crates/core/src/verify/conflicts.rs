@@ -4,6 +4,7 @@ use super::text;
 use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Schedule, TransferId};
+use crate::watch::interruptible;
 use num_integer::{ExtendedGcd, Integer};
 
 /// The slots in which one transfer uses one link: `start + k * stride` for `k < count`.
@@ -33,7 +34,7 @@ impl Use {
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     let channels = schedule.channels(fabric);
     let mut uses = Vec::new();
-    for (id, transfer) in schedule.transfers.iter().enumerate() {
+    for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
         let start = transfer.step as u64;

@@ -8,7 +8,7 @@
 use super::text;
 use crate::error::Result;
 use crate::schedule::{Event, Lane, LaneId, Schedule, Transfer, TransferId};
-use crate::watch::Watch;
+use crate::watch::{Watch, interruptible};
 
 /// Checks that every dependency is on something that happens at the rank that waits, repeats for as many
 /// chunks, and is served strictly earlier. O(dependencies).
@@ -20,7 +20,7 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     let mut late = None;
     // A dependency looks at one of these, which are close together.
     let places: Vec<Place> = schedule.transfers.iter().map(Place::of).collect();
-    for (id, transfer) in schedule.transfers.iter().enumerate() {
+    for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
         watch.at(id, schedule.transfers.len())?;
         let own = places[id];
         let id = id as TransferId;
@@ -100,7 +100,7 @@ fn cycle(schedule: &Schedule) -> Option<Vec<TransferId>> {
     let mut state = vec![NEW; schedule.transfers.len()];
     // Path of open transfers, each with the number of its dependencies already followed.
     let mut path: Vec<(TransferId, usize)> = Vec::new();
-    for start in 0..schedule.transfers.len() as TransferId {
+    for start in interruptible(0..schedule.transfers.len() as TransferId) {
         if state[start as usize] == NEW {
             state[start as usize] = OPEN;
             path.push((start, 0));

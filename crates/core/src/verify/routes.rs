@@ -4,6 +4,7 @@ use super::text;
 use crate::error::Result;
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::Schedule;
+use crate::watch::interruptible;
 
 /// Checks that the links of every route join up, from the sender's node to the receiver's, without
 /// passing a node twice. O(total route length).
@@ -13,7 +14,7 @@ use crate::schedule::Schedule;
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     // Transfer that last passed each node; MAX is no transfer, since ids are below 2^26.
     let mut passed = vec![u32::MAX; fabric.nodes.len()];
-    for (id, transfer) in schedule.transfers.iter().enumerate() {
+    for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
         let fail = |what: String| text::not_proven(format!("{}: {what}", text::transfer(schedule, id as u32)));
         let node = |rank| schedule.node_of(fabric, rank);
         let mut pass = |node: NodeId| std::mem::replace(&mut passed[node as usize], id as u32) == id as u32;

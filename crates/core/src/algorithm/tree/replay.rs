@@ -12,6 +12,7 @@ use crate::algorithm::Request;
 use crate::fabric::LinkId;
 use crate::schedule::{self, Op};
 use crate::units::{Bytes, Picos};
+use crate::watch::interruptible;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -108,7 +109,7 @@ impl<'a> Replay<'a> {
             order.extend((0..*rounds as u32).map(|round| (slot(round.into()), place, round)));
         }
         order.sort_unstable();
-        for (_, place, round) in order {
+        for (_, place, round) in interruptible(order) {
             let first = courses[place as usize].route[0];
             lines[first as usize].own.push(place * *rounds as u32 + round);
         }

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Builder, Lane, Op};
 use crate::units::{Bytes, Picos};
+use crate::watch::interruptible;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -137,11 +138,12 @@ impl<'a> Table<'a> {
 
     /// Messages of a round, by tree and edge, of one edge in the order of `ops`.
     pub fn messages(&self, ops: &[Op]) -> impl Iterator<Item = Message<'a>> {
-        self.trees.iter().zip(&self.slots).enumerate().flat_map(move |(index, (tree, slots))| {
+        let messages = self.trees.iter().zip(&self.slots).enumerate().flat_map(move |(index, (tree, slots))| {
             (0..).zip(slots).flat_map(move |(edge, slots)| {
                 ops.iter().map(move |&op| Message { slot: slots[op as usize], ..Message::new(index, tree, edge, op) })
             })
-        })
+        });
+        interruptible(messages)
     }
 
     /// Slots from the start to the arrival of the first round's last message, over all phases.

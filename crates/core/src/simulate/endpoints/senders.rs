@@ -6,6 +6,7 @@ use crate::simulate::clock::Ticks;
 use crate::simulate::plan::FlightPlan;
 use crate::simulate::turns::Turns;
 use crate::system::Assignment;
+use crate::watch::interruptible;
 use std::ops::Range;
 
 /// Transfers of one sender (a node's link or a rank) still to be started, in schedule order.
@@ -35,7 +36,7 @@ impl Endpoints<'_> {
         }
         // With an interface for every link, a sender is a first link, which ranks on one node share.
         let mut of_link = vec![u32::MAX; if by_link { plan.fabric.links.len() } else { 0 }];
-        for id in jobs.clone() {
+        for id in interruptible(jobs.clone()) {
             let job = &plan.jobs[id as usize];
             let queue = match plan.route(job).first() {
                 _ if !by_link => start + job.from,

@@ -15,6 +15,7 @@ use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::schedule::{Channels, Dependency, LaneId, MAX_TRANSFERS, Phase, Transfer, TransferId};
 use crate::system::{Endpoint, System};
 use crate::units::{Bytes, Picos};
+use crate::watch::interruptible;
 use relays::Relays;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -254,7 +255,7 @@ impl<'a> Plan<'a> {
             parts: 1,
         });
         let mut known = HashMap::new();
-        for (index, transfer) in schedule.transfers.iter().enumerate() {
+        for (index, transfer) in interruptible(&schedule.transfers).enumerate() {
             let kind = MessageKind::of(self.system, schedule, transfer);
             match relays.filter(|relays| relays.is_stored(index)) {
                 Some(relays) => self.add_legs(index, transfer, relays, kind, &mut known),

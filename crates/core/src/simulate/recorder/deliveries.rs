@@ -5,6 +5,7 @@ use crate::schedule::{LaneId, TransferId};
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 use crate::simulate::result::ChunkRow;
+use crate::watch::interruptible;
 use std::collections::HashMap;
 
 /// Most rows of the chunk table.
@@ -88,7 +89,7 @@ impl Deliveries {
             return Err(Error::new(Code::TooLarge, what));
         }
         let mut missing = vec![0; self.complete.len()];
-        for job in &plan.jobs {
+        for job in interruptible(&plan.jobs) {
             for lane in plan.lanes(job) {
                 missing[self.lane_rows[lane]..][..plan.kind(job).chunks as usize]
                     .iter_mut()

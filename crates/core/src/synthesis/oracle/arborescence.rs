@@ -9,6 +9,7 @@ use super::low::Lowest;
 use crate::synthesis::graph::Graph;
 use crate::synthesis::parts::Parts;
 use crate::synthesis::plan::Plan;
+use crate::watch::checkpoint;
 
 /// Trees that reach all ranks from a root.
 pub struct Arborescences(pub Graph);
@@ -109,6 +110,7 @@ impl<'a> Branching<'a> {
     /// # Panics
     /// If some rank cannot be reached.
     fn from(&mut self, root: u32) -> Vec<Option<Way>> {
+        checkpoint();
         let ranks = self.ways.ranks;
         self.nodes.clone_from(&self.fresh);
         let mut heaps = self.heaps.clone();

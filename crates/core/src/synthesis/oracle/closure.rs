@@ -5,6 +5,7 @@
 //! pairs of them.
 
 use crate::synthesis::graph::Graph;
+use crate::watch::checkpoint;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
@@ -42,6 +43,7 @@ impl Search {
 
     /// Finds the ways from a node; over ranks, too, if `through`. O(arcs log arcs) of what is reached.
     pub fn run(&mut self, graph: &Graph, prices: &[f64], start: u32, through: bool) {
+        checkpoint();
         for node in self.reached.drain(..) {
             (self.cost[node as usize], self.last[node as usize]) = (f64::INFINITY, u32::MAX);
         }

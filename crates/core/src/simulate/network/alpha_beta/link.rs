@@ -4,6 +4,7 @@
 use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 use crate::simulate::turns::{Turn, Turns};
+use crate::watch::interruptible;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -47,7 +48,7 @@ impl Link {
     /// The links of a plan, each with its turns to come.
     pub fn all(plan: &Plan) -> Vec<Link> {
         let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| Link::default()).collect();
-        for (id, job) in (0..).zip(&plan.jobs) {
+        for (id, job) in (0..).zip(interruptible(&plan.jobs)) {
             for &link in plan.route(job) {
                 let flights = &mut links[link as usize].flights;
                 if flights.last().is_none_or(|share| share.flight != job.flight) {
