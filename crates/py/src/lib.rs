@@ -28,6 +28,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The native module behind the Python package `antiphon`.
 #[pyo3::pymodule]
 mod _core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::builder::ScheduleBuilder;
     #[pymodule_export]
@@ -63,7 +65,9 @@ mod _core {
     use super::training::{TrainingPlan, Workload, compute_models, default_batch, iterations, workloads};
 
     #[pymodule_init]
-    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // The first array would do so, and panic if that is interrupted.
+        module.py().import("numpy")?;
         super::system::add_properties(module.py())
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import select
@@ -44,6 +45,7 @@ class Workers(Executor):
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._wait_s = None if limit_s is None else limit_s + GRACE_S
         self._ended = threading.Event()
+        self._attempts = ATTEMPTS
         self._servants = [threading.Thread(target=self._serve, daemon=True) for _ in range(count)]
         resource_tracker.ensure_running()  # beginning it unblocks signals in some versions of Python
         for servant in self._servants:
@@ -60,6 +62,7 @@ class Workers(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if cancel_futures:
+            self._attempts = 1
             with suppress(queue.Empty):
                 while task := self._tasks.get_nowait():
                     task[0].cancel()
@@ -69,6 +72,10 @@ class Workers(Executor):
         if wait:
             for servant in self._servants:
                 servant.join()
+
+    def __exit__(self, failure: object, *_: object) -> None:
+        """Waits for what was submitted; not if the block failed: what is under way then ends with this process."""
+        self.shutdown(wait=failure is None, cancel_futures=failure is not None)
 
     def _serve(self) -> None:
         """Gives one process after the other what there is to do."""
@@ -81,14 +88,14 @@ class Workers(Executor):
                 continue
             answer: Any = None
             error: Exception | None = None
-            for attempt in range(1, ATTEMPTS + 1):
+            for attempt in itertools.count(1):
                 try:
                     answer, error = process.do(call, self._wait_s)
                 except (EOFError, OSError):
                     status = process.end()
                     process = _Process()
                     error = WorkerLost(f"its process ended with status {status}, out of memory perhaps")
-                    if attempt < ATTEMPTS:
+                    if attempt < self._attempts:
                         continue
                 except Exception as problem:  # late, or not to be sent
                     if isinstance(problem, OverTime):

@@ -16,6 +16,7 @@ mod formats;
 mod fuzz;
 mod groups;
 mod imports;
+mod interrupted;
 mod matrix;
 mod optimal;
 mod overlapped_tree;
