@@ -47,7 +47,8 @@ fn bounds() {
     let system = System::default();
     for kind in [Kind::AllReduce, Kind::AllToAll, Kind::AllGather, Kind::Broadcast] {
         for fabric in [&mesh, &clique] {
-            ends(&fabric.name, fabric.ranks() / 8, || lower_bound(fabric, &system, Collective::new(kind), 1 << 20));
+            ends(&fabric.name, fabric.ranks() / 8, || lower_bound(fabric, &system, Collective::new(kind), 1 << 20))
+                .unwrap();
         }
     }
     let optimal = schedule(&mesh, Kind::AllReduce, "optimal");
