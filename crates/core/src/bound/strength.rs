@@ -15,6 +15,7 @@ use super::maxflow::{FlowNetwork, UNLIMITED, spread};
 use super::task::Task;
 use crate::fabric::{Fabric, NodeId};
 use crate::system::System;
+use crate::watch::interruptible;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The strength of a symmetric fabric without switches, with the partition that attains it.
@@ -96,7 +97,7 @@ fn places(nodes: usize) -> Vec<NodeId> {
 /// no rank has links, or two ranks are not joined equally fast both ways.
 pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
     let mut joined: BTreeMap<(u32, u32), (u128, u128)> = BTreeMap::new();
-    for (link, capacity) in fabric.links.iter().zip(Capacities::new(fabric, system).links) {
+    for (link, capacity) in interruptible(&fabric.links).zip(Capacities::new(fabric, system).links) {
         let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
         let both = joined.entry((from.min(to), from.max(to))).or_default();
         *if from < to { &mut both.0 } else { &mut both.1 } += capacity;
@@ -108,7 +109,7 @@ pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
 /// The capacities of the links that [`symmetric_edges`] merges into each edge: those of one direction, and of the other.
 pub fn parallel_links(fabric: &Fabric, system: &System) -> Option<Vec<[Vec<u128>; 2]>> {
     let mut joined: BTreeMap<(u32, u32), [Vec<u128>; 2]> = BTreeMap::new();
-    for (link, capacity) in fabric.links.iter().zip(Capacities::new(fabric, system).links) {
+    for (link, capacity) in interruptible(&fabric.links).zip(Capacities::new(fabric, system).links) {
         let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
         joined.entry((from.min(to), from.max(to))).or_default()[usize::from(from > to)].push(capacity);
     }
@@ -153,7 +154,7 @@ impl Cuts {
         let mut joined: BTreeMap<(u32, u32), u128> = BTreeMap::new();
         let (mut drains, mut excess) = (vec![0; vertices - sites], 0);
         let is_site = |vertex: u32| (vertex as usize) < sites;
-        for (link, &capacity) in fabric.links.iter().zip(&capacities.links) {
+        for (link, &capacity) in interruptible(&fabric.links).zip(&capacities.links) {
             let (from, to) = if reversed { (link.to, link.from) } else { (link.from, link.to) };
             let (from, to) = (vertex_of[from as usize], vertex_of[to as usize]);
             if from == to {

@@ -349,7 +349,7 @@ mod tests {
     use crate::error::Code;
     use crate::execute::check_by_threads;
     use crate::verify::fixtures::*;
-    use crate::watch::{Watch, interruptible};
+    use crate::watch::Watch;
 
     #[test]
     fn threads_compute_what_is_proven() {

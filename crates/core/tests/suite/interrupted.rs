@@ -31,7 +31,7 @@ fn ends<T>(name: &str, least: usize, work: impl Fn() -> T) -> T {
     };
     let (outcome, count) = until(usize::MAX);
     assert!(count >= least, "{name}: {count} checkpoints");
-    for last in (0..count).step_by(1 + count / 10) {
+    for last in (0..count).step_by(1 + count / 4) {
         assert!(until(last).0.is_none(), "{name}: {last} of {count}");
     }
     outcome.expect("nothing ended it")
