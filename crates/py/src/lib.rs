@@ -67,7 +67,8 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Whoever first makes and borrows an array looks numpy up, and panics if a signal is heard there.
+        // Whoever first makes and borrows an array looks numpy up, and panics if a signal is heard there; an import raises.
+        module.py().import("numpy")?;
         PyArray1::from_slice(module.py(), &[0u8]).readonly();
         super::system::add_properties(module.py())
     }
