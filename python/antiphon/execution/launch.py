@@ -100,6 +100,8 @@ def _failure(job: Job, results: list[dict[str, Any]], output: str, code: int) ->
     """Which rank failed, and what the others waited for."""
     states = job.states()
     errors = [result for result in results if "error" in result]
+    for error in errors:  # whose states may be older
+        states[error["rank"]] = states.get(error["rank"], {"pid": None}) | {"waits_for": error["waits_for"]}
     killed = _killed(output, states)
     if killed is not None:
         rank, signal = killed

@@ -32,7 +32,7 @@ def main(folder: str) -> None:
     except AntiphonError as error:
         # Now: a rank that hangs goes on for a moment when it is told to end.
         found = {"code": error.code, "error": error.message, "silent": silent(part.folder)}
-        part.add({"rank": carrier.rank, **found})
+        part.add({"rank": carrier.rank, **found, **what()})
         carrier.abort()
 
 
