@@ -93,6 +93,14 @@ def running(tmp_path: Path) -> Iterator[Running]:
             os.kill(pid, signal.SIGKILL)
 
 
+def test_who_waited_for_the_rank_that_is_gone_is_named() -> None:
+    waits = {0: "transfer 7 (rank 1 to 0)", 2: "transfer 5 (rank 0 to 2)", 3: "transfer 1 (rank 2 to 3, step 0)"}
+    states = {rank: {"waits_for": what} for rank, what in waits.items()} | {1: {"waits_for": None}}
+    assert launch._waiting(states, 2) == "; rank 3 waited for transfer 1 (rank 2 to 3, step 0)"
+    assert launch._waiting(states, 3) == "; rank 0 waited for transfer 7 (rank 1 to 0)"
+    assert launch._waiting({2: states[2]}, 2) == ""
+
+
 @pytest.mark.parametrize(
     ("signal_number", "said"),
     [(signal.SIGKILL, "was killed by signal 9"), (signal.SIGSTOP, "hangs")],
@@ -106,7 +114,8 @@ def test_the_rank_that_fails_is_named(running: Running, signal_number: int, said
     assert output == ""
     assert errors.count("\n") == 1, errors
     assert errors.startswith(f"error: rank 2 {said}")
-    assert re.search(r"; rank \d waited for transfer \d+ \(rank 2 to \d, ", errors), errors
+    # Of rank 2, unless it was ahead of all others at that moment.
+    assert re.search(r"; rank \d waited for transfer \d+ \(rank \d to \d, ", errors), errors
     assert running.process.returncode == 1
     eventually(lambda: not running.left(), 10)
     assert not list(running.folder.iterdir())
