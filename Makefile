@@ -13,15 +13,15 @@ MAKEFLAGS += --no-builtin-rules
 BIN := .venv/bin
 # The same interpreter for every build of the extension, so that cargo does not rebuild it.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
-# PyO3's test harness would need a shared libpython; the bindings are tested from Python.
-CARGO_TEST := cargo test --workspace --exclude antiphon-py --profile tests --locked
+# With the bindings, which have no Rust tests: so their features are chosen too, and the extension is built from the same core.
+CARGO_TEST := cargo test -p antiphon-core -p antiphon-py --profile tests --locked
 
 RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv)
 ifeq ($(wildcard python/antiphon/_core*.so),)
 MISSING_EXTENSION := missing-extension
 endif
 
-.PHONY: help demo compiled extension test test-all fuzz mutants bench tables oracle lint docs build sdist wheel lock clean browser tools missing-extension
+.PHONY: help demo compiled extension test test-all fuzz mutants bench tables oracle lint lint-rust lint-python docs build sdist wheel lock clean browser tools missing-extension
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,7 @@ test-all: compiled extension lint browser sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --lib --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite algorithms::random
+	PROPTEST_CASES=2560 $(CARGO_TEST) --lib -- configure:: simulate::tests::
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
 
 FUZZ_SECONDS ?= 3600
@@ -50,7 +51,7 @@ mutants: ## change verify/ in every small way and see whether a test notices (ne
 	cargo mutants -p antiphon-core -f 'crates/core/src/verify/*.rs' --cargo-arg=--release -o out -- --lib verify
 
 bench: build ## time the core (cargo bench) and whatever benches/ holds
-	cargo bench -p antiphon-core --locked
+	cargo bench -p antiphon-bench --locked
 	@for script in benches/*.py; do \
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
@@ -66,13 +67,20 @@ oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about
 	.venv-scalesim/bin/python -W ignore scripts/scalesim_cycles.py data/scalesim/cycles.csv
 	git diff --exit-code --stat data/scalesim/cycles.csv
 
+# In two lanes, since most of these use one core.
 lint: tools extension ## formatting, clippy, ruff, mypy, pyright, type stubs, directions of imports
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --profile tests --locked -- -D warnings
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
-	$(BIN)/python -m mypy
+	@$(MAKE) --no-print-directory lint-rust & lane=$$!; \
+	    $(MAKE) --no-print-directory lint-python; python=$$?; wait $$lane && exit $$python
+
+lint-rust:
+	cargo clippy --workspace --all-targets --profile tests --locked -- -D warnings
 	$(BIN)/python -m mypy.stubtest antiphon._core
+
+lint-python:
+	$(BIN)/python -m mypy
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports --no-logo
 

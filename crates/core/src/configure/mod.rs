@@ -317,7 +317,8 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(12))]
+        // A case is a search: 6 of them, or a share of the `PROPTEST_CASES` of longer sweeps.
+        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 40, ..ProptestConfig::default() })]
 
         /// Whatever is asked for, what comes out is proven, no slower than what was given, and the same again; and nothing
         /// beats the bound.

@@ -240,8 +240,8 @@ impl Plan {
 pub struct StageTable {
     kind: Kind,
     dimensions: usize,
-    /// By half, set of other dimensions and dimension.
-    stages: [Vec<Stage>; 2],
+    /// By half (AllGather second), set of other dimensions and dimension.
+    stages: Vec<Stage>,
 }
 
 impl StageTable {
@@ -254,7 +254,7 @@ impl StageTable {
         };
         let half = |basic: Basic| {
             let places = (0..1usize << dimensions).flat_map(|set| (0..dimensions).map(move |number| (set, number)));
-            let stage = |(set, number): (usize, usize)| {
+            let stage = move |(set, number): (usize, usize)| {
                 let parts_before = match basic {
                     Basic::Reduce => parts(set & !(1 << number)),
                     Basic::Gather => parts(set | 1 << number),
@@ -262,30 +262,47 @@ impl StageTable {
                 };
                 plan.stage(topology, number as u8, basic, parts_before).0
             };
-            places.map(stage).collect()
+            places.map(stage)
         };
         let first = if plan.kind == Kind::AllToAll { Basic::Exchange } else { Basic::Reduce };
-        StageTable { kind: plan.kind, dimensions, stages: [half(first), half(Basic::Gather)] }
+        StageTable { kind: plan.kind, dimensions, stages: half(first).chain(half(Basic::Gather)).collect() }
+    }
+
+    /// How many dimensions there are.
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// All stages, by place.
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
     }
 
     /// The stage of a whole chunk on a dimension.
     pub fn whole(&self, dimension: usize) -> Stage {
-        self.stages[usize::from(self.kind == Kind::AllGather)][dimension]
+        let half = if self.kind == Kind::AllGather { self.stages.len() / 2 } else { 0 };
+        self.stages[half + dimension]
     }
 
     /// Stages of one order, first to last, as [`Plan::stages`] gives them.
     pub fn of<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Stage> + 'a {
+        self.places(order).map(|place| self.stages[place])
+    }
+
+    /// Places of the stages of one order, first to last.
+    pub fn places<'a>(&self, order: &'a Order) -> impl Iterator<Item = usize> + use<'a> {
         let first = if self.kind == Kind::AllGather { &[] } else { order.first.as_slice() };
         let gather = if matches!(self.kind, Kind::AllReduce | Kind::AllGather) { order.gather.as_slice() } else { &[] };
-        let (mut divided, mut left) = (0, (1usize << self.dimensions) - 1);
+        let (dimensions, half) = (self.dimensions, self.stages.len() / 2);
+        let (mut divided, mut left) = (0, (1usize << dimensions) - 1);
         let first = first.iter().map(move |&number| {
-            let stage = self.stages[0][divided * self.dimensions + usize::from(number)];
+            let place = divided * dimensions + usize::from(number);
             divided |= 1 << number;
-            stage
+            place
         });
         first.chain(gather.iter().map(move |&number| {
             left &= !(1 << number);
-            self.stages[1][left * self.dimensions + usize::from(number)]
+            half + left * dimensions + usize::from(number)
         }))
     }
 }

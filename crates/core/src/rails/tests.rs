@@ -3,10 +3,12 @@
 use super::advise::advise;
 use super::engine::{Engine, MAX_SHARING, Queue, Service, Step, run};
 use super::plan::{MAX_CHUNKS, Order, Plan, StageTable};
+use super::scheduler::timing::Timing;
 use super::scheduler::{Baseline, Scheduler, Search, Themis};
 use super::topology::{PRESETS, Topology};
 use crate::collective::Kind;
 use crate::parameter::Choice;
+use crate::units::Picos;
 use proptest::prelude::*;
 
 const SIZES_MB: [u64; 5] = [100, 250, 500, 750, 1000];
@@ -258,6 +260,16 @@ proptest! {
             let time = engine.run(&topology, &plan, |_, _| ());
             prop_assert_eq!(engine.run_within(time, &table, &plan.orders), Some(time));
             prop_assert_eq!(engine.run_within(time - 1, &table, &plan.orders), None);
+            // Nor does what a search times them with; and it serves as much until a limit is known to be passed.
+            for (_, queue) in Queue::ALL {
+                let mut engine = Engine::new(topology.dimensions.len(), *queue, sharing);
+                let mut timing = Timing::new(&table, *queue, sharing);
+                for most in [Picos::MAX, time, time - 1, time / 2, time * 9 / 10] {
+                    let expected = engine.run_within(most, &table, &plan.orders);
+                    prop_assert_eq!(timing.run_within(most, &plan.orders), expected);
+                    prop_assert_eq!(timing.served(), engine.served);
+                }
+            }
             let searched = scheduled_as(&topology, &plan);
             let (old, new) = (run(&topology, &plan, Queue::Tail, 1), run(&topology, &searched, Queue::Tail, 1));
             prop_assert!(new.time_ps <= old.time_ps);

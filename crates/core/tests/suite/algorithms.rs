@@ -345,8 +345,8 @@ fn the_schedule_does_not_grow_with_the_data() {
 }
 
 proptest! {
-    // A case is many schedules: 8 of them, or a share of the `PROPTEST_CASES` of longer sweeps.
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 32, ..ProptestConfig::default() })]
+    // A case is many schedules: 4 of them, or a share of the `PROPTEST_CASES` of longer sweeps.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 64, ..ProptestConfig::default() })]
 
     #[test]
     fn random_fabrics(fabric in random_fabric(), bytes in 1u64..50_000) {

@@ -5,6 +5,7 @@ mod phased;
 mod search;
 mod split;
 mod themis;
+pub(super) mod timing;
 
 pub use baseline::Baseline;
 pub use phased::Phased;

@@ -1,6 +1,7 @@
 //! A search for the orders of chunks, by timing them.
 
 use super::split::Split;
+use super::timing::Timing;
 use super::{Baseline, Scheduler, Themis};
 use crate::collective::Kind;
 use crate::error::Result;
@@ -82,18 +83,18 @@ impl Search {
         let mut changes = Changes::new(self.seed, plan, topology.dimensions.len());
         let mut best: Option<Found> = None;
         for mut found in self.starts(topology, plan, &table, queues, rounds) {
-            let mut engine = Engine::new(topology.dimensions.len(), found.queue, self.sharing);
+            let mut timing = Timing::new(&table, found.queue, self.sharing);
             let mut tries = 0;
             let near =
                 if rounds == 1 && plan.orders.len() <= 256 { self.near(topology, plan, &found) } else { Picos::MAX };
             // To begin a run costs about as much as to serve a stage of every chunk.
             while topology.dimensions.len() > 1
-                && engine.served + tries * found.orders.len() as u64
+                && timing.served() + tries * found.orders.len() as u64
                     <= self.stages / rounds as u64 * if found.time > near { PATIENCE } else { 1 }
             {
                 let before = changes.apply(&mut found.orders);
                 tries += 1;
-                match engine.run_within(found.time, &table, &found.orders) {
+                match timing.run_within(found.time, &found.orders) {
                     Some(time) => found.time = time,
                     None => before.into_iter().for_each(|(chunk, order)| found.orders[chunk] = order),
                 }
@@ -131,8 +132,7 @@ impl Search {
             scheduler.schedule(topology, &mut plan);
             for &queue in queues {
                 let last = starts.get(most - 1).map_or(Picos::MAX, |last| last.time.saturating_sub(1));
-                let mut engine = Engine::new(topology.dimensions.len(), queue, self.sharing);
-                if let Some(time) = engine.run_within(last, table, &plan.orders) {
+                if let Some(time) = Timing::new(table, queue, self.sharing).run_within(last, &plan.orders) {
                     starts.truncate(most - 1);
                     starts.push(Found { time, queue, orders: plan.orders.clone() });
                     starts.sort_by_key(|found| found.time);
