@@ -1,29 +1,50 @@
-"""Charts as data, and how ``figures.toml`` makes them of a table.
+"""Charts of a table as SVG, drawn by matplotlib (the extra ``plots``) as ``figures.toml`` says.
 
 Each of a figure's ``charts`` is one of the entries that meet ``at``, or one for each group alike on the axes ``by``;
 ``title``, ``x_label`` and ``y_label`` may name what is found for the first of them.
 
 * Lines: columns ``x`` and ``y``, for every ``label``, which is the series unless it is said; what is published is in
-  ``known``. ``ticks`` is the text of a mark, of which ``every`` so many are shown. ``further`` lines differ from these
-  as is said there. A column ``lines`` has them as they are.
+  ``known``. ``ticks`` is the text of a mark, of which ``every`` so many are shown; the x axis is then logarithmic to
+  base 2. ``further`` lines differ from these as is said there. A column ``lines`` has them as they are. They are
+  ``marked`` unless it is false. With ``log`` the y axis is logarithmic; with a horizontal line at ``reference`` it need
+  not begin at zero.
 * Bars: ``parts`` from below, or the ``columns`` that have them, in every ``group``; with ``over``, a series, as shares
-  of its time.
-* Spans: a column of ``tracks``, up to ``x_max``.
-* ``marked``, ``log``, ``reference``, ``y_max``: as of the charts.
+  of its time. What is published is in ``known``. Bars higher than ``y_max`` are cut, their height written above them.
+* Spans: a column of ``tracks``, from above, up to ``x_max``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from antiphon.repro.data import Spec
+from antiphon.plot import SETTINGS, require, svg
+from antiphon.repro.data import Series, Spec
 from antiphon.repro.table import Entry, Table, words
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True)
-class Line:
+WIDTH, HEIGHT = 9.6, 3.9
+"""Inches of the whole width and of one row of charts."""
+HEIGHT_OF_SPANS, HEIGHT_OF_TRACK = 1.4, 0.4
+"""Inches of a row of charts of spans without its tracks, and of each track."""
+LEGEND_CHARACTERS, LEGEND_MARK = 110, 8
+"""In one line of the legend, and for each mark in it."""
+FEW = 6
+"""Marks on an axis that all have a text."""
+PARTS = ((0.35, ""), (0.6, "////"), (1.0, ""))
+"""Opacity and hatching of the parts of a bar, from below; the uppermost is solid, and so is a single one."""
+DARK = "#1b2230"
+HOLLOW: dict[str, Any] = {"linestyle": "", "fillstyle": "none", "markersize": 8}
+"""Marks of what is published."""
+
+
+class Line(NamedTuple):
     """Our points, joined, and the published ones, hollow."""
 
     label: str
@@ -33,24 +54,15 @@ class Line:
     marked: bool = True
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A chart of lines; with ``ticks`` (position, label) the x axis is logarithmic to base 2."""
+class Bar(NamedTuple):
+    """One stacked bar, its parts from below, and the published height."""
 
-    title: str
-    x_label: str
-    y_label: str
-    lines: Sequence[Line]
-    ticks: Sequence[tuple[float, str]] = ()
-    y_max: float | None = None
-    reference: float | None = None
-    """A horizontal line; the y axis then need not begin at zero."""
-    log: bool = False
-    """Whether the y axis is logarithmic."""
+    label: str
+    parts: Sequence[float]
+    published: float | None
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Something that happens for a while; ``label`` is its style."""
 
     text: str
@@ -60,41 +72,33 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Spans:
-    """A chart of what happens when; ``tracks`` are from above."""
+class Chart:
+    """What is drawn: lines, or bars by group, or blocks by track; ``spec`` is how ``figures.toml`` says it looks."""
 
-    title: str
-    x_label: str
-    tracks: Mapping[str, Sequence[Block]]
-    x_max: float
+    spec: Spec
+    lines: Sequence[Line] = ()
+    bars: Mapping[str, Sequence[Bar]] = field(default_factory=dict)
+    tracks: Mapping[str, Sequence[Block]] = field(default_factory=dict)
+    ticks: Sequence[tuple[float, str]] = ()
 
+    @property
+    def all_bars(self) -> list[Bar]:
+        """Of all groups."""
+        return list(chain(*self.bars.values()))
 
-@dataclass(frozen=True)
-class Bar:
-    """One stacked bar, its parts from below, and the published height."""
+    @property
+    def labels(self) -> set[str]:
+        """Of all that is drawn."""
+        return {each.label for each in chain(self.lines, self.all_bars, *self.tracks.values())}
 
-    label: str
-    parts: Sequence[float]
-    published: float | None = None
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A chart of groups of stacked bars; ``parts`` names the parts from below."""
-
-    title: str
-    y_label: str
-    parts: Sequence[str]
-    groups: Mapping[str, Sequence[Bar]]
-    y_max: float | None = None
-    """Where the axis ends; higher bars are cut, their height written above them."""
+    @property
+    def textures(self) -> dict[str, tuple[float, str]]:
+        """Opacity and hatching by the name of the part."""
+        parts = self.spec.get("parts", ())
+        return dict(zip(parts, (*PARTS[: len(parts) - 1], PARTS[-1]), strict=True)) if parts else {}
 
 
-Chart = Lines | Bars | Spans
-LIMITS = {"y_max", "reference", "log"}
-"""Fields of lines and bars that are given as they are."""
-FEW = 6
-"""Marks on an axis that all have a text."""
+# --- from a table -------------------------------------------------------------------------------
 
 
 def made_charts(table: Table, specs: Sequence[Spec]) -> list[Chart]:
@@ -103,22 +107,18 @@ def made_charts(table: Table, specs: Sequence[Spec]) -> list[Chart]:
 
 
 def _made(table: Table, spec: Spec) -> Chart:
-    title, limits = words(spec["title"], table[0]), {name: spec[name] for name in LIMITS & set(spec)}
+    said = spec | {name: words(spec[name], table[0]) for name in ("title", "x_label", "y_label") if name in spec}
     if "parts" in spec:
-        return Bars(title, spec["y_label"], spec["parts"], bars(table, spec), **limits)
+        return Chart(said, bars=_bars(table, spec))
     if "tracks" in spec:
-        return Spans(title, spec["x_label"], table[0][spec["tracks"]], spec["x_max"])
-    x_label, y_label = (words(spec[label], table[0]) for label in ("x_label", "y_label"))
-    marks = [(entry[spec["x"]], words(spec["ticks"], entry)) for entry in table if "ticks" in spec]
-    marks = sorted(dict.fromkeys(marks))
-    marks = marks[:: spec.get("every", 1)] if len(marks) > FEW else marks
-    drawn = [line for each in ({}, *spec.get("further", ())) for line in lines(table, {**spec, **each})]
-    return Lines(title, x_label, y_label, drawn, marks, **limits)
+        return Chart(said, tracks=table[0][spec["tracks"]])
+    lines = [line for each in ({}, *spec.get("further", ())) for line in _lines(table, spec | each)]
+    ticks = sorted({(entry[spec["x"]], words(spec["ticks"], entry)) for entry in table if "ticks" in spec})
+    return Chart(said, lines, ticks=ticks[:: spec.get("every", 1)] if len(ticks) > FEW else ticks)
 
 
-def lines(table: Table, spec: Spec) -> list[Line]:
-    """A line for every ``label``: a column over another, its mean where several entries are at one place, with
-    published points where there are some. One entry may have a whole line, or several."""
+def _lines(table: Table, spec: Spec) -> list[Line]:
+    """A line for every label; the mean where several entries are at one place. One entry may have a whole line."""
     if "lines" in spec:
         return list(table[0][spec["lines"]])
     found, x, y, known = [], spec["x"], spec["y"], spec.get("known", "known")
@@ -133,16 +133,14 @@ def lines(table: Table, spec: Spec) -> list[Line]:
     return found
 
 
-def bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
-    """The bars of every group, one for every ``label``, of some columns from below; with ``over``, a series, as shares
-    of its time."""
+def _bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
+    """The bars of every group, one for every label."""
     over = table.where(series=spec["over"]) if "over" in spec else ()
     whole = {entry["what"]: entry["time"] for entry in over}
 
-    columns: Sequence[str] = spec["columns"] if "columns" in spec else spec["parts"]
-
     def bar(entry: Entry) -> Bar:
-        parts = [entry[column] / whole[entry["what"]] if over else entry[column] for column in columns]
+        of = whole[entry["what"]] if whole else 1
+        parts = [entry[column] / of for column in spec.get("columns", spec["parts"])]
         return Bar(_label(entry, spec), parts, entry[spec["known"]] if "known" in spec else None)
 
     groups = table.grouped(lambda entry: words(spec["group"], entry))
@@ -151,3 +149,128 @@ def bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
 
 def _label(entry: Entry, spec: Spec) -> str:
     return words(spec.get("label", "{series}"), entry)
+
+
+# --- drawing ------------------------------------------------------------------------------------
+
+
+def draw(charts: Sequence[Chart], styles: Mapping[str, Series], columns: int) -> str:
+    """All charts of an experiment with one legend, as SVG."""
+    require()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    columns = min(columns, len(charts))
+    rows = math.ceil(len(charts) / columns)
+    labels = [label for label in styles if any(label in chart.labels for chart in charts)]
+    spans = all(chart.tracks for chart in charts)
+    height = HEIGHT_OF_SPANS + HEIGHT_OF_TRACK * max(len(chart.tracks) for chart in charts) if spans else HEIGHT
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(WIDTH, height * rows + 0.55), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for chart, place in zip(charts, axes, strict=False):
+            place.set_title(chart.spec["title"], loc="left")
+            if chart.bars:
+                _draw_bars(place, chart, styles, labels)
+            elif chart.tracks:
+                _draw_spans(place, chart, styles)
+            else:
+                _draw_lines(place, chart, styles)
+        for place in axes[len(charts) :]:
+            place.remove()
+        handles = _handles(charts, labels, styles)
+        fits = sum(len(handle.get_label()) + LEGEND_MARK for handle in handles) <= LEGEND_CHARACTERS
+        in_a_row = len(handles) if fits else min(len(handles), 4)
+        figure.legend(handles=handles, loc="outside upper center", ncols=in_a_row)
+    return svg(figure)
+
+
+def _handles(charts: Sequence[Chart], labels: Sequence[str], styles: Mapping[str, Series]) -> list[Any]:
+    """The legend: algorithms, parts of bars, and what the hollow marks are."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    bars = [bar for chart in charts for bar in chart.all_bars]
+    lines = [line for chart in charts for line in chart.lines]
+    marked = any(line.marked for line in lines)
+    handles: list[Any] = []
+    for style in (styles[label] for label in labels):
+        if bars or not lines:
+            handles.append(Patch(facecolor=style.colour, label=style.name))
+        else:
+            handles.append(Line2D([], [], color=style.colour, label=style.name, markersize=4.5, **_look(style, marked)))
+    textures = {part: look for chart in charts if len(chart.textures) > 1 for part, look in chart.textures.items()}
+    for part, (opacity, hatch) in textures.items():
+        handles.append(Patch(facecolor="#404854", edgecolor="white", alpha=opacity, hatch=hatch, label=part))
+    if any(bar.published is not None for bar in bars) or any(line.published for line in lines):
+        handles.append(Line2D([], [], color=DARK, label="published", marker="_" if bars else "o", **HOLLOW))
+    return handles
+
+
+def _look(style: Series, marked: bool) -> dict[str, Any]:
+    return {"linestyle": "--" if style.dashed else "-", "marker": style.marker if marked else ""}
+
+
+def _draw_lines(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None:
+    for line in chart.lines:
+        style = styles[line.label]
+        size = 6 if len(line.xs) == 1 else 3
+        look = _look(style, line.marked) | {"linewidth": 1.3, "markersize": size, "color": style.colour}
+        place.plot(line.xs, line.ys, **look)
+        xs, ys = [x for x, _ in line.published], [y for _, y in line.published]
+        place.plot(xs, ys, color=style.colour, marker=style.marker, alpha=0.9, **HOLLOW)
+    if chart.ticks:
+        place.set_xscale("log", base=2)
+        place.set_xticks([x for x, _ in chart.ticks], [label for _, label in chart.ticks])
+        place.minorticks_off()
+    if not any(line.marked for line in chart.lines):
+        place.margins(x=0)
+    place.set_xlabel(chart.spec["x_label"])
+    place.set_ylabel(chart.spec["y_label"])
+    if "reference" in chart.spec:
+        place.axhline(chart.spec["reference"], color=DARK, linewidth=1)
+    if chart.spec.get("log"):
+        place.set_yscale("log")
+        place.yaxis.set_major_formatter("{x:g}")
+    elif "reference" not in chart.spec:
+        place.set_ylim(0, chart.spec.get("y_max"))
+
+
+def _draw_bars(place: Axes, chart: Chart, styles: Mapping[str, Series], labels: Sequence[str]) -> None:
+    width, y_max = min(0.3, 0.86 / max(map(len, chart.bars.values()))), chart.spec.get("y_max")
+    for group, unordered in enumerate(chart.bars.values()):
+        bars = sorted(unordered, key=lambda bar: labels.index(bar.label))
+        for place_in_group, bar in enumerate(bars):
+            x = group + (place_in_group - (len(bars) - 1) / 2) * width
+            bottom = 0.0
+            for (opacity, hatch), height in zip(chart.textures.values(), bar.parts, strict=True):
+                look: dict[str, Any] = {"alpha": opacity, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+                place.bar(x, height, width * 0.9, bottom, color=styles[bar.label].colour, **look)
+                bottom += height
+            if y_max is not None and bottom > y_max:
+                text: dict[str, Any] = {"ha": "center", "va": "top", "rotation": 90, "color": "white", "fontsize": 7}
+                place.text(x, 0.985 * y_max, f"{bottom:.1f} ↑", **text)
+            elif bar.published is not None:
+                place.plot([x - width / 2, x + width / 2], [bar.published] * 2, color=DARK, linewidth=1.2)
+    place.set_xticks(range(len(chart.bars)), list(chart.bars))
+    place.tick_params(axis="x", length=0)
+    place.grid(visible=False, axis="x")
+    place.set_xlim(-0.5, len(chart.bars) - 0.5)
+    place.set_ylabel(chart.spec["y_label"])
+    place.set_ylim(0, y_max)
+
+
+def _draw_spans(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None:
+    x_max = chart.spec["x_max"]
+    text: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontsize": 8}
+    for track, blocks in enumerate(chart.tracks.values()):
+        for block in blocks:
+            place.barh(track, block.length, 0.7, block.start, color=styles[block.label].colour, edgecolor="white")
+            turned = 90 if block.length < 0.05 * x_max else 0
+            place.text(block.start + block.length / 2, track, block.text, rotation=turned, **text)
+    place.set_yticks(range(len(chart.tracks)), list(chart.tracks))
+    place.set_ylim(len(chart.tracks) - 0.5, -0.5)
+    place.tick_params(axis="y", length=0)
+    place.grid(visible=False, axis="y")
+    place.set_xlim(0, x_max)
+    place.set_xlabel(chart.spec["x_label"])

@@ -21,11 +21,11 @@ class Outcome:
 
     table: Table
     rows: list[Row]
-    charts: Sequence[Chart] = ()
+    charts: list[Chart]
 
 
-Shown = tuple[list[Row], Sequence[Chart]]
-"""A table for readers."""
+Shown = tuple[list[Row], Table]
+"""Rows, and what charts are made of."""
 
 
 def _meant(data: Data, axis: str, values: Any) -> Any:
@@ -52,7 +52,7 @@ class Figure:
         measure: further numbers of a case, from the records of its runs.
         jobs: the runs of a case; without any it is counted, not run.
         keep: whether a case is looked at.
-        show: further rows and charts.
+        show: further rows, and what charts are made of if not the table.
     """
 
     data: Data = field(repr=False)
@@ -60,7 +60,7 @@ class Figure:
     measure: Callable[..., Entry] = lambda _case, *_records: {}
     jobs: Callable[[Entry], Sequence[Job]] = lambda _case: ()
     keep: Callable[[Entry], bool] = lambda _case: True
-    show: Callable[[Table], Shown] = lambda _table: ([], ())
+    show: Callable[[Table], Shown] = lambda table: ([], table)
 
     @property
     def spec(self) -> Spec:
@@ -88,9 +88,9 @@ class Figure:
         """The table of all cases, and how it is shown."""
         table = Table(self._entry(case, [results[job] for job in self.jobs(case)]) for case in self.chosen(quick))
         table.whole = not quick
-        rows, charts = self.show(table)
-        made = made_charts(table, self.spec.get("charts", ()))
-        return Outcome(table, made_rows(self.data, self.name, table) + rows, [*made, *charts])
+        rows, drawn = self.show(table)
+        rows = made_rows(self.data, self.name, table) + rows
+        return Outcome(table, rows, made_charts(drawn, self.spec.get("charts", ())))
 
     def _entry(self, case: Entry, records: Sequence[Record]) -> Entry:
         measured = {column: records[0][name] for column, name in self.spec.get("measured", {}).items()}

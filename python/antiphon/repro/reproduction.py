@@ -12,10 +12,10 @@ from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import write_csv
 from antiphon.plot import require
+from antiphon.repro.charts import draw
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Figure, Paper
 from antiphon.repro.page import render
-from antiphon.repro.plots import draw
 from antiphon.repro.result import Reproduction, row_dict
 from antiphon.studies import Job, Record, Store
 

@@ -108,7 +108,7 @@ def enough(table: Table, series: object, npus: int) -> float:
 
 def _needed(table: Table) -> Shown:
     if not table.whole:
-        return [], ()
+        return [], table
     rows = []
     needed = {series: [enough(table, series, npus) for npus in OF_FIG_5] for series in (BASELINE, ACE)}
     for series, tolerance in ((BASELINE, 0.07), (ACE, 0.15)):
@@ -121,7 +121,7 @@ def _needed(table: Table) -> Shown:
     group, (less, more) = "How many times less ACE needs", (needed[ACE], needed[BASELINE])
     rows.append(row("fig5", group, "means", "×", fmean(more) / fmean(less), "times less", tolerance=0.15))
     rows.append(row("fig5", group, "64 NPUs", "×", more[1] / less[1], "times less", tolerance=0.15))
-    return rows, ()
+    return rows, table
 
 
 # --- Fig. 6 -------------------------------------------------------------------------------------
@@ -129,12 +129,12 @@ def _needed(table: Table) -> Shown:
 
 def _fewest(table: Table) -> Shown:
     if not table.whole:
-        return [], ()
+        return [], table
     swept = table.where(series=BASELINE)
     needed = float(min(e["sms"] for e in swept if e["rate"] >= SATURATED * swept[-1]["rate"]))
     return [
         row("fig6", BASELINE.name, "fewest SMs with 99 % of what all reach", "SMs", needed, "SMs", tolerance=0.0)
-    ], ()
+    ], table
 
 
 def _own_and_ideal(case: Entry) -> list[AllReduce]:

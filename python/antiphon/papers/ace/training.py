@@ -20,7 +20,7 @@ from antiphon.papers.ace.runs import (
     left,
     row,
 )
-from antiphon.repro.charts import Bars, Line, bars
+from antiphon.repro.charts import Line
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure, Shown
 from antiphon.repro.rows import Row
@@ -85,7 +85,7 @@ def _of_resnet(table: Table) -> Shown:
     ):
         note = DATA.texts["own"]
         rows.append(Row("The paper's own numbers", what, unit, follows, reference=printed, note=note))
-    return rows, ()
+    return rows, table
 
 
 # --- Fig. 11 ------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _over_baselines(table: Table) -> Shown:
         ratios = [ratio for series in BASELINES for _, ratio in table.ratios("time", str(series), "ACE")]
         for how, value in (("mean", fmean(ratios)), ("most", max(ratios))):
             rows.append(row("fig11", "ACE over all baselines", how, "×", value, f"over all baselines, {how}"))
-    return rows, ()
+    return rows, table
 
 
 # --- Fig. 12 ------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _loops_side_by_side(table: Table) -> Shown:
         for e in table.where(loop="overlap")
         for when, loop in (("before", "default loop"), ("after", "optimized loop"))
     )
-    return [], [Bars("DLRM, 128 NPUs", "iteration, ms", PARTS, bars(shown, {"group": "{loop}", "parts": PARTS}))]
+    return [], shown
 
 
 # --- claims -------------------------------------------------------------------------------------

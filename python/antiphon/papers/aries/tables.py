@@ -76,7 +76,7 @@ def _table1(table: Table) -> Shown:
             note = DATA.texts["concentrated"] if "concentrated" in e["algorithm"] else note
             tolerance = ABOUT if column == "most" else 0.0
             rows.append(Row(e["algorithm"], f"{e['what']}: {text}", unit, ours, paper, tolerance=tolerance, note=note))
-    return rows, ()
+    return rows, table
 
 
 # --- Eq. 1 ----------------------------------------------------------------------------------------

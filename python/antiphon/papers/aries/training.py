@@ -28,7 +28,6 @@ from antiphon.papers.aries.designs import (
     row,
     training,
 )
-from antiphon.repro.charts import Bars, bars
 from antiphon.repro.claims import Cells, Judged, Tables, listed
 from antiphon.repro.claims import share as share_of
 from antiphon.repro.data import Series
@@ -112,7 +111,7 @@ def _fig10(table: Table) -> Shown:
             for side in table.axis("side")
             for series in (*PEERS, *SEARCHED.values(), ARIES)
         ]
-    return rows, ()
+    return rows, table
 
 
 BUSIEST = "Double binary tree: what the busiest link carries"
@@ -159,6 +158,7 @@ def _energy(case: Entry, *records: Record) -> Entry:
     own = best if (algorithm, side) in BEST else own
     return {
         "what": f"{ALGORITHMS[algorithm]}, {side}x{side}, {case['model']}",
+        "title": f"{ALGORITHMS[algorithm]}, {side}x{side}",
         "dynamic": own["dynamic_j"] / mesh["dynamic_j"],
         "exchanged": own["communication"] / mesh["communication"],
         "iterated": own["iteration"] / mesh["iteration"],
@@ -205,14 +205,7 @@ def _fig11(table: Table) -> Shown:
                 key = f"{side}x{side}: {series}"
                 rows.append(row("fig11", group, key, "%", float(less(table, side, series, share, time)), key))
     (share, time), *_ = shares.values()
-    charts = []
-    for side, of in table.by("side"):
-        for algorithm, at in of.by("algorithm"):
-            drawn = Table(e | {"static": share * e[time], "dynamic": (1 - share) * e["dynamic"]} for e in at)
-            title, parts = f"{ALGORITHMS[algorithm]}, {side}x{side}", ["static", "dynamic"]
-            groups = bars(drawn, {"group": "{model}", "parts": parts})
-            charts.append(Bars(title, "energy over the mesh's", parts, groups))
-    return rows, charts
+    return rows, Table(e | {"static": share * e[time], "dynamic": (1 - share) * e["dynamic"]} for e in table)
 
 
 # --- claims ---------------------------------------------------------------------------------------

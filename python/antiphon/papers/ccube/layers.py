@@ -12,11 +12,10 @@ import antiphon
 from antiphon._core import TrainingPlan, Workload
 from antiphon.papers.ccube.systems import DATA, HEIGHT, MIB, NVLINK_GB, on_trees, tree_spec
 from antiphon.papers.ccube.training import V100, train_once
-from antiphon.repro.charts import Block, Line, Lines
+from antiphon.repro.charts import Block
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
-from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.rows import Row
-from antiphon.repro.table import Entry, Table
+from antiphon.repro.figure import Figure
+from antiphon.repro.table import Entry
 from antiphon.results import Column
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
@@ -89,16 +88,20 @@ def _three_cases(_cells: Cells, tables: Tables) -> Judged:
 FIG_17_BATCH = 64
 
 
-def _layers(case: Entry) -> Entry:
+def _layer(case: Entry) -> Entry:
+    """A layer, and what is found of all of them."""
     layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
     parameters = case["series"].name == "parameters"
     values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)
-    names = [str(name) for name in layers["layer"]]
+    names, value = [str(name) for name in layers["layer"]], float(values[case["layer"]])
     return {
+        "what": f"{case['layer']}: {names[case['layer']]}",
         "unit": "" if parameters else "ns",
-        "values": dict(zip(names, values.tolist(), strict=True)),
+        "place": case["layer"] + 1,
+        "value": value,
+        "millions": value / 1e6,
         "correlation": _rank_correlation(values),
-        "stages": {stage: float(values[of].mean()) for stage, of in _stages(names).items()},
+        **{f"mean of {stage}": float(values[of].mean()) for stage, of in _stages(names).items()},
     }
 
 
@@ -117,32 +120,17 @@ def _rank_correlation(values: Column) -> float:
     return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
 
 
-def _fig17(table: Table) -> Shown:
-    rows = [
-        Row(str(e["series"]), f"{index}: {name}", e["unit"], value)
-        for e in table
-        for index, (name, value) in enumerate(e["values"].items())
-    ]
-    charts = []
-    titles = ("Parameters of a layer", "millions"), (f"Forward pass of a layer, batch {FIG_17_BATCH}", "time, ms")
-    for e, (title, label) in zip(table, titles, strict=True):
-        rows.append(Row(str(e["series"]), "rank correlation with depth", "of 1", e["correlation"]))
-        rows += [Row(str(e["series"]), f"mean of {stage}", e["unit"], mean) for stage, mean in e["stages"].items()]
-        ys = [value / 1e6 for value in e["values"].values()]
-        charts.append(Lines(title, "layer", label, [Line(str(e["series"]), range(1, len(ys) + 1), ys)]))
-    return rows, charts
-
-
 def _resnet(_cells: Cells, tables: Tables) -> Judged:
-    sizes, times = ([value / 1e6 for value in stages.values()] for stages in tables["fig17"].column("stages"))
+    firsts = [of[0] for _, of in tables["fig17"].by("series")]
+    sizes, times = ([of[f"mean of stage {stage}"] / 1e6 for stage in range(1, 5)] for of in firsts)
     growing, falling = (all(b > a for a, b in pairwise(values)) for values in (sizes, times[::-1]))
-    correlations = listed(tables["fig17"], "{0[series]} {0[correlation]:+.2f}")
+    correlations = listed(firsts, "{0[series]} {0[correlation]:+.2f}")
     names = {"correlations": correlations, "sizes": listed(sizes, "{:.2f}"), "times": listed(times, "{:.2f}")}
     return verdict(growing and falling, growing or falling), names
 
 
 FIGURES = (
     *(Figure(DATA, name, _example, _example_jobs) for name in ("fig8", "fig16")),
-    Figure(DATA, "fig17", _layers, show=_fig17),
+    Figure(DATA, "fig17", _layer),
 )
 CHECKS = {"cases": _three_cases, "resnet": _resnet}

@@ -11,7 +11,7 @@ from typing import Any
 import antiphon
 from antiphon._core import TrainingPlan, Workload
 from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, wrapped
-from antiphon.repro.charts import Line, Lines
+from antiphon.repro.charts import Line
 from antiphon.repro.claims import Cells, Judged, Tables, by_form
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure, Shown
@@ -109,7 +109,7 @@ SHARES = tuple(range(10, 101, 2))
 
 def _over_utilization(table: Table) -> Shown:
     """What an iteration would take with a share of the rates always busy, and what it takes with the baseline's."""
-    charts = []
+    drawn = Table()
     for model, of in table.by("model"):
         baseline, ideal = of.where(series=BASELINE), of.where(series=IDEAL)
         slowest = ideal[0]["compute"] + 10 * ideal[0]["exposed"]
@@ -119,8 +119,8 @@ def _over_utilization(table: Table) -> Shown:
             found.append(Line(at["topology"], SHARES, times, marked=False))
             found.append(Line(at["topology"], [at["share"]], [at["time"] / slowest]))
         found.append(Line(str(INFINITE), SHARES, [ideal[0]["compute"] / slowest] * len(SHARES), marked=False))
-        charts.append(Lines(str(model), "utilization, %", "time / slowest", found))
-    return [], charts
+        drawn.append({"model": model, "lines": found})
+    return [], drawn
 
 
 # --- claims -------------------------------------------------------------------------------------

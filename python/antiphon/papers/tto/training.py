@@ -108,7 +108,7 @@ def _gain(table: Table) -> Shown:
     return [
         stated_row(DATA, "viii-b", "Equation 2", "gain of TTO in an epoch", "ns", base - tto, "gain"),
         stated_row(DATA, "viii-b", "Equation 2", text, "%", share, "gain share", note="gain"),
-    ], ()
+    ], table
 
 
 COMPLETE = ("Ring", "Ring-2D", "MultiTree", "RingBiEven", "RingBiOdd (corner left out)", "TTO")
