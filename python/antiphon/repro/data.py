@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -80,18 +80,9 @@ class Data:
     paper: str
     tolerance: float = 0.01
 
-    def table(self, *names: str) -> list[dict[str, str]]:
-        """The rows of ``NAME.csv``, or of several tables alike."""
-        return [dict(row) for name in names for row in _rows(self.paper, name)]
-
-    def known(
-        self, tables: Sequence[str], column: str, *keys: str | Callable[[dict[str, str]], Any]
-    ) -> dict[tuple[Any, ...], float]:
-        """Numbers of published tables, by columns or functions of their rows."""
-        return {
-            tuple(row[key] if isinstance(key, str) else key(row) for key in keys): float(row[column])
-            for row in self.table(*tables)
-        }
+    def table(self, name: str) -> list[dict[str, str]]:
+        """The rows of ``NAME.csv``."""
+        return [dict(row) for row in _rows(self.paper, name)]
 
     @cached_property
     def series(self) -> dict[str, Series]:
@@ -140,3 +131,16 @@ class Data:
 def _rows(paper: str, name: str) -> Iterable[dict[str, str]]:
     text = (files(f"antiphon.papers.{paper}") / f"{name}.csv").read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
+
+
+@cache
+def known(paper: str, tables: tuple[str, ...], columns: tuple[str, ...]) -> Mapping[tuple[str, ...], dict[str, str]]:
+    """The rows of published tables, by what some columns have."""
+    return {tuple(row[column] for column in columns): row for name in tables for row in _rows(paper, name)}
+
+
+def number(of: Mapping[str, Any], spec: str | Spec) -> float:
+    """A number of a row or record, by the name of its field, or ``of`` it, so many ``times``, ``per`` so much."""
+    if isinstance(spec, str):
+        return float(of[spec])
+    return float(of[spec["of"]]) * spec.get("times", 1) / spec.get("per", 1)

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from antiphon.repro.charts import Chart, made_charts
-from antiphon.repro.data import Data, Spec
+from antiphon.repro.data import Data, Spec, known, number
 from antiphon.repro.rows import Row, made_rows
 from antiphon.repro.table import Entry, Table, grid, meets, words
 from antiphon.studies import Job, Record
@@ -43,7 +43,11 @@ class Figure:
 
     * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
       table; series and models by name or by a condition on their columns. ``quick``: other values for a few cases.
-    * ``measured``: fields of the record of a case's only run, by column.
+    * ``published``: what is known of a case, by column: numbers of its row in ``tables``, where the columns of ``by``
+      have these texts.
+    * ``measured``: fields of the record of a case's first run, by column. A number may be a field or ``of`` one, so many
+      ``times``, ``per`` so much.
+    * ``notes``: a key of the texts for cases that meet ``at``.
     * ``what``: the case in words.
     * ``rows`` (``rows.py``), ``charts`` (``charts.py``), and how many ``columns`` of charts.
 
@@ -78,7 +82,16 @@ class Figure:
         for axes in grids if isinstance(grids, list) else [grids]:
             values = axes | few
             found += grid(**{axis: _meant(self.data, axis, each) for axis, each in values.items()})
-        return [case for case in found if self.keep(case)]
+        return [case for case in map(self._with_published, found) if self.keep(case)]
+
+    def _with_published(self, case: Entry) -> Entry:
+        found: Entry = {}
+        for spec in self.spec.get("published", ()):
+            where = tuple(words(text, case) for text in spec["by"].values())
+            row = known(self.data.paper, tuple(spec["tables"]), tuple(spec["by"])).get(where)
+            numbers = {name: number(row, of) if row else None for name, of in spec["columns"].items()}
+            found = {"source": f"{spec['tables'][0]}: {' '.join(where)}"} | found | numbers
+        return case | found
 
     def points(self, quick: bool) -> list[Job]:
         """All runs, each once."""
@@ -93,8 +106,10 @@ class Figure:
         return Outcome(table, rows, made_charts(drawn, self.spec.get("charts", ())))
 
     def _entry(self, case: Entry, records: Sequence[Record]) -> Entry:
-        measured = {column: records[0][name] for column, name in self.spec.get("measured", {}).items()}
+        measured = {column: number(records[0], of) for column, of in self.spec.get("measured", {}).items()}
         found = case | measured | self.measure(case, *records)
+        noted = [self.data.texts[spec["note"]] for spec in self.spec.get("notes", ()) if meets(found, spec["at"])]
+        found |= {"note": noted[0]} if noted else {}
         return {"what": words(self.spec["what"], found)} | found if "what" in self.spec else found
 
 

@@ -64,10 +64,12 @@ def meets(entry: Entry, conditions: str) -> bool:
 
 
 class Words(Formatter):
-    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit."""
+    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{side:squared}`` a square."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         """One of the numbers as text."""
+        if format_spec == "squared":
+            return str(value**2)
         return format_bytes(value) if format_spec == "size" else super().format_field(value, format_spec)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 
 import antiphon
-from antiphon.papers.tto.meshes import DATA, SYSTEM, in_flits, point, side_of, takes_part
+from antiphon.papers.tto.allreduce import DATA, SYSTEM, in_flits, point, takes_part
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.figure import Figure, Shown
 from antiphon.repro.rows import stated_row
@@ -58,40 +58,6 @@ def _measure(case: Entry, *records: Record) -> Entry:
         "both part": done.iterations * both,
         "AllReduce part": done.iterations * done.exposed_communication_ns,
     }
-
-
-# --- Figs. 10, 11 and 13 --------------------------------------------------------------------------
-
-PUBLISHED = {
-    (row["model"], side_of(row) if "nodes" in row else 6, row.get("mac_array", "256"), row["algorithm"]): row
-    for row in DATA.table("fig10_models", "fig10_9x9", "fig13_simba", "fig13_mac16")
-}
-COMPUTED = DATA.known(["compute_cycles"], "total_cycles_json", "model", "mac_array_dim")
-
-
-def _epoch(case: Entry, *records: Record) -> Entry:
-    side, array = case["side"], case["array"]
-    key = (case["model"].published, side, str(array), case["series"].published)
-    row = PUBLISHED.get(key)
-    where = f"{array}x{array} MACs" if side == 6 else f"{side}x{side}"
-    return _measure(case, *records) | {
-        "what": f"{case['model']}, {where}",
-        "known computing": COMPUTED[case["model"].published, str(array)],
-        "known epoch": row and float(row["total_epoch_cycles"]) / 1e9,
-        "known AllReduce": row and float(row["allreduce_cycles"]),
-        "known relative": row and float(row["norm_total_vs_ring"]),
-        "source": f"{key[0]} {side}x{side} {array} {key[-1]}",
-    }
-
-
-OVERLAPPED = {(row["model"], row["algorithm"]): row for row in DATA.table("fig11_overlap")}
-
-
-def _overlapped(case: Entry, *records: Record) -> Entry:
-    row = OVERLAPPED[case["model"].published, case["series"].published]
-    note = {"note": DATA.texts["fasterrcnn"]} if case["model"].name == "FasterRCNN" else {}
-    known = {"known": float(row["iteration_total"]), "known relative": float(row["norm_total_vs_ring"])}
-    return _measure(case, *records) | known | note | {"source": f"fig11: {row['model']}, {row['algorithm']}"}
 
 
 # --- Section VIII-B: what one chiplet less costs --------------------------------------------------
@@ -150,8 +116,7 @@ def _computing_models(_cells: Cells, tables: Tables) -> Judged:
 
 
 FIGURES = (
-    *(Figure(DATA, name, _epoch, _jobs, keep=_keep) for name in ("fig10", "fig13")),
-    Figure(DATA, "fig11", _overlapped, _jobs, keep=_keep),
+    *(Figure(DATA, name, _measure, _jobs, keep=_keep) for name in ("fig10", "fig11", "fig13")),
     Figure(DATA, "viii-b", _example, _jobs, show=_gain),
     Figure(DATA, "one-less", _speedup, _rivals_jobs),
 )
