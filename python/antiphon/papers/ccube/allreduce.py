@@ -1,19 +1,26 @@
-"""Figures 3, 4 and 12 of the C-Cube paper: AllReduce alone, on the DGX-1."""
+"""Figures 3, 4, 12 and 14 of the C-Cube paper: AllReduce alone, on the DGX-1 and on more nodes.
+
+The switches that join more nodes are of our choice, since the paper does not describe its own.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
 import antiphon
+from antiphon import Fabric
 from antiphon._core import TrainingPlan
 from antiphon.papers.ccube import systems as dgx1
-from antiphon.papers.ccube.systems import C1, DATA, LATENCY_NS, NVLINK_GB, RANKS, RING, B, cost, size_text
-from antiphon.repro.claims import Cells, Judged, Tables, verdict
+from antiphon.papers.ccube.systems import C1, DATA, LATENCY_NS, NVLINK_GB, RANKS, B, cost, size_text
+from antiphon.repro.claims import Cells, Judged, Tables, close, listed, verdict
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
-from antiphon.studies import Job, Record
+from antiphon.studies import Job, Point, Record
 
 # --- Fig. 3 -------------------------------------------------------------------------------------
 
@@ -35,7 +42,7 @@ def calls(name: str, most: int = 0) -> list[int]:
 
 def _calls_jobs(case: Entry) -> list[Job]:
     sizes = [*calls("one-shot"), *calls(case["series"].name, case["most"])]
-    return [dgx1.allreduce(RING, size) for size in sizes]
+    return [dgx1.allreduce(dgx1.RING, size) for size in sizes]
 
 
 def _share_of_peak(case: Entry, one_shot: Record, *records: Record) -> Entry:
@@ -59,25 +66,25 @@ ENDLESS = 1 << 50
 
 def _slower(ranks: int, size: int) -> float:
     """How many times as long as the ring one tree takes."""
-    found = cost(ranks, size, trees=1)
-    return found.tree_ns / found.ring_ns
+    return cost(dgx1.TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0]
 
 
 def _ring_over_tree(case: Entry) -> Entry:
     ranks, size = case["ranks"], case["size"]
     slower, nodes = _slower(ranks, size), f"{ranks} nodes"
     if size < ENDLESS:
-        return {"what": f"{nodes}, {size_text(size)}", "series": DATA.series[size_text(size)], "ratio": 1 / slower}
+        return _sized(case) | {"ratio": 1 / slower}
     ratios = {size: _slower(ranks, size) for size in (1 << n for n in range(10, 50))}
     most = max(ratios, key=lambda size: ratios[size])
-    return {
-        "what": nodes,
-        "series": "all sizes",
-        "endless": slower,
-        "closed": ranks / (ranks - 1),
-        "most": ratios[most],
-        "MB": most >> 20,
-    }
+    closed = ranks / (ranks - 1)
+    found = {"what": nodes, "series": "all sizes", "endless": slower, "closed": closed}
+    return found | {"most": ratios[most], "MB": most >> 20}
+
+
+def _sized(case: Entry) -> Entry:
+    """A case whose series is its size."""
+    size = size_text(case["size"])
+    return {"what": f"{case['ranks']} nodes, {size}", "series": DATA.series[size]}
 
 
 def _small_tree(_cells: Cells, tables: Tables) -> Judged:
@@ -97,7 +104,7 @@ OWN, SIMULATED, EQUATIONS = DATA.named("C1, its own best chunks", "simulated", "
 def _overlapping_jobs(case: Entry) -> list[Job]:
     size, series = case["size"], case["series"]
     if series == OWN:  # with the number of chunks that is best for it, not for two phases (Eq. 4)
-        chunk = dgx1.chunk_of(size, cost(RANKS, size).own_chunks)
+        chunk = dgx1.chunk_of(size, cost(dgx1.OWN_CHUNKS, RANKS, size)[1])
         return [dgx1.on_trees(dgx1.tree_spec(overlap=True, chunk=chunk), size)]
     compared = {SIMULATED: [B, C1], EQUATIONS: []}.get(series, [series])
     return [dgx1.allreduce(each, size) for each in compared]
@@ -105,29 +112,131 @@ def _overlapping_jobs(case: Entry) -> list[Job]:
 
 def _overlapping(case: Entry, *records: Record) -> Entry:
     size, series = case["size"], case["series"]
-    what, model = {"what": size_text(size)}, cost(RANKS, size)
+    what, model = {"what": size_text(size)}, [cost(way, RANKS, size) for way in (dgx1.TREE, dgx1.OVERLAPPED)]
     if series in (SIMULATED, EQUATIONS):
-        slow, fast = (each["time_ns"] for each in records) if records else (model.tree_ns, model.overlapped_ns)
-        known = DATA.stated["fig12"].get(f"C1 over B, {what['what']}")
-        shown = known.value if known and series == SIMULATED else None
-        return what | {"ratio": slow / fast, "known": shown}
-    time, step = records[0]["time_ns"], LATENCY_NS + dgx1.chunk_of(size, model.chunks) / NVLINK_GB
-    steps = {B: 2 * (dgx1.HEIGHT + model.chunks - 1), C1: 2 * dgx1.HEIGHT + model.chunks - 1}.get(series)
+        slow, fast = [each["time_ns"] for each in records] or [time for time, _ in model]
+        known = DATA.stated["fig12"].get(f"C1 over B, {what['what']}") if series == SIMULATED else None
+        return what | {"ratio": slow / fast, "known": known and known.value}
+    time, chunks = records[0]["time_ns"], model[1][1]
+    step = LATENCY_NS + dgx1.chunk_by_eq_4(size) / NVLINK_GB
+    steps = {B: 2 * (dgx1.HEIGHT + chunks - 1), C1: 2 * dgx1.HEIGHT + chunks - 1}.get(series)
     exact = steps and steps * step
-    return what | {"time": time, "exact": exact, "speed": size / time, "out of order": _out_of_order(records[0])}
+    # Chunks that are complete before the one in front of them in their tree.
+    found = pairwise(records[0]["tables"]["chunks"])
+    early = sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
+    return what | {"time": time, "exact": exact, "speed": size / time, "out of order": early}
 
 
-def _out_of_order(record: Record) -> int:
-    """Chunks that are complete before the one in front of them in their tree."""
-    found = pairwise(record["tables"]["chunks"])
-    return sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
+# --- Fig. 14 ------------------------------------------------------------------------------------
+
+HOSTS = 16
+"""Nodes on a switch."""
+LINK_NS = 500
+CHUNK = 256 * dgx1.KIB
+SETTINGS = {"ratio": (LATENCY_NS, None), "256 kB": (LATENCY_NS, CHUNK), "links only": (0.0, None)}
+"""How C1 is held against R: latency of a step beside that of the links; bytes of a chunk, None for the number of chunks
+of Eq. 4."""
+
+
+@dataclass(frozen=True)
+class LeafSpine(Point):
+    """A collective on switches of nodes joined by one switch, with as many links up as down.
+
+    ``fabric`` is ``leaf-spine:SWITCHESxNODES``.
+    """
+
+    link_gb: float = NVLINK_GB
+    link_ns: float = LINK_NS
+
+    def network(self) -> Fabric:
+        """Nodes, their switches, and the one above."""
+        switches, hosts = map(int, self.fabric.removeprefix("leaf-spine:").split("x"))
+        ranks = switches * hosts
+        link = {"rate_gb_per_s": self.link_gb, "latency_ns": self.link_ns}
+        document = {
+            "schema": "antiphon-fabric/1",
+            "nodes": [{}] * ranks + [{"rank": False}] * (switches + 1),
+            "links": [{"from": rank, "to": ranks + rank // hosts} | link for rank in range(ranks)]
+            + [{"from": ranks + leaf, "to": ranks + switches, "count": hosts} | link for leaf in range(switches)],
+        }
+        return Fabric.from_json(json.dumps(document), self.fabric)
+
+
+def _run(case: Entry, algorithm: str, step_ns: float) -> LeafSpine:
+    hosts = min(case["ranks"], HOSTS)
+    fabric, changes = f"leaf-spine:{case['ranks'] // hosts}x{hosts}", (("hand_off_ns", float(step_ns)),)
+    return LeafSpine(fabric, algorithm, case["size"], dgx1.SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
+
+
+def _trees(case: Entry, chunk: int, step_ns: float = LATENCY_NS, *, overlap: bool = True, trees: int = 2) -> LeafSpine:
+    spec = dgx1.tree_spec(overlap=overlap, chunk=chunk, trees=trees, pacing="pipelined")
+    return _run(case, spec, step_ns)
+
+
+def pair(case: Entry, setting: str) -> tuple[LeafSpine, LeafSpine]:
+    """R, and C1 on two trees."""
+    (step_ns, chunk), size = SETTINGS[setting], case["size"]
+    chunk = min(chunk or dgx1.chunk_by_eq_4(size, case["ranks"]), dgx1.chunk_of(size, 1))
+    return _run(case, "ring", step_ns), _trees(case, chunk, step_ns)
+
+
+def _jobs(case: Entry) -> list[LeafSpine]:
+    """Every pair, and one tree without overlap and with it, for the turnaround."""
+    chunk = min(CHUNK, case["size"])
+    single = [_trees(case, chunk, overlap=overlap, trees=1) for overlap in (False, True)]
+    return [job for setting in SETTINGS for job in pair(case, setting)] + single
+
+
+def _measure(case: Entry, *records: Record) -> Entry:
+    ranks, size = case["ranks"], case["size"]
+    times = [record["time_ns"] for record in records]
+    ratios = [ring / trees for ring, trees in pairwise(times)][: 2 * len(SETTINGS) : 2]
+    # Constant bandwidth: the ring has all channels, a tree one in each direction.
+    ring, trees = cost("ring", ranks, size, rate=RING_GB)[0], cost(dgx1.OVERLAPPED, ranks, size)[0]
+    # When the first chunk is everywhere.
+    late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
+    height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
+    model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
+    return _sized(case) | dict(zip(SETTINGS, ratios, strict=True)) | {"turnaround": late / soon} | model
+
+
+def _scale(cells: Cells, tables: Tables) -> Judged:
+    table, claimed = tables["fig14"].where(cells["at"]), float(cells["low"])
+    most = [max(table.column(setting)) for setting in SETTINGS]
+    columns = {"ratio": "ratio", "model": "ratio model", "chunked": "256 kB", "links": "links only"}
+    large = table[-2:]
+    names = {name: listed(large, f"{{0[{of}]:.2f}}× with {{0[ranks]}}") for name, of in columns.items()}
+    return verdict(all(close(value, claimed) for value in most), max(most) > claimed), names
+
+
+def _turnaround(cells: Cells, tables: Tables) -> Judged:
+    table, claimed = tables["fig14"].where(cells["at"]), float(cells["low"])
+    columns = ("turnaround", "turnaround model")
+    simulated, steps = (getattr(table.values(column), cells["statistic"]) for column in columns)
+    near = min(abs(value / claimed - 1) for value in (simulated, steps)) <= 0.15
+    return verdict(close(simulated, claimed), near), {"simulated": simulated, "steps": steps}
+
+
+def _turnaround_nodes(cells: Cells, tables: Tables) -> Judged:
+    table = tables["fig14"]
+    larger = all(more > 1 for _, more in table.steps("turnaround", ["size", "ranks"]))
+    of_64 = table.where(cells["at"]).column("turnaround")
+    rises, doublings = sum(more > less for less, more in pairwise(of_64)), len(of_64) - 1
+    names = {"larger": "yes" if larger else "no", "rises": rises, "first": of_64[0], "last": of_64[-1]}
+    return verdict(larger and rises == doublings, larger), names | {"doublings": doublings}
 
 
 FIGURES = (
     Figure(DATA, "fig3", _share_of_peak, _calls_jobs),
     Figure(DATA, "fig4", _ring_over_tree),
     Figure(DATA, "fig12", _overlapping, _overlapping_jobs),
+    Figure(DATA, "fig14", _measure, _jobs),
 )
 CHECKS = {
     "small-tree": _small_tree,
+    "scale-small": _scale,
+    "scale-large": _scale,
+    "turnaround-most": _turnaround,
+    "turnaround-mean": _turnaround,
+    "turnaround-nodes": _turnaround_nodes,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 import antiphon
@@ -27,33 +26,22 @@ RANKS = 8
 B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The paper's cost model (sections II-C and III-C): times of an AllReduce by its equations, and chunks.
-
-    Attributes:
-        ring_ns: Eq. 2.
-        tree_ns: Eq. 5.
-        overlapped_ns: Eq. 7.
-        chunks: of one tree, by Eq. 4, which the paper uses for both.
-        own_chunks: that are best for the overlapped tree.
-    """
-
-    ring_ns: float
-    tree_ns: float
-    overlapped_ns: float
-    chunks: int
-    own_chunks: int
+TREE, OVERLAPPED, OWN_CHUNKS = "tree", "overlapped tree, chunks of Eq. 4", "overlapped tree"
+"""Ways of the paper's cost model: Eqs. 5 and 7, and chunks that are best for the latter. Those of Eq. 4 are for both."""
 
 
 @cache
-def cost(ranks: int, size: int, *, trees: int = TREES, rate: float = NVLINK_GB) -> Cost:
-    """With the fitted latency, and links of a rate in GB/s."""
-    ways = antiphon.advise_trees(ranks, size, f"{LATENCY_NS}ns", rate).ways
-    columns = (ways[column].tolist() for column in ("name", "trees", "formula_ns", "chunks"))
-    of = {(name, count): (float(time), int(chunks)) for name, count, time, chunks in zip(*columns, strict=True)}
-    time, chunks = of["overlapped tree, chunks of Eq. 4", trees]
-    return Cost(of["ring", 0][0], of["tree", trees][0], time, chunks, of["overlapped tree", trees][1])
+def cost(way: str, ranks: int, size: int, *, trees: int = TREES, rate: float = NVLINK_GB) -> tuple[float, int]:
+    """Time of an AllReduce in ns by the paper's equation (sections II-C and III-C; 2 of the ring), and chunks of a
+    tree: with the fitted latency, and links of a rate in GB/s."""
+    ways = antiphon.advise_trees(ranks, size, f"{LATENCY_NS}ns", rate).ways.rows()
+    (found,) = [each for each in ways if each["name"] == way and each["trees"] in (0, trees)]
+    return found["formula_ns"], found["chunks"]
+
+
+def chunk_by_eq_4(size: int, ranks: int = RANKS, rate: float = NVLINK_GB) -> int:
+    """Bytes of a chunk of two trees."""
+    return chunk_of(size, cost(OVERLAPPED, ranks, size, rate=rate)[1])
 
 
 def allreduce(series: Series, size: int, rate: float = NVLINK_GB) -> Point:
@@ -62,8 +50,7 @@ def allreduce(series: Series, size: int, rate: float = NVLINK_GB) -> Point:
         # Each of the channels is a ring of its own, of single NVLinks, with its part of the data; on a whole DGX-1
         # a ring would take both NVLinks of a pair.
         return _point(f"ring:{RANKS}", "ring", math.ceil(size / CHANNELS), rate)
-    chunk = chunk_of(size, cost(RANKS, size, rate=rate).chunks)
-    return on_trees(tree_spec(overlap=series.run == "yes", chunk=chunk), size, rate)
+    return on_trees(tree_spec(overlap=series.run == "yes", chunk=chunk_by_eq_4(size, rate=rate)), size, rate)
 
 
 def on_trees(algorithm: str, size: int, rate: float = NVLINK_GB) -> Point:

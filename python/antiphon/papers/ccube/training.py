@@ -1,21 +1,27 @@
-"""Figure 13 of the C-Cube paper: training, with the next forward pass behind the AllReduce."""
+"""Figures 8, 13, 16 and 17 of the C-Cube paper: training, with the next forward pass behind the AllReduce."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 import antiphon
-from antiphon._core import Workload
+from antiphon._core import TrainingPlan, Workload
 from antiphon.papers.ccube import systems as dgx1
-from antiphon.papers.ccube.systems import CC, DATA, LATENCY_NS, NVLINK_GB, RANKS, RING, cost
-from antiphon.repro.claims import Cells, Judged, Tables, share, verdict
+from antiphon.papers.ccube.systems import CC, DATA, HEIGHT, LATENCY_NS, NVLINK_GB, RANKS, RING, cost
+from antiphon.repro.charts import Block
+from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
 from antiphon.repro.trained import sizes, timed, trained
+from antiphon.results import Column
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
 
@@ -49,9 +55,9 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
     if series == RING:
         steps = 2 * (training.ranks - 1)
         return training.compute_ns + steps * (LATENCY_NS + size / 4 / training.ranks / rate)
-    count = cost(RANKS, size, rate=rate).chunks
+    count = cost(dgx1.OVERLAPPED, RANKS, size, rate=rate)[1]
     step = LATENCY_NS + size / dgx1.TREES / count / rate
-    first = 2 * dgx1.HEIGHT + (0 if series.run == "yes" else count - 1)
+    first = 2 * HEIGHT + (0 if series.run == "yes" else count - 1)
     if not series.more["chained"]:
         return training.compute_ns + (first + count - 1) * step
     now = 0.0
@@ -106,5 +112,118 @@ def _cc_exceeds(_cells: Cells, tables: Tables) -> Judged:
     return verdict(set(slower) <= set(small)), names
 
 
-FIGURES = (Figure(DATA, "fig13", _share, _jobs),)
-CHECKS = {"order": _order, "cc-exceeds-r": _cc_exceeds}
+# --- Figs. 8 and 16: layers drawn as in a figure, on one overlapped tree of a DGX-1 -----------------
+
+STEP_BYTES = 2 * dgx1.MIB
+"""A chunk of the examples, and what a step carries: there is no latency."""
+UNIT_NS = STEP_BYTES / NVLINK_GB
+HEADER = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
+
+
+def _example_jobs(case: Entry) -> list[Point]:
+    spec = dgx1.tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
+    return [replace(dgx1.on_trees(spec, sum(case["chunks"]) * STEP_BYTES), changes=(("hand_off_ns", 0.0),))]
+
+
+def _example(case: Entry, record: Record) -> Entry:
+    """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
+    layers = [
+        f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
+        for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
+    ]
+    (job,), chained = _example_jobs(case), case["chained"]
+    training = train_once(Workload.from_csv("layers", "\n".join([HEADER, *layers])), job, record, chained=chained)
+    found = {
+        "AllReduce": training.communication_ns,
+        "iteration": training.iteration_ns,
+        "waits for the first layer": training.turnaround_ns if chained else training.communication_ns,
+        "bubbles": training.bubbles_ns,
+    }
+    # A message is a flit longer on a detour, which is not drawn.
+    steps = {what: round(value / UNIT_NS, 3) for what, value in found.items()}
+    return steps | {"tracks": _tracks(case, training, record)}
+
+
+def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[Block]]:
+    """When chunks come to the root, when to the last node, and when layers run."""
+    complete = [each["complete_ns"] / UNIT_NS for each in record["tables"]["chunks"]]
+    tracks: dict[str, list[Block]] = {"reduction": [], "broadcast": [], "forward": []}
+    chunks = [(layer, part) for layer, count in enumerate(case["chunks"], 1) for part in range(1, count + 1)]
+    for (layer, part), end in zip(chunks, complete, strict=True):
+        # A chunk is as long on its way down as on its way up.
+        for track, start in (("reduction", end - HEIGHT - 1), ("broadcast", end - 1)):
+            tracks[track].append(Block(f"L{layer}-{part}", f"layer {layer}", start, 1))
+    end = training.communication_ns / UNIT_NS
+    forward = training.iteration.forward
+    for number, length in enumerate(case["steps"], 1):
+        start = end
+        if case["chained"]:
+            start = float(forward["start_ns"][number - 1]) / UNIT_NS
+            length = float(forward["finish_ns"][number - 1] - forward["start_ns"][number - 1]) / UNIT_NS
+        tracks["forward"].append(Block(f"L{number}", f"layer {number}", start, length))
+        end += length
+    return tracks
+
+
+def _three_cases(_cells: Cells, tables: Tables) -> Judged:
+    first, bubbles, total = (
+        tables["fig16"].column(what) for what in ("waits for the first layer", "bubbles", "iteration")
+    )
+    holds = bubbles[0] == 0 < bubbles[1] and first[2] > max(first[:2]) and total[0] < min(total[1:])
+    names = {"total": total, "first": first, "bubbles": bubbles}
+    texts = {name: listed(values, "{:g}") for name, values in names.items()}
+    return verdict(holds), texts | {"show": "all three show" if holds else "not all show"}
+
+
+# --- Fig. 17 ------------------------------------------------------------------------------------
+
+FIG_17_BATCH = 64
+
+
+def _layer(case: Entry) -> Entry:
+    """A layer, and what is found of all of them."""
+    layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
+    parameters = case["series"].name == "parameters"
+    values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)
+    names, value = [str(name) for name in layers["layer"]], float(values[case["layer"]])
+    return {
+        "what": f"{case['layer']}: {names[case['layer']]}",
+        "unit": "" if parameters else "ns",
+        "place": case["layer"] + 1,
+        "value": value,
+        "millions": value / 1e6,
+        "correlation": _rank_correlation(values),
+        **{f"mean of {stage}": float(values[of].mean()) for stage, of in _stages(names).items()},
+    }
+
+
+def _stages(names: Sequence[str]) -> dict[str, list[int]]:
+    """Layers by the stage of the network: its convolutions of one size of image."""
+    stages: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        if name.startswith("s") and "b" in name:
+            stages.setdefault(f"stage {int(name[1]) + 1}", []).append(index)
+    return stages
+
+
+def _rank_correlation(values: Column) -> float:
+    """Spearman's, of values with their places."""
+    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
+
+
+def _resnet(_cells: Cells, tables: Tables) -> Judged:
+    firsts = [of[0] for _, of in tables["fig17"].by("series")]
+    sizes, times = ([of[f"mean of stage {stage}"] / 1e6 for stage in range(1, 5)] for of in firsts)
+    growing, falling = (all(b > a for a, b in pairwise(values)) for values in (sizes, times[::-1]))
+    correlations = listed(firsts, "{0[series]} {0[correlation]:+.2f}")
+    names = {"correlations": correlations, "sizes": listed(sizes, "{:.2f}"), "times": listed(times, "{:.2f}")}
+    return verdict(growing and falling, growing or falling), names
+
+
+FIGURES = (
+    *(Figure(DATA, name, _example, _example_jobs) for name in ("fig8", "fig16")),
+    Figure(DATA, "fig13", _share, _jobs),
+    Figure(DATA, "fig17", _layer),
+)
+CHECKS = {"order": _order, "cc-exceeds-r": _cc_exceeds, "cases": _three_cases, "resnet": _resnet}
