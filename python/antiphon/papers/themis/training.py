@@ -10,7 +10,7 @@ from typing import Any
 
 import antiphon
 from antiphon._core import TrainingPlan, Workload
-from antiphon.papers.themis.networks import BASELINE, CURRENT, DATA, wrapped
+from antiphon.papers.themis.allreduce import BASELINE, CURRENT, DATA, wrapped
 from antiphon.repro.charts import Line
 from antiphon.repro.claims import Cells, Judged, Tables, by_form
 from antiphon.repro.data import Series
