@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from antiphon.repro.claims import Cells, Judged, Tables, listed, share, verdict
 from antiphon.repro.data import Series
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
-from antiphon.repro.trained import sizes, timed, trained
+from antiphon.repro.trained import sizes, trained
 from antiphon.results import Column
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
@@ -28,14 +27,6 @@ from antiphon.training.result import Training
 V100 = antiphon.System(dgx1.SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""
 RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
-
-
-def train_once(model: str | Workload, point: Point, record: Record, *, chained: bool, **options: Any) -> Training:
-    """An iteration with its one AllReduce as it was simulated."""
-    collective, overlap = timed(record), "ccube" if chained else "none"
-    return antiphon.train(
-        model, point.fabric, point.algorithm, overlap=overlap, collectives=lambda *_asked: collective, **options
-    )
 
 
 # --- Fig. 13 ------------------------------------------------------------------------------------
@@ -70,29 +61,25 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
     return now + training.compute_ns - training.iteration.forward_ns
 
 
-def _behind(model: str, batch: int) -> Callable[..., Training]:
-    """An iteration whose exchanges on the ring run behind the backward pass."""
-    options: dict[str, Any] = {"overlap": "layerwise", "bucket": BUCKET, "batch": batch, "compute": V100}
-    return partial(antiphon.train, model, "dgx1v", "ring", **options)
+def _train(case: Entry) -> Callable[..., Training]:
+    """The training of a case, with the times of its collectives from elsewhere."""
+    series, options = case["series"], {"overlap": "none"}
+    if series == BEHIND:
+        options = {"overlap": "layerwise", "bucket": BUCKET}
+    elif series.more["chained"]:
+        options = {"overlap": "ccube"}
+    return partial(antiphon.train, case["model"].run, "dgx1v", "ring", batch=case["batch"], compute=V100, **options)
 
 
 def _jobs(case: Entry) -> list[Point]:
-    model, series, rate = case["model"].run, case["series"], RATES[case["rate"]]
-    if series == BEHIND:
-        return [dgx1.allreduce(RING, size, rate) for size in sizes(_behind(model, case["batch"]))]
-    return [dgx1.allreduce(series, 4 * antiphon.workload(model).params, rate)]
+    series = RING if case["series"] == BEHIND else case["series"]
+    return [dgx1.allreduce(series, size, RATES[case["rate"]]) for size in sizes(_train(case))]
 
 
 def _share(case: Entry, *records: Record) -> Entry:
     """Speed as a share of that without communication."""
-    model, batch, series, rate = case["model"].run, case["batch"], case["series"], RATES[case["rate"]]
-    closed = None
-    if series == BEHIND:
-        training = trained(_behind(model, batch), records)
-    else:
-        chained, point = bool(series.more["chained"]), _jobs(case)[0]
-        training = train_once(model, point, records[0], chained=chained, batch=batch, compute=V100)
-        closed = training.compute_ns / closed_form_ns(training, series, rate)
+    series, rate, training = case["series"], RATES[case["rate"]], trained(_train(case), records)
+    closed = None if series == BEHIND else training.compute_ns / closed_form_ns(training, series, rate)
     share = training.compute_ns / training.iteration_ns
     return {"gb": rate, "share": share, "percent": 100 * share, "time": 1 / share, "closed": closed}
 
@@ -131,8 +118,9 @@ def _example(case: Entry, record: Record) -> Entry:
         f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
     ]
-    (job,), chained = _example_jobs(case), case["chained"]
-    training = train_once(Workload.from_csv("layers", "\n".join([HEADER, *layers])), job, record, chained=chained)
+    chained, workload = case["chained"], Workload.from_csv("layers", "\n".join([HEADER, *layers]))
+    train = partial(antiphon.train, workload, "dgx1v", "ring", overlap="ccube" if chained else "none")
+    training = trained(train, [record])
     found = {
         "AllReduce": training.communication_ns,
         "iteration": training.iteration_ns,
@@ -153,15 +141,10 @@ def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[B
         # A chunk is as long on its way down as on its way up.
         for track, start in (("reduction", end - HEIGHT - 1), ("broadcast", end - 1)):
             tracks[track].append(Block(f"L{layer}-{part}", f"layer {layer}", start, 1))
-    end = training.communication_ns / UNIT_NS
-    forward = training.iteration.forward
-    for number, length in enumerate(case["steps"], 1):
-        start = end
-        if case["chained"]:
-            start = float(forward["start_ns"][number - 1]) / UNIT_NS
-            length = float(forward["finish_ns"][number - 1] - forward["start_ns"][number - 1]) / UNIT_NS
-        tracks["forward"].append(Block(f"L{number}", f"layer {number}", start, length))
-        end += length
+    forward, begin = training.iteration.forward, 0.0 if case["chained"] else training.communication_ns
+    for number, (start, finish) in enumerate(zip(forward["start_ns"], forward["finish_ns"], strict=True), 1):
+        length = float(finish - start) / UNIT_NS
+        tracks["forward"].append(Block(f"L{number}", f"layer {number}", (begin + float(start)) / UNIT_NS, length))
     return tracks
 
 
