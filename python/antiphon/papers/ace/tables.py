@@ -24,8 +24,6 @@ def _parameter(case: Entry) -> Entry:
     """What ours is, from the option of an endpoint or the dimension of a topology."""
     of, option = case["of"], case["option"]
     found: Entry = {"stated": float(case["value"])}
-    if (case["table"], case["what"]) == ("III", "Message"):
-        found["note"] = DATA.texts["message"]
     if of.startswith("dim"):
         gbit, latency = map(float, re.findall(r"@([\d.]+)/([\d.]+)ns", DIMENSIONS[int(of[3:]) - 1])[0])
         return found | {"ours": gbit / 8 / EFFICIENCY / WAYS if option == "rate" else latency * CLOCK_GHZ}
