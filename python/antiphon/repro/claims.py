@@ -110,51 +110,39 @@ def merged(found: Mapping[str, Values], cells: Cells) -> Values:
 # --- forms --------------------------------------------------------------------------------------
 
 
-class Names(dict[str, Any]):
-    """What a text may name: what is in here, and the statistics of the numbers."""
+class Held(dict[str, Any]):
+    """The numbers of a claim, held against its bounds; the texts may name what is in here, and statistics."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, cells: Cells, values: Values) -> None:
         super().__init__()
-        self.values_of = values
+        self.cells, self.of = cells, values
+        self.low = float(cells["low"] or (1 if not cells["high"] else "-inf"))
+        self.high = float(cells["high"] or (self.low if cells["form"] in ("close", "range") else "inf"))
+        self.statistics = [getattr(values, name) for name in (cells["statistic"] or "mean").split("|")]
+        failing = sum(map(self.fails, values.numbers))
+        self |= {"value": self.statistics[0], "failing": failing, "passing": values.count - failing}
 
     def __missing__(self, name: str) -> Any:
-        return getattr(self.values_of, name)
+        return getattr(self.of, name)
 
     def number(self, text: str) -> float:
         """A number, or a statistic."""
         return float(text if text[0].isdigit() else Formatter().get_field(text, (), self)[0])
 
-
-@dataclass(frozen=True)
-class Held:
-    """The numbers of a claim, and its bounds; with ``strict`` the lower one is out of bounds."""
-
-    cells: Cells
-    names: Names
-    values: Values
-    statistics: list[float]
-    low: float
-    high: float
-    strict: bool = False
-
-    def meet(self, column: str) -> bool:
+    def meets(self, column: str) -> bool:
         """Whether numbers compare as the column says; not if it says nothing."""
-        parts, number = conditions_of(self.cells[column]), self.names.number
-        return bool(parts) and all(COMPARED[how](number(one), number(other)) for one, how, other in parts)
+        parts = conditions_of(self.cells[column])
+        return bool(parts) and all(COMPARED[how](self.number(one), self.number(other)) for one, how, other in parts)
 
     def fails(self, value: float) -> bool:
-        """Whether a single number is out of bounds."""
-        return not self.low - FIRM <= value <= self.high + FIRM or (self.strict and value <= self.low)
-
-    @property
-    def failing(self) -> int:
-        """How many are."""
-        return sum(map(self.fails, self.values.numbers))
+        """Whether a single number is out of bounds; of the form ``more``, or at the lower one."""
+        strict = self.cells["form"] == "more"
+        return not self.low - FIRM <= value <= self.high + FIRM or (strict and value <= self.low)
 
     @property
     def ends(self) -> tuple[bool, bool]:
         """Whether the numbers reach from one bound to the other."""
-        return close(self.values.least, self.low), close(self.values.most, self.high)
+        return close(self.of.least, self.low), close(self.of.most, self.high)
 
     @property
     def near(self) -> bool:
@@ -171,13 +159,13 @@ FORMS: dict[str, tuple[str, Callable[[Held], Verdict]]] = {
     # The numbers reach from one bound to the other; in part if one end does.
     "range": ("{least:.2f}–{most:.2f}×", lambda held: verdict(all(held.ends), any(held.ends))),
     # Every number is in the bounds (by default at least 1), or more than the bound; in part if few are not.
-    "always": (SOME_POINTS, lambda held: share(held.failing, held.values.count)),
-    "more": (SOME_POINTS, lambda held: share(held.failing, held.values.count)),
+    "always": (SOME_POINTS, lambda held: share(held["failing"], held.of.count)),
+    "more": (SOME_POINTS, lambda held: share(held["failing"], held.of.count)),
     # Every number is in the bounds; some number is not, as the paper says.
-    "every": (SOME_POINTS, lambda held: verdict(not held.failing)),
-    "some": ("in {failing} of {count} cases", lambda held: verdict(held.failing > 0)),
+    "every": (SOME_POINTS, lambda held: verdict(not held["failing"])),
+    "some": ("in {failing} of {count} cases", lambda held: verdict(held["failing"] > 0)),
     # All that is to be so is; in part if what suffices for that is.
-    "conditions": ("{mean:.2f}×", lambda held: verdict(held.meet("holds"), held.meet("partly"))),
+    "conditions": ("{mean:.2f}×", lambda held: verdict(held.meets("holds"), held.meets("partly"))),
 }
 """What is shown of every form unless the claim says otherwise, and how it is judged."""
 
@@ -185,25 +173,19 @@ FORMS: dict[str, tuple[str, Callable[[Held], Verdict]]] = {
 def by_form(cells: Cells, tables: Tables) -> Judged:
     """The verdict on a claim that has a form, and what its texts may name."""
     found = numbers(cells, tables)
-    values = merged(found, cells)
-    low = float(cells["low"] or (1 if not cells["high"] else "-inf"))
-    high = float(cells["high"] or (low if cells["form"] in ("close", "range") else "inf"))
-    statistics = [getattr(values, name) for name in (cells["statistic"] or "mean").split("|")]
-    names = Names(values)
-    held = Held(cells, names, values, statistics, low, high, strict=cells["form"] == "more")
+    held = Held(cells, merged(found, cells))
     lost = {name: [where.replace(", ", " ") for where, value in of if held.fails(value)] for name, of in found.items()}
-    names["value"], names["failing"], names["passing"] = statistics[0], held.failing, values.count - held.failing
-    names["lost_points"] = ", ".join(where for of in lost.values() for where in of)
+    held["lost_points"] = ", ".join(where for of in lost.values() for where in of)
     said = "to {} at {}" if cells["over"] else "{} on {}"
-    names["lost"] = "; ".join(said.format(name, ", ".join(where)) for name, where in lost.items() if where)
+    held["lost"] = "; ".join(said.format(name, ", ".join(where)) for name, where in lost.items() if where)
     for aside in filter(None, cells["aside"].split(" & ")):
         name, _, changes = aside.partition(": ")
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
-        names[name] = merged(numbers(other, tables), other)
+        held[name] = merged(numbers(other, tables), other)
     result = FORMS[cells["form"]][1](held)
     if cells["form"] == "close" and result != "holds":
-        names["prefix"] = "More than claimed. " if statistics[0] > high else "Less than claimed. "
-    return result, names
+        held["prefix"] = "More than claimed. " if held["value"] > held.high else "Less than claimed. "
+    return result, held
 
 
 def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
