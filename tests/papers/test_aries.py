@@ -8,6 +8,7 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
+from antiphon.papers.aries.allreduce import CHECKS
 from antiphon.papers.aries.designs import (
     ADAPT,
     ALGORITHMS,
@@ -24,7 +25,6 @@ from antiphon.papers.aries.designs import (
     least_ns,
 )
 from antiphon.papers.aries.tables import fewer_hops
-from antiphon.papers.aries.throughput import CHECKS
 from antiphon.papers.aries.training import POINTS, TIMES, fitted, misses
 from antiphon.repro.table import Table
 

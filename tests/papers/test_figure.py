@@ -9,6 +9,7 @@ from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Paper
 from antiphon.studies import Point
 
+HALF = {"of": "time_ns", "per": 2}
 A, B = Series("A", more={"kind": "new"}), Series("B", more={"kind": "old"})
 
 
@@ -40,8 +41,38 @@ def test_cases_of_a_table() -> None:
     assert tables.chosen(False) == tables.chosen(True) == Data("themis").table("topologies")
 
 
+def test_what_is_published_is_found_by_texts() -> None:
+    """The case's row in whichever table has it; what none has is None, and stays known to ``keep``."""
+    columns = {"known": "bandwidth_GiBps_as_plotted", "ms": {"of": "cycles", "times": 2, "per": 1e6}}
+    published: dict[str, Any] = {
+        "tables": ["fig8_bandwidth", "fig8_9x9"],
+        "by": {"topology": "{side}x{side}", "algorithm": "{series.published}", "data_bytes": "{bytes}"},
+        "columns": columns,
+    }
+    cases: dict[str, Any] = {"side": [4, 9, 7], "bytes": [1 << 20], "series": ["Ring"]}
+    data = Data("tto")
+    vars(data)["figures"] = {"fig": {"cases": cases, "published": [published]}}
+    small, large, none = Figure(data, "fig").chosen(False)
+    assert (small["known"], small["ms"]) == (11.337448917990155, 2 * 86136 / 1e6)
+    assert (large["known"], large["source"]) == (8.276163800774595, "fig8_bandwidth: 9x9 Ring 1048576")
+    assert (none["known"], none["ms"]) == (None, None)
+    kept = Figure(data, "fig", keep=lambda case: case["known"] is not None)
+    assert [case["side"] for case in kept.chosen(False)] == [4, 9]
+    cases["side"] = [12]
+    published |= {"tables": ["fig9_large"], "by": {"nodes": "{side:squared}"}, "columns": {"known": "nodes"}}
+    assert [case["known"] for case in Figure(data, "fig").chosen(False)] == [144]
+
+
+def test_notes() -> None:
+    notes = [{"at": "series=A; side>2", "note": "large"}, {"at": "side>2", "note": "other"}]
+    data = described(fig={"cases": {"side": [2, 3], "series": ["A", "B"]}, "notes": notes})
+    vars(data)["texts"] = {"large": "is large", "other": "is no A"}
+    found = Figure(data, "fig").evaluate({}, False).table
+    assert [entry.get("note") for entry in found] == [None, None, "is large", "is no A"]
+
+
 def test_what_is_found() -> None:
-    spec = {"cases": {"side": [2, 3]}, "what": "{side} sides", "measured": {"time": "time_ns"}}
+    spec = {"cases": {"side": [2, 3]}, "what": "{side} sides", "measured": {"time": "time_ns", "half": HALF}}
     rows = [{"group": "all", "column": "twice"}]
     data = described(fig=spec | {"rows": rows})
 
@@ -52,7 +83,7 @@ def test_what_is_found() -> None:
     results: dict[Any, Any] = {job: {"time_ns": float(job.fabric[-1])} for job in figure.points(False)}  # type: ignore[attr-defined]
     outcome = figure.evaluate(results, True)
     assert outcome.table == [
-        {"what": f"{side} sides", "side": side, "time": side, "twice": 2 * side} for side in (2, 3)
+        {"what": f"{side} sides", "side": side, "time": side, "half": side / 2, "twice": 2 * side} for side in (2, 3)
     ]
     assert [(row.what, row.ours) for row in outcome.rows] == [("2 sides", 4), ("3 sides", 6)]
     assert (outcome.table.whole, outcome.charts) == (False, [])

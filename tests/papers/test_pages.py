@@ -38,7 +38,7 @@ def test_what_is_written(quick: tuple[Reproduction, Path]) -> None:
     assert len(images) == len(plots)
     for image in images:
         texts = {text.text for text in ElementTree.fromstring(unquote(image)).iter("{http://www.w3.org/2000/svg}text")}
-        assert {chart.title for outcome in reproduction.outcomes.values() for chart in outcome.charts} & texts
+        assert {chart.spec["title"] for outcome in reproduction.outcomes.values() for chart in outcome.charts} & texts
     for name, outcome in reproduction.outcomes.items():
         assert paper.data.figures[name]["title"].replace("'", "&#39;") in page
         assert len(list(csv.DictReader((folder / f"{name}.csv").read_text("utf-8").splitlines()))) == len(outcome.rows)

@@ -8,7 +8,7 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.themis.networks import TOPOLOGIES
+from antiphon.papers.themis.allreduce import TOPOLOGIES
 from antiphon.papers.themis.training import groups
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose

@@ -16,7 +16,7 @@ Each of a figure's ``charts`` is one of the entries that meet ``at``, or one for
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import fmean
@@ -89,7 +89,8 @@ class Chart:
     @property
     def labels(self) -> set[str]:
         """Of all that is drawn."""
-        return {each.label for each in chain(self.lines, self.all_bars, *self.tracks.values())}
+        found: list[Line | Bar | Block] = [*self.lines, *self.all_bars, *chain(*self.tracks.values())]
+        return {each.label for each in found}
 
     @property
     def textures(self) -> dict[str, tuple[float, str]]:
@@ -140,7 +141,7 @@ def _bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
 
     def bar(entry: Entry) -> Bar:
         of = whole[entry["what"]] if whole else 1
-        parts = [entry[column] / of for column in spec.get("columns", spec["parts"])]
+        parts = [entry[column] / of for column in spec["columns" if "columns" in spec else "parts"]]
         return Bar(_label(entry, spec), parts, entry[spec["known"]] if "known" in spec else None)
 
     groups = table.grouped(lambda entry: words(spec["group"], entry))

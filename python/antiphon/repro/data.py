@@ -143,4 +143,4 @@ def number(of: Mapping[str, Any], spec: str | Spec) -> float:
     """A number of a row or record, by the name of its field, or ``of`` it, so many ``times``, ``per`` so much."""
     if isinstance(spec, str):
         return float(of[spec])
-    return float(of[spec["of"]]) * spec.get("times", 1) / spec.get("per", 1)
+    return float(of[spec["of"]]) * float(spec.get("times", 1)) / float(spec.get("per", 1))

@@ -45,7 +45,7 @@ class Figure:
       table; series and models by name or by a condition on their columns. ``quick``: other values for a few cases.
     * ``published``: what is known of a case, by column: numbers of its row in ``tables``, where the columns of ``by``
       have these texts.
-    * ``measured``: fields of the record of a case's first run, by column. A number may be a field or ``of`` one, so many
+    * ``measured``: fields of the record of a case's first run, by column. A number is a field, or ``of`` one so many
       ``times``, ``per`` so much.
     * ``notes``: a key of the texts for cases that meet ``at``.
     * ``what``: the case in words.

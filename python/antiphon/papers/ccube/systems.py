@@ -27,7 +27,7 @@ B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
 
 
 TREE, OVERLAPPED, OWN_CHUNKS = "tree", "overlapped tree, chunks of Eq. 4", "overlapped tree"
-"""Ways of the paper's cost model: Eqs. 5 and 7, and chunks that are best for the latter. Those of Eq. 4 are for both."""
+"""Ways of the paper's cost model: Eqs. 5 and 7, for which Eq. 4 has one number of chunks; and that best for Eq. 7."""
 
 
 @cache

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
     count = cost(dgx1.OVERLAPPED, RANKS, size, rate=rate)[1]
     step = LATENCY_NS + size / dgx1.TREES / count / rate
     first = 2 * HEIGHT + (0 if series.run == "yes" else count - 1)
-    if not series.more["chained"]:
+    if series.more["overlap"] != "ccube":
         return training.compute_ns + (first + count - 1) * step
     now = 0.0
     part = 0
@@ -63,12 +64,10 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
 
 def _train(case: Entry) -> Callable[..., Training]:
     """The training of a case, with the times of its collectives from elsewhere."""
-    series, options = case["series"], {"overlap": "none"}
-    if series == BEHIND:
-        options = {"overlap": "layerwise", "bucket": BUCKET}
-    elif series.more["chained"]:
-        options = {"overlap": "ccube"}
-    return partial(antiphon.train, case["model"].run, "dgx1v", "ring", batch=case["batch"], compute=V100, **options)
+    options: dict[str, Any] = {"overlap": case["series"].more["overlap"], "batch": case["batch"], "compute": V100}
+    if case["series"] == BEHIND:
+        options["bucket"] = BUCKET
+    return partial(antiphon.train, case["model"].run, "dgx1v", "ring", **options)
 
 
 def _jobs(case: Entry) -> list[Point]:
