@@ -18,25 +18,11 @@ READABLE = " /:;,.=()<>'"
 
 def render(reproduction: Reproduction, plots: Mapping[str, str]) -> str:
     """The page as text; ``plots`` has the SVG of a figure by its name."""
-    template = page_template("reproduction.html", value=value, percent=percent)
-    rows = [row for outcome in reproduction.outcomes.values() for row in outcome.rows]
-    return template.render(
+    return page_template("reproduction.html", value=value, percent=percent).render(
         reproduction=reproduction,
-        texts=reproduction.paper.data.texts,
-        about=reproduction.paper.data.figures,
-        summaries=reproduction.summaries,
-        figures=reproduction.figures,
-        compared=sum(summary.compared for summary in reproduction.figures.values()),
-        agreeing=sum(summary.agreeing for summary in reproduction.figures.values()),
         notes={name: _notes(outcome.rows) for name, outcome in reproduction.outcomes.items()},
         # As images, so that the identifiers inside do not meet.
         plots={name: quote(" ".join(svg.split()), safe=READABLE) for name, svg in plots.items()},
-        columns={
-            "artifact": any(row.artifact is not None for row in rows),
-            "reference": any(row.reference is not None for row in rows),
-            "claimed": any(claim.artifact for claim in reproduction.claims),
-        },
-        verdicts=Counter(claim.verdict for claim in reproduction.claims),
         version=__version__,
     )
 
