@@ -69,6 +69,7 @@ def world() -> dict[str, Table]:
         ({"form": "always", "ours": "C", "over": "A"}, "at 3 of 4 points", "holds in part"),
         ({"form": "every", "ours": "C", "over": "A"}, "at 3 of 4 points", "does not hold"),
         ({"form": "more", "ours": "A", "over": "B"}, "at 3 of 4 points", "holds in part"),
+        ({"form": "more", "ours": "A|A", "over": "B|C"}, "at 1 of 4 points", "does not hold"),
         ({"form": "some", "ours": "C", "over": "A"}, "in 1 of 4 cases", "holds"),
         ({"form": "more", "along": "size by series"}, "at 7 of 9 points", "holds in part"),
         ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean>1.5; most=2"}, "1.75×", "holds"),
@@ -106,6 +107,7 @@ def test_texts(world: dict[str, Table]) -> None:
     lost = cells(form="always", ours="C", over="A|B", comment="Loses {lost}.")
     assert judge(lost, {}, world).comment == "Loses to A at 2 B."
     assert judge(lost | {"over": "B"}, {}, world).comment == ""
+    assert judge(lost | {"comment": "{lost_cases}"}, {}, world).comment == "2, B"
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -5,13 +5,13 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``figure``, ``at``, ``column``: the table, the first of several that are needed, of which entries, and which of its
   numbers (``time`` unless it is named).
 * ``ours``, ``over``: series. With ``over``, the numbers are how many times as fast ours is, at every point where both
-  are; of several others, than the fastest.
+  are; of several others, than the fastest; of several of both, each than its own, the least.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
   of statistics of the numbers or of ``aside`` ones with each other or with numbers.
 * ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``; a comment that names what is
-  ``{lost}`` is left out if nothing is.
+  ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
   differ from the claim's own; several are divided by `` & ``.
 """
@@ -89,7 +89,10 @@ def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     table, column = tables[cells["figure"].split("|")[0]].where(cells["at"]), cells["column"] or "time"
     wanted = [name for name in cells["ours"].split("|") if name]
     if cells["over"]:
-        return {over: table.ratios(column, over, wanted[0]) for over in cells["over"].split("|")}
+        others = cells["over"].split("|")
+        if len(wanted) == 1:
+            return {over: table.ratios(column, over, wanted[0]) for over in others}
+        return {f"{over} by {of}": table.ratios(column, over, of) for of, over in zip(wanted, others, strict=True)}
     of = table.where(series=wanted) if wanted else table
     if cells["along"]:
         steps = [axis.replace(" by ", ", ").split(", ") for axis in cells["along"].split("|")]
@@ -176,6 +179,7 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
     held = Held(cells, merged(found, cells))
     lost = {name: [where.replace(", ", " ") for where, value in of if held.fails(value)] for name, of in found.items()}
     held["lost_points"] = ", ".join(where for of in lost.values() for where in of)
+    held["lost_cases"] = "; ".join(where for where, value in held.of if held.fails(value))
     said = "to {} at {}" if cells["over"] else "{} on {}"
     held["lost"] = "; ".join(said.format(name, ", ".join(where)) for name, where in lost.items() if where)
     for aside in filter(None, cells["aside"].split(" & ")):
