@@ -180,11 +180,9 @@ class Table(list[Entry]):
     def steps(self, column: str, axes: Sequence[str]) -> Values:
         """Along an axis, what else is named by ``axes`` being equal: every number over the one before it."""
         along, *others = axes
-        groups: dict[tuple[Any, ...], list[Entry]] = {}
-        for entry in sorted(self, key=operator.itemgetter(along)):
-            groups.setdefault(tuple(entry[axis] for axis in others), []).append(entry)
+        rising = Table(sorted(self, key=operator.itemgetter(along)))
         return Values(
             (" on ".join(map(str, key)), more[column] / less[column])
-            for key, entries in groups.items()
+            for key, entries in rising.grouped(lambda entry: tuple(entry[axis] for axis in others)).items()
             for less, more in pairwise(entries)
         )

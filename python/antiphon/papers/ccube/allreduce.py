@@ -105,7 +105,7 @@ def _overlapping_jobs(case: Entry) -> list[Job]:
     size, series = case["size"], case["series"]
     if series == OWN:  # with the number of chunks that is best for it, not for two phases (Eq. 4)
         chunk = dgx1.chunk_of(size, cost(dgx1.OWN_CHUNKS, RANKS, size)[1])
-        return [dgx1.on_trees(dgx1.tree_spec(overlap=True, chunk=chunk), size)]
+        return [dgx1.point(dgx1.tree_spec(overlap=True, chunk=chunk), size)]
     compared = {SIMULATED: [B, C1], EQUATIONS: []}.get(series, [series])
     return [dgx1.allreduce(each, size) for each in compared]
 
@@ -162,29 +162,25 @@ class LeafSpine(Point):
         return Fabric.from_json(json.dumps(document), self.fabric)
 
 
-def _run(case: Entry, algorithm: str, step_ns: float) -> LeafSpine:
+def _run(case: Entry, algorithm: str, step_ns: float = LATENCY_NS) -> LeafSpine:
     hosts = min(case["ranks"], HOSTS)
     fabric, changes = f"leaf-spine:{case['ranks'] // hosts}x{hosts}", (("hand_off_ns", float(step_ns)),)
     return LeafSpine(fabric, algorithm, case["size"], dgx1.SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
-
-
-def _trees(case: Entry, chunk: int, step_ns: float = LATENCY_NS, *, overlap: bool = True, trees: int = 2) -> LeafSpine:
-    spec = dgx1.tree_spec(overlap=overlap, chunk=chunk, trees=trees, pacing="pipelined")
-    return _run(case, spec, step_ns)
 
 
 def pair(case: Entry, setting: str) -> tuple[LeafSpine, LeafSpine]:
     """R, and C1 on two trees."""
     (step_ns, chunk), size = SETTINGS[setting], case["size"]
     chunk = min(chunk or dgx1.chunk_by_eq_4(size, case["ranks"]), dgx1.chunk_of(size, 1))
-    return _run(case, "ring", step_ns), _trees(case, chunk, step_ns)
+    trees = dgx1.tree_spec(overlap=True, chunk=chunk, pacing="pipelined")
+    return _run(case, "ring", step_ns), _run(case, trees, step_ns)
 
 
 def _jobs(case: Entry) -> list[LeafSpine]:
     """Every pair, and one tree without overlap and with it, for the turnaround."""
     chunk = min(CHUNK, case["size"])
-    single = [_trees(case, chunk, overlap=overlap, trees=1) for overlap in (False, True)]
-    return [job for setting in SETTINGS for job in pair(case, setting)] + single
+    single = (dgx1.tree_spec(overlap=way, chunk=chunk, trees=1, pacing="pipelined") for way in (False, True))
+    return [job for setting in SETTINGS for job in pair(case, setting)] + [_run(case, spec) for spec in single]
 
 
 def _measure(case: Entry, *records: Record) -> Entry:

@@ -49,16 +49,12 @@ def allreduce(series: Series, size: int, rate: float = NVLINK_GB) -> Point:
     if series == RING:
         # Each of the channels is a ring of its own, of single NVLinks, with its part of the data; on a whole DGX-1
         # a ring would take both NVLinks of a pair.
-        return _point(f"ring:{RANKS}", "ring", math.ceil(size / CHANNELS), rate)
-    return on_trees(tree_spec(overlap=series.run == "yes", chunk=chunk_by_eq_4(size, rate=rate)), size, rate)
+        return point("ring", math.ceil(size / CHANNELS), rate, f"ring:{RANKS}")
+    return point(tree_spec(overlap=series.run == "yes", chunk=chunk_by_eq_4(size, rate=rate)), size, rate)
 
 
-def on_trees(algorithm: str, size: int, rate: float = NVLINK_GB) -> Point:
+def point(algorithm: str, size: int, rate: float = NVLINK_GB, fabric: str = "dgx1v") -> Point:
     """A collective on a DGX-1; nothing but links and the latency of a step takes time."""
-    return _point("dgx1v", algorithm, size, rate)
-
-
-def _point(fabric: str, algorithm: str, size: int, rate: float) -> Point:
     return Point(f"{fabric}@{rate:g}", algorithm, size, SYSTEM, fidelity="alpha-beta", tables=("chunks",))
 
 

@@ -93,7 +93,7 @@ HEADER = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes
 
 def _example_jobs(case: Entry) -> list[Point]:
     spec = dgx1.tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
-    return [replace(dgx1.on_trees(spec, sum(case["chunks"]) * STEP_BYTES), changes=(("hand_off_ns", 0.0),))]
+    return [replace(dgx1.point(spec, sum(case["chunks"]) * STEP_BYTES), changes=(("hand_off_ns", 0.0),))]
 
 
 def _example(case: Entry, record: Record) -> Entry:

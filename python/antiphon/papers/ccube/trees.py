@@ -143,7 +143,7 @@ def _hops(fabric: Fabric, schedule: Schedule) -> list[dict[str, Any]]:
 def _single(fabric: Fabric, schedule: Schedule, pair: tuple[int, int]) -> bool:
     """Whether the schedule is still free of conflicts if a doubled pair is a single one."""
     ends = [(link["from"], link["to"]) for link in rows_of(fabric.links)]
-    first = {end: ends.index(end) for end in (pair, pair[::-1])}
+    first = {end: ends.index(end) for end in (pair, (pair[1], pair[0]))}
     document = json.loads(schedule.to_json())
     document["conflict_free"] = True
     for transfer in document["transfers"]:
