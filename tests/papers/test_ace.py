@@ -144,6 +144,18 @@ def test_stored_tables_are_what_comes_out(all_reduce: dict[str, Outcome], tables
         assert all_reduce[figure].table.column("rate") == pytest.approx(stored, rel=1e-5)
 
 
+def test_rows_of_all_sizes(tables: dict[str, dict[str, Table]]) -> None:
+    """Each has a number of the paper's text beside it; ACE's share of the ideal is the largest mean."""
+    table, (fig11,) = Table(tables[NAME]["fig11"]), choose(PAPERS, NAME, ["fig11"])[1]
+    table.whole = True
+    rows, drawn = fig11.show(table)
+    assert drawn is table
+    published = [row for row in rows if row.paper is not None]
+    assert len(published) == len(DATA.stated["fig11"])
+    shares = {row.what: row.ours for row in rows if row.group.startswith("Share of Ideal")}
+    assert max(shares, key=shares.__getitem__) == "ACE"
+
+
 @pytest.mark.slow
 def test_the_whole_paper(tmp_path: Path, tables: dict[str, dict[str, Table]]) -> None:
     done = reproduce(PAPER, PAPER.figures, tmp_path)

@@ -25,7 +25,8 @@ from antiphon.papers.aries.designs import (
     least_ns,
 )
 from antiphon.papers.aries.tables import fewer_hops
-from antiphon.papers.aries.training import POINTS, TIMES, fitted, misses
+from antiphon.papers.aries.training import BUSIEST, POINTS, TIMES, fitted, misses
+from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
 
 NAME = "aries"
@@ -147,6 +148,19 @@ def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:
         errors = [max(map(abs, misses(table, at, time))) for at in (share, share - 0.02, share + 0.02)]
         assert min(errors) == errors[0]
     assert max(map(abs, misses(table, fitted(table, "published"), "published"))) < POINTS
+
+
+def test_rows_of_all_points(tables: dict[str, dict[str, Table]]) -> None:
+    """Every number that the paper's text states of Fig. 10 is beside one of ours; ARIES loads no link more."""
+    table, (fig10,) = Table(tables[NAME]["fig10"]), choose(PAPERS, NAME, ["fig10"])[1]
+    table.whole = True
+    rows, _ = fig10.show(table)
+    assert {row.source for row in rows if row.paper is not None} == {
+        stated.source for stated in DATA.stated["fig10"].values()
+    }
+    busiest = {row.what: row.ours for row in rows if row.group == BUSIEST}
+    for side in SIDES:
+        assert busiest[f"{side}x{side}, {SEARCHED[ARIES]}"] <= busiest[f"{side}x{side}, {MESH}"]
 
 
 @pytest.mark.slow

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -13,7 +15,11 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
+from antiphon.papers.ccube import trees
+from antiphon.repro.data import Data
+from antiphon.repro.figure import Figure, Paper
 from antiphon.repro.reproduction import choose
+from antiphon.studies import Point
 
 TTO = PAPERS["tto"]
 
@@ -51,6 +57,36 @@ def test_the_same_page_again_without_a_run(quick: tuple[Reproduction, Path]) -> 
     again = reproduce(TTO, TTO.figures, folder, quick=True)
     assert (first.new_runs, again.new_runs) == (first.runs, 0)
     assert {path.name: path.read_bytes() for path in folder.rglob("*.*")} == before
+
+
+def test_the_whole_of_a_small_paper(tmp_path: Path) -> None:
+    """Two figures of C-Cube as if they were all: claims are judged, written and counted."""
+    data = Data("ccube")
+    vars(data)["figures"] = {name: PAPERS["ccube"].data.figures[name] for name in ("fig5", "fig10")}
+    paper = Paper(data, (trees,))
+    done = reproduce(paper, paper.figures, tmp_path)
+    claims = list(csv.DictReader((tmp_path / "ccube" / "claims.csv").read_text("utf-8").splitlines()))
+    assert [claim["verdict"] for claim in claims] == [claim.verdict for claim in done.claims]
+    counts = Counter(claim.verdict for claim in done.claims)
+    page = (tmp_path / "ccube" / "report.html").read_text("utf-8")
+    assert f"<strong>{counts['holds']} of {len(claims)}</strong> claims hold" in page
+    assert f", {counts['holds in part']} in part, {counts['does not hold']} do not" in page
+    compared = sum(summary.compared for summary in done.figures.values())
+    assert f"of {compared}</strong> published numbers" in page
+
+
+def test_what_cannot_be_run_or_written_is_said(tmp_path: Path) -> None:
+    data, trees_of_an_odd_mesh = Data("tto"), Point("mesh:3x3", "ring-bi", 1 << 20)
+    vars(data)["figures"] = {"fig": {"title": "", "about": "", "cases": {}}}
+    part = ModuleType("part")
+    part.FIGURES = (Figure(data, "fig", jobs=lambda _case: [trees_of_an_odd_mesh]),)  # type: ignore[attr-defined]
+    paper = Paper(data, (part,))
+    with pytest.raises(antiphon.AntiphonError) as refused:
+        reproduce(paper, paper.figures, tmp_path)
+    assert refused.value.code == "not-applicable"
+    (tmp_path / "tto-quick").write_text("")
+    with pytest.raises(antiphon.AntiphonError, match="tto-quick: cannot be made: File exists"):
+        reproduce(paper, paper.figures, tmp_path, quick=True)
 
 
 @pytest.mark.parametrize("name", PAPERS)
