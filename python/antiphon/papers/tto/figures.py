@@ -1,0 +1,235 @@
+"""All figures of the TTO paper: AllReduce on square meshes (Table I, Figs. 8, 9, 12 and 14), and training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from statistics import median
+from typing import Any
+
+import antiphon
+from antiphon import Fabric, format_bytes
+from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
+from antiphon.repro.data import Data
+from antiphon.repro.figure import Figure, Shown
+from antiphon.repro.rows import stated_row
+from antiphon.repro.table import Entry, Table, meets
+from antiphon.repro.trained import sizes, trained
+from antiphon.studies import Point, Record
+from antiphon.training.result import Training
+
+DATA = Data("tto")
+SYSTEM = "tto"
+MIB = 1 << 20
+
+
+def in_flits(case: Entry) -> bool:
+    """Whether it is run in the network of routers and flits, which takes a hundred times as long and so is for small
+    data only."""
+    return bool(case["series"].more["kind"] == "flits")
+
+
+def parity(case: Entry) -> str:
+    """Of the side of the mesh."""
+    return ("even", "odd")[case["side"] % 2]
+
+
+def takes_part(case: Entry, size: int) -> bool:
+    """Whether an algorithm runs on such a mesh, with so many bytes."""
+    return meets({"bytes": size, "parity": parity(case)}, case["series"].more["only"])
+
+
+def point(case: Entry, size: int, **more: Any) -> Point:
+    """An AllReduce; ``chunk`` is TTO's, in bytes, and no larger than what is reduced."""
+    series, chunk = case["series"], case.get("chunk")
+    spec = f"{series.run}:chunk={min(chunk, size)}" if chunk and series.name == "TTO" else series.run
+    fidelity = "flit" if in_flits(case) else "packet"
+    return Point(f"mesh:{case['side']}x{case['side']}", spec, size, SYSTEM, fidelity=fidelity, **more)
+
+
+def _built(name: str, side: int, size: int = MIB) -> tuple[Fabric, antiphon.Schedule]:
+    fabric = Fabric(f"mesh:{side}x{side}")
+    return fabric, antiphon.build(fabric, DATA.series[name].run, bytes=size, system=SYSTEM)
+
+
+def _used_links(case: Entry) -> Entry:
+    fabric, schedule = _built(case["series"].name, case["side"], 64 * MIB)
+    stats, ranks = schedule.stats(fabric), fabric.ranks
+    counted = {"ranks": ranks, "steps": stats.steps, "steps of the bidirectional ring": 2 * ranks - 2}
+    return {"used": stats.used_links_percent} | counted
+
+
+# --- Figs. 8 and 9 --------------------------------------------------------------------------------
+
+
+def _size(case: Entry) -> int:
+    """What is reduced: by default 375 KiB for each chiplet."""
+    return int(case.get("bytes", 375 * 1024 * case["side"] ** 2))
+
+
+def _is_compared(case: Entry) -> bool:
+    return takes_part(case, _size(case)) and (case["known"] is not None or not in_flits(case))
+
+
+def _scaled(case: Entry) -> list[Point]:
+    """Its own, and that of the ring on the smallest mesh."""
+    smallest = {"series": DATA.series["Ring"], "side": 4 - case["side"] % 2}
+    return [point(each, _size(each)) for each in (case, smallest)]
+
+
+def _over_smallest(case: Entry, own: Record, smallest: Record) -> Entry:
+    relative = own["time_ns"] / smallest["time_ns"]
+    return {"parity": parity(case), "chiplets": case["side"] ** 2, "relative": relative}
+
+
+# --- Fig. 12 --------------------------------------------------------------------------------------
+
+
+def _use(_case: Entry, record: Record) -> Entry:
+    windows = record["tables"]["timeline"]
+    shares = [100 * window["utilization"] for window in windows]
+    starts = [window["start_ns"] / 1e6 for window in windows]
+    return {"median": median(shares), "peak": max(shares), "starts": starts, "shares": shares}
+
+
+# --- Figs. 10, 11 and 13: training ------------------------------------------------------------------
+
+
+def _train(case: Entry) -> Callable[..., Training]:
+    """The training of a case, with the times of its collectives from elsewhere."""
+    array = case["array"]
+    return partial(
+        antiphon.train,
+        case["model"].run,
+        f"mesh:{case['side']}x{case['side']}",
+        case["series"].run,
+        SYSTEM,
+        overlap=case.get("overlap", "none"),
+        compute=f"systolic:rows={array},cols={array}",
+    )
+
+
+def _keep(case: Entry) -> bool:
+    """In flits only trainings of which all exchanges are small enough."""
+    return takes_part(case, 0) and (not in_flits(case) or takes_part(case, max(sizes(_train(case)))))
+
+
+def _jobs(case: Entry) -> list[Point]:
+    # 16 arrays of a chiplet add one number in each row or column a cycle (1 ns).
+    rate = (("reduce_rate_gb_per_s", 16 * case["array"] * 4),)
+    return [point(case, size, changes=rate) for size in sizes(_train(case))]
+
+
+def _measure(case: Entry, *records: Record) -> Entry:
+    """Times of an epoch, and its parts; what neither computes nor communicates alone is both."""
+    done = trained(_train(case), records)
+    both = done.overlapped_communication_ns
+    return {
+        "time": done.epoch_ns,
+        "iteration": done.iteration_ns,
+        "iterations": done.iterations,
+        "epoch": done.epoch_ns / 1e9,
+        "AllReduce": done.communication_ns,
+        "allreduce": done.iterations * done.communication_ns,
+        "computing": done.compute_ns,
+        "compute part": done.iterations * (done.compute_ns - both),
+        "both part": done.iterations * both,
+        "AllReduce part": done.iterations * done.exposed_communication_ns,
+    }
+
+
+# --- Section VIII-B: what one chiplet less costs --------------------------------------------------
+
+
+def _example(case: Entry, *records: Record) -> Entry:
+    found = _measure(case, *records)
+    return found | {f"{part} in s": found[f"{part} part"] / 1e9 for part in ("compute", "AllReduce")}
+
+
+def _gain(table: Table) -> Shown:
+    base, tto = table.column("time")
+    share, text = 100 * (base - tto) / base, "gain as share of the baseline's epoch"
+    return [
+        stated_row(DATA, "viii-b", "Equation 2", "gain of TTO in an epoch", "ns", base - tto, "gain"),
+        stated_row(DATA, "viii-b", "Equation 2", text, "%", share, "gain share", note="gain"),
+    ], table
+
+
+COMPLETE = ("Ring", "Ring-2D", "MultiTree", "RingBiEven", "RingBiOdd (corner left out)", "TTO")
+"""Algorithms that the paper compares and that are complete and mapped as meant."""
+
+
+def _rivals(case: Entry) -> list[Entry]:
+    """The case with every algorithm; its series is the model."""
+    rivals = [case | {"model": case["series"], "series": DATA.series[name]} for name in COMPLETE]
+    return [rival for rival in rivals if takes_part(rival, 0)]
+
+
+def _speedup(case: Entry, *records: Record) -> Entry:
+    left, epochs = iter(records), {}
+    for rival in _rivals(case):
+        epochs[rival["series"].name] = trained(_train(rival), islice(left, len(_jobs(rival)))).epoch_ns
+    tto = epochs.pop("TTO")
+    best = min(epochs, key=lambda name: epochs[name])
+    side, array = (f"{case[axis]}x{case[axis]}" for axis in ("side", "array"))
+    row = f"{side}, {array} MACs, over {best}"
+    return {"what": side if case["array"] == 256 else array, "row": row, "speedup": epochs[best] / tto}
+
+
+def _rivals_jobs(case: Entry) -> list[Point]:
+    return [job for rival in _rivals(case) for job in _jobs(rival)]
+
+
+# --- claims that fit no form ----------------------------------------------------------------------
+
+
+def _corner(_cells: Cells, _tables: Tables) -> Judged:
+    corner, centre = (antiphon.verify(*_built(f"RingBiOdd ({what} left out)", 9)) for what in ("corner", "centre"))
+    return verdict(corner.complete), {"lost": "" if centre.complete else centre.gaps}
+
+
+def _no_bi_odd(_cells: Cells, _tables: Tables) -> Judged:
+    try:
+        _built("RingBiEven", 9)
+    except antiphon.AntiphonError:
+        return "holds", {"done": "refused"}
+    return "does not hold", {"done": "built"}
+
+
+def _best_chunk(_cells: Cells, tables: Tables) -> Judged:
+    found = {entry["chunk"]: entry["bandwidth"] for entry in tables["fig14"]}
+    best = max(found, key=lambda chunk: found[chunk])
+    near = listed((format_bytes(chunk) for chunk, value in found.items() if value >= 0.99 * found[best]), "{}")
+    return verdict(96 * 1024 <= best <= 192 * 1024), {"best": format_bytes(best), "near": near}
+
+
+def _computing_models(_cells: Cells, tables: Tables) -> Judged:
+    """Whether TTO may lose on models that mostly compute, with or without overlap."""
+    gains = {e["series"].name: e["speedup"] for e in tables["one-less"].where(side=8, array=256)}
+    order = sorted(gains, key=lambda model: gains[model])
+    texts = [f"{model} {gains[model]:.3f}×" for model in order]
+    behind = []
+    for model in gains:
+        *others, tto = tables["fig11"].where("series.kind=algorithm", model=model).column("time")
+        behind += [model] if min(others) < tto else []
+    names = {"least": texts[0], "gains": ", ".join(texts), "behind": ", ".join(behind) or "none"}
+    return verdict(gains[order[0]] < 1 or bool(behind)), names
+
+
+FIGURES = (
+    Figure(DATA, "table1", _used_links, keep=lambda case: takes_part(case, 64 * MIB)),
+    Figure(DATA, "fig8", jobs=lambda case: [point(case, case["bytes"])], keep=_is_compared),
+    Figure(DATA, "fig9", _over_smallest, _scaled, keep=_is_compared),
+    *(Figure(DATA, name, _measure, _jobs, keep=_keep) for name in ("fig10", "fig11", "fig13")),
+    Figure(DATA, "fig12", _use, lambda case: [point(case, 256 * MIB, tables=("timeline",))]),
+    Figure(DATA, "viii-b", _example, _jobs, show=_gain),
+    Figure(DATA, "one-less", _speedup, _rivals_jobs),
+    Figure(DATA, "fig14", jobs=lambda case: [point(case, 128 * MIB)]),
+)
+CHECKS = {
+    "odd-corner": _corner,
+    "no-bi-odd": _no_bi_odd,
+    "chunk": _best_chunk,
+    "computing-models": _computing_models,
+}
