@@ -97,7 +97,8 @@ def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     if cells["along"]:
         steps = [axis.replace(" by ", ", ").split(", ") for axis in cells["along"].split("|")]
         return {cells["along"]: Values(step for axes in steps for step in of.steps(column, axes))}
-    return {str(series): part.values(column) for series, part in of.by("series")}
+    parts = of.grouped(lambda entry: str(entry.get("series", "")))
+    return {series: part.values(column) for series, part in parts.items()}
 
 
 def merged(found: Mapping[str, Values], cells: Cells) -> Values:
