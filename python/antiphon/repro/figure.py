@@ -43,10 +43,10 @@ class Figure:
 
     * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
       table; series and models by name or by a condition on their columns. ``quick``: other values for a few cases.
-    * ``published``: what is known of a case, by column: numbers of its row in ``tables``, where the columns of ``by``
-      have these texts.
-    * ``measured``: fields of the record of a case's first run, by column. A number is a field, or ``of`` one so many
-      ``times``, ``per`` so much.
+    * ``published``: numbers of a case by the names in ``columns``, from its row in one of ``tables``: that in which the
+      columns of ``by`` have these texts. What no table has is None.
+    * ``measured``: numbers of the record of a case's first run, by column. A number here and there is a field, or
+      ``of`` one so many ``times``, ``per`` so much.
     * ``notes``: a key of the texts for cases that meet ``at``.
     * ``what``: the case in words.
     * ``rows`` (``rows.py``), ``charts`` (``charts.py``), and how many ``columns`` of charts.

@@ -54,7 +54,7 @@ def allreduce(series: Series, size: int, rate: float = NVLINK_GB) -> Point:
 
 
 def point(algorithm: str, size: int, rate: float = NVLINK_GB, fabric: str = "dgx1v") -> Point:
-    """A collective on a DGX-1; nothing but links and the latency of a step takes time."""
+    """A collective of so many bytes on links of a rate in GB/s; only these and the latency of a step take time."""
     return Point(f"{fabric}@{rate:g}", algorithm, size, SYSTEM, fidelity="alpha-beta", tables=("chunks",))
 
 
