@@ -56,6 +56,7 @@ ALSO: dict[str, dict[str, Any]] = {
     "noc": {"rate": 0.1, "warm_up_cycles": 100, "cycles": 100},
     "noc_saturation": {"traffic": "neighbor", "warm_up_cycles": 100, "cycles": 100},
     "train": {"collectives": None, "chunks": None, "compute": None, "global_batch": None, "batch": None},
+    "advise_ace": {"chunk": "32MiB"},
     "rails": {"chunks": 4, "collective": "all-reduce"},
     "replan": {"schedule": antiphon.build(MESH, "optimal", bytes=4096), "fail": "0-1"},
     "load": {"text": PROGRAM, "fabric": None},
