@@ -13,6 +13,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// No branches, with room for some and their arcs.
+    pub fn with_capacity(branches: usize, arcs: usize) -> Plan {
+        let ends = Vec::with_capacity(2 * branches + 1);
+        Plan { branches: Vec::with_capacity(branches), arcs: Vec::with_capacity(arcs), ends }
+    }
+
     /// Adds a branch.
     pub fn branch(
         &mut self,
@@ -46,16 +52,23 @@ impl Plan {
     }
 
     /// Arcs of a branch, up and down.
+    #[inline]
     pub fn ways(&self, branch: usize) -> [&[u32]; 2] {
         let end = |at: usize| self.ends[at] as usize;
         [0, 1].map(|way| &self.arcs[end(2 * branch + way)..end(2 * branch + way + 1)])
+    }
+
+    /// Arcs of a branch, up, then down.
+    #[inline]
+    pub fn both_ways(&self, branch: usize) -> &[u32] {
+        &self.arcs[self.ends[2 * branch] as usize..self.ends[2 * branch + 2] as usize]
     }
 
     /// The arcs of all branches, each with what its branch carries.
     pub fn carried(&self, bytes: impl Fn((u32, u32)) -> u64) -> impl Iterator<Item = (u32, u64)> {
         self.branches.iter().enumerate().flat_map(move |(at, &ends)| {
             let bytes = bytes(ends);
-            self.ways(at).into_iter().flatten().map(move |&arc| (arc, bytes))
+            self.both_ways(at).iter().map(move |&arc| (arc, bytes))
         })
     }
 
@@ -68,8 +81,8 @@ impl Plan {
     pub fn without(&self, is_one: impl Fn(u32) -> bool) -> Plan {
         let mut plan = Plan::default();
         for (at, &(above, below)) in self.branches.iter().enumerate() {
-            let [up, down] = self.ways(at);
-            if !up.iter().chain(down).any(|&arc| is_one(arc)) {
+            if !self.both_ways(at).iter().any(|&arc| is_one(arc)) {
+                let [up, down] = self.ways(at);
                 plan.branch(above, below, up.iter().copied(), down.iter().copied());
             }
         }
@@ -94,7 +107,15 @@ impl Plan {
         branches().for_each(|(upper, lower)| above[lower as usize] = Some(upper));
         // Of roots and of what has been measured.
         let mut depths: Vec<Option<u32>> = above.iter().map(|above| above.is_none().then_some(0)).collect();
-        for (_, lower) in branches() {
+        for (upper, lower) in branches() {
+            if depths[lower as usize].is_some() {
+                continue;
+            }
+            // Mostly the upper one comes first.
+            if let Some(depth) = depths[upper as usize] {
+                depths[lower as usize] = Some(depth + 1);
+                continue;
+            }
             let up = |&rank: &u32| if depths[rank as usize].is_none() { above[rank as usize] } else { None };
             let path: Vec<u32> = std::iter::successors(Some(lower), up).collect();
             let known = depths[path[path.len() - 1] as usize].unwrap_or(0);
@@ -143,12 +164,41 @@ impl Plan {
     }
 
     /// The same with up and down exchanged.
-    pub fn turned(&self) -> Plan {
-        let mut plan = Plan::default();
-        for (at, &(above, below)) in self.branches.iter().enumerate() {
-            let [up, down] = self.ways(at);
-            plan.branch(above, below, down.iter().rev().copied(), up.iter().rev().copied());
+    pub fn turned(mut self) -> Plan {
+        for branch in 0..self.branches.len() {
+            let [start, middle, end] = [0, 1, 2].map(|at| self.ends[2 * branch + at]);
+            self.arcs[start as usize..end as usize].reverse();
+            self.ends[2 * branch + 1] = start + end - middle;
         }
-        plan
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turned_plans_go_the_other_way() {
+        let mut plan = Plan::with_capacity(2, 6);
+        plan.branch(0, 1, [1, 2], [3]);
+        plan.branch(1, 2, [], [4, 5, 6]);
+        let turned = plan.clone().turned();
+        assert_eq!(
+            [0, 1].map(|branch| turned.ways(branch).map(<[u32]>::to_vec)),
+            [[vec![3], vec![2, 1]], [vec![6, 5, 4], vec![]]]
+        );
+        assert_eq!(turned.both_ways(0), [3, 2, 1]);
+        assert_eq!(turned.turned(), plan);
+    }
+
+    #[test]
+    fn heights_do_not_depend_on_the_order_of_branches() {
+        let path = [(0, 1), (1, 2), (2, 3), (0, 4)];
+        for order in [[0, 1, 2, 3], [2, 1, 0, 3], [3, 1, 2, 0]] {
+            let mut plan = Plan::default();
+            order.iter().for_each(|&at: &usize| plan.branch(path[at].0, path[at].1, [], [at as u32]));
+            assert_eq!(plan.height(), 3);
+        }
     }
 }

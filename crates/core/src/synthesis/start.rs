@@ -22,4 +22,6 @@ pub struct Start {
     pub prices: Option<Vec<f64>>,
     /// Picoseconds for every byte that no mixture is below.
     pub least: f64,
+    /// Whether the plans are as low as can be: then no lower ones are looked for.
+    pub is_enough: bool,
 }

@@ -3,10 +3,11 @@
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
 use crate::fabric::LinkId;
-use crate::schedule::{Op, Schedule, Transfer};
+use crate::schedule::{Lane, Op, Schedule, Transfer};
 use crate::synthesis::{Graph, Known, Plan};
 use crate::units::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
@@ -14,23 +15,37 @@ pub type Left = (Known, bool);
 /// The upper rank of a branch, and the links up and down.
 type Branch<'a> = (u32, [&'a [LinkId]; 2]);
 
-/// Bytes, and the links they go over.
-type Path = (Bytes, Vec<LinkId>);
+/// Bytes from one rank to another, and the place of the arcs they go over if all are there.
+struct Path {
+    ends: (u32, u32),
+    bytes: Bytes,
+    arcs: Option<Range<usize>>,
+}
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
-const PATHS: u64 = 8;
+const PATHS: usize = 8;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
     let reader = Reader { before, arcs: arcs(request, graph) };
     let Schedule { lanes, transfers, collective, .. } = before.schedule;
-    let mut of_lane: Vec<Vec<&Transfer>> = vec![Vec::new(); lanes.len()];
+    // Transfers by lane: those of each lie together.
+    let mut ends = vec![0; lanes.len() + 1];
+    transfers.iter().flat_map(Transfer::lanes).for_each(|lane| ends[lane + 1] += 1);
+    (0..lanes.len()).for_each(|lane| ends[lane + 1] += ends[lane]);
+    let mut free = ends.clone();
+    let mut sorted: Vec<Option<&Transfer>> = vec![None; ends[lanes.len()]];
     for transfer in transfers {
-        transfer.lanes().for_each(|lane| of_lane[lane].push(transfer));
+        for lane in transfer.lanes() {
+            sorted[free[lane]] = Some(transfer);
+            free[lane] += 1;
+        }
     }
+    let sorted: Vec<&Transfer> = sorted.into_iter().flatten().collect();
+    let of_lane = lanes.iter().zip(ends.windows(2)).map(|(lane, ends)| (lane, &sorted[ends[0]..ends[1]]));
     let found: Vec<Left> = match collective.kind {
-        Kind::AllToAll => reader.paths(&of_lane),
-        _ => lanes.iter().zip(&of_lane).filter_map(|(lane, transfers)| reader.tree(lane.bytes, transfers)).collect(),
+        Kind::AllToAll => reader.paths(of_lane),
+        _ => of_lane.filter_map(|(lane, transfers)| reader.tree(lane.bytes, transfers)).collect(),
     };
     let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut all: Vec<Left> = vec![];
@@ -132,51 +147,72 @@ impl Reader<'_> {
     }
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
-    fn paths(&self, lanes: &[Vec<&Transfer>]) -> Vec<Left> {
+    fn paths<'l>(&self, lanes: impl Iterator<Item = (&'l Lane, &'l [&'l Transfer])>) -> Vec<Left> {
+        let mut arcs: Vec<u32> = vec![];
         // By the ends.
-        let mut pairs: BTreeMap<u32, BTreeMap<u32, Vec<Path>>> = BTreeMap::new();
-        for (lane, transfers) in self.before.schedule.lanes.iter().zip(lanes) {
-            if let Some(path) = path(lane.source, lane.owner, transfers) {
-                pairs.entry(lane.source).or_default().entry(lane.owner).or_default().push((lane.bytes, path));
-            }
-        }
+        let mut paths: Vec<Path> =
+            lanes.filter_map(|(lane, transfers)| self.path(lane, transfers, &mut arcs)).collect();
+        paths.sort_by_key(|path| path.ends);
         let mut found = vec![];
-        for (source, owners) in &pairs {
-            let Some(root) = self.rank(*source) else { continue };
-            for part in 0..PATHS {
-                let (mut plan, mut is_whole) = (Plan::default(), true);
-                for (owner, paths) in owners {
-                    let Some(to) = self.rank(*owner) else { continue };
-                    let total: u128 = paths.iter().map(|path| u128::from(path.0)).sum();
-                    // In the middle of the part.
-                    let mut place = total * u128::from(2 * part + 1) / u128::from(2 * PATHS);
-                    let chosen = paths.iter().find(|path| {
-                        let is_here = place < u128::from(path.0);
-                        place = place.saturating_sub(u128::from(path.0));
-                        is_here
-                    });
-                    match chosen.and_then(|path| self.way(&path.1)) {
-                        Some(way) => plan.branch(root, to, [], way),
-                        None => is_whole = false,
+        for of_source in paths.chunk_by(|a, b| a.ends.0 == b.ends.0) {
+            let Some(root) = self.rank(of_source[0].ends.0) else { continue };
+            let owners = of_source.chunk_by(|a, b| a.ends == b.ends);
+            let owners: Vec<(u32, &[Path])> =
+                owners.filter_map(|paths| Some((self.rank(paths[0].ends.1)?, paths))).collect();
+            // Which path to each is in the middle of every part; many parts have the same.
+            let mut parts = [(); PATHS].map(|()| vec![usize::MAX; owners.len()]);
+            for (owner, (_, paths)) in owners.iter().enumerate() {
+                let total: u128 = paths.iter().map(|path| u128::from(path.bytes)).sum();
+                let (mut part, mut before) = (0, 0);
+                for (number, path) in paths.iter().enumerate() {
+                    before += u128::from(path.bytes);
+                    while part < PATHS && total * (2 * part as u128 + 1) < before * 2 * PATHS as u128 {
+                        parts[part][owner] = number;
+                        part += 1;
                     }
                 }
-                found.push((Known { root, share: 1.0, plan }, is_whole));
+            }
+            for (part, chosen) in parts.iter().enumerate().filter(|(part, chosen)| !parts[..*part].contains(chosen)) {
+                let share = parts[part..].iter().filter(|other| *other == chosen).count() as f64;
+                let ways = || {
+                    let way = |(owner, &number): (&(u32, &[Path]), &usize)| {
+                        (owner.0, owner.1.get(number).and_then(|path| path.arcs.clone()))
+                    };
+                    owners.iter().zip(chosen).map(way)
+                };
+                let length = ways().filter_map(|(_, way)| way).map(|way| way.len()).sum();
+                let mut plan = Plan::with_capacity(owners.len(), length);
+                for (to, way) in ways() {
+                    way.into_iter().for_each(|way| plan.branch(root, to, [], arcs[way].iter().copied()));
+                }
+                let is_whole = plan.branches.len() == owners.len();
+                found.push((Known { root, share, plan }, is_whole));
             }
         }
         found
     }
-}
 
-/// The links from a rank to another one, as a lane goes.
-fn path(source: u32, owner: u32, transfers: &[&Transfer]) -> Option<Vec<LinkId>> {
-    let (mut rank, mut links) = (source, vec![]);
-    for _ in transfers {
-        if rank == owner {
-            break;
+    /// The path of a lane, from its source to its owner.
+    fn path(&self, lane: &Lane, transfers: &[&Transfer], arcs: &mut Vec<u32>) -> Option<Path> {
+        let ends = (lane.source, lane.owner);
+        let start = arcs.len();
+        let (mut rank, mut is_there) = (ends.0, true);
+        // They are mostly in the order of the path.
+        for _ in transfers {
+            for transfer in transfers {
+                if transfer.from == rank && rank != ends.1 {
+                    rank = transfer.to;
+                    match self.way(&transfer.route) {
+                        Some(way) => arcs.extend(way),
+                        None => is_there = false,
+                    }
+                }
+            }
+            if rank == ends.1 {
+                break;
+            }
         }
-        let next = transfers.iter().find(|transfer| transfer.from == rank)?;
-        links.extend_from_slice(&next.route);
-        rank = next.to;
+        let arcs = is_there.then_some(start..arcs.len());
+        (rank == ends.1 && ends.0 != ends.1).then_some(Path { ends, bytes: lane.bytes, arcs })
     }
-    (rank == owner && source != owner).then_some(links)
 }
