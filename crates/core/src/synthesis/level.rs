@@ -67,7 +67,8 @@ impl<'a> Levelling<'a> {
         near: f64,
         watch: Watch,
     ) -> Result<Levelled> {
-        let mut best = Levelled { plans: vec![], time: self.busiest(), prices: vec![], least: 0.0 };
+        let none = vec![0.0; self.busy.len()];
+        let mut best = Levelled { plans: vec![], time: self.busiest(), prices: none, least: 0.0 };
         let mut worse = 0;
         for look in 0..LOOKS {
             if worse == 0 {
