@@ -131,54 +131,61 @@ impl<'a> Mender<'a> {
 
     /// Makes a plan whole whose load is counted.
     fn lay(&mut self, known: &mut Known) {
-        let start = known.plan.branches.len();
-        let back = self.to.back.as_deref();
         let left = std::mem::take(&mut known.plan);
-        let grown = match self.to.paths {
+        known.plan = match self.to.paths {
             true => {
-                known.plan = self.search.added(self.to.graph, &self.prices, known.root, left);
-                (start..known.plan.branches.len()).collect()
+                let start = left.branches.len();
+                let plan = self.search.added(self.to.graph, &self.prices, known.root, left);
+                self.count(&plan, start..plan.branches.len(), known.share);
+                plan
             }
-            false => {
-                let (plan, grown) = self.grower.tree(&self.prices, back, known.root, &left);
-                if plan.branches.len() - grown.len() < start {
-                    // Branches that lead nowhere are left out.
-                    self.count(&left, 0..start, -known.share);
-                    self.count(&plan, 0..plan.branches.len(), known.share);
-                    known.plan = plan;
-                    return;
-                }
-                known.plan = plan;
-                grown
-            }
+            false => self.grown(known.root, known.share, &left, &[]),
         };
-        self.count(&known.plan, grown, known.share);
+    }
+
+    /// The tree with a share that keeps all but some branches of another, which are counted.
+    fn grown(&mut self, root: u32, share: f64, left: &Plan, off: &[usize]) -> Plan {
+        let (plan, grown) = self.grower.tree(&self.prices, self.to.back.as_deref(), root, left, off);
+        match plan.branches.len() - grown.len() < left.branches.len() - off.len() {
+            // Branches that lead nowhere are left out.
+            true => {
+                self.count(left, but(left.branches.len(), off), -share);
+                self.count(&plan, 0..plan.branches.len(), share);
+            }
+            false => self.count(&plan, grown, share),
+        }
+        plan
     }
 
     /// Lays as much of a plan anew as is too much for the busiest of its arcs.
     fn relieve(&mut self, plans: &mut Vec<Known>, at: usize) {
-        let (known, busy, enough) = (&mut plans[at], &self.busy, self.to.enough);
-        let too_busy = |arc: u32| busy[arc as usize] > enough;
-        let arcs = known.plan.arcs().iter().copied().filter(|&arc| too_busy(arc));
+        let Known { root, share, ref mut plan } = plans[at];
+        let (busy, enough) = (&self.busy, self.enough);
+        let too_busy: Vec<usize> = plan.places(|arc| busy[arc as usize] > enough);
+        let arcs = too_busy.iter().map(|&place| plan.arcs()[place]);
         let Some(worst) = arcs.max_by(|&a, &b| busy[a as usize].total_cmp(&busy[b as usize])) else { return };
-        let uses = |branch: usize| known.plan.both_ways(branch).iter().filter(|&&arc| arc == worst).count();
-        let own = |branch: usize| uses(branch) as f64 * (self.to.load)(known.plan.branches[branch]);
-        let own: f64 = (0..known.plan.branches.len()).map(own).sum();
-        let own = known.share * own / self.to.graph.arcs[worst as usize].rate;
+        let mut off: Vec<usize> = too_busy.iter().map(|&place| plan.branch_at(place)).collect();
+        off.dedup();
+        let uses = |branch: usize| plan.both_ways(branch).iter().filter(|&&arc| arc == worst).count();
+        let own: f64 = off.iter().map(|&branch| uses(branch) as f64 * (self.to.load)(plan.branches[branch])).sum();
+        let own = share * own / self.to.graph.arcs[worst as usize].rate;
         let part = ((busy[worst as usize] - enough) / own * PARTS).ceil() / PARTS;
-        let is_off = |&branch: &usize| known.plan.both_ways(branch).iter().any(|&arc| too_busy(arc));
-        let off: Vec<usize> = (0..known.plan.branches.len()).filter(is_off).collect();
-        let less = known.plan.without(too_busy);
-        let mut moved = Known { root: known.root, share: known.share * part.min(1.0), plan: less };
-        known.share -= moved.share;
-        let whole = known.plan.clone();
-        self.count(&whole, off, -moved.share);
-        self.lay(&mut moved);
+        let whole = std::mem::take(plan);
+        let moved = share * part.min(1.0);
+        self.count(&whole, off.iter().copied(), -moved);
+        let plan = self.grown(root, moved, &whole, &off);
+        plans[at].plan = whole;
+        plans[at].share -= moved;
         match part < 1.0 {
-            true => plans.push(moved),
-            false => plans[at] = moved,
+            true => plans.push(Known { root, share: moved, plan }),
+            false => plans[at] = Known { root, share: moved, plan },
         }
     }
+}
+
+/// Numbers below `count` but for some, which ascend.
+fn but(count: usize, some: &[usize]) -> impl DoubleEndedIterator<Item = usize> {
+    (0..count).filter(|number| some.binary_search(number).is_err())
 }
 
 /// Grows plans on a graph.
@@ -197,6 +204,11 @@ struct Grower<'a> {
     /// The first branch below every rank, and the next one below the same.
     first: Vec<u32>,
     next: Vec<u32>,
+    /// Arcs into every node.
+    into: Vec<Vec<u32>>,
+    /// Nodes of ranks that are missing, and switches that lead to one; ranks with an arc to these.
+    leads: Vec<bool>,
+    is_near: Vec<bool>,
     /// Nodes that are looked at next, the nearest first.
     open: BinaryHeap<Open>,
     later: BinaryHeap<Open>,
@@ -207,6 +219,8 @@ const NONE: u32 = u32::MAX;
 impl<'a> Grower<'a> {
     fn new(graph: &'a Graph) -> Self {
         let nodes = graph.rank_at.len();
+        let mut into = vec![Vec::new(); nodes];
+        (0..).zip(&graph.arcs).for_each(|(id, arc)| into[arc.to as usize].push(id));
         Grower {
             graph,
             cost: vec![],
@@ -217,14 +231,24 @@ impl<'a> Grower<'a> {
             is_below: vec![],
             first: vec![],
             next: vec![],
+            into,
+            leads: vec![],
+            is_near: vec![],
             open: BinaryHeap::new(),
             later: BinaryHeap::new(),
         }
     }
 
-    /// The tree from a root that keeps as many branches of another as lead to ranks, and which of its branches are new.
-    /// O(branches + arcs log arcs).
-    fn tree(&mut self, prices: &[f64], back: Option<&[u32]>, root: u32, left: &Plan) -> (Plan, Vec<usize>) {
+    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, and which of its
+    /// branches are new. O(branches + arcs log arcs), the arcs near ranks that are missing.
+    fn tree(
+        &mut self,
+        prices: &[f64],
+        back: Option<&[u32]>,
+        root: u32,
+        left: &Plan,
+        off: &[usize],
+    ) -> (Plan, Vec<usize>) {
         let (graph, nodes, ranks) = (self.graph, self.graph.rank_at.len(), self.graph.ranks.len());
         let reset = |list: &mut Vec<u32>, length: usize| {
             list.clear();
@@ -232,36 +256,28 @@ impl<'a> Grower<'a> {
         };
         reset(&mut self.first, ranks);
         reset(&mut self.next, left.branches.len());
-        for (branch, &(above, _)) in left.branches.iter().enumerate().rev() {
+        self.is_below.clear();
+        self.is_below.resize(nodes, false);
+        for branch in but(left.branches.len(), off).rev() {
+            let (above, below) = left.branches[branch];
             self.next[branch] = std::mem::replace(&mut self.first[above as usize], branch as u32);
+            self.is_below[graph.ranks[below as usize] as usize] = true;
         }
         reset(&mut self.last, nodes);
         self.cost.clear();
         self.cost.resize(nodes, f64::INFINITY);
         self.in_tree.clear();
         self.in_tree.resize(ranks, false);
-        self.is_below.clear();
-        self.is_below.resize(nodes, false);
-        left.branches.iter().for_each(|branch| self.is_below[graph.ranks[branch.1 as usize] as usize] = true);
         self.open.clear();
         self.later.clear();
         let (mut plan, mut grown) = (Plan::with_capacity(ranks, left.arcs().len()), vec![]);
-        let mut reached = vec![(root, 0)];
-        self.in_tree[root as usize] = true;
-        loop {
-            // What is left comes first.
-            while let Some((rank, depth)) = reached.pop() {
-                self.depth[graph.ranks[rank as usize] as usize] = depth;
-                self.widen(prices, back, graph.ranks[rank as usize], f64::from(depth) * self.level);
-                let mut branch = self.first[rank as usize];
-                while branch != NONE {
-                    let at = branch as usize;
-                    let ((above, below), [up, down]) = (left.branches[at], left.ways(at));
-                    if !std::mem::replace(&mut self.in_tree[below as usize], true) {
-                        plan.branch(above, below, up.iter().copied(), down.iter().copied());
-                        reached.push((below, depth + 1));
-                    }
-                    branch = self.next[at];
+        // What is left comes first.
+        let mut reached = self.hang(left, root, 0, &mut plan);
+        self.look_back();
+        while plan.branches.len() + 1 < ranks {
+            for (rank, depth) in reached.drain(..) {
+                if self.is_near[rank as usize] {
+                    self.widen(prices, back, graph.ranks[rank as usize], f64::from(depth) * self.level);
                 }
             }
             // Ranks that come with what is left of the tree are entered only if where that begins cannot be.
@@ -273,7 +289,7 @@ impl<'a> Grower<'a> {
                 self.widen(prices, back, node, cost);
                 continue;
             };
-            if std::mem::replace(&mut self.in_tree[rank as usize], true) {
+            if self.in_tree[rank as usize] {
                 continue;
             }
             let from = |&arc: &u32| {
@@ -288,15 +304,61 @@ impl<'a> Grower<'a> {
             way.reverse();
             grown.push(plan.branches.len());
             plan.branch(above.expect("ways start at ranks"), rank, up, way);
-            reached.push((rank, depth + 1));
+            reached = self.hang(left, rank, depth + 1, &mut plan);
         }
         (plan, grown)
+    }
+
+    /// Adds a rank that is so deep, with what is left of a tree below it; comes back with the ranks and how deep they are.
+    fn hang(&mut self, left: &Plan, rank: u32, depth: u32, plan: &mut Plan) -> Vec<(u32, u32)> {
+        self.in_tree[rank as usize] = true;
+        let (mut open, mut reached) = (vec![(rank, depth)], vec![]);
+        while let Some((rank, depth)) = open.pop() {
+            self.depth[self.graph.ranks[rank as usize] as usize] = depth;
+            reached.push((rank, depth));
+            let mut branch = self.first[rank as usize];
+            while branch != NONE {
+                let at = branch as usize;
+                let below = left.branches[at].1;
+                if !std::mem::replace(&mut self.in_tree[below as usize], true) {
+                    plan.copy(left, at);
+                    open.push((below, depth + 1));
+                }
+                branch = self.next[at];
+            }
+        }
+        reached
+    }
+
+    /// Finds from where ranks that are missing can be entered: what is farther away need not be looked at.
+    fn look_back(&mut self) {
+        let graph = self.graph;
+        self.leads.clear();
+        self.leads.resize(graph.rank_at.len(), false);
+        self.is_near.clear();
+        self.is_near.resize(graph.ranks.len(), false);
+        let missing = graph.ranks.iter().zip(&self.in_tree).filter(|(_, in_tree)| !**in_tree);
+        let mut open: Vec<u32> = missing.map(|(&node, _)| node).collect();
+        open.iter().for_each(|&node| self.leads[node as usize] = true);
+        while let Some(node) = open.pop() {
+            for &arc in &self.into[node as usize] {
+                let from = graph.arcs[arc as usize].from;
+                match graph.rank_at[from as usize] {
+                    Some(rank) => self.is_near[rank as usize] = true,
+                    None if !std::mem::replace(&mut self.leads[from as usize], true) => open.push(from),
+                    None => (),
+                }
+            }
+        }
     }
 
     /// Looks at what is beside a node that costs as much.
     fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
         for &arc in &self.graph.out[node as usize] {
             let to = self.graph.arcs[arc as usize].to;
+            if !self.leads[to as usize] {
+                continue;
+            }
             let price = prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
             let cost = so_far + price;
             if cost < self.cost[to as usize] {

@@ -37,12 +37,22 @@ impl Plan {
         self.ends.push(self.arcs.len() as u32);
     }
 
+    /// Adds a branch of another plan.
+    #[inline]
+    pub fn copy(&mut self, other: &Plan, branch: usize) {
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        let [start, middle, end] = [0, 1, 2].map(|at| other.ends[2 * branch + at]);
+        let own = self.arcs.len() as u32;
+        self.branches.push(other.branches[branch]);
+        self.arcs.extend_from_slice(&other.arcs[start as usize..end as usize]);
+        self.ends.extend([own + (middle - start), own + (end - start)]);
+    }
+
     /// With the branches of another plan.
     pub fn and(mut self, other: &Plan) -> Plan {
-        for (at, &(above, below)) in other.branches.iter().enumerate() {
-            let [up, down] = other.ways(at);
-            self.branch(above, below, up.iter().copied(), down.iter().copied());
-        }
+        (0..other.branches.len()).for_each(|branch| self.copy(other, branch));
         self
     }
 
@@ -80,13 +90,19 @@ impl Plan {
     /// The branches that use none of some arcs.
     pub fn without(&self, is_one: impl Fn(u32) -> bool) -> Plan {
         let mut plan = Plan::default();
-        for (at, &(above, below)) in self.branches.iter().enumerate() {
-            if !self.both_ways(at).iter().any(|&arc| is_one(arc)) {
-                let [up, down] = self.ways(at);
-                plan.branch(above, below, up.iter().copied(), down.iter().copied());
-            }
-        }
+        let is_off = |branch: usize| self.both_ways(branch).iter().any(|&arc| is_one(arc));
+        (0..self.branches.len()).filter(|&branch| !is_off(branch)).for_each(|branch| plan.copy(self, branch));
         plan
+    }
+
+    /// The places of some arcs in the list of all.
+    pub fn places(&self, is_one: impl Fn(u32) -> bool) -> Vec<usize> {
+        self.arcs.iter().enumerate().filter(|&(_, &arc)| is_one(arc)).map(|(place, _)| place).collect()
+    }
+
+    /// The branch that has the arc at a place.
+    pub fn branch_at(&self, place: usize) -> usize {
+        (self.ends.partition_point(|&end| end as usize <= place) - 1) / 2
     }
 
     /// What it costs, where all branches carry the same.

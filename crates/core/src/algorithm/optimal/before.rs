@@ -3,17 +3,26 @@
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
 use crate::fabric::LinkId;
-use crate::schedule::{Lane, Op, Schedule, Transfer};
+use crate::schedule::{Lane, LaneId, Op, Schedule, Transfer};
 use crate::synthesis::{Graph, Known, Plan};
 use crate::units::Bytes;
+use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::ops::Range;
 
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
 
-/// The upper rank of a branch, and the links up and down.
-type Branch<'a> = (u32, [&'a [LinkId]; 2]);
+/// A transfer from one rank to another, and whether all arcs are there that it goes over.
+struct Hop {
+    from: u32,
+    to: u32,
+    op: Op,
+    is_there: bool,
+    /// Where its arcs begin: they end where those of the next one begin.
+    start: u32,
+}
 
 /// Bytes from one rank to another, and the place of the arcs they go over if all are there.
 struct Path {
@@ -27,34 +36,20 @@ const PATHS: usize = 8;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
-    let reader = Reader { before, arcs: arcs(request, graph) };
-    let Schedule { lanes, transfers, collective, .. } = before.schedule;
-    // Transfers by lane: those of each lie together.
-    let mut ends = vec![0; lanes.len() + 1];
-    transfers.iter().flat_map(Transfer::lanes).for_each(|lane| ends[lane + 1] += 1);
-    (0..lanes.len()).for_each(|lane| ends[lane + 1] += ends[lane]);
-    let mut free = ends.clone();
-    let mut sorted: Vec<Option<&Transfer>> = vec![None; ends[lanes.len()]];
-    for transfer in transfers {
-        for lane in transfer.lanes() {
-            sorted[free[lane]] = Some(transfer);
-            free[lane] += 1;
-        }
-    }
-    let sorted: Vec<&Transfer> = sorted.into_iter().flatten().collect();
-    let of_lane = lanes.iter().zip(ends.windows(2)).map(|(lane, ends)| (lane, &sorted[ends[0]..ends[1]]));
+    let Schedule { lanes, collective, .. } = before.schedule;
+    let reader = Reader::new(before, &arcs(request, graph));
     let found: Vec<Left> = match collective.kind {
-        Kind::AllToAll => reader.paths(of_lane),
-        _ => of_lane.filter_map(|(lane, transfers)| reader.tree(lane.bytes, transfers)).collect(),
+        Kind::AllToAll => reader.paths(),
+        _ => reader.trees(),
     };
-    let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<(u32, u64), Vec<usize>> = HashMap::new();
     let mut all: Vec<Left> = vec![];
     for (known, is_whole) in found {
-        let same_root = places.entry(known.root).or_default();
-        match same_root.iter().find(|&&at| all[at].0.plan == known.plan) {
+        let like = places.entry((known.root, FxBuildHasher.hash_one(known.plan.arcs()))).or_default();
+        match like.iter().find(|&&at| all[at].0.plan == known.plan) {
             Some(&at) => all[at].0.share += known.share,
             None => {
-                same_root.push(all.len());
+                like.push(all.len());
                 all.push((known, is_whole));
             }
         }
@@ -94,64 +89,109 @@ fn arcs(request: &Request, graph: &Graph) -> Vec<Option<u32>> {
     arcs
 }
 
+/// The transfers of a schedule, by lane.
 struct Reader<'a> {
     before: &'a Before<'a>,
-    /// Arc of every link that is there.
-    arcs: Vec<Option<u32>>,
+    hops: Vec<Hop>,
+    /// Of all hops.
+    arcs: Vec<u32>,
+    /// The hops of every lane, which lie together, and where those of each begin and end.
+    of_lanes: Vec<u32>,
+    ends: Vec<usize>,
 }
 
-impl Reader<'_> {
-    fn arc(&self, link: LinkId) -> Option<u32> {
-        self.arcs[self.before.links[link as usize]? as usize]
+/// No hop.
+const NONE: u32 = u32::MAX;
+
+impl<'a> Reader<'a> {
+    /// With the arc of every link that is left. Looks at every transfer once, as they take much memory.
+    fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Self {
+        let Schedule { lanes, transfers, .. } = before.schedule;
+        let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]);
+        let arc_of_link: Vec<Option<u32>> = before.links.iter().map(arc).collect();
+        let (mut hops, mut arcs, mut of_lane) = (Vec::with_capacity(transfers.len()), vec![], vec![]);
+        let mut ends = vec![0; lanes.len() + 1];
+        for (id, transfer) in (0..).zip(transfers) {
+            let start = arcs.len();
+            arcs.extend(transfer.route.iter().map_while(|&link| arc_of_link[link as usize]));
+            let is_there = arcs.len() - start == transfer.route.len();
+            let Transfer { from, to, op, .. } = *transfer;
+            hops.push(Hop { from, to, op, is_there, start: start as u32 });
+            for lane in transfer.lanes() {
+                of_lane.push((lane as LaneId, id));
+                ends[lane + 1] += 1;
+            }
+        }
+        (0..lanes.len()).for_each(|lane| ends[lane + 1] += ends[lane]);
+        let (mut free, mut of_lanes) = (ends.clone(), vec![0; of_lane.len()]);
+        for (lane, hop) in of_lane {
+            let place = &mut free[lane as usize];
+            of_lanes[*place] = hop;
+            *place += 1;
+        }
+        Reader { before, hops, arcs, of_lanes, ends }
     }
 
-    /// The arcs of a route, if all are there.
-    fn way<'l>(&'l self, route: &'l [LinkId]) -> Option<impl Iterator<Item = u32> + 'l> {
-        let is_there = route.iter().all(|&link| self.arc(link).is_some());
-        is_there.then(|| route.iter().filter_map(|&link| self.arc(link)))
+    /// Every lane with its hops.
+    fn lanes(&self) -> impl Iterator<Item = (&Lane, &[u32])> {
+        let hops = self.ends.windows(2).map(|ends| &self.of_lanes[ends[0]..ends[1]]);
+        self.before.schedule.lanes.iter().zip(hops)
+    }
+
+    /// The arcs of a hop, if all are there.
+    fn way(&self, hop: u32) -> Option<&[u32]> {
+        let hop = hop as usize;
+        let end = self.hops.get(hop + 1).map_or(self.arcs.len(), |next| next.start as usize);
+        self.hops[hop].is_there.then(|| &self.arcs[self.hops[hop].start as usize..end])
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
         self.before.ranks[rank as usize]
     }
 
-    /// The tree of a lane of so many bytes, if it is one.
-    fn tree(&self, bytes: Bytes, transfers: &[&Transfer]) -> Option<Left> {
-        // By the lower rank of a branch: the upper one, and the ways up and down.
-        let mut branches: Vec<Option<Branch>> = vec![None; self.before.ranks.len()];
-        for transfer in transfers {
-            let (above, below) = match transfer.op {
-                Op::Reduce => (transfer.to, transfer.from),
-                Op::Copy => (transfer.from, transfer.to),
-            };
-            let (upper, ways) = branches[below as usize].get_or_insert((above, [&[]; 2]));
-            let way = &mut ways[usize::from(transfer.op == Op::Copy)];
-            if *upper != above || !way.is_empty() {
+    /// The trees of the lanes that have one.
+    fn trees(&self) -> Vec<Left> {
+        let mut branches = vec![[NONE; 2]; self.before.ranks.len()];
+        self.lanes().filter_map(|(lane, hops)| self.tree(lane.bytes, hops, &mut branches)).collect()
+    }
+
+    /// The tree of a lane of so many bytes, if it is one; `branches` are for its hops up and down, by their lower ranks.
+    fn tree(&self, bytes: Bytes, hops: &[u32], branches: &mut [[u32; 2]]) -> Option<Left> {
+        let ends = |hop: u32| match self.hops[hop as usize] {
+            Hop { op: Op::Reduce, from, to, .. } => (to, from),
+            Hop { op: Op::Copy, from, to, .. } => (from, to),
+        };
+        let above = |hops: &[u32; 2]| hops.iter().find(|&&hop| hop != NONE).map(|&hop| ends(hop).0);
+        branches.fill([NONE; 2]);
+        for &hop in hops {
+            let (upper, below) = ends(hop);
+            let branch = &mut branches[below as usize];
+            let way = &mut branch[usize::from(self.hops[hop as usize].op == Op::Copy)];
+            let is_first = std::mem::replace(way, hop) == NONE;
+            if !is_first || above(branch) != Some(upper) {
                 return None;
             }
-            *way = &transfer.route;
         }
-        let is_root = |above: &u32| branches[*above as usize].is_none();
-        let root = branches.iter().flatten().map(|branch| branch.0).find(is_root)?;
+        let all = || (0..).zip(branches.iter()).filter_map(|(below, hops)| Some((above(hops)?, below, hops)));
+        let root = all().map(|branch| branch.0).find(|&upper| above(&branches[upper as usize]).is_none())?;
         let root = self.rank(root)?;
-        let mut plan = Plan::default();
-        let all = branches.iter().flatten().count();
-        for (below, (above, ways)) in (0..).zip(&branches).filter_map(|(below, branch)| Some((below, (*branch)?))) {
-            let [up, down] = ways.map(|way| self.way(way));
+        let mut plan = Plan::with_capacity(hops.len(), 2 * hops.len());
+        for (above, below, hops) in all() {
+            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop) };
+            let [up, down] = hops.map(way);
             if let (Some(above), Some(below), Some(up), Some(down)) = (self.rank(above), self.rank(below), up, down) {
-                plan.branch(above, below, up, down);
+                plan.branch(above, below, up.iter().copied(), down.iter().copied());
             }
         }
-        let is_whole = plan.branches.len() == all;
+        let is_whole = plan.branches.len() == all().count();
         Some((Known { root, share: bytes.max(1) as f64, plan }, is_whole))
     }
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
-    fn paths<'l>(&self, lanes: impl Iterator<Item = (&'l Lane, &'l [&'l Transfer])>) -> Vec<Left> {
+    fn paths(&self) -> Vec<Left> {
         let mut arcs: Vec<u32> = vec![];
         // By the ends.
-        let mut paths: Vec<Path> =
-            lanes.filter_map(|(lane, transfers)| self.path(lane, transfers, &mut arcs)).collect();
+        let mut paths: Vec<Path> = self.lanes().filter_map(|(lane, hops)| self.path(lane, hops, &mut arcs)).collect();
         paths.sort_by_key(|path| path.ends);
         let mut found = vec![];
         for of_source in paths.chunk_by(|a, b| a.ends.0 == b.ends.0) {
@@ -193,16 +233,17 @@ impl Reader<'_> {
     }
 
     /// The path of a lane, from its source to its owner.
-    fn path(&self, lane: &Lane, transfers: &[&Transfer], arcs: &mut Vec<u32>) -> Option<Path> {
+    fn path(&self, lane: &Lane, hops: &[u32], arcs: &mut Vec<u32>) -> Option<Path> {
         let ends = (lane.source, lane.owner);
         let start = arcs.len();
         let (mut rank, mut is_there) = (ends.0, true);
         // They are mostly in the order of the path.
-        for _ in transfers {
-            for transfer in transfers {
-                if transfer.from == rank && rank != ends.1 {
-                    rank = transfer.to;
-                    match self.way(&transfer.route) {
+        for _ in hops {
+            for &id in hops {
+                let hop = &self.hops[id as usize];
+                if hop.from == rank && rank != ends.1 {
+                    rank = hop.to;
+                    match self.way(id) {
                         Some(way) => arcs.extend(way),
                         None => is_there = false,
                     }
