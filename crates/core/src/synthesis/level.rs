@@ -7,7 +7,7 @@
 use super::graph::Graph;
 use super::oracle::Search;
 use super::plan::Plan;
-use super::start::Known;
+use super::start::{Known, Load};
 use crate::error::Result;
 use crate::watch::Watch;
 
@@ -21,7 +21,7 @@ const NEARLY: f64 = 5e-3;
 const LOOKS: usize = 32;
 const PATIENCE: usize = 1;
 /// Plans of no larger shares are not split.
-const SMALLEST: f64 = 1.0 / 8.0;
+const SMALLEST: f64 = 1.0 / 16.0;
 
 /// Plans of paths that are levelled, and how near to the optimum they are.
 pub struct Levelled {
@@ -33,10 +33,10 @@ pub struct Levelled {
     pub least: f64,
 }
 
-/// Paths on a graph, with what each branch carries for every share of its plan, for every byte of the collective.
+/// Paths on a graph, with what they carry.
 pub struct Levelling<'a> {
     graph: &'a Graph,
-    load: &'a dyn Fn((u32, u32)) -> f64,
+    load: Load<'a>,
     /// Picoseconds for every byte for which every arc is busy, and those of the busiest when the look at all began.
     busy: Vec<f64>,
     most: f64,
@@ -50,7 +50,7 @@ pub struct Levelling<'a> {
 
 impl<'a> Levelling<'a> {
     /// Of plans that keep arcs so `busy`.
-    pub fn new(graph: &'a Graph, load: &'a dyn Fn((u32, u32)) -> f64, busy: Vec<f64>) -> Self {
+    pub fn new(graph: &'a Graph, load: Load<'a>, busy: Vec<f64>) -> Self {
         let search = Search::new(graph.rank_at.len());
         Levelling { graph, load, busy, most: 0.0, enough: 0.0, prices: vec![], search, root: None }
     }
@@ -140,7 +140,7 @@ impl<'a> Levelling<'a> {
         let (mut moved, mut ways): (Vec<(usize, usize)>, Vec<u32>) = (vec![], vec![]);
         for (branch, &(from, to)) in whole.branches.iter().enumerate() {
             let own = whole.both_ways(branch);
-            let load = (self.load)((from, to));
+            let load = self.load.of((from, to));
             if load == 0.0 || !is_busy(own, &self.busy) {
                 continue;
             }
@@ -175,7 +175,7 @@ impl<'a> Levelling<'a> {
                     Some((_, end)) => &ways[std::mem::replace(&mut start, end)..end],
                     None => whole.both_ways(branch),
                 };
-                plan.branch(from, to, [], way.iter().copied());
+                plan.push((from, to), [&[], way]);
             }
             known.plan = plan;
         }
@@ -183,22 +183,28 @@ impl<'a> Levelling<'a> {
     }
 
     fn add(&mut self, way: &[u32], bytes: f64) {
+        // Most arcs of a way are equally fast, and rise in price by the same factor.
+        let (mut time, mut factor) = (0.0, 1.0);
         for &arc in way {
-            self.busy[arc as usize] += bytes / self.graph.arcs[arc as usize].rate;
-            self.prices[arc as usize] = self.price(arc as usize);
+            let more = bytes / self.graph.arcs[arc as usize].rate;
+            if more != time {
+                (time, factor) = (more, (STEEP * more / self.most).exp());
+            }
+            self.busy[arc as usize] += more;
+            self.prices[arc as usize] *= factor;
         }
     }
 }
 
 /// Picoseconds for every byte that prices prove no mixture of paths to be below.
-pub fn proven(graph: &Graph, load: &dyn Fn((u32, u32)) -> f64, prices: &[f64]) -> f64 {
+pub fn proven(graph: &Graph, load: Load, prices: &[f64]) -> f64 {
     let mut search = Search::new(graph.rank_at.len());
     let worth: f64 = graph.arcs.iter().zip(prices).map(|(arc, price)| arc.rate * price).sum();
     let mut cost = 0.0;
     for (from, &node) in (0..).zip(&graph.ranks) {
         search.run(graph, prices, node, true);
         let others = (0..).zip(&graph.ranks).filter(|other| other.0 != from);
-        cost += others.map(|(to, &node)| load((from, to)) * search.cost(node)).sum::<f64>();
+        cost += others.map(|(to, &node)| load.of((from, to)) * search.cost(node)).sum::<f64>();
     }
     if worth > 0.0 { cost / worth } else { 0.0 }
 }
@@ -218,7 +224,7 @@ mod tests {
         for spec in ["mesh:4x4,drop=5-6", "torus:4x4,drop=5-6", "dgx-h100:2,drop=0-18"] {
             let graph = Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap());
             let ranks = graph.ranks.len() as u32;
-            let load = |_| 1.0 / f64::from(ranks);
+            let load = Load { share: 1.0 / f64::from(ranks), matrix: None };
             let mut search = Search::new(graph.rank_at.len());
             let hops = vec![1.0; graph.arcs.len()];
             let mut plan = |root| search.added(&graph, &hops, root, Plan::default());
@@ -226,12 +232,12 @@ mod tests {
             let busy = |plans: &[Known]| {
                 let mut busy = vec![0.0; graph.arcs.len()];
                 for Known { share, plan, .. } in plans {
-                    let add = |&arc: &u32| busy[arc as usize] += share * load((0, 0)) / graph.arcs[arc as usize].rate;
+                    let add = |&arc: &u32| busy[arc as usize] += share * load.share / graph.arcs[arc as usize].rate;
                     plan.arcs().iter().for_each(add);
                 }
                 busy
             };
-            let levelling = Levelling::new(&graph, &load, busy(&plans));
+            let levelling = Levelling::new(&graph, load, busy(&plans));
             let found = levelling.levelled(plans, None, 1e-3, Watch::default()).unwrap();
             found.plans.iter().for_each(|known| assert_plan(&graph, Kind::AllToAll, known.root, &known.plan));
             for root in 0..ranks {
@@ -240,7 +246,7 @@ mod tests {
             }
             let most = busy(&found.plans).into_iter().fold(0.0, f64::max);
             assert!((found.time / most - 1.0).abs() < 1e-9, "{spec}");
-            assert_eq!(found.least, proven(&graph, &load, &found.prices));
+            assert_eq!(found.least, proven(&graph, load, &found.prices));
             let wanted = Wanted { accuracy: 1e-6, level: 0.0, trees: None };
             let collective = Collective::new(Kind::AllToAll);
             let best = mixture(&graph, collective, None, &wanted, Start::default(), Watch::default()).unwrap();

@@ -8,7 +8,7 @@
 use super::graph::Graph;
 use super::oracle::{Open, Search};
 use super::plan::Plan;
-use super::start::Known;
+use super::start::{Known, Load};
 use crate::error::Result;
 use crate::watch::Watch;
 use std::collections::{BinaryHeap, HashMap};
@@ -34,8 +34,8 @@ pub struct Mending<'a> {
     pub paths: bool,
     /// Arc in the opposite direction of each, for trees that go both ways.
     pub back: Option<Vec<u32>>,
-    /// What a branch carries for every share of its plan, for every byte of the collective.
-    pub load: &'a dyn Fn((u32, u32)) -> f64,
+    /// What branches carry.
+    pub load: Load<'a>,
     /// Picoseconds for every byte that are good enough.
     pub enough: f64,
 }
@@ -76,8 +76,10 @@ impl Mending<'_> {
         let mut bytes = vec![0.0; self.graph.arcs.len()];
         for Known { share, plan, .. } in plans {
             for (branch, &ends) in plan.branches.iter().enumerate() {
-                let load = share * (self.load)(ends);
-                plan.both_ways(branch).iter().for_each(|&arc| bytes[arc as usize] += load);
+                let load = share * self.load.of(ends);
+                for &arc in plan.both_ways(branch) {
+                    bytes[arc as usize] += load;
+                }
             }
         }
         bytes.iter().zip(&self.graph.arcs).map(|(bytes, arc)| bytes / arc.rate).collect()
@@ -124,7 +126,7 @@ impl<'a> Mender<'a> {
     /// Counts what some branches of a plan keep busy.
     fn count(&mut self, plan: &Plan, branches: impl IntoIterator<Item = usize>, share: f64) {
         for branch in branches {
-            let bytes = share * (self.to.load)(plan.branches[branch]);
+            let bytes = share * self.to.load.of(plan.branches[branch]);
             plan.both_ways(branch).iter().for_each(|&arc| self.add(arc, bytes));
         }
     }
@@ -167,7 +169,7 @@ impl<'a> Mender<'a> {
         let mut off: Vec<usize> = too_busy.iter().map(|&place| plan.branch_at(place)).collect();
         off.dedup();
         let uses = |branch: usize| plan.both_ways(branch).iter().filter(|&&arc| arc == worst).count();
-        let own: f64 = off.iter().map(|&branch| uses(branch) as f64 * (self.to.load)(plan.branches[branch])).sum();
+        let own: f64 = off.iter().map(|&branch| uses(branch) as f64 * self.to.load.of(plan.branches[branch])).sum();
         let own = share * own / self.to.graph.arcs[worst as usize].rate;
         let part = ((busy[worst as usize] - enough) / own * PARTS).ceil() / PARTS;
         let whole = std::mem::take(plan);
@@ -427,7 +429,7 @@ mod tests {
             let share = if matches!(kind, Kind::AllGather | Kind::AllToAll) { 1.0 / ranks as f64 } else { 1.0 };
             let enough = if is_enough { f64::INFINITY } else { 1e-3 };
             let paths = kind == Kind::AllToAll;
-            let mending = Mending { graph: &graph, paths, back, load: &|_| share, enough };
+            let mending = Mending { graph: &graph, paths, back, load: Load { share, matrix: None }, enough };
             let (found, counted) = mending.mended(known.clone(), Watch::default()).unwrap();
             let mut busy = vec![0.0; graph.arcs.len()];
             for each in &found {

@@ -21,6 +21,7 @@ use generate::Demand;
 pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
+use start::Load;
 pub use start::{Known, Start};
 
 use crate::collective::{Collective, Kind, Matrix};
@@ -291,15 +292,13 @@ fn mended(
     let turn = |plan: Plan| if turned { plan.turned() } else { plan };
     let known = std::mem::take(&mut start.plans).into_iter();
     let plans: Vec<Known> = known.map(|known| Known { plan: turn(known.plan), ..known }).collect();
-    let share = share(collective, graph, matrix);
-    let bytes = |(from, to): (u32, u32)| matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize));
-    let load = |ends| share * bytes(ends) as f64;
+    let load = Load { share: share(collective, graph, matrix), matrix };
     let paths = collective.kind == Kind::AllToAll;
     let enough = if start.least > 0.0 && !is_little { start.least * GOOD } else { f64::INFINITY };
-    let (plans, busy) = Mending { graph: ground, paths, back, load: &load, enough }.mended(plans, watch)?;
+    let (plans, busy) = Mending { graph: ground, paths, back, load, enough }.mended(plans, watch)?;
     let prices = start.prices.clone();
     let found = match paths {
-        true => Levelling::new(graph, &load, busy).levelled(plans, prices, NEAR, watch)?,
+        true => Levelling::new(graph, load, busy).levelled(plans, prices, NEAR, watch)?,
         false => {
             let time = busy.into_iter().fold(0.0, f64::max);
             Levelled { plans, time, prices: prices.unwrap_or_default(), least: start.least }

@@ -20,6 +20,7 @@ impl Plan {
     }
 
     /// Adds a branch.
+    #[inline]
     pub fn branch(
         &mut self,
         above: u32,
@@ -37,17 +38,23 @@ impl Plan {
         self.ends.push(self.arcs.len() as u32);
     }
 
-    /// Adds a branch of another plan.
+    /// The same with lists of arcs.
     #[inline]
-    pub fn copy(&mut self, other: &Plan, branch: usize) {
+    pub fn push(&mut self, ends: (u32, u32), [up, down]: [&[u32]; 2]) {
         if self.ends.is_empty() {
             self.ends.push(0);
         }
-        let [start, middle, end] = [0, 1, 2].map(|at| other.ends[2 * branch + at]);
-        let own = self.arcs.len() as u32;
-        self.branches.push(other.branches[branch]);
-        self.arcs.extend_from_slice(&other.arcs[start as usize..end as usize]);
-        self.ends.extend([own + (middle - start), own + (end - start)]);
+        self.branches.push(ends);
+        self.arcs.extend_from_slice(up);
+        self.ends.push(self.arcs.len() as u32);
+        self.arcs.extend_from_slice(down);
+        self.ends.push(self.arcs.len() as u32);
+    }
+
+    /// Adds a branch of another plan.
+    #[inline]
+    pub fn copy(&mut self, other: &Plan, branch: usize) {
+        self.push(other.branches[branch], other.ways(branch));
     }
 
     /// With the branches of another plan.
@@ -64,8 +71,8 @@ impl Plan {
     /// Arcs of a branch, up and down.
     #[inline]
     pub fn ways(&self, branch: usize) -> [&[u32]; 2] {
-        let end = |at: usize| self.ends[at] as usize;
-        [0, 1].map(|way| &self.arcs[end(2 * branch + way)..end(2 * branch + way + 1)])
+        let end = |at: usize| self.ends[2 * branch + at] as usize;
+        [&self.arcs[end(0)..end(1)], &self.arcs[end(1)..end(2)]]
     }
 
     /// Arcs of a branch, up, then down.
@@ -96,8 +103,15 @@ impl Plan {
     }
 
     /// The places of some arcs in the list of all.
+    #[inline]
     pub fn places(&self, is_one: impl Fn(u32) -> bool) -> Vec<usize> {
-        self.arcs.iter().enumerate().filter(|&(_, &arc)| is_one(arc)).map(|(place, _)| place).collect()
+        let mut places = vec![];
+        for (place, &arc) in self.arcs.iter().enumerate() {
+            if is_one(arc) {
+                places.push(place);
+            }
+        }
+        places
     }
 
     /// The branch that has the arc at a place.
@@ -171,11 +185,8 @@ impl Plan {
     pub fn sorted(&self) -> Plan {
         let mut order: Vec<usize> = (0..self.branches.len()).collect();
         order.sort_unstable_by_key(|&at| self.branches[at]);
-        let mut plan = Plan::default();
-        for at in order {
-            let ([up, down], (above, below)) = (self.ways(at), self.branches[at]);
-            plan.branch(above, below, up.iter().copied(), down.iter().copied());
-        }
+        let mut plan = Plan::with_capacity(self.branches.len(), self.arcs.len());
+        order.into_iter().for_each(|at| plan.copy(self, at));
         plan
     }
 

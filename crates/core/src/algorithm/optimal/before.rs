@@ -3,7 +3,7 @@
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
 use crate::fabric::LinkId;
-use crate::schedule::{Lane, LaneId, Op, Schedule, Transfer};
+use crate::schedule::{Lane, Op, Schedule, Transfer};
 use crate::synthesis::{Graph, Known, Plan};
 use crate::units::Bytes;
 use rustc_hash::FxBuildHasher;
@@ -14,7 +14,8 @@ use std::ops::Range;
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
 
-/// A transfer from one rank to another, and whether all arcs are there that it goes over.
+/// A transfer of a lane, and whether all arcs are there that it goes over.
+#[derive(Clone, Copy)]
 struct Hop {
     from: u32,
     to: u32,
@@ -36,7 +37,7 @@ const PATHS: usize = 8;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
-    let Schedule { lanes, collective, .. } = before.schedule;
+    let collective = before.schedule.collective;
     let reader = Reader::new(before, &arcs(request, graph));
     let found: Vec<Left> = match collective.kind {
         Kind::AllToAll => reader.paths(),
@@ -89,14 +90,13 @@ fn arcs(request: &Request, graph: &Graph) -> Vec<Option<u32>> {
     arcs
 }
 
-/// The transfers of a schedule, by lane.
+/// The transfers of a schedule.
 struct Reader<'a> {
     before: &'a Before<'a>,
+    /// Those of every lane lie together, and so do their arcs.
     hops: Vec<Hop>,
-    /// Of all hops.
     arcs: Vec<u32>,
-    /// The hops of every lane, which lie together, and where those of each begin and end.
-    of_lanes: Vec<u32>,
+    /// Where the hops of each lane begin and end.
     ends: Vec<usize>,
 }
 
@@ -104,45 +104,55 @@ struct Reader<'a> {
 const NONE: u32 = u32::MAX;
 
 impl<'a> Reader<'a> {
-    /// With the arc of every link that is left. Looks at every transfer once, as they take much memory.
+    /// With the arc of every link that is left. Transfers take much memory and are not in the order of lanes, so that they are
+    /// looked at one after the other.
     fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Self {
         let Schedule { lanes, transfers, .. } = before.schedule;
         let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]);
         let arc_of_link: Vec<Option<u32>> = before.links.iter().map(arc).collect();
-        let (mut hops, mut arcs, mut of_lane) = (Vec::with_capacity(transfers.len()), vec![], vec![]);
-        let mut ends = vec![0; lanes.len() + 1];
-        for (id, transfer) in (0..).zip(transfers) {
-            let start = arcs.len();
-            arcs.extend(transfer.route.iter().map_while(|&link| arc_of_link[link as usize]));
-            let is_there = arcs.len() - start == transfer.route.len();
-            let Transfer { from, to, op, .. } = *transfer;
-            hops.push(Hop { from, to, op, is_there, start: start as u32 });
-            for lane in transfer.lanes() {
-                of_lane.push((lane as LaneId, id));
-                ends[lane + 1] += 1;
+        // Hops of every lane, and their arcs; then where they begin, and in the end where those of the next one do.
+        let mut ends = vec![(0, 0); lanes.len() + 1];
+        for transfer in transfers {
+            for lane in transfer.payload.iter().cloned().flatten() {
+                let (hops, arcs) = &mut ends[lane as usize + 1];
+                (*hops, *arcs) = (*hops + 1, *arcs + transfer.route.len());
             }
         }
-        (0..lanes.len()).for_each(|lane| ends[lane + 1] += ends[lane]);
-        let (mut free, mut of_lanes) = (ends.clone(), vec![0; of_lane.len()]);
-        for (lane, hop) in of_lane {
-            let place = &mut free[lane as usize];
-            of_lanes[*place] = hop;
-            *place += 1;
+        for lane in 0..lanes.len() {
+            ends[lane + 1] = (ends[lane].0 + ends[lane + 1].0, ends[lane].1 + ends[lane + 1].1);
         }
-        Reader { before, hops, arcs, of_lanes, ends }
+        let none = Hop { from: 0, to: 0, op: Op::Copy, is_there: false, start: ends[lanes.len()].1 as u32 };
+        let mut hops = vec![none; ends[lanes.len()].0 + 1];
+        let mut arcs = vec![0; ends[lanes.len()].1];
+        for &Transfer { from, to, op, ref payload, ref route, .. } in transfers {
+            for lane in payload.iter().cloned().flatten() {
+                let (place, start) = &mut ends[lane as usize];
+                let mut hop = Hop { from, to, op, is_there: true, start: *start as u32 };
+                for &link in route {
+                    match arc_of_link[link as usize] {
+                        Some(arc) => arcs[*start] = arc,
+                        None => hop.is_there = false,
+                    }
+                    *start += 1;
+                }
+                hops[*place] = hop;
+                *place += 1;
+            }
+        }
+        let ends = std::iter::once(0).chain(ends.into_iter().map(|end| end.0)).collect();
+        Reader { before, hops, arcs, ends }
     }
 
-    /// Every lane with its hops.
-    fn lanes(&self) -> impl Iterator<Item = (&Lane, &[u32])> {
-        let hops = self.ends.windows(2).map(|ends| &self.of_lanes[ends[0]..ends[1]]);
-        self.before.schedule.lanes.iter().zip(hops)
+    /// Every lane, and its hops.
+    fn lanes(&self) -> impl Iterator<Item = (&Lane, Range<usize>)> {
+        self.before.schedule.lanes.iter().zip(self.ends.windows(2)).map(|(lane, ends)| (lane, ends[0]..ends[1]))
     }
 
     /// The arcs of a hop, if all are there.
-    fn way(&self, hop: u32) -> Option<&[u32]> {
-        let hop = hop as usize;
-        let end = self.hops.get(hop + 1).map_or(self.arcs.len(), |next| next.start as usize);
-        self.hops[hop].is_there.then(|| &self.arcs[self.hops[hop].start as usize..end])
+    #[inline]
+    fn way(&self, hop: usize) -> Option<&[u32]> {
+        let Hop { is_there, start, .. } = self.hops[hop];
+        is_there.then(|| &self.arcs[start as usize..self.hops[hop + 1].start as usize])
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
@@ -155,35 +165,43 @@ impl<'a> Reader<'a> {
         self.lanes().filter_map(|(lane, hops)| self.tree(lane.bytes, hops, &mut branches)).collect()
     }
 
+    /// The upper and the lower rank of a hop.
+    fn ends(&self, hop: u32) -> (u32, u32) {
+        let Hop { from, to, op, .. } = self.hops[hop as usize];
+        if op == Op::Reduce { (to, from) } else { (from, to) }
+    }
+
     /// The tree of a lane of so many bytes, if it is one; `branches` are for its hops up and down, by their lower ranks.
-    fn tree(&self, bytes: Bytes, hops: &[u32], branches: &mut [[u32; 2]]) -> Option<Left> {
-        let ends = |hop: u32| match self.hops[hop as usize] {
-            Hop { op: Op::Reduce, from, to, .. } => (to, from),
-            Hop { op: Op::Copy, from, to, .. } => (from, to),
-        };
-        let above = |hops: &[u32; 2]| hops.iter().find(|&&hop| hop != NONE).map(|&hop| ends(hop).0);
+    fn tree(&self, bytes: Bytes, hops: Range<usize>, branches: &mut [[u32; 2]]) -> Option<Left> {
         branches.fill([NONE; 2]);
-        for &hop in hops {
-            let (upper, below) = ends(hop);
+        let mut all = 0;
+        for hop in hops.start as u32..hops.end as u32 {
+            let (above, below) = self.ends(hop);
+            let way = usize::from(self.hops[hop as usize].op == Op::Copy);
             let branch = &mut branches[below as usize];
-            let way = &mut branch[usize::from(self.hops[hop as usize].op == Op::Copy)];
-            let is_first = std::mem::replace(way, hop) == NONE;
-            if !is_first || above(branch) != Some(upper) {
+            let back = branch[1 - way];
+            if branch[way] != NONE || back != NONE && self.ends(back).0 != above {
                 return None;
             }
+            branch[way] = hop;
+            all += usize::from(back == NONE);
         }
-        let all = || (0..).zip(branches.iter()).filter_map(|(below, hops)| Some((above(hops)?, below, hops)));
-        let root = all().map(|branch| branch.0).find(|&upper| above(&branches[upper as usize]).is_none())?;
-        let root = self.rank(root)?;
-        let mut plan = Plan::with_capacity(hops.len(), 2 * hops.len());
-        for (above, below, hops) in all() {
-            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop) };
-            let [up, down] = hops.map(way);
-            if let (Some(above), Some(below), Some(up), Some(down)) = (self.rank(above), self.rank(below), up, down) {
-                plan.branch(above, below, up.iter().copied(), down.iter().copied());
+        let mut root = None;
+        let length = self.hops[hops.end].start - self.hops[hops.start].start;
+        let mut plan = Plan::with_capacity(all, length as usize);
+        for (below, &hops) in (0..).zip(branches.iter()).filter(|(_, hops)| **hops != [NONE; 2]) {
+            let above = self.ends(if hops[0] == NONE { hops[1] } else { hops[0] }).0;
+            if root.is_none() && branches[above as usize] == [NONE; 2] {
+                root = Some(above);
+            }
+            let (Some(above), Some(below)) = (self.rank(above), self.rank(below)) else { continue };
+            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop as usize) };
+            if let (Some(up), Some(down)) = (way(hops[0]), way(hops[1])) {
+                plan.push((above, below), [up, down]);
             }
         }
-        let is_whole = plan.branches.len() == all().count();
+        let root = self.rank(root?)?;
+        let is_whole = plan.branches.len() == all;
         Some((Known { root, share: bytes.max(1) as f64, plan }, is_whole))
     }
 
@@ -223,7 +241,7 @@ impl<'a> Reader<'a> {
                 let length = ways().filter_map(|(_, way)| way).map(|way| way.len()).sum();
                 let mut plan = Plan::with_capacity(owners.len(), length);
                 for (to, way) in ways() {
-                    way.into_iter().for_each(|way| plan.branch(root, to, [], arcs[way].iter().copied()));
+                    way.into_iter().for_each(|way| plan.push((root, to), [&[], &arcs[way]]));
                 }
                 let is_whole = plan.branches.len() == owners.len();
                 found.push((Known { root, share, plan }, is_whole));
@@ -233,14 +251,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The path of a lane, from its source to its owner.
-    fn path(&self, lane: &Lane, hops: &[u32], arcs: &mut Vec<u32>) -> Option<Path> {
+    fn path(&self, lane: &Lane, hops: Range<usize>, arcs: &mut Vec<u32>) -> Option<Path> {
         let ends = (lane.source, lane.owner);
         let start = arcs.len();
         let (mut rank, mut is_there) = (ends.0, true);
         // They are mostly in the order of the path.
-        for _ in hops {
-            for &id in hops {
-                let hop = &self.hops[id as usize];
+        for _ in hops.clone() {
+            for id in hops.clone() {
+                let hop = &self.hops[id];
                 if hop.from == rank && rank != ends.1 {
                     rank = hop.to;
                     match self.way(id) {
