@@ -151,7 +151,8 @@ impl<'a> Mender<'a> {
         match plan.branches.len() - grown.len() < left.branches.len() - off.len() {
             // Branches that lead nowhere are left out.
             true => {
-                self.count(left, but(left.branches.len(), off), -share);
+                let kept = (0..left.branches.len()).filter(|branch| off.binary_search(branch).is_err());
+                self.count(left, kept, -share);
                 self.count(&plan, 0..plan.branches.len(), share);
             }
             false => self.count(&plan, grown, share),
@@ -183,11 +184,6 @@ impl<'a> Mender<'a> {
             false => plans[at] = Known { root, share: moved, plan },
         }
     }
-}
-
-/// Numbers below `count` but for some, which ascend.
-fn but(count: usize, some: &[usize]) -> impl DoubleEndedIterator<Item = usize> {
-    (0..count).filter(|number| some.binary_search(number).is_err())
 }
 
 /// Grows plans on a graph.
@@ -241,8 +237,8 @@ impl<'a> Grower<'a> {
         }
     }
 
-    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, and which of its
-    /// branches are new. O(branches + arcs log arcs), the arcs near ranks that are missing.
+    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, in order, and which
+    /// of its branches are new. O(branches + arcs log arcs), the arcs near ranks that are missing.
     fn tree(
         &mut self,
         prices: &[f64],
@@ -260,8 +256,11 @@ impl<'a> Grower<'a> {
         reset(&mut self.next, left.branches.len());
         self.is_below.clear();
         self.is_below.resize(nodes, false);
-        for branch in but(left.branches.len(), off).rev() {
-            let (above, below) = left.branches[branch];
+        let mut off = off.iter().rev().peekable();
+        for (branch, &(above, below)) in left.branches.iter().enumerate().rev() {
+            if off.next_if_eq(&&branch).is_some() {
+                continue;
+            }
             self.next[branch] = std::mem::replace(&mut self.first[above as usize], branch as u32);
             self.is_below[graph.ranks[below as usize] as usize] = true;
         }

@@ -113,9 +113,10 @@ impl<'a> Reader<'a> {
         // Hops of every lane, and their arcs; then where they begin, and in the end where those of the next one do.
         let mut ends = vec![(0, 0); lanes.len() + 1];
         for transfer in transfers {
-            for lane in transfer.payload.iter().cloned().flatten() {
-                let (hops, arcs) = &mut ends[lane as usize + 1];
-                (*hops, *arcs) = (*hops + 1, *arcs + transfer.route.len());
+            for lanes in transfer.payload.iter() {
+                for (hops, arcs) in &mut ends[lanes.start as usize + 1..lanes.end as usize + 1] {
+                    (*hops, *arcs) = (*hops + 1, *arcs + transfer.route.len());
+                }
             }
         }
         for lane in 0..lanes.len() {
@@ -125,18 +126,19 @@ impl<'a> Reader<'a> {
         let mut hops = vec![none; ends[lanes.len()].0 + 1];
         let mut arcs = vec![0; ends[lanes.len()].1];
         for &Transfer { from, to, op, ref payload, ref route, .. } in transfers {
-            for lane in payload.iter().cloned().flatten() {
-                let (place, start) = &mut ends[lane as usize];
-                let mut hop = Hop { from, to, op, is_there: true, start: *start as u32 };
-                for &link in route {
-                    match arc_of_link[link as usize] {
-                        Some(arc) => arcs[*start] = arc,
-                        None => hop.is_there = false,
+            for lanes in payload.iter() {
+                for (place, start) in &mut ends[lanes.start as usize..lanes.end as usize] {
+                    let mut hop = Hop { from, to, op, is_there: true, start: *start as u32 };
+                    for &link in route {
+                        match arc_of_link[link as usize] {
+                            Some(arc) => arcs[*start] = arc,
+                            None => hop.is_there = false,
+                        }
+                        *start += 1;
                     }
-                    *start += 1;
+                    hops[*place] = hop;
+                    *place += 1;
                 }
-                hops[*place] = hop;
-                *place += 1;
             }
         }
         let ends = std::iter::once(0).chain(ends.into_iter().map(|end| end.0)).collect();
