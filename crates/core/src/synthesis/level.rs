@@ -218,33 +218,50 @@ mod tests {
     use crate::fabric::Fabric;
     use crate::system::System;
 
+    /// A shortest path of every pair.
+    fn shortest(graph: &Graph) -> (Vec<Known>, Load<'static>) {
+        let ranks = graph.ranks.len() as u32;
+        let mut search = Search::new(graph.rank_at.len());
+        let hops = vec![1.0; graph.arcs.len()];
+        let mut plan = |root| search.added(graph, &hops, root, Plan::default());
+        let plans = (0..ranks).map(|root| Known { root, share: 1.0, plan: plan(root) }).collect();
+        (plans, Load { share: 1.0 / f64::from(ranks), matrix: None })
+    }
+
+    fn busy(graph: &Graph, plans: &[Known], load: Load) -> Vec<f64> {
+        let mut busy = vec![0.0; graph.arcs.len()];
+        for Known { share, plan, .. } in plans {
+            let add = |&arc: &u32| busy[arc as usize] += share * load.share / graph.arcs[arc as usize].rate;
+            plan.arcs().iter().for_each(add);
+        }
+        busy
+    }
+
+    /// Paths are split finely enough to come as near as they are to be.
+    #[test]
+    fn parts_of_paths_are_small_enough() {
+        let graph = Graph::new(&Fabric::parse("torus:8x8,drop=3-4").unwrap(), &System::preset("ideal").unwrap());
+        let (plans, load) = shortest(&graph);
+        let busy = busy(&graph, &plans, load);
+        let found = Levelling::new(&graph, load, busy).levelled(plans, None, 1e-3, Watch::default()).unwrap();
+        assert!(found.time <= found.least * 1.001, "{} {}", found.time, found.least);
+    }
+
     /// From shortest paths paths come near to the optimum of the linear program, stay whole, and prices prove it.
     #[test]
     fn levelled_paths_are_near_the_optimum() {
         for spec in ["mesh:4x4,drop=5-6", "torus:4x4,drop=5-6", "dgx-h100:2,drop=0-18"] {
             let graph = Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap());
             let ranks = graph.ranks.len() as u32;
-            let load = Load { share: 1.0 / f64::from(ranks), matrix: None };
-            let mut search = Search::new(graph.rank_at.len());
-            let hops = vec![1.0; graph.arcs.len()];
-            let mut plan = |root| search.added(&graph, &hops, root, Plan::default());
-            let plans: Vec<Known> = (0..ranks).map(|root| Known { root, share: 1.0, plan: plan(root) }).collect();
-            let busy = |plans: &[Known]| {
-                let mut busy = vec![0.0; graph.arcs.len()];
-                for Known { share, plan, .. } in plans {
-                    let add = |&arc: &u32| busy[arc as usize] += share * load.share / graph.arcs[arc as usize].rate;
-                    plan.arcs().iter().for_each(add);
-                }
-                busy
-            };
-            let levelling = Levelling::new(&graph, load, busy(&plans));
+            let (plans, load) = shortest(&graph);
+            let levelling = Levelling::new(&graph, load, busy(&graph, &plans, load));
             let found = levelling.levelled(plans, None, 1e-3, Watch::default()).unwrap();
             found.plans.iter().for_each(|known| assert_plan(&graph, Kind::AllToAll, known.root, &known.plan));
             for root in 0..ranks {
                 let shares = found.plans.iter().filter(|known| known.root == root).map(|known| known.share);
                 assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9);
             }
-            let most = busy(&found.plans).into_iter().fold(0.0, f64::max);
+            let most = busy(&graph, &found.plans, load).into_iter().fold(0.0, f64::max);
             assert!((found.time / most - 1.0).abs() < 1e-9, "{spec}");
             assert_eq!(found.least, proven(&graph, load, &found.prices));
             let wanted = Wanted { accuracy: 1e-6, level: 0.0, trees: None };

@@ -412,6 +412,38 @@ mod tests {
         (0..plan.branches.len()).map(|at| (plan.branches[at], plan.ways(at).map(<[u32]>::to_vec))).collect()
     }
 
+    /// To look near ranks that are missing is enough: the first of them is joined over the cheapest way that there is.
+    #[test]
+    fn missing_ranks_are_joined_over_the_cheapest_ways() {
+        for spec in ["mesh:4x4", "dgx-a100:2", "dgx-h100:4", "fc:5"] {
+            let graph = Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap());
+            let prices: Vec<f64> = (1..=graph.arcs.len()).map(|arc| (arc as f64 * 0.618).fract() + 0.01).collect();
+            let whole = broken(&graph, Kind::AllGather, |_| false).swap_remove(0);
+            let off: Vec<usize> = (0..whole.plan.branches.len()).skip(1).step_by(4).collect();
+            let mut grower = Grower::new(&graph);
+            let (plan, grown) = grower.tree(&prices, None, whole.root, &whole.plan, &off);
+            assert_plan(&graph, Kind::AllGather, whole.root, &plan);
+            let kept: Vec<(u32, u32)> = plan.branches[..grown[0]].to_vec();
+            let mut depths = HashMap::from([(whole.root, 0)]);
+            kept.iter().for_each(|(above, below)| _ = depths.insert(*below, depths[above] + 1));
+            // Others come with these.
+            let is_first = |rank: u32| {
+                let at = whole.plan.branches.iter().position(|branch| branch.1 == rank);
+                !depths.contains_key(&rank) && at.is_some_and(|at| off.contains(&at))
+            };
+            let mut search = Search::new(graph.rank_at.len());
+            let mut least = f64::INFINITY;
+            for (&rank, &depth) in &depths {
+                search.run(&graph, &prices, graph.ranks[rank as usize], false);
+                let costs = (0..).zip(&graph.ranks).filter(|to| is_first(to.0)).map(|to| search.cost(*to.1));
+                least = least.min(costs.fold(f64::INFINITY, f64::min) + f64::from(depth) * grower.level);
+            }
+            let way: f64 = plan.both_ways(grown[0]).iter().map(|&arc| prices[arc as usize]).sum();
+            let cost = way + f64::from(depths[&plan.branches[grown[0]].0]) * grower.level;
+            assert!((cost / least - 1.0).abs() < 1e-9, "{spec}: {cost} {least}");
+        }
+    }
+
     proptest! {
         /// Plans are whole, of the same shares, and keep what was left; the busiest arc is counted right.
         #[test]

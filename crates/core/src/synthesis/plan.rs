@@ -220,6 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn branches_are_found_by_their_arcs_and_copied() {
+        let mut plan = Plan::default();
+        plan.branch(0, 1, [], []);
+        plan.branch(1, 2, [7, 8], [9]);
+        plan.push((0, 3), [&[], &[8]]);
+        plan.branch(3, 4, [6], []);
+        let places = plan.places(|arc| arc == 8 || arc == 6);
+        assert_eq!(places, [1, 3, 4]);
+        assert_eq!(places.iter().map(|&place| plan.branch_at(place)).collect::<Vec<_>>(), [1, 2, 3]);
+        let mut copy = Plan::default();
+        (0..4).for_each(|branch| copy.copy(&plan, branch));
+        assert_eq!(copy, plan);
+    }
+
+    #[test]
     fn heights_do_not_depend_on_the_order_of_branches() {
         let path = [(0, 1), (1, 2), (2, 3), (0, 4)];
         for order in [[0, 1, 2, 3], [2, 1, 0, 3], [3, 1, 2, 0]] {
