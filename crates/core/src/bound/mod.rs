@@ -76,7 +76,7 @@ pub fn lower_bound(fabric: &Fabric, system: &System, collective: Collective, dat
     Ok(bound(fabric, system, &checked(fabric, collective, data.into())?, true))
 }
 
-/// What [`lower_bound`] is without prices from a linear program, for those who solve one anyway.
+/// What [`lower_bound`] is without latency, which is zero here, and without prices from a linear program: for those who solve one anyway.
 ///
 /// # Errors
 /// As [`lower_bound`].
@@ -129,16 +129,16 @@ pub fn subject(schedule: &Schedule) -> &'static str {
     }
 }
 
-/// All bounds; those by prices if they are to be `priced`.
-fn bound(fabric: &Fabric, system: &System, task: &Task, priced: bool) -> Bound {
+/// All bounds, or those by cuts, partitions and the volume.
+fn bound(fabric: &Fabric, system: &System, task: &Task, is_all: bool) -> Bound {
     let capacities = Capacities::new(fabric, system);
     let partition = (task.kind == Kind::AllReduce).then(|| strength::weakest(fabric, &capacities, task));
     let strength_ps = partition.as_ref().map(|partition| capacities.time(partition.load));
     let cut = cut::cut(fabric, &capacities, task);
     let cut_ps = capacities.time(cut.load);
     let volume_ps = capacities.time(volume::volume(fabric, &capacities, task));
-    let latency_ps = latency::latency(fabric, system, task);
-    let certificate = if priced && task.sites.len() > 1 { prices_of(fabric, system, task) } else { None };
+    let latency_ps = if is_all { latency::latency(fabric, system, task) } else { 0 };
+    let certificate = if is_all && task.sites.len() > 1 { prices_of(fabric, system, task) } else { None };
     let prices_ps = certificate.as_ref().map(|certificate| {
         prices::load(fabric, &capacities, task, certificate).map_or(0, |load| capacities.time(load))
     });

@@ -69,16 +69,12 @@ const LOSS: f64 = 2e-3;
 impl Demand<'_> {
     /// What a plan of an orbit's first root loads on every arc of a class, when all of the orbit have it turned round.
     pub fn loads(&self, plan: &Plan, orbit: usize) -> Vec<(u32, f64)> {
-        let mut loads: Vec<(u32, f64)> = vec![];
-        let mut uses: Vec<(u32, u64)> = plan.carried(|ends| self.bytes(ends)).collect();
-        uses.iter_mut().for_each(|(arc, _)| *arc = self.symmetry.class_of[*arc as usize]);
-        uses.sort_unstable();
-        for same in uses.chunk_by(|a, b| a.0 == b.0) {
-            let (class, uses) = (same[0].0, same.iter().map(|one| one.1).sum::<u64>());
-            let arcs = self.symmetry.arcs[class as usize].len();
-            loads.push((class, self.share * orbit as f64 * uses as f64 / arcs as f64));
-        }
-        loads
+        let Symmetry { class_of, arcs, .. } = self.symmetry;
+        let mut uses = vec![0u64; arcs.len()];
+        plan.carried(|ends| self.bytes(ends)).for_each(|(arc, bytes)| uses[class_of[arc as usize] as usize] += bytes);
+        let used = (0..).zip(uses.iter().zip(arcs)).filter(|(_, (uses, _))| **uses > 0);
+        used.map(|(class, (uses, arcs))| (class, self.share * orbit as f64 * *uses as f64 / arcs.len() as f64))
+            .collect()
     }
 
     /// What a plan costs.
@@ -112,6 +108,8 @@ impl Demand<'_> {
         let mut centre = self.start.prices.as_ref().map_or_else(|| even.clone(), |known| self.classes(known, &rates));
         let mut prices = centre.clone();
         let mut plans: Vec<(usize, Plan)> = vec![];
+        // What each loads.
+        let mut loaded: Vec<Vec<(u32, f64)>> = vec![];
         let mut master: Option<Master> = None;
         let (mut least, mut smooth, mut rounds) = (self.start.least, SMOOTH, 0);
         // What the prices in the centre prove.
@@ -121,7 +119,7 @@ impl Demand<'_> {
             watch.step(rounds, ROUNDS)?;
             rounds += 1;
             let each = spread(&prices);
-            let [found, low] = oracle.plans(&each, &first, level > 0.0 && master.is_some());
+            let [found, low] = oracle.plans(&each, &first, level > 0.0 && master.is_some() && !self.start.is_enough);
             let priced = found.iter().zip(&orbits).map(|(plan, orbit)| self.price(plan, &each) * orbit.len() as f64);
             let proven = priced.sum::<f64>() * self.share;
             if proven > shown {
@@ -144,13 +142,11 @@ impl Demand<'_> {
                         if std::mem::replace(&mut has[*orbit], true) { first.len() } else { *orbit }
                     });
                     better = true;
-                    let loads = |(orbit, plan): &(usize, Plan)| {
-                        (level * cost(*orbit, plan), self.loads(plan, orbits[*orbit].len()))
-                    };
-                    let loaded: Vec<(f64, Vec<(u32, f64)>)> = plans.iter().map(loads).collect();
-                    let mut loaded = loaded.iter().map(|(cost, loads)| (*cost, loads.as_slice()));
-                    let master = master.insert(Master::new(rates.clone(), loaded.by_ref().take(first.len())));
-                    for ((orbit, _), (cost, loads)) in plans[first.len()..].iter().zip(loaded) {
+                    loaded = plans.iter().map(|(orbit, plan)| self.loads(plan, orbits[*orbit].len())).collect();
+                    let costs = plans.iter().map(|(orbit, plan)| level * cost(*orbit, plan));
+                    let mut known = costs.zip(loaded.iter().map(Vec::as_slice));
+                    let master = master.insert(Master::new(rates.clone(), known.by_ref().take(first.len())));
+                    for ((orbit, _), (cost, loads)) in plans[first.len()..].iter().zip(known) {
                         master.add(*orbit as u32, cost, loads);
                     }
                     master
@@ -162,6 +158,7 @@ impl Demand<'_> {
                             better = true;
                             master.add(orbit as u32, cost, &loads);
                             plans.push((orbit, plan));
+                            loaded.push(loads);
                         }
                     }
                     master
@@ -175,11 +172,11 @@ impl Demand<'_> {
             }
             let is_enough = self.enough.is_some_and(|enough| time <= enough);
             let near = is_enough || time - least <= self.accuracy * time;
-            let near = near && (level == 0.0 || rounds >= last + PATIENCE);
+            let near = near && (level == 0.0 || self.start.is_enough || rounds >= last + PATIENCE);
             let in_vain = self.enough.is_some_and(|enough| least > enough);
             if near || in_vain || rounds == ROUNDS || !better && smooth == 0.0 {
                 let amounts = match self.trees {
-                    None => self.fewer(&rates, &plans, &orbits, master.amounts(), time),
+                    None => self.fewer(&rates, &plans, &loaded, master.amounts(), time),
                     Some(most) => {
                         let few = Few::new(self, &rates, &orbits, &mut plans, most);
                         few.best(&master.amounts(), oracle, spread, watch)?
@@ -233,17 +230,18 @@ impl Demand<'_> {
         &self,
         rates: &[f64],
         plans: &[(usize, Plan)],
-        orbits: &[Vec<u32>],
+        loaded: &[Vec<(u32, f64)>],
         amounts: Vec<(u32, f64)>,
         time: f64,
     ) -> Vec<(u32, f64)> {
         let orbit = |plan: u32| plans[plan as usize].0;
-        let mut largest = vec![(0.0f64, 0); orbits.len()];
+        let orbits = plans.iter().map(|plan| plan.0 + 1).max().unwrap_or(0);
+        let mut largest = vec![(0.0f64, 0); orbits];
         for &(plan, share) in &amounts {
             let most = &mut largest[orbit(plan)];
             *most = if share > most.0 { (share, plan) } else { *most };
         }
-        let loads = |plan: u32| self.loads(&plans[plan as usize].1, orbits[orbit(plan)].len());
+        let loads = |plan: u32| loaded[plan as usize].as_slice();
         let mut cut = LARGEST_CUT;
         loop {
             let mut stays: Vec<u32> = largest.iter().map(|most| most.1).collect();
@@ -252,9 +250,9 @@ impl Demand<'_> {
             if stays.len() == amounts.len() {
                 return amounts;
             }
-            let first: Vec<_> = stays[..orbits.len()].iter().map(|&plan| loads(plan)).collect();
-            let mut master = Master::new(rates.to_vec(), first.iter().map(|loads| (0.0, loads.as_slice())));
-            stays[orbits.len()..].iter().for_each(|&plan| _ = master.add(orbit(plan) as u32, 0.0, &loads(plan)));
+            let first = stays[..orbits].iter().map(|&plan| (0.0, loads(plan)));
+            let mut master = Master::new(rates.to_vec(), first);
+            stays[orbits..].iter().for_each(|&plan| _ = master.add(orbit(plan) as u32, 0.0, loads(plan)));
             master.solve();
             if master.time() <= time * (1.0 + LOSS) {
                 return master.amounts().into_iter().map(|(at, share)| (stays[at as usize], share)).collect();

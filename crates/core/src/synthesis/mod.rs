@@ -8,6 +8,7 @@
 mod few;
 mod generate;
 mod graph;
+mod level;
 mod master;
 mod mend;
 mod oracle;
@@ -20,11 +21,13 @@ use generate::Demand;
 pub use generate::Mixture;
 pub use graph::{Arc, Graph};
 pub use plan::Plan;
+use start::Load;
 pub use start::{Known, Start};
 
 use crate::collective::{Collective, Kind, Matrix};
 use crate::error::{Code, Error, Result};
 use crate::watch::Watch;
+use level::{Levelled, Levelling};
 use mend::Mending;
 use oracle::{Arborescences, Oracle, Paths, SpanningTrees, TreePairs};
 use symmetry::Symmetry;
@@ -39,6 +42,8 @@ const CRITICAL: f64 = 1e-2;
 const SPARE: [f64; 2] = [0.5, 0.75];
 /// How near to the optimum plans of before are good enough.
 const GOOD: f64 = 1.005;
+/// How near to the optimum paths of before are led, relative.
+const NEAR: f64 = 1e-3;
 /// Levels of a tree that take no longer than the data.
 const MANY_LEVELS: f64 = 512.0;
 /// Times that arcs which become the limit are let off.
@@ -200,7 +205,8 @@ pub fn mixture(
         true => None,
         false => mended(graph, collective, matrix, &mut start, is_little, watch)?,
     };
-    let is_good = |mended: &Mixture| !is_little && mended.time <= mended.least * GOOD;
+    let good = if collective.kind == Kind::AllToAll { 1.0 + 2.0 * NEAR } else { GOOD };
+    let is_good = |mended: &Mixture| !is_little && mended.time <= mended.least * good;
     let mended = match mended {
         Some(mended) if is_good(&mended) => return Ok(mended),
         other => other,
@@ -220,7 +226,16 @@ pub fn mixture(
         share,
         plan: if problem.turned { plan.turned() } else { plan },
     };
-    start.plans = mended.map_or(vec![], |mended| mended.plans.into_iter().map(known).collect());
+    // Those that were not mended are not whole.
+    start.plans.clear();
+    if let Some(mended) = mended {
+        if collective.kind == Kind::AllToAll {
+            start.prices = Some(mended.prices);
+        }
+        start.plans = mended.plans.into_iter().map(known).collect();
+        // Over switches it matters more which plans there are.
+        start.is_enough = !is_little && !graph.rank_at.contains(&None);
+    }
     start.least *= problem.unit;
     problem.start = start;
     let mut found = problem.mixture(graph, wanted, proof.as_deref(), watch)?;
@@ -250,7 +265,7 @@ pub fn mixture(
     found.least /= problem.unit;
     found.prices.iter_mut().for_each(|price| *price /= problem.unit);
     if problem.turned {
-        found.plans.iter_mut().for_each(|(_, _, plan)| *plan = plan.turned());
+        found.plans.iter_mut().for_each(|(_, _, plan)| *plan = std::mem::take(plan).turned());
     }
     Ok(found)
 }
@@ -277,30 +292,21 @@ fn mended(
     let turn = |plan: Plan| if turned { plan.turned() } else { plan };
     let known = std::mem::take(&mut start.plans).into_iter();
     let plans: Vec<Known> = known.map(|known| Known { plan: turn(known.plan), ..known }).collect();
-    let share = share(collective, graph, matrix);
-    let bytes = |(from, to): (u32, u32)| matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize));
-    let load = |ends| share * bytes(ends) as f64;
+    let load = Load { share: share(collective, graph, matrix), matrix };
     let paths = collective.kind == Kind::AllToAll;
-    let mut least = start.least;
-    if let Some(prices) = start.prices.as_ref().filter(|_| paths) {
-        let all: Vec<u32> = (0..graph.ranks.len() as u32).collect();
-        let carried =
-            |plan: &Plan| -> f64 { plan.carried(bytes).map(|(arc, bytes)| prices[arc as usize] * bytes as f64).sum() };
-        let worth: f64 = graph.arcs.iter().zip(prices).map(|(arc, price)| arc.rate * price).sum();
-        let [cheapest, _] = Paths(ground.clone()).plans(prices, &all, false);
-        least = least.max(share * cheapest.iter().map(carried).sum::<f64>() / worth);
-    }
-    let enough = if least > 0.0 && !is_little { least * GOOD } else { f64::INFINITY };
-    let (plans, time) = Mending { graph: ground, paths, back, load: &load, enough }.mended(plans, watch)?;
+    let enough = if start.least > 0.0 && !is_little { start.least * GOOD } else { f64::INFINITY };
+    let (plans, busy) = Mending { graph: ground, paths, back, load, enough }.mended(plans, watch)?;
+    let prices = start.prices.clone();
+    let found = match paths {
+        true => Levelling::new(graph, load, busy).levelled(plans, prices, NEAR, watch)?,
+        false => {
+            let time = busy.into_iter().fold(0.0, f64::max);
+            Levelled { plans, time, prices: prices.unwrap_or_default(), least: start.least }
+        }
+    };
+    let Levelled { plans, time, prices, least } = found;
     let plans = plans.into_iter().map(|known| (known.root, known.share, turn(known.plan))).collect();
-    Ok(Some(Mixture {
-        plans,
-        prices: start.prices.clone().unwrap_or_default(),
-        time,
-        least,
-        rounds: 0,
-        is_started: true,
-    }))
+    Ok(Some(Mixture { plans, prices, time, least, rounds: 0, is_started: true }))
 }
 
 /// The prices of arcs that prove the most, within `accuracy` of the optimum, in any unit; `None` if the linear program would

@@ -13,7 +13,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// No branches, with room for some and their arcs.
+    pub fn with_capacity(branches: usize, arcs: usize) -> Plan {
+        let ends = Vec::with_capacity(2 * branches + 1);
+        Plan { branches: Vec::with_capacity(branches), arcs: Vec::with_capacity(arcs), ends }
+    }
+
     /// Adds a branch.
+    #[inline]
     pub fn branch(
         &mut self,
         above: u32,
@@ -31,12 +38,28 @@ impl Plan {
         self.ends.push(self.arcs.len() as u32);
     }
 
+    /// The same with lists of arcs.
+    #[inline]
+    pub fn push(&mut self, ends: (u32, u32), [up, down]: [&[u32]; 2]) {
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        self.branches.push(ends);
+        self.arcs.extend_from_slice(up);
+        self.ends.push(self.arcs.len() as u32);
+        self.arcs.extend_from_slice(down);
+        self.ends.push(self.arcs.len() as u32);
+    }
+
+    /// Adds a branch of another plan.
+    #[inline]
+    pub fn copy(&mut self, other: &Plan, branch: usize) {
+        self.push(other.branches[branch], other.ways(branch));
+    }
+
     /// With the branches of another plan.
     pub fn and(mut self, other: &Plan) -> Plan {
-        for (at, &(above, below)) in other.branches.iter().enumerate() {
-            let [up, down] = other.ways(at);
-            self.branch(above, below, up.iter().copied(), down.iter().copied());
-        }
+        (0..other.branches.len()).for_each(|branch| self.copy(other, branch));
         self
     }
 
@@ -46,16 +69,23 @@ impl Plan {
     }
 
     /// Arcs of a branch, up and down.
+    #[inline]
     pub fn ways(&self, branch: usize) -> [&[u32]; 2] {
-        let end = |at: usize| self.ends[at] as usize;
-        [0, 1].map(|way| &self.arcs[end(2 * branch + way)..end(2 * branch + way + 1)])
+        let end = |at: usize| self.ends[2 * branch + at] as usize;
+        [&self.arcs[end(0)..end(1)], &self.arcs[end(1)..end(2)]]
+    }
+
+    /// Arcs of a branch, up, then down.
+    #[inline]
+    pub fn both_ways(&self, branch: usize) -> &[u32] {
+        &self.arcs[self.ends[2 * branch] as usize..self.ends[2 * branch + 2] as usize]
     }
 
     /// The arcs of all branches, each with what its branch carries.
     pub fn carried(&self, bytes: impl Fn((u32, u32)) -> u64) -> impl Iterator<Item = (u32, u64)> {
         self.branches.iter().enumerate().flat_map(move |(at, &ends)| {
             let bytes = bytes(ends);
-            self.ways(at).into_iter().flatten().map(move |&arc| (arc, bytes))
+            self.both_ways(at).iter().map(move |&arc| (arc, bytes))
         })
     }
 
@@ -67,13 +97,26 @@ impl Plan {
     /// The branches that use none of some arcs.
     pub fn without(&self, is_one: impl Fn(u32) -> bool) -> Plan {
         let mut plan = Plan::default();
-        for (at, &(above, below)) in self.branches.iter().enumerate() {
-            let [up, down] = self.ways(at);
-            if !up.iter().chain(down).any(|&arc| is_one(arc)) {
-                plan.branch(above, below, up.iter().copied(), down.iter().copied());
+        let is_off = |branch: usize| self.both_ways(branch).iter().any(|&arc| is_one(arc));
+        (0..self.branches.len()).filter(|&branch| !is_off(branch)).for_each(|branch| plan.copy(self, branch));
+        plan
+    }
+
+    /// The places of some arcs in the list of all.
+    #[inline]
+    pub fn places(&self, is_one: impl Fn(u32) -> bool) -> Vec<usize> {
+        let mut places = vec![];
+        for (place, &arc) in self.arcs.iter().enumerate() {
+            if is_one(arc) {
+                places.push(place);
             }
         }
-        plan
+        places
+    }
+
+    /// The branch that has the arc at a place.
+    pub fn branch_at(&self, place: usize) -> usize {
+        (self.ends.partition_point(|&end| end as usize <= place) - 1) / 2
     }
 
     /// What it costs, where all branches carry the same.
@@ -94,7 +137,15 @@ impl Plan {
         branches().for_each(|(upper, lower)| above[lower as usize] = Some(upper));
         // Of roots and of what has been measured.
         let mut depths: Vec<Option<u32>> = above.iter().map(|above| above.is_none().then_some(0)).collect();
-        for (_, lower) in branches() {
+        for (upper, lower) in branches() {
+            if depths[lower as usize].is_some() {
+                continue;
+            }
+            // Mostly the upper one comes first.
+            if let Some(depth) = depths[upper as usize] {
+                depths[lower as usize] = Some(depth + 1);
+                continue;
+            }
             let up = |&rank: &u32| if depths[rank as usize].is_none() { above[rank as usize] } else { None };
             let path: Vec<u32> = std::iter::successors(Some(lower), up).collect();
             let known = depths[path[path.len() - 1] as usize].unwrap_or(0);
@@ -134,21 +185,62 @@ impl Plan {
     pub fn sorted(&self) -> Plan {
         let mut order: Vec<usize> = (0..self.branches.len()).collect();
         order.sort_unstable_by_key(|&at| self.branches[at]);
-        let mut plan = Plan::default();
-        for at in order {
-            let ([up, down], (above, below)) = (self.ways(at), self.branches[at]);
-            plan.branch(above, below, up.iter().copied(), down.iter().copied());
-        }
+        let mut plan = Plan::with_capacity(self.branches.len(), self.arcs.len());
+        order.into_iter().for_each(|at| plan.copy(self, at));
         plan
     }
 
     /// The same with up and down exchanged.
-    pub fn turned(&self) -> Plan {
-        let mut plan = Plan::default();
-        for (at, &(above, below)) in self.branches.iter().enumerate() {
-            let [up, down] = self.ways(at);
-            plan.branch(above, below, down.iter().rev().copied(), up.iter().rev().copied());
+    pub fn turned(mut self) -> Plan {
+        for branch in 0..self.branches.len() {
+            let [start, middle, end] = [0, 1, 2].map(|at| self.ends[2 * branch + at]);
+            self.arcs[start as usize..end as usize].reverse();
+            self.ends[2 * branch + 1] = start + end - middle;
         }
-        plan
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turned_plans_go_the_other_way() {
+        let mut plan = Plan::with_capacity(2, 6);
+        plan.branch(0, 1, [1, 2], [3]);
+        plan.branch(1, 2, [], [4, 5, 6]);
+        let turned = plan.clone().turned();
+        assert_eq!(
+            [0, 1].map(|branch| turned.ways(branch).map(<[u32]>::to_vec)),
+            [[vec![3], vec![2, 1]], [vec![6, 5, 4], vec![]]]
+        );
+        assert_eq!(turned.both_ways(0), [3, 2, 1]);
+        assert_eq!(turned.turned(), plan);
+    }
+
+    #[test]
+    fn branches_are_found_by_their_arcs_and_copied() {
+        let mut plan = Plan::default();
+        plan.branch(0, 1, [], []);
+        plan.branch(1, 2, [7, 8], [9]);
+        plan.push((0, 3), [&[], &[8]]);
+        plan.branch(3, 4, [6], []);
+        let places = plan.places(|arc| arc == 8 || arc == 6);
+        assert_eq!(places, [1, 3, 4]);
+        assert_eq!(places.iter().map(|&place| plan.branch_at(place)).collect::<Vec<_>>(), [1, 2, 3]);
+        let mut copy = Plan::default();
+        (0..4).for_each(|branch| copy.copy(&plan, branch));
+        assert_eq!(copy, plan);
+    }
+
+    #[test]
+    fn heights_do_not_depend_on_the_order_of_branches() {
+        let path = [(0, 1), (1, 2), (2, 3), (0, 4)];
+        for order in [[0, 1, 2, 3], [2, 1, 0, 3], [3, 1, 2, 0]] {
+            let mut plan = Plan::default();
+            order.iter().for_each(|&at: &usize| plan.branch(path[at].0, path[at].1, [], [at as u32]));
+            assert_eq!(plan.height(), 3);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What is known of a mixture before it is looked for.
 
 use super::plan::Plan;
+use crate::collective::Matrix;
 
 /// A plan of before, or what is left of it.
 #[derive(Debug, Clone)]
@@ -13,6 +14,23 @@ pub struct Known {
     pub plan: Plan,
 }
 
+/// What branches of plans carry.
+#[derive(Debug, Clone, Copy)]
+pub struct Load<'a> {
+    /// Of every byte of the collective, those of a root's plans; with a matrix, one byte of it.
+    pub share: f64,
+    /// Bytes of branches; each has one if there is none.
+    pub matrix: Option<&'a Matrix>,
+}
+
+impl Load<'_> {
+    /// What a branch between two ranks carries for every share of its plan, for every byte of the collective.
+    #[inline]
+    pub fn of(&self, (from, to): (u32, u32)) -> f64 {
+        self.share * self.matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize)) as f64
+    }
+}
+
 /// What is known of a mixture.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
@@ -22,4 +40,6 @@ pub struct Start {
     pub prices: Option<Vec<f64>>,
     /// Picoseconds for every byte that no mixture is below.
     pub least: f64,
+    /// Whether the plans are as low as can be: then no lower ones are looked for.
+    pub is_enough: bool,
 }

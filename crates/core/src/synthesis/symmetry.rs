@@ -183,6 +183,10 @@ fn candidates(ranks: usize, fixed: Option<u32>) -> Vec<Vec<u32>> {
 
 /// The images of all arcs, if there are images of other nodes such that all arcs stay.
 fn automorphism(graph: &Graph, permuted: &[u32]) -> Option<Vec<u32>> {
+    let degree = |rank: u32| graph.out[graph.ranks[rank as usize] as usize].len();
+    if (0..).zip(permuted).any(|(rank, &to)| degree(rank) != degree(to)) {
+        return None;
+    }
     let mut image: Vec<Option<u32>> = vec![None; graph.rank_at.len()];
     for (rank, &to) in permuted.iter().enumerate() {
         image[graph.ranks[rank] as usize] = Some(graph.ranks[to as usize]);

@@ -3,43 +3,54 @@
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
 use crate::fabric::LinkId;
-use crate::schedule::{Op, Schedule, Transfer};
+use crate::schedule::{Lane, Op, Schedule, Transfer};
 use crate::synthesis::{Graph, Known, Plan};
 use crate::units::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxBuildHasher;
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::ops::Range;
 
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
 
-/// The upper rank of a branch, and the links up and down.
-type Branch<'a> = (u32, [&'a [LinkId]; 2]);
+/// A transfer of a lane, and whether all arcs are there that it goes over.
+#[derive(Clone, Copy)]
+struct Hop {
+    from: u32,
+    to: u32,
+    op: Op,
+    is_there: bool,
+    /// Where its arcs begin: they end where those of the next one begin.
+    start: u32,
+}
 
-/// Bytes, and the links they go over.
-type Path = (Bytes, Vec<LinkId>);
+/// Bytes from one rank to another, and the place of the arcs they go over if all are there.
+struct Path {
+    ends: (u32, u32),
+    bytes: Bytes,
+    arcs: Option<Range<usize>>,
+}
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
-const PATHS: u64 = 8;
+const PATHS: usize = 8;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
-    let reader = Reader { before, arcs: arcs(request, graph) };
-    let Schedule { lanes, transfers, collective, .. } = before.schedule;
-    let mut of_lane: Vec<Vec<&Transfer>> = vec![Vec::new(); lanes.len()];
-    for transfer in transfers {
-        transfer.lanes().for_each(|lane| of_lane[lane].push(transfer));
-    }
+    let collective = before.schedule.collective;
+    let reader = Reader::new(before, &arcs(request, graph));
     let found: Vec<Left> = match collective.kind {
-        Kind::AllToAll => reader.paths(&of_lane),
-        _ => lanes.iter().zip(&of_lane).filter_map(|(lane, transfers)| reader.tree(lane.bytes, transfers)).collect(),
+        Kind::AllToAll => reader.paths(),
+        _ => reader.trees(),
     };
-    let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut places: HashMap<(u32, u64), Vec<usize>> = HashMap::new();
     let mut all: Vec<Left> = vec![];
     for (known, is_whole) in found {
-        let same_root = places.entry(known.root).or_default();
-        match same_root.iter().find(|&&at| all[at].0.plan == known.plan) {
+        let like = places.entry((known.root, FxBuildHasher.hash_one(known.plan.arcs()))).or_default();
+        match like.iter().find(|&&at| all[at].0.plan == known.plan) {
             Some(&at) => all[at].0.share += known.share,
             None => {
-                same_root.push(all.len());
+                like.push(all.len());
                 all.push((known, is_whole));
             }
         }
@@ -79,104 +90,190 @@ fn arcs(request: &Request, graph: &Graph) -> Vec<Option<u32>> {
     arcs
 }
 
+/// The transfers of a schedule.
 struct Reader<'a> {
     before: &'a Before<'a>,
-    /// Arc of every link that is there.
-    arcs: Vec<Option<u32>>,
+    /// Those of every lane lie together, and so do their arcs.
+    hops: Vec<Hop>,
+    arcs: Vec<u32>,
+    /// Where the hops of each lane begin and end.
+    ends: Vec<usize>,
 }
 
-impl Reader<'_> {
-    fn arc(&self, link: LinkId) -> Option<u32> {
-        self.arcs[self.before.links[link as usize]? as usize]
+/// No hop.
+const NONE: u32 = u32::MAX;
+
+impl<'a> Reader<'a> {
+    /// With the arc of every link that is left. Transfers take much memory and are not in the order of lanes, so that they are
+    /// looked at one after the other.
+    fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Self {
+        let Schedule { lanes, transfers, .. } = before.schedule;
+        let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]);
+        let arc_of_link: Vec<Option<u32>> = before.links.iter().map(arc).collect();
+        // Hops of every lane, and their arcs; then where they begin, and in the end where those of the next one do.
+        let mut ends = vec![(0, 0); lanes.len() + 1];
+        for transfer in transfers {
+            for lanes in transfer.payload.iter() {
+                for (hops, arcs) in &mut ends[lanes.start as usize + 1..lanes.end as usize + 1] {
+                    (*hops, *arcs) = (*hops + 1, *arcs + transfer.route.len());
+                }
+            }
+        }
+        for lane in 0..lanes.len() {
+            ends[lane + 1] = (ends[lane].0 + ends[lane + 1].0, ends[lane].1 + ends[lane + 1].1);
+        }
+        let none = Hop { from: 0, to: 0, op: Op::Copy, is_there: false, start: ends[lanes.len()].1 as u32 };
+        let mut hops = vec![none; ends[lanes.len()].0 + 1];
+        let mut arcs = vec![0; ends[lanes.len()].1];
+        for &Transfer { from, to, op, ref payload, ref route, .. } in transfers {
+            for lanes in payload.iter() {
+                for (place, start) in &mut ends[lanes.start as usize..lanes.end as usize] {
+                    let mut hop = Hop { from, to, op, is_there: true, start: *start as u32 };
+                    for &link in route {
+                        match arc_of_link[link as usize] {
+                            Some(arc) => arcs[*start] = arc,
+                            None => hop.is_there = false,
+                        }
+                        *start += 1;
+                    }
+                    hops[*place] = hop;
+                    *place += 1;
+                }
+            }
+        }
+        let ends = std::iter::once(0).chain(ends.into_iter().map(|end| end.0)).collect();
+        Reader { before, hops, arcs, ends }
     }
 
-    /// The arcs of a route, if all are there.
-    fn way<'l>(&'l self, route: &'l [LinkId]) -> Option<impl Iterator<Item = u32> + 'l> {
-        let is_there = route.iter().all(|&link| self.arc(link).is_some());
-        is_there.then(|| route.iter().filter_map(|&link| self.arc(link)))
+    /// Every lane, and its hops.
+    fn lanes(&self) -> impl Iterator<Item = (&Lane, Range<usize>)> {
+        self.before.schedule.lanes.iter().zip(self.ends.windows(2)).map(|(lane, ends)| (lane, ends[0]..ends[1]))
+    }
+
+    /// The arcs of a hop, if all are there.
+    #[inline]
+    fn way(&self, hop: usize) -> Option<&[u32]> {
+        let Hop { is_there, start, .. } = self.hops[hop];
+        is_there.then(|| &self.arcs[start as usize..self.hops[hop + 1].start as usize])
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
         self.before.ranks[rank as usize]
     }
 
-    /// The tree of a lane of so many bytes, if it is one.
-    fn tree(&self, bytes: Bytes, transfers: &[&Transfer]) -> Option<Left> {
-        // By the lower rank of a branch: the upper one, and the ways up and down.
-        let mut branches: Vec<Option<Branch>> = vec![None; self.before.ranks.len()];
-        for transfer in transfers {
-            let (above, below) = match transfer.op {
-                Op::Reduce => (transfer.to, transfer.from),
-                Op::Copy => (transfer.from, transfer.to),
-            };
-            let (upper, ways) = branches[below as usize].get_or_insert((above, [&[]; 2]));
-            let way = &mut ways[usize::from(transfer.op == Op::Copy)];
-            if *upper != above || !way.is_empty() {
+    /// The trees of the lanes that have one.
+    fn trees(&self) -> Vec<Left> {
+        let mut branches = vec![[NONE; 2]; self.before.ranks.len()];
+        self.lanes().filter_map(|(lane, hops)| self.tree(lane.bytes, hops, &mut branches)).collect()
+    }
+
+    /// The upper and the lower rank of a hop.
+    fn ends(&self, hop: u32) -> (u32, u32) {
+        let Hop { from, to, op, .. } = self.hops[hop as usize];
+        if op == Op::Reduce { (to, from) } else { (from, to) }
+    }
+
+    /// The tree of a lane of so many bytes, if it is one; `branches` are for its hops up and down, by their lower ranks.
+    fn tree(&self, bytes: Bytes, hops: Range<usize>, branches: &mut [[u32; 2]]) -> Option<Left> {
+        branches.fill([NONE; 2]);
+        let mut all = 0;
+        for hop in hops.start as u32..hops.end as u32 {
+            let (above, below) = self.ends(hop);
+            let way = usize::from(self.hops[hop as usize].op == Op::Copy);
+            let branch = &mut branches[below as usize];
+            let back = branch[1 - way];
+            if branch[way] != NONE || back != NONE && self.ends(back).0 != above {
                 return None;
             }
-            *way = &transfer.route;
+            branch[way] = hop;
+            all += usize::from(back == NONE);
         }
-        let is_root = |above: &u32| branches[*above as usize].is_none();
-        let root = branches.iter().flatten().map(|branch| branch.0).find(is_root)?;
-        let root = self.rank(root)?;
-        let mut plan = Plan::default();
-        let all = branches.iter().flatten().count();
-        for (below, (above, ways)) in (0..).zip(&branches).filter_map(|(below, branch)| Some((below, (*branch)?))) {
-            let [up, down] = ways.map(|way| self.way(way));
-            if let (Some(above), Some(below), Some(up), Some(down)) = (self.rank(above), self.rank(below), up, down) {
-                plan.branch(above, below, up, down);
+        let mut root = None;
+        let length = self.hops[hops.end].start - self.hops[hops.start].start;
+        let mut plan = Plan::with_capacity(all, length as usize);
+        for (below, &hops) in (0..).zip(branches.iter()).filter(|(_, hops)| **hops != [NONE; 2]) {
+            let above = self.ends(if hops[0] == NONE { hops[1] } else { hops[0] }).0;
+            if root.is_none() && branches[above as usize] == [NONE; 2] {
+                root = Some(above);
+            }
+            let (Some(above), Some(below)) = (self.rank(above), self.rank(below)) else { continue };
+            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop as usize) };
+            if let (Some(up), Some(down)) = (way(hops[0]), way(hops[1])) {
+                plan.push((above, below), [up, down]);
             }
         }
+        let root = self.rank(root?)?;
         let is_whole = plan.branches.len() == all;
         Some((Known { root, share: bytes.max(1) as f64, plan }, is_whole))
     }
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
-    fn paths(&self, lanes: &[Vec<&Transfer>]) -> Vec<Left> {
+    fn paths(&self) -> Vec<Left> {
+        let mut arcs: Vec<u32> = vec![];
         // By the ends.
-        let mut pairs: BTreeMap<u32, BTreeMap<u32, Vec<Path>>> = BTreeMap::new();
-        for (lane, transfers) in self.before.schedule.lanes.iter().zip(lanes) {
-            if let Some(path) = path(lane.source, lane.owner, transfers) {
-                pairs.entry(lane.source).or_default().entry(lane.owner).or_default().push((lane.bytes, path));
-            }
-        }
+        let mut paths: Vec<Path> = self.lanes().filter_map(|(lane, hops)| self.path(lane, hops, &mut arcs)).collect();
+        paths.sort_by_key(|path| path.ends);
         let mut found = vec![];
-        for (source, owners) in &pairs {
-            let Some(root) = self.rank(*source) else { continue };
-            for part in 0..PATHS {
-                let (mut plan, mut is_whole) = (Plan::default(), true);
-                for (owner, paths) in owners {
-                    let Some(to) = self.rank(*owner) else { continue };
-                    let total: u128 = paths.iter().map(|path| u128::from(path.0)).sum();
-                    // In the middle of the part.
-                    let mut place = total * u128::from(2 * part + 1) / u128::from(2 * PATHS);
-                    let chosen = paths.iter().find(|path| {
-                        let is_here = place < u128::from(path.0);
-                        place = place.saturating_sub(u128::from(path.0));
-                        is_here
-                    });
-                    match chosen.and_then(|path| self.way(&path.1)) {
-                        Some(way) => plan.branch(root, to, [], way),
-                        None => is_whole = false,
+        for of_source in paths.chunk_by(|a, b| a.ends.0 == b.ends.0) {
+            let Some(root) = self.rank(of_source[0].ends.0) else { continue };
+            let owners = of_source.chunk_by(|a, b| a.ends == b.ends);
+            let owners: Vec<(u32, &[Path])> =
+                owners.filter_map(|paths| Some((self.rank(paths[0].ends.1)?, paths))).collect();
+            // Which path to each is in the middle of every part; many parts have the same.
+            let mut parts = [(); PATHS].map(|()| vec![usize::MAX; owners.len()]);
+            for (owner, (_, paths)) in owners.iter().enumerate() {
+                let total: u128 = paths.iter().map(|path| u128::from(path.bytes)).sum();
+                let (mut part, mut before) = (0, 0);
+                for (number, path) in paths.iter().enumerate() {
+                    before += u128::from(path.bytes);
+                    while part < PATHS && total * (2 * part as u128 + 1) < before * 2 * PATHS as u128 {
+                        parts[part][owner] = number;
+                        part += 1;
                     }
                 }
-                found.push((Known { root, share: 1.0, plan }, is_whole));
+            }
+            for (part, chosen) in parts.iter().enumerate().filter(|(part, chosen)| !parts[..*part].contains(chosen)) {
+                let share = parts[part..].iter().filter(|other| *other == chosen).count() as f64;
+                let ways = || {
+                    let way = |(owner, &number): (&(u32, &[Path]), &usize)| {
+                        (owner.0, owner.1.get(number).and_then(|path| path.arcs.clone()))
+                    };
+                    owners.iter().zip(chosen).map(way)
+                };
+                let length = ways().filter_map(|(_, way)| way).map(|way| way.len()).sum();
+                let mut plan = Plan::with_capacity(owners.len(), length);
+                for (to, way) in ways() {
+                    way.into_iter().for_each(|way| plan.push((root, to), [&[], &arcs[way]]));
+                }
+                let is_whole = plan.branches.len() == owners.len();
+                found.push((Known { root, share, plan }, is_whole));
             }
         }
         found
     }
-}
 
-/// The links from a rank to another one, as a lane goes.
-fn path(source: u32, owner: u32, transfers: &[&Transfer]) -> Option<Vec<LinkId>> {
-    let (mut rank, mut links) = (source, vec![]);
-    for _ in transfers {
-        if rank == owner {
-            break;
+    /// The path of a lane, from its source to its owner.
+    fn path(&self, lane: &Lane, hops: Range<usize>, arcs: &mut Vec<u32>) -> Option<Path> {
+        let ends = (lane.source, lane.owner);
+        let start = arcs.len();
+        let (mut rank, mut is_there) = (ends.0, true);
+        // They are mostly in the order of the path.
+        for _ in hops.clone() {
+            for id in hops.clone() {
+                let hop = &self.hops[id];
+                if hop.from == rank && rank != ends.1 {
+                    rank = hop.to;
+                    match self.way(id) {
+                        Some(way) => arcs.extend(way),
+                        None => is_there = false,
+                    }
+                }
+            }
+            if rank == ends.1 {
+                break;
+            }
         }
-        let next = transfers.iter().find(|transfer| transfer.from == rank)?;
-        links.extend_from_slice(&next.route);
-        rank = next.to;
+        let arcs = is_there.then_some(start..arcs.len());
+        (rank == ends.1 && ends.0 != ends.1).then_some(Path { ends, bytes: lane.bytes, arcs })
     }
-    (rank == owner && source != owner).then_some(links)
 }

@@ -172,7 +172,7 @@ impl Algorithm for Optimal {
         // Bounds know those of trees.
         let is_of_paths = request.collective.kind == Kind::AllToAll;
         let prices = if is_of_paths { before::prices(request, &graph, before) } else { None };
-        let start = Start { plans, prices, least: 0.0 };
+        let start = Start { plans, prices, ..Start::default() };
         let mixture = planned(request, &graph, start)?;
         let [kept, mended] = if mixture.is_started { counts } else { [0; 2] };
         let planning = started.elapsed();

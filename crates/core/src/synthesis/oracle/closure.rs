@@ -16,12 +16,14 @@ pub struct Open(pub f64, pub u32);
 impl Eq for Open {}
 
 impl Ord for Open {
+    #[inline]
     fn cmp(&self, other: &Open) -> Ordering {
         other.0.total_cmp(&self.0).then(other.1.cmp(&self.1))
     }
 }
 
 impl PartialOrd for Open {
+    #[inline]
     fn partial_cmp(&self, other: &Open) -> Option<Ordering> {
         Some(self.cmp(other))
     }
