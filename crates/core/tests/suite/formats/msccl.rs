@@ -11,11 +11,12 @@ use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use antiphon_core::watch::Watch;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Bytes that halves, thirds, fifths, ... of ranks divide.
 pub const BYTES: u64 = 4 * 720720 * 16;
 
-pub const FABRICS: [&str; 10] = [
+const FABRICS: [&str; 10] = [
     "mesh:4x4",
     "mesh:3x3",
     "torus:3x4",
@@ -29,10 +30,10 @@ pub const FABRICS: [&str; 10] = [
 ];
 
 /// Every algorithm on every fabric for every collective, where it applies.
-pub fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
+pub static SCHEDULES: LazyLock<Vec<(Fabric, Schedule)>> = LazyLock::new(|| {
     let system = System::preset("generic").unwrap();
     let mut list = vec![];
-    for spec in specs {
+    for spec in FABRICS {
         let fabric = Fabric::parse(spec).unwrap();
         for kind in Kind::ALL {
             for entry in algorithm::ALL {
@@ -45,7 +46,7 @@ pub fn schedules(specs: &[&str]) -> Vec<(Fabric, Schedule)> {
         }
     }
     list
-}
+});
 
 /// A change of a number: sender, receiver, whether it adds, whose data, and by how much.
 pub type Change = (u32, u32, bool, u32, i64);
@@ -102,9 +103,9 @@ pub fn near<K: PartialEq>(a: &[(K, u64)], b: &[(K, u64)]) -> bool {
 fn what_is_written_reads_back_as_the_same_schedule() {
     let (mut written, mut whole, mut loads) = (0, 0, 0);
     let (mut refused, mut past) = (BTreeMap::new(), BTreeMap::new());
-    for (fabric, schedule) in schedules(&FABRICS) {
+    for (fabric, schedule) in &*SCHEDULES {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
-        let lowered = match msccl::lower(&schedule, Watch::default()) {
+        let lowered = match msccl::lower(schedule, Watch::default()) {
             Ok(lowered) => lowered,
             Err(error) => {
                 assert!(matches!(error.code, Code::NotApplicable | Code::TooLarge), "{name}: {error}");
@@ -129,19 +130,19 @@ fn what_is_written_reads_back_as_the_same_schedule() {
         let proof = msccl::prove(&algo, Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(proof.fifo_depth, 1, "{name}");
 
-        let raised = msccl::raise(&algo, &fabric, BYTES, &[], Watch::default())
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(verify(&fabric, &raised).unwrap().complete, "{name}");
+        let raised =
+            msccl::raise(&algo, fabric, BYTES, &[], Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(verify(fabric, &raised).unwrap().complete, "{name}");
         assert_eq!((raised.collective, raised.ranks), (schedule.collective, schedule.ranks), "{name}");
-        assert!(near(&moved(&raised), &moved(&schedule)), "{name}");
-        let (own, other) = (schedule.stats(&fabric), raised.stats(&fabric));
+        assert!(near(&moved(&raised), &moved(schedule)), "{name}");
+        let (own, other) = (schedule.stats(fabric), raised.stats(fabric));
         // A message of lanes that do not lie together is several.
         assert!(own.transfers <= other.transfers, "{name}");
         if own.transfers == other.transfers {
             whole += 1;
             // Where messages also wait for others' data, so that nobody sends ahead, the order of thread blocks says the same.
-            if !paced(&schedule) {
-                assert!(near(&heights(&fabric, &raised), &heights(&fabric, &schedule)), "{name}");
+            if !paced(schedule) {
+                assert!(near(&heights(fabric, &raised), &heights(fabric, schedule)), "{name}");
             }
         }
         let of_pair: BTreeMap<_, _> = raised.transfers.iter().map(|t| ((t.from, t.to), t.route.clone())).collect();

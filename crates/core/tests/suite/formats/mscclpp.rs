@@ -1,7 +1,7 @@
 //! MSCCL++ plans: small ones by hand, all algorithms both ways, and changed ones, which are refused where they run wrong.
 
 use super::machine::Random;
-use super::msccl::{BYTES, FABRICS, moved, near, schedules};
+use super::msccl::{BYTES, SCHEDULES, moved, near};
 use super::plan_machine::{Turn, run};
 use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
@@ -385,9 +385,9 @@ fn what_is_wrong_is_named() {
 #[test]
 fn what_is_written_reads_back_as_the_same_schedule() {
     let (mut written, mut refused) = (0, BTreeMap::new());
-    for (fabric, schedule) in schedules(&FABRICS) {
+    for (fabric, schedule) in &*SCHEDULES {
         let name = format!("{} {} on {}", schedule.algorithm, schedule.collective.kind.name(), fabric.name);
-        let text = match Mscclpp.write(&schedule, "executor", Watch::default()) {
+        let text = match Mscclpp.write(schedule, "executor", Watch::default()) {
             Ok(text) => text,
             Err(error) => {
                 assert!(matches!(error.code, Code::NotApplicable | Code::TooLarge), "{name}: {error}");
@@ -400,10 +400,9 @@ fn what_is_written_reads_back_as_the_same_schedule() {
         let plan = read(&text, Watch::default()).unwrap();
         assert_eq!(plan.collective().kind, schedule.collective.kind);
         assert!(plan.prove(Watch::default()).unwrap().consumers[0].1.is_none(), "{name}");
-        let raised =
-            plan.raise(&fabric, BYTES, &[], Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(verify(&fabric, &raised).unwrap().complete, "{name}");
-        assert!(near(&moved(&raised), &moved(&schedule)), "{name}");
+        let raised = plan.raise(fabric, BYTES, &[], Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(verify(fabric, &raised).unwrap().complete, "{name}");
+        assert!(near(&moved(&raised), &moved(schedule)), "{name}");
         if written % 16 == 0 {
             let root = plan.collective().root as usize;
             run(&plan, plan.collective().kind, root, Turn::Random(1)).unwrap_or_else(|error| panic!("{name}: {error}"));
