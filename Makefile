@@ -51,7 +51,7 @@ mutants: ## change verify/ in every small way and see whether a test notices (ne
 	cargo mutants -p antiphon-core -f 'crates/core/src/verify/*.rs' --cargo-arg=--release -o out -- --lib verify
 
 bench: build ## time the core (cargo bench) and whatever benches/ holds
-	cargo bench -p antiphon-bench --locked
+	cargo bench -p antiphon-core --locked
 	@for script in benches/*.py; do \
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done

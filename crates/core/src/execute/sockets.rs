@@ -35,19 +35,24 @@ pub struct Node {
 /// page, and with as many nodes as a machine can drive that was 7 % of a run.
 #[derive(Debug, Default)]
 struct Spares {
-    messages: Mutex<Vec<Vec<u8>>>,
+    messages: Pool,
     /// Packets that passed, with their headers.
-    packets: Mutex<Vec<Vec<u8>>>,
+    packets: Pool,
 }
 
-/// An empty buffer.
-fn take(spares: &Mutex<Vec<Vec<u8>>>) -> Vec<u8> {
-    spares.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
-}
+#[derive(Debug, Default)]
+struct Pool(Mutex<Vec<Vec<u8>>>);
 
-fn keep(spares: &Mutex<Vec<Vec<u8>>>, mut buffer: Vec<u8>) {
-    buffer.clear();
-    spares.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+impl Pool {
+    /// An empty buffer.
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn keep(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
 }
 
 /// What a node is told during a run.
@@ -314,7 +319,7 @@ impl Course<'_, '_> {
                         at.element.apply(message.action, &mut at.memory[piece], now);
                         rest = later;
                     }
-                    keep(&self.spares.messages, data);
+                    self.spares.messages.keep(data);
                     at.rank.applied(&message);
                     has_changed = true;
                 }
@@ -342,7 +347,7 @@ impl Course<'_, '_> {
             while *given < AHEAD
                 && let Some(message) = at.rank.next_send(stream)
             {
-                let mut data = take(&self.spares.messages);
+                let mut data = self.spares.messages.take();
                 gather(&pieces(self.schedule, &message, at.element.bytes()), at.memory, &mut data);
                 let Some(queue) = self.queues.get(&link) else {
                     return Err(Error::new(Code::Stalled, format!("link {link} does not leave this node")));
@@ -418,7 +423,7 @@ impl Queue {
             drop(waiting);
             if let Some(packet) = passing {
                 stream.write_all(&packet)?;
-                keep(&spares.packets, packet);
+                spares.packets.keep(packet);
                 continue;
             }
             let Some((message, data, gone)) = &mut current else {
@@ -429,7 +434,7 @@ impl Queue {
             *gone += packet.len();
             if *gone == data.len() {
                 _ = events.send(Event::Sent(*message));
-                keep(&spares.messages, std::mem::take(data));
+                spares.messages.keep(std::mem::take(data));
                 current = None;
             }
         }
@@ -479,15 +484,15 @@ fn receive_all(
         let route = &schedule.transfers.get(transfer as usize).ok_or_else(unknown)?.route;
         let hop = route.iter().position(|&on| on == link).ok_or_else(unknown)?;
         if let Some(next) = route.get(hop + 1) {
-            let mut packet = take(&spares.packets);
+            let mut packet = spares.packets.take();
             packet.extend_from_slice(&header);
             packet.resize(HEADER_BYTES + bytes, 0);
             stream.read_exact(&mut packet[HEADER_BYTES..])?;
             queues.get(next).ok_or_else(unknown)?.pass(packet);
             continue;
         }
-        let message = messages.entry((transfer, chunk)).or_insert_with(|| take(&spares.messages));
-        message.reserve_exact(length - message.len().min(length));
+        let message = messages.entry((transfer, chunk)).or_insert_with(|| spares.messages.take());
+        message.reserve_exact(length.saturating_sub(message.len()));
         let have = message.len();
         message.resize(have + bytes, 0);
         stream.read_exact(&mut message[have..])?;

@@ -35,7 +35,7 @@ pub struct Matching {
     /// Granted in one iteration.
     won: Vec<(u32, Request)>,
     /// Whether grants of an iteration come in the order of the requests.
-    pub in_order: bool,
+    in_order: bool,
 }
 
 const NONE: (u64, u32) = (u64::MAX, u32::MAX);
@@ -46,8 +46,8 @@ pub fn behind(number: u32, pointer: u32, count: u32) -> u32 {
 }
 
 impl Matching {
-    /// Room for so many inputs and outputs.
-    pub fn new(inputs: usize, outputs: usize) -> Self {
+    /// Room for so many inputs and outputs; `in_order` is whether grants of an iteration come in the order of the requests.
+    pub fn new(inputs: usize, outputs: usize, in_order: bool) -> Self {
         Matching {
             best_of_output: vec![NONE; outputs],
             best_of_input: vec![NONE; inputs],
@@ -55,7 +55,7 @@ impl Matching {
             matched_input: vec![false; inputs],
             picks: vec![],
             won: vec![],
-            in_order: false,
+            in_order,
         }
     }
 
@@ -196,7 +196,7 @@ mod tests {
     ) -> Vec<(u32, u32)> {
         let [a, b] = next;
         let mut list = vec![];
-        Matching::new(4, 4).allocate(allocator, iterations, requests, a, b, |r| list.push((r.input, r.output)));
+        Matching::new(4, 4, false).allocate(allocator, iterations, requests, a, b, |r| list.push((r.input, r.output)));
         list.sort_unstable();
         list
     }

@@ -143,9 +143,9 @@ impl<R: Routing> Network<R> {
             .flat_map(|Router { ports, .. }| (0..ports.ins << vc_bits).map(|local| 64 * ports.first_word + local))
             .collect();
         let (is, os) = (model.input_speedup as usize, model.output_speedup as usize);
-        let mut matching = Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits));
         // Flits for one output port cross in the order of their grants.
-        matching.in_order = os > 1;
+        let in_order = os > 1;
+        let matching = Matching::new(ports * is.max(1 << vc_bits), ports * os.max(1 << vc_bits), in_order);
         Ok(Network {
             model: model.clone(),
             routing,
