@@ -5,6 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import pytest
+
+from antiphon.papers import PAPERS
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Paper
 from antiphon.studies import Point
@@ -34,6 +37,29 @@ def test_cases() -> None:
     assert Figure(data, "grids").chosen(True) == [{"side": 4}]
     odd = Figure(data, "grid", keep=lambda case: bool(case["side"] % 2))
     assert {case["side"] for case in odd.chosen(False)} == {3}
+
+
+@pytest.mark.parametrize(
+    ("paper", "figure", "counts"),
+    [
+        ("tto", "table1", [7]),
+        ("tto", "fig8", [334]),
+        ("tto", "fig9", [80, 80]),
+        ("tto", "fig10", [98, 98, 98, 119]),
+        ("tto", "fig11", [54, 54]),
+        ("tto", "fig12", [5]),
+        ("tto", "fig13", [96, 96, 96, 96]),
+        ("tto", "fig14", [10]),
+        ("themis", "fig10", [16]),
+        ("ccube", "fig10", [2]),
+    ],
+)
+def test_published_numbers_are_found(paper: str, figure: str, counts: list[int]) -> None:
+    """A wrong word in ``published`` would find fewer."""
+    (shown,) = (each for each in PAPERS[paper].figures if each.name == figure)
+    columns = [column for spec in shown.spec["published"] for column in spec["columns"]]
+    cases = shown.chosen(quick=False)
+    assert [sum(case[column] is not None for case in cases) for column in columns] == counts
 
 
 def test_cases_of_a_table() -> None:

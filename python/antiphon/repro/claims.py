@@ -5,7 +5,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``figure``, ``at``, ``column``: the table, the first of several that are needed, of which entries, and which of its
   numbers (``time`` unless it is named).
 * ``ours``, ``over``: series. With ``over``, the numbers are how many times as fast ours is, at every point where both
-  are; of several others, than the fastest; of several of both, each than its own, the least.
+  are; of several others, than the fastest; of several of both (``C1|C2`` over ``B|R``: C1 than B, C2 than R), the least
+  at every point.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons

@@ -205,6 +205,14 @@ def _scale(cells: Cells, tables: Tables) -> Judged:
     return verdict(all(close(value, claimed) for value in most), max(most) > claimed), names
 
 
+def _turnaround(cells: Cells, tables: Tables) -> Judged:
+    table, claimed = tables["fig14"].where(cells["at"]), float(cells["low"])
+    columns = ("turnaround", "turnaround model")
+    simulated, steps = (getattr(table.values(column), cells["statistic"]) for column in columns)
+    near = min(abs(value / claimed - 1) for value in (simulated, steps)) <= 0.15
+    return verdict(close(simulated, claimed), near), {"simulated": simulated, "steps": steps}
+
+
 def _turnaround_nodes(cells: Cells, tables: Tables) -> Judged:
     table = tables["fig14"]
     larger = all(more > 1 for _, more in table.steps("turnaround", ["size", "ranks"]))
@@ -224,5 +232,7 @@ CHECKS = {
     "small-tree": _small_tree,
     "scale-small": _scale,
     "scale-large": _scale,
+    "turnaround-most": _turnaround,
+    "turnaround-mean": _turnaround,
     "turnaround-nodes": _turnaround_nodes,
 }
