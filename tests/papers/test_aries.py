@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,7 @@ def test_the_whole_paper(tmp_path: Path, tables: dict[str, dict[str, Table]]) ->
         assert done.outcomes[figure].table.column(column) == pytest.approx(
             tables[NAME][figure].column(column), rel=1e-5
         )
+
+
+def test_what_is_written(quick: tuple[Reproduction, Path], check_written: Callable[[Reproduction, Path], None]) -> None:
+    check_written(*quick)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 import antiphon
-from antiphon.papers import PAPERS
+from antiphon.papers import PAPERS, Reproduction
 from antiphon.papers.ccube.allreduce import calls, pair
 from antiphon.papers.ccube.systems import (
     C1,
@@ -36,6 +38,8 @@ from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
 from antiphon.studies import Store
+
+NAME = "ccube"
 
 CCUBE = PAPERS["ccube"]
 PARTLY = (
@@ -192,3 +196,7 @@ def test_a_claim_can_fail(tables: dict[str, Table]) -> None:
 
 def test_what_is_said_of_the_systems() -> None:
     assert [series.more["overlap"] for series in (B, C1, C2, RING, CC)] == ["none", "none", "ccube", "none", "ccube"]
+
+
+def test_what_is_written(quick: tuple[Reproduction, Path], check_written: Callable[[Reproduction, Path], None]) -> None:
+    check_written(*quick)

@@ -1,20 +1,17 @@
-"""What a reproduction of a few points leaves, of every paper."""
+"""What a reproduction leaves, and what it refuses."""
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import unquote
-from xml.etree import ElementTree
 
 import pytest
 
 import antiphon
-from antiphon.papers import PAPERS, Reproduction, reproduce
+from antiphon.papers import PAPERS, reproduce
 from antiphon.papers.ccube import trees
 from antiphon.repro.data import Data
 from antiphon.repro.figure import Figure, Paper
@@ -24,39 +21,9 @@ from antiphon.studies import Point
 TTO = PAPERS["tto"]
 
 
-@pytest.mark.parametrize("quick", PAPERS, indirect=True)
-def test_what_is_written(quick: tuple[Reproduction, Path]) -> None:
-    reproduction, paper = quick[0], quick[0].paper
-    folder = quick[1] / f"{paper.name}-quick"
-    json.dumps(reproduction.to_dict(), allow_nan=False)
-    plots = {name for name, outcome in reproduction.outcomes.items() if outcome.charts}
-    assert list(reproduction.outcomes) == [figure.name for figure in paper.figures] == list(paper.data.figures)
-    assert {path.name for path in folder.iterdir()} == (
-        {f"{name}.csv" for name in reproduction.outcomes} | {f"{name}.svg" for name in plots} | {"report.html"}
-    )
-    page = (folder / "report.html").read_text("utf-8")
-    assert "a few points only" in page
-    assert "What the paper claims" not in page
-    assert ("Artifact" in page) == (paper is TTO)  # the others have none
-    assert not re.search(r'(src|href)="(?!data:|#)', page)  # needs nothing else
-    assert len(page) < 1e6
-    images = re.findall(r'src="data:image/svg\+xml,([^"]*)"', page)
-    assert len(images) == len(plots)
-    for image in images:
-        texts = {text.text for text in ElementTree.fromstring(unquote(image)).iter("{http://www.w3.org/2000/svg}text")}
-        assert {chart.spec["title"] for outcome in reproduction.outcomes.values() for chart in outcome.charts} & texts
-    for name, outcome in reproduction.outcomes.items():
-        assert paper.data.figures[name]["title"].replace("'", "&#39;") in page
-        assert len(list(csv.DictReader((folder / f"{name}.csv").read_text("utf-8").splitlines()))) == len(outcome.rows)
-
-
-@pytest.mark.parametrize("quick", ["tto"], indirect=True)
-def test_the_same_page_again_without_a_run(quick: tuple[Reproduction, Path]) -> None:
-    first, folder = quick
-    before = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
-    again = reproduce(TTO, TTO.figures, folder, quick=True)
-    assert (first.new_runs, again.new_runs) == (first.runs, 0)
-    assert {path.name: path.read_bytes() for path in folder.rglob("*.*")} == before
+def test_every_paper_is_tested_by_a_few_points() -> None:
+    for name in PAPERS:
+        assert "def test_what_is_written" in (Path(__file__).parent / f"test_{name}.py").read_text("utf-8")
 
 
 def test_the_whole_of_a_small_paper(tmp_path: Path) -> None:

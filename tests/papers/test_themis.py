@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,7 @@ def test_the_whole_paper(tmp_path: Path) -> None:
         assert ideal <= search <= themis <= baseline
     coming = done.outcomes["fig4"].table.where(series="Baseline", generation="next")
     assert coming.values("share").mean == pytest.approx(59.7, abs=1.5)
+
+
+def test_what_is_written(quick: tuple[Reproduction, Path], check_written: Callable[[Reproduction, Path], None]) -> None:
+    check_written(*quick)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,15 @@ def test_the_whole_paper(tmp_path: Path, tables: dict[str, dict[str, Table]]) ->
             assert outcome.table.column("time") == pytest.approx(stored, rel=1e-5)
     with Store(tmp_path) as store:
         assert store.ensure(point for one in TTO.figures for point in one.points(False)) == 0
+
+
+def test_what_is_written(quick: tuple[Reproduction, Path], check_written: Callable[[Reproduction, Path], None]) -> None:
+    check_written(*quick)
+
+
+def test_the_same_page_again_without_a_run(quick: tuple[Reproduction, Path]) -> None:
+    first, folder = quick
+    before = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
+    again = reproduce(PAPERS[NAME], PAPERS[NAME].figures, folder, quick=True)
+    assert (first.new_runs, again.new_runs) == (first.runs, 0)
+    assert {path.name: path.read_bytes() for path in folder.rglob("*.*")} == before
