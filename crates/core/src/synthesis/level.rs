@@ -6,6 +6,7 @@
 
 use super::graph::Graph;
 use super::oracle::Search;
+use super::own::{Own, rise};
 use super::plan::Plan;
 use super::start::{Known, Load};
 use crate::error::Result;
@@ -43,16 +44,18 @@ pub struct Levelling<'a> {
     /// Paths may stay over arcs that are no busier.
     enough: f64,
     prices: Vec<f64>,
-    /// The cheapest ways from a root, of this look.
+    own: Own<'a>,
+    /// The cheapest ways from a root for a load, of this look.
     search: Search,
-    root: Option<u32>,
+    searched: Option<(u32, f64)>,
 }
 
 impl<'a> Levelling<'a> {
     /// Of plans that keep arcs so `busy`.
     pub fn new(graph: &'a Graph, load: Load<'a>, busy: Vec<f64>) -> Self {
         let search = Search::new(graph.rank_at.len());
-        Levelling { graph, load, busy, most: 0.0, enough: 0.0, prices: vec![], search, root: None }
+        let own = Own::new(graph);
+        Levelling { graph, load, busy, most: 0.0, enough: 0.0, prices: vec![], own, search, searched: None }
     }
 
     /// The plans levelled, until prices prove that they take longer than the optimum by no more than a part of `near`; those
@@ -77,7 +80,7 @@ impl<'a> Levelling<'a> {
             self.most = self.busiest();
             self.enough = (best.least * (1.0 + near)).max(self.most * (1.0 - OFF));
             self.prices = (0..self.busy.len()).map(|arc| self.price(arc)).collect();
-            self.root = None;
+            self.searched = None;
             let mut at = 0;
             while at < plans.len() {
                 watch.at(look, LOOKS)?;
@@ -129,11 +132,13 @@ impl<'a> Levelling<'a> {
         if !is_busy(known.plan.arcs(), &self.busy) {
             return None;
         }
-        if self.root != Some(known.root) {
-            self.search.run(self.graph, &self.prices, self.graph.ranks[known.root as usize], true);
-            self.root = Some(known.root);
+        let steep = STEEP / self.most;
+        let most = self.own.of(known.share * self.load.most(known.root, self.graph.ranks.len()) * steep);
+        if self.searched != Some((known.root, most)) {
+            let prices = self.own.added(&self.prices, most);
+            self.search.run(self.graph, prices, self.graph.ranks[known.root as usize], true);
+            self.searched = Some((known.root, most));
         }
-        let cost = |way: &[u32], prices: &[f64]| way.iter().map(|&arc| prices[arc as usize]).sum::<f64>();
         let mut half = None;
         let whole = &known.plan;
         // Branches, and where their new ways end in one list.
@@ -149,11 +154,13 @@ impl<'a> Levelling<'a> {
             ways[start..].reverse();
             let other = &ways[start..];
             let mut is_moved = false;
-            // Prices have changed since the search, and what the path itself adds to them does not count.
-            while cost(other, &self.prices) < cost(own, &self.prices) {
-                self.add(own, -known.share * load);
-                is_moved = cost(other, &self.prices) < cost(own, &self.prices);
-                self.add(if is_moved { other } else { own }, known.share * load);
+            let cost = |to: &Self, way: &[u32], load: f64| to.own.cost(way, &to.prices, load * steep);
+            // Prices have changed since the search, and what the path itself adds to them counts on both ways.
+            while cost(self, other, 0.0) < cost(self, own, 0.0) {
+                let carried = known.share * load;
+                self.add(own, -carried);
+                is_moved = cost(self, other, carried) < cost(self, own, carried);
+                self.add(if is_moved { other } else { own }, carried);
                 // A half stays as it is: that nothing has been moved yet is what the arcs count on.
                 let is_split = may_split && moved.is_empty() && half.is_none() && known.share > SMALLEST;
                 if is_moved || !is_split {
@@ -188,7 +195,7 @@ impl<'a> Levelling<'a> {
         for &arc in way {
             let more = bytes / self.graph.arcs[arc as usize].rate;
             if more != time {
-                (time, factor) = (more, (STEEP * more / self.most).exp());
+                (time, factor) = (more, rise(STEEP * more / self.most));
             }
             self.busy[arc as usize] += more;
             self.prices[arc as usize] *= factor;
@@ -197,7 +204,7 @@ impl<'a> Levelling<'a> {
 }
 
 /// Picoseconds for every byte that prices prove no mixture of paths to be below.
-pub fn proven(graph: &Graph, load: Load, prices: &[f64]) -> f64 {
+fn proven(graph: &Graph, load: Load, prices: &[f64]) -> f64 {
     let mut search = Search::new(graph.rank_at.len());
     let worth: f64 = graph.arcs.iter().zip(prices).map(|(arc, price)| arc.rate * price).sum();
     let mut cost = 0.0;
@@ -215,8 +222,9 @@ mod tests {
     use super::super::{Start, Wanted, mixture};
     use super::*;
     use crate::collective::{Collective, Kind};
-    use crate::fabric::Fabric;
+    use crate::fabric::{Fabric, Link, Node, Shape};
     use crate::system::System;
+    use crate::units::Rate;
 
     /// A shortest path of every pair.
     fn shortest(graph: &Graph) -> (Vec<Known>, Load<'static>) {
@@ -245,6 +253,38 @@ mod tests {
         let busy = busy(&graph, &plans, load);
         let found = Levelling::new(&graph, load, busy).levelled(plans, None, 1e-3, Watch::default()).unwrap();
         assert!(found.time <= found.least * 1.001, "{} {}", found.time, found.least);
+    }
+
+    /// A torus at 100 GB/s, and a switch that every rank has a slower link to and from.
+    fn beside_a_switch(size: usize, rate: u64) -> Graph {
+        let ranks = (size * size) as u32;
+        let mut fabric = Fabric::parse(&format!("torus:{size}x{size}@100")).unwrap();
+        let mut nodes = std::mem::take(&mut fabric.nodes);
+        nodes.push(Node::switch("forwards", []));
+        let to = |rank| Link { rate: Some(Rate::gb_per_s(rate)), ..Link::new(rank, ranks, "x") };
+        fabric.links.extend((0..ranks).flat_map(|rank| [to(rank), to(rank).reversed()]));
+        let fabric = Fabric::new("beside", Shape::Graph, nodes, fabric.links).unwrap();
+        Graph::new(&fabric, &System::preset("ideal").unwrap())
+    }
+
+    /// A path is not led over links that it alone makes the busiest.
+    #[test]
+    fn links_of_other_rates() {
+        for (size, rate) in [(4, 1), (5, 1), (5, 2)] {
+            let graph = beside_a_switch(size, rate);
+            let quick: Vec<f64> = graph.arcs.iter().map(|arc| 1.0 / arc.rate).collect();
+            let mut search = Search::new(graph.rank_at.len());
+            let mut plan = |root| search.added(&graph, &quick, root, Plan::default());
+            let plans: Vec<Known> =
+                (0..(size * size) as u32).map(|root| Known { root, share: 1.0, plan: plan(root) }).collect();
+            let load = Load { share: 1.0 / (size * size) as f64, matrix: None };
+            let busy = busy(&graph, &plans, load);
+            let found = Levelling::new(&graph, load, busy).levelled(plans, None, 1e-3, Watch::default()).unwrap();
+            let wanted = Wanted { accuracy: 1e-3, level: 0.0, trees: None };
+            let collective = Collective::new(Kind::AllToAll);
+            let best = mixture(&graph, collective, None, &wanted, Start::default(), Watch::default()).unwrap();
+            assert!(found.time < best.time * 1.05, "{size} {rate}: {} {}", found.time, best.time);
+        }
     }
 
     /// From shortest paths paths come near to the optimum of the linear program, stay whole, and prices prove it.

@@ -7,6 +7,7 @@
 
 use super::graph::Graph;
 use super::oracle::{Open, Search};
+use super::own::Own;
 use super::plan::Plan;
 use super::start::{Known, Load};
 use crate::error::Result;
@@ -94,6 +95,7 @@ struct Mender<'a> {
     busy: Vec<f64>,
     prices: Vec<f64>,
     grower: Grower<'a>,
+    own: Own<'a>,
     search: Search,
 }
 
@@ -101,9 +103,10 @@ impl<'a> Mender<'a> {
     /// With the arcs as busy as plans, or what is left of them, keep them.
     fn new(to: &'a Mending<'a>, plans: &[Known]) -> Self {
         let arcs = to.graph.arcs.len();
-        let (grower, search) = (Grower::new(to.graph), Search::new(to.graph.rank_at.len()));
+        let (grower, own) = (Grower::new(to.graph), Own::new(to.graph));
+        let search = Search::new(to.graph.rank_at.len());
         let mut mender =
-            Mender { to, enough: to.enough, busy: to.busy(plans), prices: vec![0.0; arcs], grower, search };
+            Mender { to, enough: to.enough, busy: to.busy(plans), prices: vec![0.0; arcs], grower, own, search };
         if to.paths {
             // Of paths no better time is known than that of before, which what is left takes.
             mender.enough = mender.most();
@@ -137,7 +140,9 @@ impl<'a> Mender<'a> {
         known.plan = match self.to.paths {
             true => {
                 let start = left.branches.len();
-                let plan = self.search.added(self.to.graph, &self.prices, known.root, left);
+                let most = known.share * self.to.load.most(known.root, self.to.graph.ranks.len());
+                let prices = self.own.added(&self.prices, STEEP / self.enough * most);
+                let plan = self.search.added(self.to.graph, prices, known.root, left);
                 self.count(&plan, start..plan.branches.len(), known.share);
                 plan
             }

@@ -12,6 +12,7 @@ mod level;
 mod master;
 mod mend;
 mod oracle;
+mod own;
 mod parts;
 mod plan;
 mod start;

@@ -29,6 +29,14 @@ impl Load<'_> {
     pub fn of(&self, (from, to): (u32, u32)) -> f64 {
         self.share * self.matrix.map_or(1, |matrix| matrix.bytes(from as usize, to as usize)) as f64
     }
+
+    /// The most that a branch of a rank's paths to so many ranks carries.
+    pub fn most(&self, from: u32, ranks: usize) -> f64 {
+        match self.matrix {
+            Some(_) => (0..ranks as u32).map(|to| self.of((from, to))).fold(0.0, f64::max),
+            None => self.share,
+        }
+    }
 }
 
 /// What is known of a mixture.
