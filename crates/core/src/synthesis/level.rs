@@ -34,6 +34,16 @@ pub struct Levelled {
     pub least: f64,
 }
 
+impl Levelled {
+    /// With the prices if they prove more.
+    fn prove(&mut self, prices: Vec<f64>, graph: &Graph, load: Load) {
+        let least = proven(graph, load, &prices);
+        if least > self.least {
+            (self.least, self.prices) = (least, prices);
+        }
+    }
+}
+
 /// Paths on a graph, with what they carry.
 pub struct Levelling<'a> {
     graph: &'a Graph,
@@ -97,10 +107,7 @@ impl<'a> Levelling<'a> {
             let is_nearly = |&busy: &f64| f64::from(u8::from(busy > nearly));
             let limit: Vec<f64> = self.busy.iter().map(is_nearly).collect();
             for prices in std::iter::once(limit).chain(std::iter::from_fn(|| known.take())) {
-                let least = proven(self.graph, self.load, &prices);
-                if least > best.least {
-                    (best.least, best.prices) = (least, prices);
-                }
+                best.prove(prices, self.graph, self.load);
                 if best.time <= best.least * (1.0 + near) {
                     break;
                 }
@@ -108,6 +115,11 @@ impl<'a> Levelling<'a> {
             if worse > PATIENCE || best.time <= best.least * (1.0 + near) {
                 break;
             }
+        }
+        if best.time > best.least * (1.0 + near) {
+            // Links that all are worth the same always prove something.
+            let even = self.graph.arcs.iter().map(|arc| 1.0 / arc.rate).collect();
+            best.prove(even, self.graph, self.load);
         }
         if worse == 0 {
             best.plans = plans;
@@ -267,7 +279,7 @@ mod tests {
         Graph::new(&fabric, &System::preset("ideal").unwrap())
     }
 
-    /// A path is not led over links that it alone makes the busiest.
+    /// A path is not led over links that it alone makes the busiest; and something is proven even if all others can be gone round.
     #[test]
     fn links_of_other_rates() {
         for (size, rate) in [(4, 1), (5, 1), (5, 2)] {
@@ -284,6 +296,7 @@ mod tests {
             let collective = Collective::new(Kind::AllToAll);
             let best = mixture(&graph, collective, None, &wanted, Start::default(), Watch::default()).unwrap();
             assert!(found.time < best.time * 1.05, "{size} {rate}: {} {}", found.time, best.time);
+            assert!(found.least > 0.0, "{size} {rate}");
         }
     }
 
