@@ -87,7 +87,7 @@ impl<'a> Levelling<'a> {
             if worse == 0 {
                 best.plans.clone_from(&plans);
             }
-            self.most = self.busiest();
+            self.most = self.busiest().max(f64::MIN_POSITIVE);
             self.enough = (best.least * (1.0 + near)).max(self.most * (1.0 - OFF));
             self.prices = (0..self.busy.len()).map(|arc| self.price(arc)).collect();
             self.searched = None;
@@ -165,6 +165,9 @@ impl<'a> Levelling<'a> {
             ways.extend(self.search.back(self.graph, self.graph.ranks[to as usize]));
             ways[start..].reverse();
             let other = &ways[start..];
+            if other.is_empty() {
+                continue;
+            }
             let mut is_moved = false;
             let cost = |to: &Self, way: &[u32], load: f64| to.own.cost(way, &to.prices, load * steep);
             // Prices have changed since the search, and what the path itself adds to them counts on both ways.

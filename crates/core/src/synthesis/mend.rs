@@ -109,7 +109,7 @@ impl<'a> Mender<'a> {
             Mender { to, enough: to.enough, busy: to.busy(plans), prices: vec![0.0; arcs], grower, own, search };
         if to.paths {
             // Of paths no better time is known than that of before, which what is left takes.
-            mender.enough = mender.most();
+            mender.enough = mender.most().max(f64::MIN_POSITIVE);
         }
         (0..arcs as u32).for_each(|arc| mender.add(arc, 0.0));
         mender
@@ -388,6 +388,7 @@ pub fn opposite(graph: &Graph) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::level::Levelling;
     use super::super::tests::assert_plan;
     use super::super::{Graph, Known, Start, Wanted, mixture};
     use super::*;
@@ -397,6 +398,14 @@ mod tests {
     use crate::watch::Watch;
     use proptest::prelude::*;
 
+    /// The branches of a plan that use none of some arcs.
+    fn without(whole: &Plan, is_one: impl Fn(u32) -> bool) -> Plan {
+        let mut plan = Plan::default();
+        let is_off = |branch: usize| whole.both_ways(branch).iter().any(|&arc| is_one(arc));
+        (0..whole.branches.len()).filter(|&branch| !is_off(branch)).for_each(|branch| plan.copy(whole, branch));
+        plan
+    }
+
     /// A mixture's plans without some of their branches, for trees away from their roots, or both ways.
     fn broken(graph: &Graph, kind: Kind, lost: impl Fn(u32) -> bool) -> Vec<Known> {
         let wanted = Wanted { accuracy: 1e-3, level: 0.0, trees: None };
@@ -405,7 +414,11 @@ mod tests {
             let below: Vec<u32> = plan.branches.iter().map(|branch| branch.1).collect();
             let tops = plan.branches.iter().map(|branch| branch.0).find(|above| !below.contains(above));
             // A tree of an all-reduce is of any root: here of its own.
-            Known { root: if kind == Kind::AllReduce { tops.unwrap() } else { root }, share, plan: plan.without(&lost) }
+            Known {
+                root: if kind == Kind::AllReduce { tops.unwrap() } else { root },
+                share,
+                plan: without(&plan, &lost),
+            }
         };
         found.plans.into_iter().map(known).collect()
     }
@@ -449,6 +462,21 @@ mod tests {
         }
     }
 
+    /// Of paths nothing may be left, so that no arc is busy.
+    #[test]
+    fn paths_that_are_all_lost_are_laid_anew() {
+        let graph = Graph::new(&Fabric::parse("dgx1v").unwrap(), &System::preset("ideal").unwrap());
+        let none = |root| Known { root, share: 1.0, plan: Plan::default() };
+        let load = Load { share: 0.125, matrix: None };
+        let mending = Mending { graph: &graph, paths: true, back: None, load, enough: f64::INFINITY };
+        let (found, _) = mending.mended((0..8).map(none).collect(), Watch::default()).unwrap();
+        found.iter().for_each(|each| assert_plan(&graph, Kind::AllToAll, each.root, &each.plan));
+        // Neither are numbers of what is not busy.
+        let levelling = Levelling::new(&graph, load, vec![0.0; graph.arcs.len()]);
+        let levelled = levelling.levelled(vec![], None, 1e-3, Watch::default()).unwrap();
+        assert!(levelled.prices.iter().all(|price| price.is_finite()) && levelled.time == 0.0);
+    }
+
     proptest! {
         /// Plans are whole, of the same shares, and keep what was left; the busiest arc is counted right.
         #[test]
@@ -463,8 +491,10 @@ mod tests {
             let known = broken(&graph, kind, |arc| arc == lost % arcs || arc == (lost >> 8) % arcs);
             let back = if kind == Kind::AllReduce { opposite(&graph) } else { None };
             let share = if matches!(kind, Kind::AllGather | Kind::AllToAll) { 1.0 / ranks as f64 } else { 1.0 };
-            let enough = if is_enough { f64::INFINITY } else { 1e-3 };
             let paths = kind == Kind::AllToAll;
+            // Of paths no time is enough.
+            let is_enough = is_enough || paths;
+            let enough = if is_enough { f64::INFINITY } else { 1e-3 };
             let mending = Mending { graph: &graph, paths, back, load: Load { share, matrix: None }, enough };
             let (found, counted) = mending.mended(known.clone(), Watch::default()).unwrap();
             let mut busy = vec![0.0; graph.arcs.len()];
