@@ -93,7 +93,7 @@ impl<'a> Levelling<'a> {
             self.searched = None;
             let mut at = 0;
             while at < plans.len() {
-                watch.at(look, LOOKS)?;
+                watch.step(look * plans.len() + at, LOOKS * plans.len())?;
                 let other = self.reroute(&mut plans[at], look > 0);
                 plans.extend(other);
                 at += 1;
