@@ -23,6 +23,9 @@ const LOOKS: usize = 32;
 const PATIENCE: usize = 1;
 /// Plans of no larger shares are not split.
 const SMALLEST: f64 = 1.0 / 16.0;
+/// Halves of plans add no more than so many arcs, or so many times as many as there were.
+const ROOM: usize = 1 << 22;
+const TIMES: usize = 3;
 
 /// Plans of paths that are levelled, and how near to the optimum they are.
 pub struct Levelled {
@@ -53,6 +56,8 @@ pub struct Levelling<'a> {
     most: f64,
     /// Paths may stay over arcs that are no busier.
     enough: f64,
+    /// Arcs that halves of plans may add.
+    room: usize,
     prices: Vec<f64>,
     own: Own<'a>,
     /// The cheapest ways from a root for a load, of this look.
@@ -65,7 +70,7 @@ impl<'a> Levelling<'a> {
     pub fn new(graph: &'a Graph, load: Load<'a>, busy: Vec<f64>) -> Self {
         let search = Search::new(graph.rank_at.len());
         let own = Own::new(graph);
-        Levelling { graph, load, busy, most: 0.0, enough: 0.0, prices: vec![], own, search, searched: None }
+        Levelling { graph, load, busy, most: 0.0, enough: 0.0, room: 0, prices: vec![], own, search, searched: None }
     }
 
     /// The plans levelled, until prices prove that they take longer than the optimum by no more than a part of `near`; those
@@ -82,6 +87,7 @@ impl<'a> Levelling<'a> {
     ) -> Result<Levelled> {
         let none = vec![0.0; self.busy.len()];
         let mut best = Levelled { plans: vec![], time: self.busiest(), prices: none, least: 0.0 };
+        self.room = ROOM.max(TIMES * plans.iter().map(|known| known.plan.arcs().len()).sum::<usize>());
         let mut worse = 0;
         for look in 0..LOOKS {
             if worse == 0 {
@@ -178,9 +184,10 @@ impl<'a> Levelling<'a> {
                 self.add(if is_moved { other } else { own }, carried);
                 // A half stays as it is: that nothing has been moved yet is what the arcs count on.
                 let is_split = may_split && moved.is_empty() && half.is_none() && known.share > SMALLEST;
-                if is_moved || !is_split {
+                if is_moved || !is_split || self.room < whole.arcs().len() {
                     break;
                 }
+                self.room -= whole.arcs().len();
                 known.share /= 2.0;
                 half = Some(Known { share: known.share, plan: whole.clone(), ..*known });
             }
