@@ -2,6 +2,7 @@
 
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
+use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::{Lane, Op, Schedule, Transfer};
 use crate::synthesis::{Graph, Known, Plan};
@@ -34,11 +35,16 @@ struct Path {
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
 const PATHS: usize = 8;
+/// Most arcs that all lanes go over: 1 GiB of memory.
+const MAX_ARCS: usize = 1 << 28;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
-pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
+///
+/// # Errors
+/// [`Code::TooLarge`].
+pub fn left(request: &Request, graph: &Graph, before: &Before) -> Result<Vec<Left>> {
     let collective = before.schedule.collective;
-    let reader = Reader::new(before, &arcs(request, graph));
+    let reader = Reader::new(before, &arcs(request, graph))?;
     let found: Vec<Left> = match collective.kind {
         Kind::AllToAll => reader.paths(),
         _ => reader.trees(),
@@ -65,7 +71,7 @@ pub fn left(request: &Request, graph: &Graph, before: &Before) -> Vec<Left> {
         let sum: f64 = all.iter().map(|(known, _)| known.share).sum();
         all.iter_mut().for_each(|(known, _)| known.share /= sum);
     }
-    all
+    Ok(all)
 }
 
 /// The prices of a schedule's certificate, of the arcs that are left.
@@ -106,8 +112,23 @@ const NONE: u32 = u32::MAX;
 impl<'a> Reader<'a> {
     /// With the arc of every link that is left. Transfers take much memory and are not in the order of lanes, so that they are
     /// looked at one after the other.
-    fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Self {
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] past [`MAX_ARCS`].
+    fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Result<Self> {
         let Schedule { lanes, transfers, .. } = before.schedule;
+        // A transfer may carry many lanes, and its route be long; of lanes with a transfer there are no more than `Schedule::check` allows.
+        let over = |transfer: &Transfer| {
+            transfer.payload.iter().map(|lanes| lanes.len()).sum::<usize>() * transfer.route.len()
+        };
+        let mut all = 0;
+        if transfers.iter().any(|transfer| {
+            all += over(transfer);
+            all > MAX_ARCS
+        }) {
+            let what = format!("the schedule to start from has lanes over more than {MAX_ARCS} links; build one anew");
+            return Err(Error::new(Code::TooLarge, what));
+        }
         let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]);
         let arc_of_link: Vec<Option<u32>> = before.links.iter().map(arc).collect();
         // Hops of every lane, and their arcs; then where they begin, and in the end where those of the next one do.
@@ -142,7 +163,7 @@ impl<'a> Reader<'a> {
             }
         }
         let ends = std::iter::once(0).chain(ends.into_iter().map(|end| end.0)).collect();
-        Reader { before, hops, arcs, ends }
+        Ok(Reader { before, hops, arcs, ends })
     }
 
     /// Every lane, and its hops.
@@ -256,24 +277,91 @@ impl<'a> Reader<'a> {
     fn path(&self, lane: &Lane, hops: Range<usize>, arcs: &mut Vec<u32>) -> Option<Path> {
         let ends = (lane.source, lane.owner);
         let start = arcs.len();
-        let (mut rank, mut is_there) = (ends.0, true);
-        // They are mostly in the order of the path.
-        for _ in hops.clone() {
+        let (mut rank, mut is_there, mut taken) = (ends.0, true, 0);
+        // They are mostly in the order of the path; in circles there is no end.
+        while rank != ends.1 && taken <= hops.len() {
+            let before = taken;
             for id in hops.clone() {
                 let hop = &self.hops[id];
                 if hop.from == rank && rank != ends.1 {
-                    rank = hop.to;
+                    (rank, taken) = (hop.to, taken + 1);
                     match self.way(id) {
                         Some(way) => arcs.extend(way),
                         None => is_there = false,
                     }
                 }
             }
-            if rank == ends.1 {
+            if taken == before {
                 break;
             }
         }
+        if rank != ends.1 || ends.0 == ends.1 {
+            arcs.truncate(start);
+            return None;
+        }
         let arcs = is_there.then_some(start..arcs.len());
-        (rank == ends.1 && ends.0 != ends.1).then_some(Path { ends, bytes: lane.bytes, arcs })
+        Some(Path { ends, bytes: lane.bytes, arcs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm;
+    use crate::collective::Collective;
+    use crate::fabric::Fabric;
+    use crate::schedule::Payload;
+    use crate::system::System;
+    use smallvec::smallvec;
+
+    /// The reader of a schedule as it is changed, on the fabric that it is for, and what it is asked.
+    fn read<T>(change: impl FnOnce(&mut Schedule), ask: impl FnOnce(Result<Reader>) -> T) -> T {
+        let fabric = Fabric::parse("mesh:2x2").unwrap();
+        let system = System::preset("ideal").unwrap();
+        let collective = Collective::new(Kind::AllToAll);
+        let mut schedule = algorithm::build(&fabric, &system, collective, 1 << 20, "optimal").unwrap();
+        change(&mut schedule);
+        let links = (0..fabric.links.len() as u32).map(Some).collect::<Vec<_>>();
+        let before = Before { schedule: &schedule, ranks: (0..4).map(Some).collect(), links: links.clone() };
+        ask(Reader::new(&before, &links))
+    }
+
+    #[test]
+    fn wide_and_long_transfers_are_refused_before_memory_is_taken() {
+        let widen = |schedule: &mut Schedule| {
+            schedule.lanes = vec![schedule.lanes[0].clone(); 1 << 16];
+            schedule.transfers.truncate(1);
+            schedule.transfers[0].payload = Payload::of(std::iter::once(0..1 << 16));
+            schedule.transfers[0].route = smallvec![0; (1 << 12) + 1];
+        };
+        let error = read(widen, |reader| reader.map(drop).unwrap_err());
+        assert_eq!(error.code, Code::TooLarge);
+        assert!(error.message.contains("lanes over more than 268435456 links"), "{error}");
+    }
+
+    #[test]
+    fn paths_are_read_in_any_order_and_circles_end() {
+        let paths = |reader: Result<Reader>| {
+            reader.unwrap().paths().into_iter().map(|(known, _)| known.plan).collect::<Vec<_>>()
+        };
+        let own = read(|_| (), paths);
+        assert!(own.iter().all(|plan| plan.branches.len() == 3));
+        assert_eq!(read(|schedule| schedule.transfers.reverse(), paths), own);
+        // Lane 0 goes round and round.
+        let circle = |schedule: &mut Schedule| {
+            schedule.lanes.truncate(1);
+            (schedule.lanes[0].source, schedule.lanes[0].owner) = (0, 3);
+            let mut there = schedule.transfers[0].clone();
+            (there.from, there.to, there.payload, there.route) =
+                (0, 1, Payload::of(std::iter::once(0..1)), smallvec![0]);
+            let back = Transfer { from: 1, to: 0, ..there.clone() };
+            schedule.transfers = [there, back].into_iter().cycle().take(1000).collect();
+        };
+        let found = read(circle, |reader| {
+            let (reader, mut arcs) = (reader.unwrap(), vec![]);
+            let lane = &reader.before.schedule.lanes[0];
+            (reader.path(lane, 0..1000, &mut arcs).is_none(), arcs.capacity())
+        });
+        assert!(found.0 && found.1 <= 4096, "{found:?}");
     }
 }

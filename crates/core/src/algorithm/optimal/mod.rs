@@ -165,7 +165,7 @@ impl Algorithm for Optimal {
         expect(request)?;
         let started = Instant::now();
         let graph = Graph::new(request.fabric, request.system);
-        let left = before::left(request, &graph, before);
+        let left = before::left(request, &graph, before)?;
         let count = |whole: bool| left.iter().filter(|left| left.1 == whole).count();
         let counts = [true, false].map(count);
         let plans = left.into_iter().map(|left| left.0).collect();
