@@ -41,14 +41,7 @@ impl Plan {
     /// The same with lists of arcs.
     #[inline]
     pub fn push(&mut self, ends: (u32, u32), [up, down]: [&[u32]; 2]) {
-        if self.ends.is_empty() {
-            self.ends.push(0);
-        }
-        self.branches.push(ends);
-        self.arcs.extend_from_slice(up);
-        self.ends.push(self.arcs.len() as u32);
-        self.arcs.extend_from_slice(down);
-        self.ends.push(self.arcs.len() as u32);
+        self.branch(ends.0, ends.1, up.iter().copied(), down.iter().copied());
     }
 
     /// Adds a branch of another plan.
@@ -92,14 +85,6 @@ impl Plan {
     /// All arcs.
     pub fn arcs(&self) -> &[u32] {
         &self.arcs
-    }
-
-    /// The branches that use none of some arcs.
-    pub fn without(&self, is_one: impl Fn(u32) -> bool) -> Plan {
-        let mut plan = Plan::default();
-        let is_off = |branch: usize| self.both_ways(branch).iter().any(|&arc| is_one(arc));
-        (0..self.branches.len()).filter(|&branch| !is_off(branch)).for_each(|branch| plan.copy(self, branch));
-        plan
     }
 
     /// The places of some arcs in the list of all.
