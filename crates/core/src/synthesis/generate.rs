@@ -119,7 +119,7 @@ impl Demand<'_> {
             watch.step(rounds, ROUNDS)?;
             rounds += 1;
             let each = spread(&prices);
-            let [found, low] = oracle.plans(&each, &first, level > 0.0 && master.is_some() && !self.start.is_enough);
+            let [found, low] = oracle.plans(&each, &first, level > 0.0 && master.is_some() && !self.start.only_rates);
             let priced = found.iter().zip(&orbits).map(|(plan, orbit)| self.price(plan, &each) * orbit.len() as f64);
             let proven = priced.sum::<f64>() * self.share;
             if proven > shown {
@@ -172,7 +172,7 @@ impl Demand<'_> {
             }
             let is_enough = self.enough.is_some_and(|enough| time <= enough);
             let near = is_enough || time - least <= self.accuracy * time;
-            let near = near && (level == 0.0 || self.start.is_enough || rounds >= last + PATIENCE);
+            let near = near && (level == 0.0 || self.start.only_rates || rounds >= last + PATIENCE);
             let in_vain = self.enough.is_some_and(|enough| least > enough);
             if near || in_vain || rounds == ROUNDS || !better && smooth == 0.0 {
                 let amounts = match self.trees {

@@ -41,9 +41,10 @@ const FEW_ROWS: usize = 256;
 const CRITICAL: f64 = 1e-2;
 /// The parts of their time that other arcs may be busy: the first that is enough.
 const SPARE: [f64; 2] = [0.5, 0.75];
-/// How near to the optimum plans of before are good enough.
+/// How near to the optimum trees of before are good enough.
 const GOOD: f64 = 1.005;
-/// How near to the optimum paths of before are led, relative.
+/// The same of paths, and how near they are led, relative.
+const GOOD_PATHS: f64 = 1.002;
 const NEAR: f64 = 1e-3;
 /// Levels of a tree that take no longer than the data.
 const MANY_LEVELS: f64 = 512.0;
@@ -206,7 +207,7 @@ pub fn mixture(
         true => None,
         false => mended(graph, collective, matrix, &mut start, is_little, watch)?,
     };
-    let good = if collective.kind == Kind::AllToAll { 1.0 + 2.0 * NEAR } else { GOOD };
+    let good = if collective.kind == Kind::AllToAll { GOOD_PATHS } else { GOOD };
     let is_good = |mended: &Mixture| !is_little && mended.time <= mended.least * good;
     let mended = match mended {
         Some(mended) if is_good(&mended) => return Ok(mended),
@@ -235,7 +236,7 @@ pub fn mixture(
         }
         start.plans = mended.plans.into_iter().map(known).collect();
         // Over switches it matters more which plans there are.
-        start.is_enough = !is_little && !graph.rank_at.contains(&None);
+        start.only_rates = !is_little && !graph.rank_at.contains(&None);
     }
     start.least *= problem.unit;
     problem.start = start;

@@ -48,6 +48,6 @@ pub struct Start {
     pub prices: Option<Vec<f64>>,
     /// Picoseconds for every byte that no mixture is below.
     pub least: f64,
-    /// Whether the plans are as low as can be: then no lower ones are looked for.
-    pub is_enough: bool,
+    /// Whether only rates count: then no low plans are looked for, and a mixture is taken as soon as it is near the optimum.
+    pub only_rates: bool,
 }
