@@ -36,15 +36,15 @@ test: compiled extension lint browser sdist ## lint, Rust tests, Python tests th
 
 test-all: compiled extension lint browser sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
-	$(CARGO_TEST) --lib --tests -- --ignored
+	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite algorithms::random
-	PROPTEST_CASES=2560 $(CARGO_TEST) --lib -- configure:: simulate::tests::
+	PROPTEST_CASES=2560 $(CARGO_TEST) --tests -- configure:: simulate::tests::
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
 
 FUZZ_SECONDS ?= 3600
 
 fuzz: ## random input and random schedules, each target for FUZZ_SECONDS (an hour)
-	ANTIPHON_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO_TEST) -p antiphon-core --test suite -- fuzz:: proven:: --nocapture
+	ANTIPHON_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO_TEST) --test suite -- fuzz:: proven:: --nocapture
 
 mutants: ## change verify/ in every small way and see whether a test notices (needs cargo-mutants; hours)
 	@cargo mutants --version >/dev/null 2>&1 || { echo "cargo-mutants is missing: cargo install --locked cargo-mutants"; exit 1; }
