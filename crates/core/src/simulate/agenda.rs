@@ -46,6 +46,12 @@ impl<E: Copy + Ord> Agenda<E> {
         self.first.map_or(Ticks::MAX, |((at, _), _)| at)
     }
 
+    /// The next event.
+    #[inline]
+    pub fn first(&self) -> Option<(Ticks, E)> {
+        self.first.map(|(first, _)| first)
+    }
+
     /// Removes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Ticks, E)> {

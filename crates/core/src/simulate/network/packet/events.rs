@@ -1,16 +1,14 @@
 //! Events in time order, ties broken in schedule order.
 //!
 //! A link has at most one event to come, the end of its service, and these are most of all events,
-//! so they are not in the heap. Single packets mostly take equally long, so that a list of their ends
-//! is sorted as it grows. All others are in a tournament: a binary tree over the links in which
-//! every node knows the earliest end below it.
+//! so they are not with the others. Ends of single packets are never changed. Those of runs are in a tournament: a binary
+//! tree over the links in which every node knows the earliest end below it.
 
 use super::service::Flow;
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::agenda::Agenda;
 use crate::simulate::clock::Ticks;
-use std::collections::VecDeque;
 
 /// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +27,8 @@ pub struct Events {
     /// in schedule order, whatever happened before.
     arrivals: Agenda<(u64, Event)>,
     created: u64,
-    /// Ends of services of one packet each, and their links, in order.
-    singles: VecDeque<(Ticks, LinkId)>,
+    /// Ends of services of one packet each, by link.
+    singles: Agenda<LinkId>,
     /// Earliest end of another service and its link, of two links or nodes each; node 1 is the root,
     /// link `i` is node `links + i` with `links` rounded up to a power of two.
     runs: Vec<(Ticks, LinkId)>,
@@ -41,7 +39,7 @@ impl Events {
     pub fn new(links: usize) -> Self {
         let leaves = links.next_power_of_two();
         let nodes = (0..2 * leaves).map(|node| (Ticks::MAX, (node % leaves) as LinkId));
-        Events { arrivals: Agenda::new(), created: 0, singles: VecDeque::new(), runs: nodes.collect() }
+        Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs: nodes.collect() }
     }
 
     /// Adds an event other than the end of a service.
@@ -53,11 +51,7 @@ impl Events {
     /// The service of an idle link, of one packet, ends at `at`.
     #[inline]
     pub fn end_single(&mut self, link: LinkId, at: Ticks) {
-        if self.singles.back().is_none_or(|&last| last < (at, link)) {
-            self.singles.push_back((at, link));
-        } else {
-            self.end_run(link, at);
-        }
+        self.singles.push(at, link);
     }
 
     /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
@@ -78,8 +72,8 @@ impl Events {
 
     /// The first end of a service, and whether it is one of `singles`.
     fn first_end(&self) -> ((Ticks, LinkId), bool) {
-        match self.singles.front() {
-            Some(&single) if single < self.runs[1] => (single, true),
+        match self.singles.first() {
+            Some(single) if single < self.runs[1] => (single, true),
             _ => (self.runs[1], false),
         }
     }
@@ -99,7 +93,7 @@ impl Events {
             return self.arrivals.pop().map(|(at, (_, event))| (at, event));
         }
         match single {
-            true => drop(self.singles.pop_front()),
+            true => drop(self.singles.pop()),
             false if end < Ticks::MAX => self.end_run(link, Ticks::MAX),
             false => return None,
         }
@@ -114,7 +108,7 @@ impl Events {
     /// Makes every event happen later by `by`.
     pub fn delay(&mut self, by: Ticks) {
         self.arrivals.replace(|at, arrival| (at + by, arrival));
-        self.singles.iter_mut().for_each(|(at, _)| *at += by);
+        self.singles.replace(|at, link| (at + by, link));
         self.runs.iter_mut().filter(|(at, _)| *at < Ticks::MAX).for_each(|(at, _)| *at += by);
     }
 }

@@ -14,37 +14,33 @@ pub struct Message {
     pub first: LinkId,
     /// Packets not yet sent.
     pub packets_left: u64,
+    /// Packets that were dealt to channels, and which got the first.
+    dealt: u64,
+    start: u32,
 }
 
-/// Packets of one message in a virtual channel.
-#[derive(Clone, Copy)]
-pub struct Dealt {
-    /// Number of the message.
+impl Message {
+    /// One of which nothing was sent.
+    pub fn new(flow: Flow, first: LinkId, packets: u64) -> Self {
+        Message { flow, first, packets_left: packets, dealt: 0, start: 0 }
+    }
+
+    /// Packets that one of `count` channels got.
+    fn share(&self, channel: usize, count: usize) -> u64 {
+        let (count, turn) = (count as u64, (channel + count - self.start as usize) % count);
+        self.dealt / count + u64::from((turn as u64) < self.dealt % count)
+    }
+}
+
+/// A virtual channel: a FIFO of what messages have dealt to it. All but its head follows from the messages.
+#[derive(Clone, Copy, Default)]
+pub struct Channel {
+    /// The message at its head.
     pub number: u64,
-    /// How many.
+    /// Its packets left here; none where nothing waits.
     pub packets: u64,
     /// First link of their route.
     pub link: LinkId,
-}
-
-/// A virtual channel: a FIFO, whose head every packet of the interface looks at.
-#[derive(Clone, Default)]
-pub struct Channel {
-    pub head: Option<Dealt>,
-    behind: VecDeque<Dealt>,
-}
-
-impl Channel {
-    fn push(&mut self, dealt: Dealt) {
-        match self.head {
-            None => self.head = Some(dealt),
-            Some(_) => self.behind.push_back(dealt),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Dealt> {
-        self.head.iter().chain(&self.behind)
-    }
 }
 
 /// A network interface. While all its messages leave over one link it is a plain FIFO. Otherwise
@@ -59,9 +55,9 @@ pub struct Interface {
     /// Packets not yet sent.
     pub backlog: u64,
     /// Virtual channels; none unless mixed.
-    pub channels: Vec<Channel>,
+    pub channels: SmallVec<[Channel; 4]>,
     /// Channel that gets the next packet.
-    next_channel: usize,
+    next_channel: u32,
     /// When mixed: links asked for, each once.
     pub asked: SmallVec<[LinkId; 4]>,
 }
@@ -87,32 +83,54 @@ impl Interface {
 
     /// Deals `packets` packets of a message to the channels.
     pub fn deal(&mut self, number: u64, packets: u64) {
-        let count = self.channels.len() as u64;
-        let link = self.message(number).first;
-        for i in 0..count.min(packets) {
-            let packets = packets / count + u64::from(i < packets % count);
-            let channel = (self.next_channel + i as usize) % self.channels.len();
-            self.channels[channel].push(Dealt { number, packets, link });
+        let (count, start) = (self.channels.len(), self.next_channel);
+        let message = self.message(number);
+        (message.dealt, message.start) = (packets, start);
+        let message = *message;
+        for (index, channel) in self.channels.iter_mut().enumerate().filter(|(_, channel)| channel.packets == 0) {
+            *channel = Channel { number, packets: message.share(index, count), link: message.first };
         }
-        self.next_channel = (self.next_channel + (packets % count) as usize) % self.channels.len();
+        self.next_channel = ((u64::from(start) + packets) % count as u64) as u32;
+    }
+
+    /// What is in a channel: messages by number, and packets of each.
+    fn waiting(&self, index: usize) -> impl Iterator<Item = (u64, &Message, u64)> {
+        let Channel { number, packets, .. } = self.channels[index];
+        let first = if packets > 0 { (number - self.gone) as usize } else { self.queue.len() };
+        let messages = (number..).zip(self.queue.range(first..));
+        let share = move |message: &Message| message.share(index, self.channels.len());
+        let all = messages.map(move |(of, message)| (of, message, if of == number { packets } else { share(message) }));
+        all.filter(|&(.., packets)| packets > 0)
     }
 
     /// The channel whose head is the oldest message that leaves over `link`.
+    #[inline]
     pub fn channel_for(&self, link: LinkId) -> Option<usize> {
-        let heads = self.channels.iter().enumerate().filter_map(|(i, channel)| Some((channel.head?, i)));
-        heads.filter(|(head, _)| head.link == link).map(|(head, i)| (head.number, i)).min().map(|(_, i)| i)
+        let heads = (0..).zip(&self.channels).filter(|(_, head)| head.packets > 0 && head.link == link);
+        heads.map(|(index, head)| (head.number, index)).min().map(|(_, index)| index)
     }
 
     /// Takes a packet from a channel; returns the number of its message.
-    pub fn take_from(&mut self, channel: usize) -> u64 {
-        let Channel { head, behind } = &mut self.channels[channel];
-        let dealt = head.as_mut().expect("served from this channel");
-        dealt.packets -= 1;
-        let number = dealt.number;
-        if dealt.packets == 0 {
-            *head = behind.pop_front();
+    pub fn take_from(&mut self, index: usize) -> u64 {
+        let Channel { number, packets, .. } = self.channels[index];
+        if packets > 1 {
+            self.channels[index].packets = packets - 1;
+        } else {
+            self.channels[index] = self.head_after(index, number);
         }
         number
+    }
+
+    /// The next head of a channel after a message.
+    fn head_after(&self, index: usize, number: u64) -> Channel {
+        let first = (number + 1 - self.gone) as usize;
+        let messages = (number + 1..).zip(self.queue.range(first..));
+        let mut heads = messages.map(|(number, message)| Channel {
+            number,
+            packets: message.share(index, self.channels.len()),
+            link: message.first,
+        });
+        heads.find(|head| head.packets > 0).unwrap_or_default()
     }
 
     /// Drops finished messages from the front.
@@ -136,11 +154,11 @@ impl Interface {
         for message in &self.queue {
             state.extend([(message.flow.transfer as u64) << 32 | message.first as u64, message.packets_left]);
         }
-        for channel in &self.channels {
-            state.push(channel.iter().count() as u64);
-            channel.iter().for_each(|dealt| state.extend([dealt.number - self.gone, dealt.packets]));
+        for channel in 0..self.channels.len() {
+            state.push(self.waiting(channel).count() as u64);
+            self.waiting(channel).for_each(|(number, _, packets)| state.extend([number - self.gone, packets]));
         }
-        state.push(self.next_channel as u64);
+        state.push(self.next_channel.into());
         state.extend(self.asked.iter().map(|&link| link as u64));
     }
 }

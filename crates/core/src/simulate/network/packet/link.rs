@@ -159,7 +159,7 @@ impl Packet<'_> {
         let interface = &self.interfaces[id as usize];
         if interface.is_mixed() {
             let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
-            let head = interface.channels[channel].head.expect("what the link was asked for");
+            let head = interface.channels[channel];
             let message = interface.queue[(head.number - interface.gone) as usize];
             let source = Source::Channel(id, channel as u16);
             return self.service(link, source, message.flow, 1, message.packets_left == 1);

@@ -27,7 +27,7 @@ use crate::simulate::flight::Ranking;
 use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
 use events::{Event, Events};
-use interface::{Channel, Dealt, Interface, Message};
+use interface::{Channel, Interface, Message};
 use link::{Link, Request};
 use service::{Flow, Service, Source, Turn};
 use smallvec::smallvec;
@@ -103,7 +103,7 @@ impl Carrier for Packet<'_> {
         let state = &mut self.interfaces[interface as usize];
         let idle = state.backlog == 0;
         let joins = idle || (!state.is_mixed() && state.single_link() == Some(first));
-        state.queue.push_back(Message { flow, first, packets_left: packets });
+        state.queue.push_back(Message::new(flow, first, packets));
         state.backlog += packets;
         let number = state.gone + state.queue.len() as u64 - 1;
         if idle {
@@ -214,7 +214,8 @@ impl Packet<'_> {
             _ => 0,
         };
         let state = &mut self.interfaces[id as usize];
-        state.channels = vec![Channel::default(); self.plan.system.interface.virtual_channels.max(1) as usize];
+        let count = self.plan.system.interface.virtual_channels.max(1) as usize;
+        state.channels.resize(count, Channel::default());
         state.asked = smallvec![first];
         for index in 0..state.queue.len() {
             let packets = state.queue[index].packets_left - if index == 0 { on_link } else { 0 };
@@ -226,8 +227,8 @@ impl Packet<'_> {
     fn ask(&mut self, id: u32) {
         for channel in 0..self.interfaces[id as usize].channels.len() {
             let state = &mut self.interfaces[id as usize];
-            let Some(Dealt { link, .. }) = state.channels[channel].head else { continue };
-            if !state.asked.contains(&link) {
+            let Channel { packets, link, .. } = state.channels[channel];
+            if packets > 0 && !state.asked.contains(&link) {
                 state.asked.push(link);
                 self.request(link, Request::Interface(id));
             }
