@@ -51,7 +51,7 @@ mutants: ## change verify/ in every small way and see whether a test notices (ne
 	cargo mutants -p antiphon-core -f 'crates/core/src/verify/*.rs' --cargo-arg=--release -o out -- --lib verify
 
 bench: build ## time the core (cargo bench) and whatever benches/ holds
-	cargo bench -p antiphon-core --locked
+	cargo bench -p antiphon-core --features bench --locked
 	@for script in benches/*.py; do \
 	    if [ -f "$$script" ]; then echo "$$script"; $(BIN)/python "$$script" || exit 1; fi; \
 	done
@@ -76,7 +76,7 @@ lint: tools extension ## formatting, clippy, ruff, mypy, pyright, type stubs, di
 	    $(MAKE) --no-print-directory lint-python; python=$$?; wait $$lane && exit $$python
 
 lint-rust:
-	cargo clippy --workspace --all-targets --profile tests --locked -- -D warnings
+	cargo clippy --workspace --all-targets --all-features --profile tests --locked -- -D warnings
 	$(BIN)/python -m mypy.stubtest antiphon._core
 
 lint-python:

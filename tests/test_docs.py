@@ -1,7 +1,8 @@
 """Runs the snippets of the Markdown pages, so that what they show works.
 
 Of each page, in order and in one folder that has only `examples/`: fenced `python` blocks, which share their names, and
-the lines `$ antiphon ...` of `console` blocks. A block after a line `<!-- not run: REASON -->` is left out.
+the lines `$ antiphon ...` of `console` blocks, which start no process unless a shell has to read them. A block after a
+line `<!-- not run: REASON -->` is left out.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from click.testing import CliRunner
+
+from antiphon.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -44,6 +49,20 @@ def commands(text: str) -> list[str]:
     return [line[2:] for line in joined.splitlines() if line.startswith("$ antiphon ")]
 
 
+def failure(command: str) -> str:
+    """What a command said if it failed."""
+    if re.search(r"[$<>|&;`~*]", command):
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
+        return "" if done.returncode == 0 else f"{command}\n{done.stdout}{done.stderr}"
+    result = CliRunner().invoke(main, shlex.split(command)[1:])
+    return "" if result.exit_code == 0 else f"{command}\n{result.output}{result.exception!r}"
+
+
+@pytest.fixture(autouse=True)
+def _commands_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+
+
 RUNNABLE = [page for page in PAGES if snippets(page.read_text("utf-8"))]
 
 
@@ -51,7 +70,6 @@ RUNNABLE = [page for page in PAGES if snippets(page.read_text("utf-8"))]
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     names: dict[str, Any] = {"__name__": "__main__"}
     for snippet in snippets(page.read_text("utf-8")):
         where = f"{page.relative_to(ROOT)}:{snippet.line}"
@@ -60,8 +78,7 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             exec(compile("\n" * (snippet.line - 1) + snippet.text, str(page), "exec"), names)
             continue
         for command in commands(snippet.text):
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=300)
-            assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+            assert not (said := failure(command)), f"{where}: {said}"
 
 
 def test_finds_what_to_run() -> None:
@@ -74,6 +91,12 @@ def test_finds_what_to_run() -> None:
         Snippet(10, "console", "$ antiphon a \\\n  b\nout\n$ ls\n"),
     ]
     assert commands(snippets(page)[1].text) == ["antiphon a    b"]
+
+
+@pytest.mark.parametrize("output", ["", " > /dev/null"], ids=["here", "in a shell"])
+def test_a_command_that_fails_is_heard(output: str) -> None:
+    assert not failure("antiphon bound ring:4" + output)
+    assert "no-such" in failure("antiphon bound no-such:4" + output)
 
 
 def test_the_table_of_fidelities_is_current() -> None:

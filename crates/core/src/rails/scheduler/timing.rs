@@ -1,52 +1,92 @@
 //! Times orders by the thousand, as a search does.
 //!
 //! Apart from the engine, which also has servers that share or interrupt, rooms and spans: a search of orders for whole
-//! dimensions needs none of them, and without them takes about 0.7 of the time (`cargo bench --bench rails -- search`).
+//! dimensions needs none of them, and without them takes about 0.7 of the time (`cargo bench --features bench --bench rails -- search`).
 
 use crate::rails::engine::{Engine, Queue, priority, turned};
 use crate::rails::plan::{Order, StageTable};
 use crate::units::Picos;
 use crate::watch::checkpoint;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Orders of so few chunks come again and again in a search: there are few, or few that are one change away.
+const FEW_CHUNKS: usize = 8;
+/// Most orders whose times are kept.
+const MOST_KNOWN: usize = 1 << 14;
+
 /// Times orders whose stages are in a table, with one queue policy.
-pub enum Timing<'a> {
+pub struct Timing<'a> {
+    servers: Servers<'a>,
+    /// Times of orders that were within `most` or not, and stages that were served until that was known.
+    known: FxHashMap<Vec<Order>, (Option<Picos>, u64)>,
+    most: Picos,
+    served: u64,
+}
+
+impl<'a> Timing<'a> {
+    /// At most `sharing` chunks share a dimension.
+    pub fn new(table: &'a StageTable, queue: Queue, sharing: u32) -> Timing<'a> {
+        let servers = match sharing {
+            0 | 1 => Servers::Alone(Alone::new(table, queue)),
+            _ => Servers::Shared(Engine::new(table.dimensions(), queue, sharing), table),
+        };
+        Timing { servers, known: FxHashMap::default(), most: Picos::MAX, served: 0 }
+    }
+
+    /// The time of these orders, in picoseconds; none if they take longer than `most`, which is mostly known early.
+    /// O(stages * log chunks), or O(chunks) where it is known.
+    pub fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+        if self.most != most {
+            self.known.clear();
+            self.most = most;
+        }
+        if let Some(&(time, served)) = self.known.get(orders) {
+            self.served += served;
+            return time;
+        }
+        let before = self.servers.served();
+        let time = self.servers.run_within(most, orders);
+        let served = self.servers.served() - before;
+        self.served += served;
+        if orders.len() <= FEW_CHUNKS && self.known.len() < MOST_KNOWN {
+            self.known.insert(orders.to_vec(), (time, served));
+        }
+        time
+    }
+
+    /// Stages that were served so far, those of known orders among them: so a search tries as many orders either way.
+    pub fn served(&self) -> u64 {
+        self.served
+    }
+}
+
+enum Servers<'a> {
     /// One chunk after another on every dimension.
     Alone(Alone<'a>),
     /// Several that share it.
     Shared(Engine, &'a StageTable),
 }
 
-impl<'a> Timing<'a> {
-    /// At most `sharing` chunks share a dimension.
-    pub fn new(table: &'a StageTable, queue: Queue, sharing: u32) -> Timing<'a> {
-        match sharing {
-            0 | 1 => Timing::Alone(Alone::new(table, queue)),
-            _ => Timing::Shared(Engine::new(table.dimensions(), queue, sharing), table),
+impl Servers<'_> {
+    fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+        match self {
+            Servers::Alone(alone) => alone.run_within(most, orders),
+            Servers::Shared(engine, table) => engine.run_within(most, table, orders),
         }
     }
 
-    /// The time of these orders, in picoseconds; none if they take longer than `most`, which is mostly known early.
-    /// O(stages * log chunks).
-    pub fn run_within(&mut self, most: Picos, orders: &[Order]) -> Option<Picos> {
+    fn served(&self) -> u64 {
         match self {
-            Timing::Alone(alone) => alone.run_within(most, orders),
-            Timing::Shared(engine, table) => engine.run_within(most, table, orders),
-        }
-    }
-
-    /// Stages that were served so far.
-    pub fn served(&self) -> u64 {
-        match self {
-            Timing::Alone(alone) => alone.served,
-            Timing::Shared(engine, _) => engine.served,
+            Servers::Alone(alone) => alone.served,
+            Servers::Shared(engine, _) => engine.served,
         }
     }
 }
 
 /// Dimensions that serve one chunk after another.
-pub struct Alone<'a> {
+struct Alone<'a> {
     queue: Queue,
     table: &'a StageTable,
     /// By place in the table.

@@ -3,7 +3,8 @@
 
 use antiphon_core::collective::Kind;
 use antiphon_core::formats::msccl::{Action, Algo, Buffer, Place, Step};
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// SplitMix64.
 pub struct Random(pub u64);
@@ -83,8 +84,8 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
     };
     let first = memory.clone();
     let mut workers: Vec<Worker> = vec![];
-    let mut number: HashMap<(usize, u32), usize> = HashMap::new();
-    let mut owners: HashMap<(usize, u32, u32, bool), usize> = HashMap::new();
+    let mut number: FxHashMap<(usize, u32), usize> = FxHashMap::default();
+    let mut owners: FxHashMap<(usize, u32, u32, bool), usize> = FxHashMap::default();
     for (gpu, program) in algo.gpus.iter().enumerate() {
         for (tb, block) in (0..).zip(&program.blocks) {
             number.insert((gpu, tb), workers.len());
@@ -110,7 +111,7 @@ pub fn run(algo: &Algo, root: usize, depth: usize, turn: Turn) -> Result<(), Str
             workers.push(Worker { gpu, send, recv, channel, steps, done: 0, read: None });
         }
     }
-    let mut fifos: HashMap<(usize, usize, u32), VecDeque<Vec<u64>>> = HashMap::new();
+    let mut fifos: FxHashMap<(usize, usize, u32), VecDeque<Vec<u64>>> = FxHashMap::default();
     let mut random = Random(if let Turn::Random(seed) = turn { seed } else { 1 });
     loop {
         let mut ready = vec![];

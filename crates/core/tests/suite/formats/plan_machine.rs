@@ -4,7 +4,10 @@
 use super::machine::Random;
 use antiphon_core::collective::Kind;
 use antiphon_core::formats::mscclpp::{Block, Chunks, Gpu, Operation, Plan};
-use std::collections::{HashMap, HashSet, VecDeque};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
 
 /// Who goes first where several could.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,9 @@ struct Worker<'a> {
     /// Operations of the current stretch between nops: the first, and whether each is done; data operations that have read.
     first: usize,
     done: Vec<bool>,
-    read: HashMap<usize, Vec<Vec<u64>>>,
+    read: FxHashMap<usize, Vec<Vec<u64>>>,
+    /// What data operations do, by number of the operation, once asked.
+    moves: RefCell<FxHashMap<usize, Rc<[Move]>>>,
 }
 
 fn stretch(block: &Block, first: usize) -> usize {
@@ -86,7 +91,7 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
         .map(|gpu| (0..halves * (inputs + outputs + gpu.scratch_chunks as usize)).map(|_| numbers.next()).collect())
         .collect();
     let before = memory.clone();
-    let mut flags: HashSet<Cell> = HashSet::new();
+    let mut flags: FxHashSet<Cell> = FxHashSet::default();
     let cells = |gpu: usize, block: &Block, op: &Operation, chunks: &Chunks| -> Result<Vec<Cell>, String> {
         let (owner, letter) = match (&chunks.kind, chunks.buffer_id) {
             (Some(letter), _) => (gpu, letter.clone()),
@@ -113,7 +118,7 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
             })
             .collect()
     };
-    let moves = |gpu: usize, block: &Block, op: &Operation| -> Result<Vec<Move>, String> {
+    let moves_of = |gpu: usize, block: &Block, op: &Operation| -> Result<Vec<Move>, String> {
         let all = |list: &[Chunks]| -> Result<Vec<Vec<Cell>>, String> {
             list.iter().map(|chunks| cells(gpu, block, op, chunks)).collect()
         };
@@ -146,6 +151,14 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
             other => Err(format!("no operation {other}")),
         }
     };
+    let moves = |worker: &Worker, number: usize| -> Result<Rc<[Move]>, String> {
+        if let Some(moves) = worker.moves.borrow().get(&number) {
+            return Ok(moves.clone());
+        }
+        let moves: Rc<[Move]> = moves_of(worker.gpu, worker.block, &worker.block.ops[number])?.into();
+        worker.moves.borrow_mut().insert(number, moves.clone());
+        Ok(moves)
+    };
     let signals = |op: &Operation| {
         matches!(&op.name[..], "signal" | "wait" | "rlxsignal" | "rlxwait" | "flush" | "sem_acquire" | "sem_release")
     };
@@ -157,14 +170,14 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
     for (gpu, program) in plan.gpus.iter().enumerate() {
         for block in &program.threadblocks {
             let done = vec![false; stretch(block, 0)];
-            workers.push(Worker { gpu, block, first: 0, done, read: HashMap::new() });
+            workers.push(Worker { gpu, block, first: 0, done, read: FxHashMap::default(), moves: RefCell::default() });
         }
     }
     // By GPU, kind and channel.
-    let mut count: HashMap<(usize, String, usize), u64> = HashMap::new();
+    let mut count: FxHashMap<(usize, String, usize), u64> = FxHashMap::default();
     let mut semaphores: Vec<Vec<u32>> =
         plan.gpus.iter().map(|gpu| gpu.semaphores.iter().map(|semaphore| semaphore.init_value).collect()).collect();
-    let mut queues: HashMap<(usize, usize), VecDeque<Item>> = HashMap::new();
+    let mut queues: FxHashMap<(usize, usize), VecDeque<Item>> = FxHashMap::default();
     let channel = |worker: &Worker, kind: &str, id: u32| -> Result<usize, String> {
         let own = worker.block.channels.iter().filter(|channels| channels.channel_type == kind);
         own.flat_map(|channels| &channels.channel_ids)
@@ -221,10 +234,10 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
                     }
                 } else {
                     let begun = worker.read.contains_key(&at);
-                    let there = moves(worker.gpu, worker.block, op)?.iter().all(|one| {
+                    let there = |one: &Move| {
                         one.packets.iter().all(|&src| one.srcs[src].iter().all(|cell| flags.contains(cell)))
-                    });
-                    if begun || there {
+                    };
+                    if begun || moves(worker, worker.first + at)?.iter().all(there) {
                         ready.push((id, Some(at), begun));
                     }
                 }
@@ -340,12 +353,12 @@ pub fn run(plan: &Plan, kind: Kind, root: usize, turn: Turn) -> Result<(), Strin
             workers[id].done[at] = true;
             continue;
         }
-        let list = moves(gpu, workers[id].block, &op)?;
+        let list = moves(&workers[id], workers[id].first + at)?;
         if kind_of == "port" && op.name.starts_with('p') {
-            for (one, &number) in list.into_iter().zip(&op.channel_ids) {
+            for (one, &number) in list.iter().zip(&op.channel_ids) {
                 let channel = channel(&workers[id], "port", number)?;
                 let queue = queues.entry((gpu, channel)).or_default();
-                queue.push_back(Item::Put(one));
+                queue.push_back(Item::Put(one.clone()));
                 if op.name.starts_with("pws") {
                     queue.push_back(Item::Signal(channel));
                 }
