@@ -774,6 +774,7 @@ def configure(
     schedule: Schedule | None = None,
     fidelity: str = "packet",
     method: str = "search",
+    switch: str | None = None,
     steps: SupportsIndex = 400,
     progress: Callable[[float], object] | None = None,
 ) -> Configured:
