@@ -32,10 +32,16 @@ class Interface:
 
 
 class Simulator:
-    """``links`` are (ticks a flit, latency) pairs; ``system`` is that of ``System.to_json``; a tick is 2^-bits ps."""
+    """``links`` are (ticks a flit, latency) pairs, ``sources`` the nodes they leave; ``system`` is that of
+    ``System.to_json``; a tick is 2^-bits ps."""
 
     def __init__(
-        self, schedule: dict[str, Any], links: list[tuple[int, int]], system: dict[str, Any], bits: int = 0
+        self,
+        schedule: dict[str, Any],
+        links: list[tuple[int, int]],
+        sources: list[int],
+        system: dict[str, Any],
+        bits: int = 0,
     ) -> None:
         self.schedule, self.links, self.system, self.bits = schedule, links, system, bits
         self.transfers, packet = schedule["transfers"], system["packet"]
@@ -56,6 +62,13 @@ class Simulator:
         for transfer in self.transfers:
             self.left[transfer["phase"]] += transfer["chunks"]
         self.waiting: list[deque[tuple[Any, ...]]] = [deque() for _ in links]
+        self.last_input = [0 for _ in links]
+        self.ports = [sources[:link].count(source) for link, source in enumerate(sources)]
+        self.by_port = system["interface"]["assignment"] == "port"
+        router = system["router"]
+        stages = router["routing_cycles"] + router["vc_allocation_cycles"] + router["switch_allocation_cycles"]
+        spared = (stages + router["traversal_cycles"]) * router["clock_ps"] if router["ejection"] == "circuit" else 0
+        self.hand_off = max(0, system["hand_off_ps"] - spared)
         self.service: list[tuple[Any, ...] | None] = [None for _ in links]
         self.by_link = schedule["endpoint"]["issue"] == "links"
         self.stop_and_wait = self.by_link and schedule["endpoint"]["pacing"] == "stop-and-wait"
@@ -64,8 +77,8 @@ class Simulator:
         self.queue_of: list[int] = []
         own = min(system["interface"]["count"], schedule["endpoint"]["interfaces"] or inf)
         if not self.by_link:
-            for _ in range(schedule["ranks"]):
-                self.add_queue(own)
+            for rank in range(schedule["ranks"]):
+                self.add_queue(max(1, sources.count(rank)) if self.by_port else own)
         of_link: dict[int, int] = {}
         for transfer in self.transfers:
             first = transfer["route"][0]
@@ -125,7 +138,12 @@ class Simulator:
     def serve(self, link: int) -> None:
         if not self.waiting[link]:
             return
-        what = self.waiting[link].popleft()
+        what = self.waiting[link][0]
+        if self.system["arbitration"] == "round-robin":
+            after = [(self.input(other) <= self.last_input[link], self.input(other)) for other in self.waiting[link]]
+            what = self.waiting[link][after.index(min(after))]
+        self.waiting[link].remove(what)
+        self.last_input[link] = self.input(what)
         message = channel = None
         if what[0] == "interface":
             interface = self.interfaces[what[1]]
@@ -139,6 +157,10 @@ class Simulator:
         self.service[link] = (what, message, channel)
         self.push(self.now + self.transfers[what[1]]["flits"] * self.links[link][0], LINK, link)
 
+    def input(self, what: tuple[Any, ...]) -> int:
+        """The link over which a packet came, or after those the interface."""
+        return len(self.links) + what[1] if what[0] == "interface" else self.transfers[what[1]]["route"][what[2] - 1]
+
     def link_done(self, link: int) -> None:
         (_, transfer, hop, last, *source), message, channel = self.service[link]  # type: ignore[misc]
         if message is not None:
@@ -151,7 +173,7 @@ class Simulator:
         at, route = self.now + self.links[link][1], self.transfers[transfer]["route"]
         if hop + 1 == len(route):
             if last:
-                self.push(at + (self.system["hand_off_ps"] << self.bits), RECEIVED, transfer)
+                self.push(at + (self.hand_off << self.bits), RECEIVED, transfer)
         elif at == self.now:
             self.request(route[hop + 1], ("packet", transfer, hop + 1, last))
         else:
@@ -245,9 +267,14 @@ class Simulator:
             for id_ in list(queue["slot"]):
                 if not self.ready(id_):
                     continue
-                if not free():
+                can = free()
+                if self.by_port:
+                    can = [i for i in can if i == mine[self.ports[self.transfers[id_]["route"][0]]]]
+                if not can and self.by_port:
+                    continue
+                if not can:
                     return
-                interface = free()[0]
+                interface = can[0]
                 queue["slot"].remove(id_)
                 self.started[id_] += 1
                 self.send(id_, interface)

@@ -34,6 +34,13 @@ SYSTEMS = {
         interface_issue_ns=83.2,
         fixed_size_packets=True,
     ),
+    "turns": System("generic").with_(
+        link_latency_ns=7,
+        interface_depth_packets=2,
+        interface_assignment="port",
+        link_arbitration="round-robin",
+        router_ejection="circuit",
+    ),
 }
 ISSUES = [("links", "pipelined"), ("links", "stop-and-wait"), ("steps", "pipelined"), ("strict-steps", "pipelined")]
 
@@ -57,6 +64,7 @@ def test_times_are_those_of_a_second_simulator(spec: str, system: str) -> None:
     fabric, platform = Fabric(spec), SYSTEMS[system]
     parameters = json.loads(platform.to_json())
     (links, bits), compared = links_of(fabric, parameters), 0
+    sources = [int(source) for source in fabric.links["from"]]
     for algorithm, (issue, pacing), size in itertools.product(ALGORITHMS, ISSUES, [5_000, 200_000]):
         try:
             built = antiphon.build(fabric, algorithm, bytes=size, system=platform)
@@ -66,7 +74,7 @@ def test_times_are_those_of_a_second_simulator(spec: str, system: str) -> None:
         document["endpoint"] |= {"issue": issue, "pacing": pacing}
         schedule = Schedule.from_json(json.dumps(document), fabric)
         result = antiphon.simulate(fabric, schedule, system=platform, fidelity="packet")
-        expected = Simulator(document, links, parameters, bits).run() >> bits
+        expected = Simulator(document, links, sources, parameters, bits).run() >> bits
         assert round(result.time_ns * 1000) == expected, (algorithm, issue, pacing, size)
         compared += 1
     assert compared >= 8

@@ -208,6 +208,7 @@ class System:
         link_rate_gb_per_s: float | None = None,
         link_latency_ns: float | None = None,
         clock_ns: float | None = None,
+        link_arbitration: str | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
         processor: str | None = None,
@@ -236,6 +237,7 @@ class System:
         router_output_speedup: SupportsIndex | None = None,
         router_internal_speedup: SupportsIndex | None = None,
         router_output_queue_flits: SupportsIndex | float | None = None,
+        router_ejection: str | None = None,
         router_hand_off_ns: float | None = None,
         energy_link_pj_per_bit: float | None = None,
         energy_wire_pj_per_bit_mm: float | None = None,
@@ -277,6 +279,9 @@ class System:
     def clock_ns(self) -> float:
         """Times of flits and reductions are rounded up to whole periods of this clock; 0: there is none."""
     @property
+    def link_arbitration(self) -> str:
+        """Which packet gets a link next, at fidelity packet: the one that came first, or one of each input in turn."""
+    @property
     def hand_off_ns(self) -> float:
         """From the arrival of a message's last packet to the start of what waited for it."""
     @property
@@ -305,7 +310,7 @@ class System:
         """Network interfaces of a rank."""
     @property
     def interface_assignment(self) -> str:
-        """Which interface takes a message: the lowest free, the next free in turn, that of the receiver's number."""
+        """Which interface takes a message: lowest free, next free in turn, by the receiver's number or by port."""
     @property
     def interface_depth_packets(self) -> int:
         """Packets that queue in one interface before it pushes back."""
@@ -360,6 +365,9 @@ class System:
     @property
     def router_output_queue_flits(self) -> float:
         """Flits that may wait between crossbar and link; inf: any number."""
+    @property
+    def router_ejection(self) -> str:
+        """How flits leave their last router: switched by buffers and stages, or by a circuit to the local port."""
     @property
     def router_hand_off_ns(self) -> float:
         """From the arrival of a message's last flit at its interface to the start of what waited for it."""
@@ -766,6 +774,7 @@ def configure(
     schedule: Schedule | None = None,
     fidelity: str = "packet",
     method: str = "search",
+    switch: str | None = None,
     steps: SupportsIndex = 400,
     progress: Callable[[float], object] | None = None,
 ) -> Configured:
@@ -873,6 +882,7 @@ def noc(
     output_speedup: SupportsIndex = 1,
     internal_speedup: SupportsIndex = 1,
     output_queue_flits: SupportsIndex | float | None = None,
+    ejection: str = "switched",
     # end of routers
 ) -> NocResult:
     """The flit-level network of a fabric under synthetic traffic (docs/noc.md).

@@ -48,6 +48,24 @@ def test_messages_of_a_schedule() -> None:
     assert found.time_ns < found.given_ns
 
 
+def test_changes_between_phases(tmp_path: Path) -> None:
+    """They are in what is found, in the file and its map, and only where they are asked for."""
+    algorithm, path = "multitree:concentration=2x2", tmp_path / "c.json"
+    found = antiphon.configure("aries:4x4", algorithm, "64KiB", switch="20ns")
+    once = antiphon.configure("aries:4x4", algorithm, "64KiB")
+    assert found.time_ns < once.time_ns
+    assert ",then," in found.fabric
+    assert ",then," not in once.fabric
+    schedule = antiphon.build(found.fabric, algorithm, bytes="64KiB", system="aries")
+    assert antiphon.simulate(found.fabric, schedule, "aries").time_ns == found.time_ns
+    command = ("configure", "aries:4x4", algorithm, "--bytes", "64KiB", "--switch", "20ns", "--out", str(path))
+    assert "Configuration 1:" in run(*command)
+    assert len(json.loads(path.read_text())["configurations"]) > 1
+    wrong = CliRunner().invoke(main, ["configure", "aries:4x4", "ring", "--switch", "soon"])
+    assert wrong.exit_code != 0
+    assert "time 'soon' is not a time" in wrong.output
+
+
 @pytest.mark.parametrize(
     ("fabric", "algorithms", "size"), [("aries:8x8", "direct,forest", "1MiB"), ("aries:6x6", "hierarchical", "64MiB")]
 )

@@ -4,22 +4,24 @@ use crate::convert::{Fit, Int, Size, Table, fields, nanos, raise, record};
 use crate::heartbeat::run_with_progress;
 use crate::operations::{SystemLike, collective, generic};
 use crate::schedule::Schedule;
-use antiphon_core::configure::{self as core, Method, Reconfigurable, Work};
+use antiphon_core::configure::{self as core, Effort, Method, Reconfigurable, Work};
 use antiphon_core::fabric::aries::{Attached, Side};
 use antiphon_core::parameter::Choice;
 use antiphon_core::simulate::Fidelity;
+use antiphon_core::units::parse_time;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// A `Configured`: the configuration of a fabric that makes a collective by one of `algorithms`, or the messages of
-/// `schedule`, fastest, found in at most `steps` simulations. `progress` is called with the share of them, 0 to 1.
+/// `schedule`, fastest, found in at most `steps` simulations; with
+/// changes between phases that take `switch` if there is one. `progress` is called with the share of them, 0 to 1.
 ///
 /// Raises AntiphonError: `not-applicable` for a fabric that cannot be configured, or if no algorithm applies; as `build`
 /// and `simulate`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithms, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), schedule = None, fidelity = "packet", method = "search", steps = Fit(400), progress = None),
-       text_signature = "(fabric, algorithms, collective='all-reduce', bytes='64MiB', system='generic', root=0, schedule=None, fidelity='packet', method='search', steps=400, progress=None)")]
+#[pyo3(signature = (fabric, algorithms, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), schedule = None, fidelity = "packet", method = "search", switch = None, steps = Fit(400), progress = None),
+       text_signature = "(fabric, algorithms, collective='all-reduce', bytes='64MiB', system='generic', root=0, schedule=None, fidelity='packet', method='search', switch=None, steps=400, progress=None)")]
 pub fn configure<'py>(
     py: Python<'py>,
     fabric: &str,
@@ -31,19 +33,22 @@ pub fn configure<'py>(
     schedule: Option<&Schedule>,
     fidelity: &str,
     method: &str,
+    switch: Option<&str>,
     steps: Fit<u32>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (reconfigurable, system) = (Reconfigurable::parse(fabric).map_err(raise)?, system.get()?);
     let level = Fidelity::parse(fidelity).map_err(raise)?;
     let method = Method::parse(method).map_err(raise)?;
+    let switching_ps = switch.map(parse_time).transpose().map_err(raise)?;
+    let effort = Effort { method, switching_ps, steps: steps.0 };
     let collective = self::collective(collective, root, &reconfigurable.mesh)?;
     let work = match schedule {
         Some(schedule) => Work::Schedule(&schedule.0),
         None => Work::Collective { collective, bytes: bytes.0, algorithms: &algorithms },
     };
     let found = run_with_progress(py, progress, |heartbeat| {
-        core::configure(&reconfigurable, &system, &work, level, method, steps.0, heartbeat)
+        core::configure(&reconfigurable, &system, &work, level, effort, heartbeat)
     })?;
     let configured = found.fabric.name.clone();
     record(

@@ -39,6 +39,11 @@ from antiphon.view.terminal.console import progress_bar
     help="search, or greedy: segments for the shortest messages first.  [default: search up to 256 ranks]",
 )
 @click.option(
+    "--switch",
+    metavar="TIME",
+    help="Also look for changes of configuration between phases, which take so long, such as 50ns.",
+)
+@click.option(
     "--steps",
     default=STEPS,
     show_default=True,
@@ -57,6 +62,7 @@ def configure(
     system: antiphon.System,
     fidelity: str,
     method: Method | None,
+    switch: str | None,
     steps: int,
     out: str | None,
     output: str,
@@ -68,6 +74,7 @@ def configure(
     Examples:
         antiphon configure aries:4x4 dbtree --bytes 1MiB
         antiphon configure aries:4x4 ring multitree --bytes 64KiB --out configuration.json
+        antiphon configure aries:4x4 dbtree --bytes 1MiB --switch 50ns
         antiphon configure aries:4x4:ports=own dbtree --bytes 1MiB --json
     """
     if path is not None and algorithms:
@@ -87,6 +94,7 @@ def configure(
                 system=system,
                 fidelity=fidelity,
                 method=method,
+                switch=switch,
                 steps=steps,
                 progress=partial(progress, "simulations"),
             )

@@ -42,6 +42,7 @@ def configure(
     system: str | System = "aries",
     fidelity: Fidelity | str = "packet",
     method: Method | str | None = None,
+    switch: str | None = None,
     steps: int = STEPS,
     progress: Callable[[float], object] | None = None,
 ) -> Configured:
@@ -68,6 +69,8 @@ def configure(
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
         method: ``search``, or ``greedy``: segments for the shortest messages first, as in the paper; default: search
             up to 256 ranks.
+        switch: how long a change of configuration between phases takes, such as ``50ns``; then those that make the best
+            faster are looked for too. Without it there are none.
         steps: most simulations.
         progress: called about ten times a second with the share of them done, 0 to 1; what it raises ends the search.
 
@@ -89,5 +92,5 @@ def configure(
     if not specs and schedule is None:
         raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
     return core_configure(
-        name, specs, collective, bytes, as_system(system), root, own, fidelity, method, steps, progress
+        name, specs, collective, bytes, as_system(system), root, own, fidelity, method, switch, steps, progress
     )

@@ -43,6 +43,7 @@ def noc(
     output_speedup: SupportsIndex = 1,
     internal_speedup: SupportsIndex = 1,
     output_queue_flits: SupportsIndex | float | None = None,
+    ejection: str = "switched",
     # end of routers
 ) -> NocResult:
     """The flit-level network of a fabric under synthetic traffic (docs/noc.md).

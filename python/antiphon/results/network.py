@@ -40,6 +40,7 @@ class Router:
     output_speedup: int
     internal_speedup: int
     output_queue_flits: int | None
+    ejection: str
     # end of fields
 
 

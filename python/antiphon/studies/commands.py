@@ -234,6 +234,7 @@ def _configure(
     system: System,
     fidelity: str = "packet",
     method: str | None = None,
+    switch: str | None = None,
     steps: int = STEPS,
     **problem: Any,
 ) -> Record:
@@ -245,6 +246,7 @@ def _configure(
         system=system,
         fidelity=fidelity,
         method=method,
+        switch=switch,
         steps=steps,
         progress=heartbeat,
         **problem,

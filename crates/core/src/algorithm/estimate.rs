@@ -19,7 +19,7 @@ pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
 /// Time until the end of what has been sent on a route may be used.
 pub(super) fn way(request: &Request, route: &[LinkId]) -> Picos {
     let latency = |&link: &LinkId| request.system.latency_of(request.fabric.link(link));
-    route.iter().map(latency).sum::<Picos>() + request.system.hand_off_ps
+    route.iter().map(latency).sum::<Picos>() + request.system.hand_off()
 }
 
 /// Most messages on links that the recurrence goes through.

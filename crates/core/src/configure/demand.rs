@@ -21,8 +21,13 @@ pub struct Demands {
 impl Demands {
     /// Of a schedule's messages. O(transfers).
     pub fn of(fabric: &Fabric, schedule: &Schedule) -> Demands {
+        Demands::within(fabric, schedule, |_| true)
+    }
+
+    /// Of its messages in some phases. O(transfers).
+    pub fn within(fabric: &Fabric, schedule: &Schedule, is_in: impl Fn(u32) -> bool) -> Demands {
         let mut bytes: HashMap<_, [u64; PHASES]> = HashMap::new();
-        for transfer in &schedule.transfers {
+        for transfer in schedule.transfers.iter().filter(|transfer| is_in(transfer.phase)) {
             let ends = [transfer.to, transfer.from].map(|rank| schedule.node_of(fabric, rank));
             let lanes = transfer.lanes().map(|lane| &schedule.lanes[lane]);
             let sum: u64 = lanes.map(|lane| lane.chunk_bytes * lane.chunks).sum();

@@ -6,6 +6,7 @@
 //! step.
 
 mod bound;
+mod changes;
 mod cores;
 mod demand;
 mod estimate;
@@ -59,19 +60,26 @@ impl Reconfigurable {
         let given = given.clone();
         let mesh = Fabric::parse(spec.split(',').next().unwrap_or(spec))?;
         let reconfigurable = Reconfigurable { aries: configured.aries.clone(), mesh, given };
-        match reconfigurable.configured(&reconfigurable.given) {
+        match reconfigurable.configured(std::slice::from_ref(&reconfigurable.given), 0) {
             Ok(same) if same.links == fabric.links && same.nodes == fabric.nodes => Ok(reconfigurable),
             _ => refuse(damaged),
         }
     }
 
-    /// The fabric as it is configured, named by its specification.
+    /// The fabric as it is configured in turns, with the time of a change, named by its specification.
     ///
     /// # Errors
     /// [`Code::BadSpec`] for what wires or ports do not allow, and where some rank is out of reach.
-    pub fn configured(&self, configuration: &Configuration) -> Result<Fabric> {
-        let items = configuration.to_string();
-        Fabric::parse(&if items.is_empty() { self.mesh.name.clone() } else { format!("{},{items}", self.mesh.name) })
+    pub fn configured(&self, turns: &[Configuration], switching_ps: Picos) -> Result<Fabric> {
+        let mut items = vec![self.mesh.name.clone()];
+        for (number, turn) in turns.iter().enumerate() {
+            items.extend((number > 0).then(|| "then".into()));
+            items.extend(Some(turn.to_string()).filter(|turn| !turn.is_empty()));
+        }
+        if turns.len() > 1 && switching_ps > 0 {
+            items.push(format!("switch={}ns", switching_ps as f64 / 1e3));
+        }
+        Fabric::parse(&items.join(","))
     }
 }
 
@@ -87,6 +95,17 @@ pub enum Method {
 impl Choice for Method {
     const WHAT: &'static str = "method";
     const ALL: &'static [(&'static str, Self)] = &[("search", Method::Search), ("greedy", Method::Greedy)];
+}
+
+/// How a search goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// How a configuration is found.
+    pub method: Method,
+    /// How long a change between phases takes; `None` if there is to be none.
+    pub switching_ps: Option<Picos>,
+    /// Most simulations.
+    pub steps: u32,
 }
 
 /// What is to be fast.
@@ -144,12 +163,18 @@ fn rerouted(schedule: &Schedule, fabric: &Fabric) -> Result<Schedule> {
     }
     let mut other =
         Schedule { fabric: fabric.name.clone(), conflict_free: false, certificate: None, ..schedule.clone() };
-    let mut router = Router::new(fabric);
-    let parallel = fabric.parallel_links();
+    for (number, phase) in (0..).zip(&mut other.phases) {
+        let before = fabric.configuration_of(number.max(1) - 1);
+        phase.configuration = fabric.configuration_of(number);
+        phase.barrier |= fabric.changes(before, phase.configuration);
+    }
+    let mut routers: Vec<Router> = (0..fabric.configurations()).map(|turn| Router::within(fabric, turn)).collect();
+    let mut parallel = fabric.parallel_links();
+    parallel.retain(|_, links| fabric.are_always_together(links));
     let mut bundled = vec![];
     for transfer in &mut other.transfers {
         let [from, to] = [transfer.from, transfer.to].map(|rank| schedule.node_of(fabric, rank));
-        let route = router.route(from, to);
+        let route = routers[other.phases[transfer.phase as usize].configuration as usize].route(from, to);
         let ends = route.iter().map(|&id| (fabric.link(id).from, fabric.link(id).to));
         bundled.extend(ends.filter_map(|ends| parallel.get(&ends)).map(|links| links[0]));
         transfer.route = route.into();
@@ -179,7 +204,7 @@ pub struct Outcome {
     pub ended: &'static str,
 }
 
-/// Searches the configuration in which some work takes the least time, in at most `steps` simulations; `progress` is told
+/// Searches the configuration in which some work takes the least time, and changes between its phases if they may be; `progress` is told
 /// the share of them, and may end the search, which then gives the best so far. The same for the same values, however
 /// many cores there are.
 ///
@@ -190,21 +215,20 @@ pub fn configure(
     system: &System,
     work: &Work,
     fidelity: Fidelity,
-    method: Method,
-    steps: u32,
+    effort: Effort,
     progress: &mut Progress,
 ) -> Result<Outcome> {
-    if steps == 0 {
+    if effort.steps == 0 {
         return Err(Error::new(Code::BadSpec, "steps is 0; give at least 1"));
     }
     let (collective, bytes) = work.task();
     let bound = bound(fabric, system, collective, bytes)?;
-    let mut search = search::Search::new(fabric, system, work, fidelity, steps, bound.0, progress);
-    let ended = search.run(method);
-    let (configuration, choice, time_ps) = search.best().ok_or_else(|| search.refusal())?;
+    let mut search = search::Search::new(fabric, system, work, fidelity, effort, bound.0, progress);
+    let ended = search.run();
+    let (turns, choice, time_ps) = search.best().ok_or_else(|| search.refusal())?;
     let given_ps = search.time_of(&fabric.given);
     let simulated = search.simulated();
-    let fabric = fabric.configured(&configuration)?;
+    let fabric = fabric.configured(&turns, effort.switching_ps.unwrap_or(0))?;
     let schedule = work.on(&fabric, system, choice)?;
     verify(&fabric, &schedule)?;
     Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, ended })
@@ -225,12 +249,21 @@ mod tests {
         System::preset("aries").unwrap()
     }
 
+    fn effort(method: Method, steps: u32) -> Effort {
+        Effort { method, switching_ps: None, steps }
+    }
+
     fn search(spec: &str, algorithms: &[&str], bytes: Bytes, steps: u32) -> Result<Outcome> {
         let algorithms: Vec<String> = algorithms.iter().map(ToString::to_string).collect();
         let work = Work::Collective { collective: Collective::new(Kind::AllReduce), bytes, algorithms: &algorithms };
-        configure(&Reconfigurable::parse(spec)?, &aries(), &work, Fidelity::Packet, Method::Search, steps, &mut |_| {
-            true
-        })
+        configure(
+            &Reconfigurable::parse(spec)?,
+            &aries(),
+            &work,
+            Fidelity::Packet,
+            effort(Method::Search, steps),
+            &mut |_| true,
+        )
     }
 
     /// Every edge of the ring gets a second link, so that it takes half of the time but for latency: ARIES, section IV-A1.
@@ -266,7 +299,8 @@ mod tests {
         for (spec, least) in [("aries:4x4", 1.3), ("aries:8x8", 1.15)] {
             let fabric = Reconfigurable::parse(spec).unwrap();
             let found =
-                configure(&fabric, &aries(), &work, Fidelity::Packet, Method::Greedy, 400, &mut |_| true).unwrap();
+                configure(&fabric, &aries(), &work, Fidelity::Packet, effort(Method::Greedy, 400), &mut |_| true)
+                    .unwrap();
             assert_eq!((found.simulated, found.ended), (2, "greedy"));
             let speedup = found.given_ps.unwrap() as f64 / found.time_ps as f64;
             assert!(speedup > least, "{spec}: {speedup} {}", found.fabric.name);
@@ -279,14 +313,38 @@ mod tests {
         let schedule = build(&mesh, &system, Collective::new(Kind::AllReduce), 1 << 18, "dbtree").unwrap();
         let fabric = Reconfigurable::parse("aries:4x4").unwrap();
         let work = Work::Schedule(&schedule);
-        let found = configure(&fabric, &system, &work, Fidelity::Packet, Method::Search, 100, &mut |_| true).unwrap();
+        let found =
+            configure(&fabric, &system, &work, Fidelity::Packet, effort(Method::Search, 100), &mut |_| true).unwrap();
         let ends = |schedule: &Schedule| schedule.transfers.iter().map(|t| (t.from, t.to)).collect::<Vec<_>>();
         assert_eq!(ends(&found.schedule), ends(&schedule));
         assert!(found.time_ps < found.given_ps.unwrap());
         let other = build(&Fabric::parse("mesh:3x3").unwrap(), &system, schedule.collective, 4096, "dbtree").unwrap();
-        let refused =
-            configure(&fabric, &system, &Work::Schedule(&other), Fidelity::Packet, Method::Search, 9, &mut |_| true);
+        let refused = configure(
+            &fabric,
+            &system,
+            &Work::Schedule(&other),
+            Fidelity::Packet,
+            effort(Method::Search, 9),
+            &mut |_| true,
+        );
         assert!(refused.unwrap_err().message.contains("it is for 9 ranks of mesh:3x3, the fabric has 16"));
+    }
+
+    /// Blocks and the trees between them get links of their own in turns, where that is worth the time of the change.
+    #[test]
+    fn changes_are_kept_where_they_are_worth_their_time() {
+        let algorithms = ["multitree:concentration=2x2".to_string()];
+        let collective = Collective::new(Kind::AllReduce);
+        let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
+        let fabric = Reconfigurable::parse("aries:4x4").unwrap();
+        let with = |switching_ps| {
+            let effort = Effort { switching_ps, ..effort(Method::Search, 400) };
+            configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap()
+        };
+        let (none, soon, late) = (with(None), with(Some(50_000)), with(Some(1_000_000_000)));
+        assert!(soon.fabric.configurations() > 1 && soon.fabric.name.ends_with("switch=50ns"), "{}", soon.fabric.name);
+        assert!(11 * soon.time_ps < 10 * none.time_ps, "{} {}", soon.time_ps, none.time_ps);
+        assert_eq!((late.fabric.name, late.time_ps), (none.fabric.name, none.time_ps));
     }
 
     #[test]
@@ -310,7 +368,7 @@ mod tests {
         let until = |calls: u32| {
             let mut left = calls;
             let mut progress = |_| left.checked_sub(1).inspect(|less| left = *less).is_some();
-            configure(&fabric, &aries(), &work, Fidelity::Packet, Method::Search, 100, &mut progress)
+            configure(&fabric, &aries(), &work, Fidelity::Packet, effort(Method::Search, 100), &mut progress)
         };
         assert_eq!(until(0).unwrap_err().code, Code::Interrupted);
         assert!(until(1).is_ok());
@@ -330,12 +388,14 @@ mod tests {
             algorithm in select(ALL.map(|algorithm| algorithm.info().name).to_vec()),
             kind in select(&[Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Broadcast][..]),
             bytes in 64u64..200_000,
+            switching_ps in select(&[None, Some(0), Some(20_000)][..]),
         ) {
+            let effort = Effort { switching_ps, ..effort(Method::Search, 60) };
             let spec = format!("aries:{}x{}:wires={wires}:ports={ports}", sizes[0], sizes[1]);
             let algorithms = [algorithm.to_string()];
             let work = Work::Collective { collective: Collective::new(kind), bytes, algorithms: &algorithms };
             let fabric = Reconfigurable::parse(&spec).unwrap();
-            let search = || super::configure(&fabric, &aries(), &work, Fidelity::Packet, Method::Search, 40, &mut |_| true);
+            let search = || super::configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true);
             if let Ok(found) = search() {
                 verify(&found.fabric, &found.schedule).unwrap();
                 prop_assert!(found.bound.0 <= found.time_ps && found.given_ps.is_none_or(|given| found.time_ps <= given));
@@ -355,6 +415,7 @@ mod tests {
             wires in 1u32..3,
             ports in select(&["any", "facing", "own"][..]),
             method in select(&[Method::Search, Method::Greedy][..]),
+            switching_ps in select(&[None, Some(5_000)][..]),
         ) {
             let fabric = Reconfigurable::parse(&format!("aries:3x4:wires={wires}:ports={ports}")).unwrap();
             // Rank 5 k of 12 has a parent among those before it.
@@ -380,7 +441,7 @@ mod tests {
             let schedule = builder.finish().unwrap();
             verify(&fabric.mesh, &schedule).unwrap();
             let work = Work::Schedule(&schedule);
-            let found = configure(&fabric, &aries(), &work, Fidelity::Packet, method, 30, &mut |_| true).unwrap();
+            let found = configure(&fabric, &aries(), &work, Fidelity::Packet, Effort { switching_ps, ..effort(method, 50) }, &mut |_| true).unwrap();
             prop_assert!(verify(&found.fabric, &found.schedule).unwrap().complete);
             prop_assert!(found.time_ps <= found.given_ps.unwrap() && found.bound.0 <= found.time_ps);
             prop_assert!(simulate(&found.fabric, &found.schedule, &aries(), Fidelity::Flit, &mut |_| true).is_ok());
@@ -405,7 +466,7 @@ mod tests {
                 let more = Configuration::new(segments, configuration.detached.clone());
                 configuration = if more.check(&fabric.aries).is_ok() { more } else { configuration };
             }
-            let (configured, collective) = (fabric.configured(&configuration).unwrap(), Collective::new(kind));
+            let (configured, collective) = (fabric.configured(&[configuration], 0).unwrap(), Collective::new(kind));
             let bound = bound(&fabric, &aries(), collective, bytes).unwrap();
             for algorithm in ["forest", "direct", "ring", "halving-doubling", "multitree"] {
                 let Ok(schedule) = build(&configured, &aries(), collective, bytes, algorithm) else { continue };

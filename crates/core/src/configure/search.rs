@@ -4,8 +4,9 @@ use super::cores::on_cores;
 use super::demand::Demands;
 use super::estimate::Estimate;
 use super::greedy::greedy;
-use super::{Method, Reconfigurable, Work};
+use super::{Effort, Method, Reconfigurable, Work};
 use crate::error::{Code, Error, Result};
+use crate::fabric::Fabric;
 use crate::fabric::aries::{Aries, Configuration, Segment};
 use crate::schedule::Schedule;
 use crate::simulate::{Fidelity, simulate};
@@ -19,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Segments of which the estimate is asked in one step, and configurations simulated in one.
 const ESTIMATED: usize = 24;
-const BATCH: usize = 8;
+pub(super) const BATCH: usize = 8;
 /// How many of the configurations on the way of the estimate are simulated.
 const WAYPOINTS: usize = 12;
 /// Most steps of annealing by the estimate, and about how much work all may be.
@@ -38,27 +39,34 @@ const COLD: f64 = 0.000_5;
 /// Choices that are shaped: those that do best as they are.
 const SHAPED: usize = 3;
 
-/// A configuration, one of the choices of work, and how long that takes.
-type Timed = (Configuration, usize, Picos);
+/// Configurations in turns, one of the choices of work, and how long that takes.
+type Timed = (Vec<Configuration>, usize, Picos);
+/// What is simulated: configurations in turns, most often one, and a choice.
+type Point = (Vec<Configuration>, usize);
 
 /// The state of a search.
 pub struct Search<'a, 'p> {
-    fabric: &'a Reconfigurable,
+    pub(super) fabric: &'a Reconfigurable,
     system: &'a System,
     work: &'a Work<'a>,
     fidelity: Fidelity,
-    steps: u32,
+    effort: Effort,
     bound_ps: Picos,
     progress: &'a mut Progress<'p>,
     /// Times of what was simulated; `None` where nothing applies.
-    times: HashMap<(Configuration, usize), Option<Picos>>,
+    times: HashMap<Point, Option<Picos>>,
     simulated: u32,
     best: Option<Timed>,
     refusal: Option<Error>,
 }
 
+/// One configuration for all phases.
+fn one(configuration: &Configuration, choice: usize) -> Point {
+    (vec![configuration.clone()], choice)
+}
+
 /// Why a search goes no further.
-enum End {
+pub(super) enum End {
     Bound,
     Steps,
 }
@@ -69,7 +77,7 @@ impl<'a, 'p> Search<'a, 'p> {
         system: &'a System,
         work: &'a Work<'a>,
         fidelity: Fidelity,
-        steps: u32,
+        effort: Effort,
         bound_ps: Picos,
         progress: &'a mut Progress<'p>,
     ) -> Self {
@@ -78,7 +86,7 @@ impl<'a, 'p> Search<'a, 'p> {
             system,
             work,
             fidelity,
-            steps,
+            effort,
             bound_ps,
             progress,
             times: HashMap::new(),
@@ -93,6 +101,12 @@ impl<'a, 'p> Search<'a, 'p> {
         self.best.clone()
     }
 
+    /// The same where it has one configuration.
+    fn best_one(&self) -> Option<(Configuration, usize, Picos)> {
+        let (turns, choice, time) = self.best()?;
+        Some((turns.into_iter().next()?, choice, time))
+    }
+
     /// How many schedules were simulated.
     pub fn simulated(&self) -> u32 {
         self.simulated
@@ -100,7 +114,7 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// The least time on a configuration that was simulated.
     pub fn time_of(&self, configuration: &Configuration) -> Option<Picos> {
-        let of = |choice| self.times.get(&(configuration.clone(), choice)).copied().flatten();
+        let of = |choice| self.times.get(&one(configuration, choice)).copied().flatten();
         (0..self.work.choices()).filter_map(of).min()
     }
 
@@ -110,10 +124,15 @@ impl<'a, 'p> Search<'a, 'p> {
     }
 
     /// Searches until the bound is reached, nothing better is near, or the steps are used up; why it ended.
-    pub fn run(&mut self, method: Method) -> &'static str {
+    pub fn run(&mut self) -> &'static str {
+        let method = self.effort.method;
         let outcome = match method {
             Method::Search => self.search(),
             Method::Greedy => self.greedy(),
+        };
+        let outcome = match self.effort.switching_ps {
+            Some(_) => outcome.and_then(|()| self.change()),
+            None => outcome,
         };
         match (outcome, method) {
             (Ok(()), Method::Search) => "no-better",
@@ -127,10 +146,10 @@ impl<'a, 'p> Search<'a, 'p> {
     fn greedy(&mut self) -> std::result::Result<(), End> {
         let given = self.fabric.given.clone();
         let choices = 0..self.work.choices();
-        self.simulate(choices.clone().map(|choice| (given.clone(), choice)).collect())?;
+        self.simulate(choices.clone().map(|choice| one(&given, choice)).collect())?;
         for choice in choices {
             let shaped = self.shaped(&given, choice)?;
-            self.simulate(shaped.into_iter().map(|shaped| (shaped, choice)).collect())?;
+            self.simulate(shaped.iter().map(|shaped| one(shaped, choice)).collect())?;
         }
         Ok(())
     }
@@ -146,12 +165,12 @@ impl<'a, 'p> Search<'a, 'p> {
     fn search(&mut self) -> std::result::Result<(), End> {
         let choices = self.work.choices();
         let seeds = self.seeds();
-        let all = seeds.iter().flat_map(|seed| (0..choices).map(|choice| (seed.clone(), choice)));
+        let all = seeds.iter().flat_map(|seed| (0..choices).map(|choice| one(seed, choice)));
         self.simulate(all.collect())?;
         // What does best so far is shaped first.
         let mut order: Vec<(Picos, usize, &Configuration)> = (0..choices)
             .filter_map(|choice| {
-                let time = |seed: &&Configuration| self.times.get(&((*seed).clone(), choice)).copied().flatten();
+                let time = |seed: &&Configuration| self.times.get(&one(seed, choice)).copied().flatten();
                 seeds.iter().filter_map(|seed| Some((time(&seed)?, choice, seed))).min_by_key(|(time, ..)| *time)
             })
             .collect();
@@ -161,20 +180,20 @@ impl<'a, 'p> Search<'a, 'p> {
         for (choice, seed) in order.into_iter().take(SHAPED) {
             let plain = Configuration::default();
             let shaped = self.shaped(&plain, choice)?;
-            self.simulate(shaped.into_iter().map(|shaped| (shaped, choice)).collect())?;
+            self.simulate(shaped.iter().map(|shaped| one(shaped, choice)).collect())?;
             for start in if seed == plain { vec![plain] } else { vec![plain, seed] } {
                 let way = self.descend(start, choice);
                 let every = way.len().div_ceil(WAYPOINTS).max(1);
-                let points = way.into_iter().rev().step_by(every).map(|point| (point, choice));
+                let points = way.iter().rev().step_by(every).map(|point| one(point, choice));
                 self.simulate(points.collect())?;
             }
         }
         let mut left = PATIENCE;
         for round in 0.. {
-            let Some((start, choice, before)) = self.best() else { break };
+            let Some((start, choice, before)) = self.best_one() else { break };
             let found = self.anneal(&start, choice, round);
-            self.simulate(found.into_iter().map(|point| (point, choice)).collect())?;
-            while let Some((configuration, choice, time)) = self.best() {
+            self.simulate(found.iter().map(|point| one(point, choice)).collect())?;
+            while let Some((configuration, choice, time)) = self.best_one() {
                 if !self.improve(&configuration, choice, time)? {
                     break;
                 }
@@ -194,8 +213,10 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Leaves away segments that the best does not use, if it is as fast without them.
     fn prune(&mut self) -> std::result::Result<(), End> {
-        let Some((configuration, choice, time)) = self.best() else { return Ok(()) };
-        let Some((fabric, schedule)) = self.schedule(&configuration, choice) else { return Ok(()) };
+        let Some((configuration, choice, time)) = self.best_one() else { return Ok(()) };
+        let Some((fabric, schedule)) = self.schedule(std::slice::from_ref(&configuration), choice) else {
+            return Ok(());
+        };
         let channels = schedule.channels(&fabric);
         let routes = schedule.transfers.iter().flat_map(|transfer| &transfer.route);
         let used: HashSet<_> = routes
@@ -205,9 +226,9 @@ impl<'a, 'p> Search<'a, 'p> {
         let aries = &self.fabric.aries;
         let segments = configuration.segments.iter().copied().filter(|&segment| used.contains(&aries.ends(segment)));
         let fewer = Configuration { segments: segments.collect(), ..configuration.clone() };
-        self.simulate(vec![(fewer.clone(), choice)])?;
-        if self.times.get(&(fewer.clone(), choice)).copied().flatten() == Some(time) {
-            self.best = Some((fewer, choice, time));
+        self.simulate(vec![one(&fewer, choice)])?;
+        if self.times.get(&one(&fewer, choice)).copied().flatten() == Some(time) {
+            self.best = Some((vec![fewer], choice, time));
         }
         Ok(())
     }
@@ -229,16 +250,17 @@ impl<'a, 'p> Search<'a, 'p> {
         seeds
     }
 
-    /// The schedule of a choice on a configuration, if there is one.
-    fn schedule(&self, configuration: &Configuration, choice: usize) -> Option<(crate::fabric::Fabric, Schedule)> {
-        let fabric = self.fabric.configured(configuration).ok()?;
+    /// The schedule of a choice on configurations in turns, if there is one.
+    pub(super) fn schedule(&self, turns: &[Configuration], choice: usize) -> Option<(Fabric, Schedule)> {
+        let fabric = self.fabric.configured(turns, self.effort.switching_ps.unwrap_or(0)).ok()?;
         let schedule = self.work.on(&fabric, self.system, choice).ok()?;
         Some((fabric, schedule))
     }
 
     /// The messages of a choice on a configuration, if it applies there.
     fn demands(&self, configuration: &Configuration, choice: usize) -> Option<Demands> {
-        self.schedule(configuration, choice).map(|(fabric, schedule)| Demands::of(&fabric, &schedule))
+        let (fabric, schedule) = self.schedule(std::slice::from_ref(configuration), choice)?;
+        Some(Demands::of(&fabric, &schedule))
     }
 
     /// Adds segments while the estimate falls; the configurations on the way.
@@ -271,10 +293,21 @@ impl<'a, 'p> Search<'a, 'p> {
         if self.demands(&Configuration::default(), choice).as_ref() != Some(&demands) {
             return vec![];
         }
-        let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks()));
+        self.annealed(start, &demands, round, 1)
+    }
+
+    /// The same for these messages, where there are `share` such walks.
+    pub(super) fn annealed(
+        &mut self,
+        start: &Configuration,
+        demands: &Demands,
+        round: u64,
+        share: usize,
+    ) -> Vec<Configuration> {
+        let steps = ANNEALED.min(WORK / demands.work(self.fabric.mesh.ranks())) / share;
         let aries = &self.fabric.aries;
         let seeds: Vec<u64> = (0..CHAINS).map(|chain| round * CHAINS + chain).collect();
-        let chain = |&seed: &u64| annealed(aries, start.clone(), &demands, steps, seed);
+        let chain = |&seed: &u64| walk(aries, start.clone(), demands, steps, seed);
         let Some(chains) = on_cores(&seeds, &mut || self.goes_on(), chain) else { return vec![] };
         let mut all: Vec<(f64, Configuration)> = chains.into_iter().flatten().collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -290,7 +323,7 @@ impl<'a, 'p> Search<'a, 'p> {
         let mut near = neighbours(aries, &Estimate::new(aries, at.clone(), &demands), &demands);
         near.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         for batch in near.chunks(BATCH) {
-            self.simulate(batch.iter().map(|near| (near.configuration.clone(), choice)).collect())?;
+            self.simulate(batch.iter().map(|near| one(&near.configuration, choice)).collect())?;
             if self.best.as_ref().is_some_and(|best| best.2 < time) {
                 return Ok(true);
             }
@@ -300,23 +333,32 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Tells how far the search is; whether it is to go on.
     fn goes_on(&mut self) -> bool {
-        (self.progress)((f64::from(self.simulated) / f64::from(self.steps.max(1))).min(1.0))
+        (self.progress)((f64::from(self.simulated) / f64::from(self.effort.steps.max(1))).min(1.0))
     }
 
     /// Simulates what was not yet, on all cores, and keeps the best.
-    fn simulate(&mut self, mut points: Vec<(Configuration, usize)>) -> std::result::Result<(), End> {
+    pub(super) fn simulate(&mut self, mut points: Vec<Point>) -> std::result::Result<(), End> {
+        // The last one is for all phases that are left.
+        for (turns, _) in &mut points {
+            while let [.., before, last] = &turns[..]
+                && before == last
+            {
+                turns.pop();
+            }
+        }
         points.retain(|point| !self.times.contains_key(point));
         let mut known = HashSet::new();
         points.retain(|point| known.insert(point.clone()));
         for batch in points.chunks(BATCH) {
-            let left = (self.steps - self.simulated) as usize;
+            let left = (self.effort.steps - self.simulated) as usize;
             if left == 0 || !self.goes_on() {
                 return Err(End::Steps);
             }
             let batch = &batch[..left.min(batch.len())];
             let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
-            let time = |(configuration, choice): &(Configuration, usize)| -> Result<Picos> {
-                let fabric = fabric.configured(configuration)?;
+            let switching_ps = self.effort.switching_ps.unwrap_or(0);
+            let time = |(turns, choice): &Point| -> Result<Picos> {
+                let fabric = fabric.configured(turns, switching_ps)?;
                 let schedule = work.on(&fabric, system, *choice)?;
                 let mut progress = |_| {
                     checkpoint();
@@ -349,13 +391,7 @@ impl<'a, 'p> Search<'a, 'p> {
 }
 
 /// One chain of annealing: the best that were met, with their costs.
-fn annealed(
-    aries: &Aries,
-    start: Configuration,
-    demands: &Demands,
-    steps: usize,
-    seed: u64,
-) -> Vec<(f64, Configuration)> {
+fn walk(aries: &Aries, start: Configuration, demands: &Demands, steps: usize, seed: u64) -> Vec<(f64, Configuration)> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut at = Estimate::new(aries, start, demands);
     let mut wishes = at.wishes(aries, demands);
@@ -389,7 +425,7 @@ fn uniform(random: &mut Pcg64Mcg) -> f64 {
 }
 
 /// Configurations with one segment more, in one direction and in both, with what it replaces gone.
-fn neighbours(aries: &Aries, at: &Estimate, demands: &Demands) -> Vec<Estimate> {
+pub(super) fn neighbours(aries: &Aries, at: &Estimate, demands: &Demands) -> Vec<Estimate> {
     let mut done = HashSet::new();
     let wishes = at.wishes(aries, demands).into_iter().flat_map(|segment| [(segment, true), (segment, false)]);
     let new =

@@ -4,7 +4,7 @@ use super::buffer::{NONE, Received};
 use super::network::{Network, Routing};
 use super::wheel::Event;
 use crate::fabric::LinkId;
-use crate::system::Switching;
+use crate::system::{Ejection, Switching};
 use crate::units::Picos;
 
 /// A flit on its way over a channel.
@@ -99,6 +99,9 @@ impl<R: Routing> Network<R> {
     pub(super) fn arrive(&mut self, id: u32, packet: u32) {
         let id = id as usize;
         let router = self.router_of_in[id >> self.vc_bits];
+        if self.model.ejection == Ejection::Circuit && self.goes_past(id, router, packet) {
+            return self.eject(id, packet);
+        }
         let received = self.buffers[id].receive(packet);
         match received {
             Received::FirstHead => self.route(router, id, self.now),
@@ -116,6 +119,27 @@ impl<R: Routing> Network<R> {
             _ => return,
         }
         self.wake_router(router, self.now);
+    }
+
+    /// Whether a flit that enters a buffer is to leave the network here and comes over a link.
+    fn goes_past(&self, id: usize, router: u32, packet: u32) -> bool {
+        let (feeder, _) = self.feeder[id >> self.vc_bits];
+        let link = self.channels[feeder as usize].link;
+        link.is_some_and(|link| self.routing.is_over(&self.packets[packet as usize], router, link))
+    }
+
+    /// A flit goes from its input port straight to the local one: nothing is buffered, so its credit goes back at once.
+    fn eject(&mut self, id: usize, packet: u32) {
+        let (port, vc) = self.port_and_vc(id);
+        let (feeder, credit_cycles) = self.feeder[port];
+        self.wheel.push(self.now + credit_cycles, Event::Credit((feeder << self.vc_bits) + vc));
+        let state = &mut self.packets[packet as usize];
+        state.ejected += 1;
+        if state.ejected == state.flits {
+            let channel = self.ejection[state.destination as usize];
+            let arrives = self.now + self.channels[channel as usize].crossing_cycles;
+            self.wheel.push(arrives, Event::Delivery(channel << self.vc_bits, packet));
+        }
     }
 
     /// The last flit of a packet has arrived at its terminal.

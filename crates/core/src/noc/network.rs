@@ -34,12 +34,14 @@ pub struct Packet {
     /// Cycle in which its head left its terminal.
     pub injected: u64,
     pub(super) delivered: bool,
+    /// Flits that went past its last router.
+    pub(super) ejected: u32,
 }
 
 impl Packet {
     /// A packet not yet injected.
     pub fn new(destination: u32, flits: u32, tag: u32, route: u32, created: u64) -> Packet {
-        Packet { destination, flits, tag, hops: 0, route, kind: 0, created, injected: 0, delivered: false }
+        Packet { destination, flits, tag, hops: 0, route, kind: 0, created, injected: 0, delivered: false, ejected: 0 }
     }
 }
 
@@ -58,6 +60,9 @@ pub struct Hop {
 pub trait Routing {
     /// Next hop of a packet whose head is at `at`; may keep state in [`Packet::route`].
     fn next(&self, packet: &mut Packet, at: NodeId) -> Hop;
+
+    /// Whether a packet whose flits come to `at` over a link is where it goes to; its head may have gone on.
+    fn is_over(&self, packet: &Packet, at: NodeId, link: LinkId) -> bool;
 }
 
 /// Equal packets that one terminal sends one after the other.

@@ -193,7 +193,7 @@ impl Writer<'_> {
     fn contents(&mut self, packet: &Packet) {
         self.pair(packet.tag, packet.hops);
         self.pair(packet.destination, packet.flits);
-        self.state.push(packet.route as u64);
+        self.pair(packet.ejected, packet.route);
         if self.aged {
             self.state.push(packet.created.wrapping_sub(self.now));
         }

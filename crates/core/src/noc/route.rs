@@ -74,6 +74,13 @@ impl Routing for Routes {
             Routes::Table(table) => table.next(packet, at),
         }
     }
+
+    fn is_over(&self, packet: &Packet, at: NodeId, link: LinkId) -> bool {
+        match self {
+            Routes::Grid(grid) => grid.is_over(packet, at, link),
+            Routes::Table(table) => table.is_over(packet, at, link),
+        }
+    }
 }
 
 /// Dimension order. On rings the shorter way, ties by the packet's coin; the virtual channels are in
@@ -200,6 +207,11 @@ impl Routing for DimensionOrder {
         let next = if packet.route & UP_BIT != 0 { (from + 1) % extent } else { (from + extent - 1) % extent };
         Hop { link: Some(link(next)), class: u32::from(packet.route & CLASS_BIT != 0), classes }
     }
+
+    fn is_over(&self, packet: &Packet, at: NodeId, _link: LinkId) -> bool {
+        let count = self.dims.len();
+        self.coords[at as usize * count..][..count] == self.destinations[packet.destination as usize * count..][..count]
+    }
 }
 
 /// Next links by destination.
@@ -225,5 +237,9 @@ impl Routing for Table {
     fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
         let link = self.next[packet.destination as usize * self.nodes + at as usize];
         Hop { link: (link != LinkId::MAX).then_some(link), class: 0, classes: 1 }
+    }
+
+    fn is_over(&self, packet: &Packet, at: NodeId, _link: LinkId) -> bool {
+        self.next[packet.destination as usize * self.nodes + at as usize] == LinkId::MAX
     }
 }

@@ -6,7 +6,7 @@ use super::traffic::{Pattern, Random, Waits};
 use super::{Network, Packet, Routing, Run};
 use crate::error::Code;
 use crate::fabric::{Dimension, DimensionShape, Fabric, NodeId};
-use crate::system::{Allocator, RouterModel, Switching};
+use crate::system::{Allocator, Ejection, RouterModel, Switching};
 use crate::units::Picos;
 use proptest::prelude::*;
 
@@ -215,26 +215,29 @@ const FABRICS: [&str; 12] = [
 ];
 
 fn model() -> impl Strategy<Value = RouterModel> {
-    let sizes = (1u32..=4, 1u32..=9, any::<bool>(), 0usize..3, 1u32..=3);
+    let sizes = (1u32..=4, 1u32..=9, any::<[bool; 2]>(), 0usize..3, 1u32..=3);
     let delays = (0u32..=3, 1u32..=3, 1u32..=3, 0u32..=3, 0u32..=3);
     let speeds = (1u32..=3, 1u32..=3, 1u32..=3, proptest::option::of(1u32..=4));
-    (sizes, delays, speeds).prop_map(|((vcs, depth, cut, allocator, iterations), delays, speeds)| RouterModel {
-        clock_ps: CLOCK,
-        virtual_channels: vcs,
-        depth_flits: depth,
-        switching: if cut { Switching::CutThrough } else { Switching::Wormhole },
-        allocator: [Allocator::Islip, Allocator::RoundRobin, Allocator::Age][allocator],
-        iterations,
-        routing_cycles: delays.0,
-        vc_allocation_cycles: delays.1,
-        switch_allocation_cycles: delays.2,
-        traversal_cycles: delays.3,
-        credit_cycles: delays.4,
-        input_speedup: speeds.0,
-        output_speedup: speeds.1,
-        internal_speedup: speeds.2,
-        output_queue_flits: speeds.3,
-        hand_off_ps: 0,
+    (sizes, delays, speeds).prop_map(|((vcs, depth, [cut, circuit], allocator, iterations), delays, speeds)| {
+        RouterModel {
+            clock_ps: CLOCK,
+            virtual_channels: vcs,
+            depth_flits: depth,
+            switching: if cut { Switching::CutThrough } else { Switching::Wormhole },
+            allocator: [Allocator::Islip, Allocator::RoundRobin, Allocator::Age][allocator],
+            iterations,
+            routing_cycles: delays.0,
+            vc_allocation_cycles: delays.1,
+            switch_allocation_cycles: delays.2,
+            traversal_cycles: delays.3,
+            credit_cycles: delays.4,
+            input_speedup: speeds.0,
+            output_speedup: speeds.1,
+            internal_speedup: speeds.2,
+            output_queue_flits: speeds.3,
+            ejection: if circuit { Ejection::Circuit } else { Ejection::Switched },
+            hand_off_ps: 0,
+        }
     })
 }
 

@@ -80,7 +80,7 @@ impl Expansion {
             };
             dimensions.push(Dimension {
                 rate: Some(Rate(rate.saturating_mul(ways))),
-                latency: Some(latency.saturating_mul(hops).saturating_add(system.hand_off_ps)),
+                latency: Some(latency.saturating_mul(hops).saturating_add(system.hand_off())),
                 energy: dimension.energy,
                 ..Dimension::new(shape, dimension.size)
             });

@@ -4,6 +4,7 @@ mod configurations;
 mod endpoints;
 mod fast_links;
 mod flights;
+mod routers;
 mod runs;
 mod traces;
 
@@ -12,7 +13,7 @@ use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::error::Code;
 use crate::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};
-use crate::system::{Allocator, Assignment, NetworkInterface, PRESETS, RouterModel, Switching};
+use crate::system::{Allocator, Arbitration, Assignment, Ejection, NetworkInterface, PRESETS, RouterModel, Switching};
 use crate::units::Rate;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -409,9 +410,9 @@ fn random_schedule(chunks: Range<u64>, packets: u64) -> impl Strategy<Value = (F
 fn small_buffers() -> impl Strategy<Value = System> {
     let allocator = prop_oneof![Just(Allocator::Islip), Just(Allocator::RoundRobin), Just(Allocator::Age)];
     let assignment =
-        prop_oneof![Just(Assignment::LowestFree), Just(Assignment::RoundRobin), Just(Assignment::Receiver)];
-    (1u32..40, 1u32..4, allocator, proptest::option::of(1u32..4), assignment).prop_map(
-        |(depth_flits, virtual_channels, allocator, output_queue_flits, assignment)| {
+        prop::sample::select(Assignment::ALL.iter().map(|&(_, assignment)| assignment).collect::<Vec<_>>());
+    (1u32..40, 1u32..4, allocator, proptest::option::of(1u32..4), assignment, any::<bool>()).prop_map(
+        |(depth_flits, virtual_channels, allocator, output_queue_flits, assignment, circuit)| {
             let mut system = tto();
             system.interface.assignment = assignment;
             system.router = RouterModel {
@@ -420,6 +421,7 @@ fn small_buffers() -> impl Strategy<Value = System> {
                 allocator,
                 switching: if depth_flits < 17 { Switching::Wormhole } else { Switching::CutThrough },
                 output_queue_flits,
+                ejection: if circuit { Ejection::Circuit } else { Ejection::Switched },
                 ..system.router
             };
             system

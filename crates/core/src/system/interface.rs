@@ -16,6 +16,8 @@ pub enum Assignment {
     RoundRobin,
     /// That of the receiver's number, modulo the count: messages of one flow stay in order.
     Receiver,
+    /// That of the port it leaves by: each has its own, whatever the count, so that no message waits for another one's link.
+    Port,
 }
 
 impl Choice for Assignment {
@@ -24,6 +26,7 @@ impl Choice for Assignment {
         ("lowest-free", Assignment::LowestFree),
         ("round-robin", Assignment::RoundRobin),
         ("receiver", Assignment::Receiver),
+        ("port", Assignment::Port),
     ];
 }
 
@@ -34,7 +37,7 @@ parameters! {
         /// Network interfaces of a rank.
         #[parameter("interfaces", Domain::count(1, 1 << 16, ""), "TTO (HPCA 2024), Table II")]
         pub count: u32 = 4,
-        /// Which interface takes a message: the lowest free, the next free in turn, that of the receiver's number.
+        /// Which interface takes a message: lowest free, next free in turn, by the receiver's number or by port.
         #[parameter("interface_assignment", Domain::Choice(Assignment::NAMES), "TTO artifact: lowest-free")]
         pub assignment: Assignment = Assignment::LowestFree,
         /// Packets that queue in one interface before it pushes back.

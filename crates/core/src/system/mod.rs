@@ -1,5 +1,6 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
+mod arbitration;
 mod endpoint;
 mod energy;
 mod interface;
@@ -8,6 +9,7 @@ mod preset;
 mod processor;
 mod router;
 
+pub use arbitration::Arbitration;
 pub use endpoint::{
     AceEndpoint, ENDPOINT_PRESETS, Endpoint, EnginePart, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit,
 };
@@ -16,11 +18,11 @@ pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
 pub use preset::{PRESETS, Preset};
 pub use processor::{Dataflow, Processor, Roofline, SystolicArray};
-pub use router::{Allocator, RouterModel, Switching};
+pub use router::{Allocator, Ejection, RouterModel, Switching};
 
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::Link;
-use crate::parameter::{Domain, Field, Value, parameters};
+use crate::parameter::{Choice, Domain, Field, Value, parameters};
 use crate::units::{Bytes, Picos, Rate, clip, clip_error};
 
 parameters! {
@@ -39,6 +41,9 @@ parameters! {
         /// Times of flits and reductions are rounded up to whole periods of this clock; 0: there is none.
         #[parameter("clock_ns", Domain::Or(0.0, &Domain::ns(0.001)), "TTO artifact: BookSim's cycle")]
         pub clock_ps: Option<Picos> = None,
+        /// Which packet gets a link next, at fidelity packet: the one that came first, or one of each input in turn.
+        #[parameter("link_arbitration", Domain::Choice(Arbitration::NAMES), "TTO artifact: arrival; ARIES (DATE 2024), section III: round-robin")]
+        pub arbitration: Arbitration = Arbitration::Arrival,
         /// Packet format.
         pub packet: PacketFormat = PacketFormat::default(),
         /// Network interfaces.
@@ -156,6 +161,13 @@ impl System {
         System::parameters()
             .try_for_each(|field| field.parameter.check(&field.get(self)))
             .map_err(|error| error.at("system"))
+    }
+
+    /// From the arrival of a message's last packet to the start of what waited for it, less the router's stages where it does
+    /// not pass them.
+    pub fn hand_off(&self) -> Picos {
+        let spared = if self.router.ejection == Ejection::Circuit { self.router.stages_ps() } else { 0 };
+        self.hand_off_ps.saturating_sub(spared)
     }
 
     /// Effective rate of a link.

@@ -30,6 +30,21 @@ pub enum Allocator {
     Age,
 }
 
+/// How flits leave their last router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ejection {
+    /// As they pass others.
+    Switched,
+    /// From the input port straight to the local one, past buffers, allocation and crossbar.
+    Circuit,
+}
+
+impl Choice for Ejection {
+    const WHAT: &'static str = "ejection";
+    const ALL: &'static [(&'static str, Self)] = &[("switched", Ejection::Switched), ("circuit", Ejection::Circuit)];
+}
+
 impl Choice for Switching {
     const WHAT: &'static str = "switching";
     const ALL: &'static [(&'static str, Self)] =
@@ -105,6 +120,9 @@ parameters! {
         /// Flits that may wait between crossbar and link; inf: any number.
         #[parameter("router_output_queue_flits", Domain::Or(f64::INFINITY, &QUEUE), "BookSim 2: output_buffer_size")]
         pub output_queue_flits: Option<u32> = None,
+        /// How flits leave their last router: switched by buffers and stages, or by a circuit to the local port.
+        #[parameter("router_ejection", Domain::Choice(Ejection::NAMES), "BookSim 2: switched; ARIES (DATE 2024), section III: circuit")]
+        pub ejection: Ejection = Ejection::Switched,
         /// From the arrival of a message's last flit at its interface to the start of what waited for it.
         #[parameter("router_hand_off_ns", Domain::ns(0.0), "hand_off_ns, less what the routers at both ends take")]
         pub hand_off_ps: Picos = 2_000,
@@ -121,6 +139,12 @@ impl RouterModel {
             hand_off_ps: 0,
             ..RouterModel::default()
         }
+    }
+
+    /// What its stages take from the arrival of a head flit to its departure, unless it waits.
+    pub fn stages_ps(&self) -> Picos {
+        let allocation = self.vc_allocation_cycles + self.switch_allocation_cycles;
+        Picos::from(self.routing_cycles + allocation + self.traversal_cycles) * self.clock_ps
     }
 
     /// The same router with ports that move a flit in `clock_ps`, at most its own clock's period: it

@@ -138,13 +138,13 @@ impl Busiest {
     /// in which it comes, and links in the middle of lines then wait, at the end, for up to a quarter of their time.
     fn is_held_up(&self, request: &Request, product: &Product) -> bool {
         let more = dimensions(product).map(|(shape, size)| Picos::from(timetable::longest(shape, size) - 1));
-        more.sum::<Picos>().saturating_mul(4 * request.system.hand_off_ps) > self.time
+        more.sum::<Picos>().saturating_mul(4 * request.system.hand_off()) > self.time
     }
 
     /// Chunks of messages of `bytes`: two where one is sent while the other is handed over between dimensions, if that
     /// gains more than a hundredth, and packets are filled as well.
     fn chunks(&self, request: &Request, product: &Product, bytes: Bytes) -> u64 {
-        let (hand_off, half) = (request.system.hand_off_ps, bytes.div_ceil(2));
+        let (hand_off, half) = (request.system.hand_off(), bytes.div_ceil(2));
         let waits = (product.dimensions.len() as Picos - 1).saturating_mul(hand_off);
         let flits = |bytes| {
             let packets = request.system.packets(bytes);

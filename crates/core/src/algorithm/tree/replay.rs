@@ -231,7 +231,7 @@ impl<'a> Replay<'a> {
         if hop as usize + 1 < self.course(piece).route.len() {
             self.push(at, Event::Comes { piece, hop: hop + 1, last });
         } else if last {
-            self.push(at + self.request.system.hand_off_ps, Event::Received { piece });
+            self.push(at + self.request.system.hand_off(), Event::Received { piece });
         }
         self.serve(link, now);
         if hop == 0 && last && !self.course(piece).next[schedule::Event::Sent as usize].is_empty() {

@@ -16,6 +16,7 @@ mod holds;
 mod launches;
 mod node;
 mod periodic;
+mod ports;
 mod receivers;
 mod senders;
 mod stalled;
@@ -39,6 +40,7 @@ pub use engine::{largest_units, memory_bytes};
 use holds::Holds;
 use launches::{FlightState, Launches};
 use node::Nodes;
+use ports::Ports;
 use senders::Queue;
 use std::ops::Range;
 use waits::Waits;
@@ -116,6 +118,7 @@ pub struct Endpoints<'a> {
     agenda: Agenda<Event>,
     queues: Vec<Queue>,
     interfaces: Vec<Interface>,
+    ports: Ports,
     transfers: Vec<TransferState>,
     /// Transfers that wait at their senders.
     waits: Waits,
@@ -159,6 +162,7 @@ impl<'a> Endpoints<'a> {
             agenda: Agenda::new(),
             queues: vec![],
             interfaces: vec![],
+            ports: Ports::new(plan.fabric),
             transfers: vec![TransferState::default(); plan.jobs.len()],
             waits: Waits::new(plan.jobs.len()),
             sent: plan.after.iter().any(|dependency| dependency.event() == Sent).then(|| vec![0; plan.jobs.len()]),

@@ -32,7 +32,13 @@ impl Endpoints<'_> {
         let start = self.queues.len() as u32;
         let count = plan.system.interface.count.min(of.schedule.endpoint.interfaces.unwrap_or(u32::MAX)).max(1);
         if !by_link {
-            (0..plan.fabric.ranks() as u32).for_each(|rank| self.add_queue(flight, rank, count));
+            for rank in 0..plan.fabric.ranks() as u32 {
+                let count = match plan.system.interface.assignment {
+                    Assignment::Port => self.ports.count(plan.node_of(flight, rank)),
+                    _ => count,
+                };
+                self.add_queue(flight, rank, count);
+            }
         }
         // With an interface for every link, a sender is a first link, which ranks on one node share.
         let mut of_link = vec![u32::MAX; if by_link { plan.fabric.links.len() } else { 0 }];
@@ -173,7 +179,7 @@ impl Endpoints<'_> {
                 }
                 let Some(free) = self.assign(id, interfaces.clone(), now, carrier) else {
                     // Another message may be for another interface.
-                    if self.plan.system.interface.assignment == Assignment::Receiver {
+                    if matches!(self.plan.system.interface.assignment, Assignment::Receiver | Assignment::Port) {
                         i += 1;
                         continue;
                     }
@@ -204,6 +210,10 @@ impl Endpoints<'_> {
                 next..next + count
             }
             Assignment::Receiver => job.to % count..job.to % count + 1,
+            Assignment::Port => {
+                let port = self.plan.route(job).first().map_or(0, |&link| self.ports.of(link));
+                port..port + 1
+            }
         };
         turn.find_map(|i| Some(first + i % count).filter(|&i| self.is_free(i, now, carrier)))
     }

@@ -331,7 +331,7 @@ impl<'a> Plan<'a> {
             .saturating_mul(
                 slowest.saturating_mul(route.len() as u128).saturating_add(system.interface.issue_ps as u128),
             )
-            .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off_ps as u128)
+            .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off() as u128)
             .saturating_add(kind.reduce as u128)
             .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
     }
@@ -444,7 +444,7 @@ impl<'a> Plan<'a> {
 /// From the arrival of a message to the start of what waited for it.
 fn hand_off(system: &System) -> Picos {
     match system.endpoint {
-        Endpoint::System => system.hand_off_ps,
+        Endpoint::System => system.hand_off(),
         Endpoint::Ideal(ideal) => ideal.delay_ps,
         Endpoint::Npu(_) | Endpoint::Ace(_) => 0,
     }

@@ -4,7 +4,7 @@ use super::*;
 
 const SPECS: [&str; 7] = ["mesh:5", "mesh:3x3", "mesh:2x5", "ring:7", "torus:3x3", "switch:5", "bigraph:2x2"];
 
-/// A fabric with some slow links and some with latency, a system with small interfaces, and random
+/// A fabric with some slow links and some with latency, a system with small interfaces and any arbitration, and random
 /// sends of messages long and short over all of it.
 fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
     let fabric =
@@ -24,11 +24,18 @@ fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
     });
     let system =
         (0u64..60, 1u32..5, prop::sample::select(&[0, 1_000, 357_000][..]), prop::sample::select(&[0, 12_000][..]));
-    let system = system.prop_map(|(depth_packets, virtual_channels, issue_ps, hand_off_ps)| {
-        let mut system = System { hand_off_ps, ..tto() };
-        system.interface = NetworkInterface { depth_packets, virtual_channels, issue_ps, ..system.interface };
-        system
-    });
+    let ways = (
+        prop::sample::select(&[Arbitration::Arrival, Arbitration::RoundRobin][..]),
+        prop::sample::select(&[Assignment::LowestFree, Assignment::Port][..]),
+    );
+    let system = (system, ways).prop_map(
+        |((depth_packets, virtual_channels, issue_ps, hand_off_ps), (arbitration, assignment))| {
+            let mut system = System { hand_off_ps, arbitration, ..tto() };
+            system.interface =
+                NetworkInterface { depth_packets, virtual_channels, issue_ps, assignment, ..system.interface };
+            system
+        },
+    );
     let send = (any::<u32>(), any::<u32>(), 0u32..5, 0u32..4, any::<bool>());
     let sends = prop::collection::vec(send, 1..40);
     let issue = prop::sample::select(&[Issue::Links, Issue::Steps, Issue::StrictSteps][..]);

@@ -182,4 +182,9 @@ impl Routing for SourceRoutes<'_> {
         }
         Hop { link: Some(self.plan.hops[hop]), class: self.class_of(hop), classes: self.classes }
     }
+
+    fn is_over(&self, packet: &Packet, _at: NodeId, link: LinkId) -> bool {
+        let route = self.plan.route(&self.plan.jobs[packet.tag as usize]);
+        packet.hops as usize == route.len() && route.last() == Some(&link)
+    }
 }

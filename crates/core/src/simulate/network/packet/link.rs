@@ -64,10 +64,7 @@ impl Packet<'_> {
             self.limit(link, moment);
             self.catch_up(link, moment);
         }
-        match self.ranking.is_shared(link) {
-            true => self.queue_by_rank(link, request),
-            false => self.links[link as usize].push(request),
-        }
+        self.queue(link, request);
         if let Some(service) = &self.links[link as usize].service {
             if !service.is_over(Turn::done(link), moment) {
                 return;
@@ -77,17 +74,28 @@ impl Packet<'_> {
         self.serve(link);
     }
 
+    /// Queues a request where it belongs.
+    pub fn queue(&mut self, link: LinkId, request: Request) {
+        match self.ranking.is_shared(link) {
+            true => self.queue_by_rank(link, request),
+            false if self.turns.is_some() => self.queue_by_input(link, request),
+            false => self.links[link as usize].push(request),
+        }
+    }
+
+    /// The rank of the flight of a request.
+    pub fn rank(&self, request: &Request) -> u64 {
+        self.ranking.of(match *request {
+            Request::Interface(id) => self.flights[id as usize],
+            Request::Transit { flow, .. } => self.plan.jobs[flow.transfer as usize].flight,
+        })
+    }
+
     /// Queues a request behind those of flights that go first, and of its own.
     fn queue_by_rank(&mut self, link: LinkId, request: Request) {
-        let rank = |request: &Request| {
-            self.ranking.of(match *request {
-                Request::Interface(id) => self.flights[id as usize],
-                Request::Transit { flow, .. } => self.plan.jobs[flow.transfer as usize].flight,
-            })
-        };
-        let own = rank(&request);
+        let own = self.rank(&request);
         let waiting = &self.links[link as usize].waiting;
-        let behind = waiting.iter().rev().take_while(|other| rank(other) > own).count();
+        let behind = waiting.iter().rev().take_while(|other| self.rank(other) > own).count();
         let place = waiting.len() - behind;
         match behind {
             0 => self.links[link as usize].push(request),
@@ -101,6 +109,7 @@ impl Packet<'_> {
         let Some(service) = self.links[link as usize].service else { return };
         let Service { flow, start, packets, packet_time, spacing, .. } = service;
         self.traffic.transmitted_run(link, Some(flow.transfer), start, packets, packet_time, spacing);
+        self.took_turn(link, &service);
         if let Some((next, feeder)) = self.fed(&service) {
             self.end_feeding(next, feeder, moment);
         }
@@ -124,12 +133,13 @@ impl Packet<'_> {
     }
 
     fn next_service(&mut self, link: LinkId) -> Option<Service> {
-        let state = &mut self.links[link as usize];
-        match state.waiting.pop_front() {
+        let request = self.next_request(link);
+        let state = &self.links[link as usize];
+        match request {
             Some(Request::Interface(id)) => Some(self.serve_interface(link, id)),
-            Some(Request::Transit { flow, count, last }) => {
+            Some(request @ Request::Transit { flow, count, last }) => {
                 let extends = !last && state.waiting.is_empty() && !state.feeders.is_empty();
-                let merges = (count > 1 || extends) && self.merges(flow, link);
+                let merges = (count > 1 || extends) && self.merges(flow, link) && !self.has_rivals(link, request);
                 if count > 1 && !merges {
                     // The rest keeps its place at the front.
                     let rest = Request::Transit { flow, count: count - 1, last };
@@ -137,6 +147,7 @@ impl Packet<'_> {
                 }
                 let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
                 let mut service = self.service(link, Source::Queue, flow, packets as u64, last);
+                self.set_waited(link, service.packets);
                 if extends && merges {
                     self.extend(link, &mut service);
                 }
@@ -196,7 +207,15 @@ impl Packet<'_> {
         } else {
             self.events.end_run(link, end);
         }
-        self.feed(link).filter(|&next| self.links[next as usize].service.is_none())
+        let next = self.feed(link);
+        // Where inputs take turns, what waited does not all go before what comes.
+        if self.turns.is_some()
+            && packets > 1
+            && let Some(coming) = self.coming(link)
+        {
+            self.limit(link, coming.at);
+        }
+        next.filter(|&next| self.links[next as usize].service.is_none())
     }
 
     /// The service of a link is over.
@@ -205,6 +224,7 @@ impl Packet<'_> {
         let Service { flow, last, packets, .. } = service;
         let transfer = flow.transfer;
         self.catch_up(link, self.moment());
+        self.took_turn(link, &service);
         let mut sender = None;
         if let Source::Interface(id) | Source::Channel(id, _) = service.source {
             let depth = self.plan.system.interface.depth_packets;

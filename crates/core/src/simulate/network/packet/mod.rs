@@ -1,7 +1,8 @@
 //! Packet fidelity: packets on FIFO links behind network interfaces.
 //!
 //! - A link sends one packet at a time. What wants to use it waits in one FIFO: packets in transit
-//!   each once, a network interface once for the packet at its head (so interfaces take turns).
+//!   each once, a network interface once for the packet at its head (so interfaces take turns). Or inputs take
+//!   turns, each with a FIFO of its own ([`Arbitration::RoundRobin`]).
 //! - A packet is stored and forwarded at every node on its route; transit buffers are unlimited.
 //! - An interface is free when its last packet has entered its queue of finite depth; messages for
 //!   different links share that queue (head-of-line blocking).
@@ -15,6 +16,7 @@ mod link;
 mod periodic;
 mod runs;
 mod service;
+mod turns;
 
 use super::Network;
 use crate::error::{Code, Error, Result};
@@ -26,11 +28,13 @@ use crate::simulate::endpoints::{Carrier, Endpoints};
 use crate::simulate::flight::Ranking;
 use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
+use crate::system::Arbitration;
 use events::{Event, Events};
 use interface::{Channel, Interface, Message};
 use link::{Link, Request};
 use service::{Flow, Service, Source, Turn};
 use smallvec::smallvec;
+use turns::InputTurn;
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
@@ -77,6 +81,8 @@ pub struct Packet<'a> {
     /// Number of the next run that feeds a link.
     next_feeder: u32,
     merge_runs: bool,
+    /// Of every link, where inputs take turns.
+    turns: Option<Vec<InputTurn>>,
 }
 
 impl Carrier for Packet<'_> {
@@ -157,6 +163,7 @@ impl<'a> Network<'a> for Packet<'a> {
             interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
             next_feeder: 0,
             merge_runs,
+            turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![InputTurn::default(); links]),
         })
     }
 

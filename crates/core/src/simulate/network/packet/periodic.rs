@@ -28,6 +28,7 @@ impl Recurrent for Packet<'_> {
                 state.extend(service.words(now, place));
             }
         }
+        state.extend(self.turns.iter().flatten().flat_map(|turn| [turn.last.into(), turn.waited]));
         for interface in &self.interfaces {
             interface.write_state(state);
         }

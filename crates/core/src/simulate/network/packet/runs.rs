@@ -98,7 +98,7 @@ impl Packet<'_> {
             let flow = self.links[link as usize].feeders[feeder].run.flow.next();
             let (count, last) = self.take(link, feeder, until.min(other));
             let request = Request::Transit { flow, count: count as u32, last };
-            self.links[link as usize].push(request);
+            self.queue(link, request);
         }
     }
 
@@ -111,6 +111,7 @@ impl Packet<'_> {
         let until = if self.merges(flow, link) { other } else { (start, turn.after()) };
         let (packets, last) = self.take(link, feeder, until);
         let service = self.service(link, Source::Run(number), flow, packets, last);
+        self.set_waited(link, 0);
         Some(Service { start, spacing: spacing.max(service.packet_time), ..service })
     }
 
@@ -168,6 +169,8 @@ impl Packet<'_> {
             && service.source == Source::Run(number)
         {
             service.source = Source::Queue;
+            let packets = service.packets;
+            self.set_waited(link, packets);
         }
     }
 
@@ -176,6 +179,8 @@ impl Packet<'_> {
     pub fn limit(&mut self, link: LinkId, at: Moment) {
         let Some(service) = &self.links[link as usize].service else { return };
         let packets = service.packets;
+        // Where inputs take turns, what waited does not go first.
+        let begun = self.turns.as_ref().map_or(u64::MAX, |_| service.left_before(Turn::done(link), at) + 1);
         let keep = match service.source {
             // The packet that is being sent when it has asked for the next.
             Source::Interface(_) => (service.left_before(Turn::done(link), at) + 1).min(packets),
@@ -183,27 +188,33 @@ impl Packet<'_> {
                 let Feeder { run, turn, taken, .. } = self.links[link as usize].feeder(number);
                 packets - taken.saturating_sub(run.left_before(*turn, at))
             }
+            Source::Queue if self.turns.is_some() => packets,
             Source::Queue | Source::Channel(..) => return,
         };
-        self.cut(link, keep);
+        self.cut(link, keep.min(begun));
     }
 
     /// The run on a link ends after `keep` packets, and so do those that follow it.
     pub fn cut(&mut self, mut link: LinkId, mut keep: u64) {
         loop {
+            let waited = self.waited(link);
             let state = &mut self.links[link as usize];
             let Some(service) = &mut state.service else { return };
             let dropped = service.packets - keep;
             if dropped == 0 {
                 return;
             }
+            let last = service.last && waited == service.packets;
             (service.packets, service.last) = (keep, false);
             let run = *service;
             // What is over already, or never begins, ends now.
             let end = if keep > 0 { service.end_of(keep - 1).max(self.now) } else { self.now };
             self.events.end_run(link, end);
             if let Source::Run(number) = run.source {
-                state.feeder(number).taken -= dropped;
+                state.feeder(number).taken -= dropped.min(keep + dropped - waited);
+            }
+            if waited > keep && matches!(run.source, Source::Run(_) | Source::Queue) {
+                self.wait_again(link, run.flow, keep, last);
             }
             let Some((next, number)) = self.fed(&run) else { return };
             let next_state = &mut self.links[next as usize];

@@ -1,0 +1,108 @@
+//! Messages that meet at an interface or a router, with the hardware of ARIES: where packets and flits agree, and where they cannot.
+
+use super::*;
+
+/// Packets of long messages, and of those of which an interface takes two.
+const COUNT: u64 = 256;
+const FEW: u64 = 60;
+/// Nanoseconds of a packet of 16 flits and a header, and of a link.
+const PACKET: u64 = 17;
+
+/// System `aries` with two stages in a router, an interface for each port, and arbiters that take turns (section III); and changes.
+fn aries(changes: &[(&str, &str)]) -> System {
+    let mut system = System::preset("aries").unwrap();
+    let own = [("router_traversal_cycles", "0"), ("interface_assignment", "port"), ("link_arbitration", "round-robin")];
+    own.iter().for_each(|(key, value)| system.set(key, value).unwrap());
+    changes.iter().for_each(|(key, value)| system.set(key, value).unwrap());
+    system
+}
+
+/// Nanoseconds until each of some messages of `packets` is there, all sent in step 0.
+fn done(
+    fabric: &str,
+    issue: Issue,
+    packets: u64,
+    ends: &[(u32, u32)],
+    system: &System,
+    fidelity: Fidelity,
+) -> Vec<u64> {
+    let fabric = Fabric::parse(fabric).unwrap();
+    let bytes = packets * system.packet.payload_bytes;
+    let mut builder = Builder::new("test", &fabric, Collective::new(Kind::Broadcast), bytes * ends.len() as u64);
+    builder.schedule.endpoint.issue = issue;
+    builder.schedule.endpoint.interfaces = Some(1);
+    for (lane, &(from, to)) in (0..).zip(ends) {
+        let offset = u64::from(lane) * bytes;
+        builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source: from, owner: to });
+        builder.send(Op::Copy, from, to, lane, 0).unwrap();
+    }
+    let schedule = builder.finish().unwrap();
+    let mut chunks = simulate(&fabric, &schedule, system, fidelity, &mut |_| true).unwrap().chunks;
+    chunks.sort_by_key(|row| row.lane);
+    chunks.iter().map(|row| row.complete_ps / 1000).collect()
+}
+
+/// Apart by at most a share of the second.
+fn are_near(one: &[u64], other: &[u64], share: f64) -> bool {
+    one.iter().zip(other).all(|(&a, &b)| a.abs_diff(b) as f64 <= share * b as f64)
+}
+
+/// Two stages of a router are within the hand-off of a message, and with a circuit to the local port they are not passed.
+#[test]
+fn stages_of_routers() {
+    let one = |ends, changes: &[_], fidelity| done("mesh:3", Issue::Links, 1, &[ends], &aries(changes), fidelity)[0];
+    let circuit = [("router_ejection", "circuit")];
+    for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
+        assert_eq!(one((0, 1), &[], fidelity), PACKET + 10 + 10, "{fidelity:?}");
+        assert_eq!(one((0, 1), &circuit, fidelity), PACKET + 10 + 8, "{fidelity:?}");
+    }
+    // A further hop takes the head its flit, the link and two stages, a packet that is stored its whole time.
+    for (changes, hand_off) in [(&[][..], 10), (&circuit, 8)] {
+        assert_eq!(one((0, 2), changes, Fidelity::Flit), PACKET + 10 + (1 + 10 + 2) + hand_off);
+        assert_eq!(one((0, 2), changes, Fidelity::Packet), 2 * (PACKET + 10) + hand_off);
+    }
+}
+
+/// Two messages of a rank for two links. In one interface the flits of one wait for the other; packets go over both links at once,
+/// which is more than an interface moves. An interface for each port holds up neither.
+#[test]
+fn messages_for_two_links() {
+    let ends = [(1, 2), (1, 0)];
+    let of = |assignment, fidelity| {
+        done("mesh:3", Issue::StrictSteps, FEW, &ends, &aries(&[("interface_assignment", assignment)]), fidelity)
+    };
+    let whole = FEW * PACKET + 20;
+    for fidelity in [Fidelity::Packet, Fidelity::Flit] {
+        assert_eq!(of("port", fidelity), [whole; 2], "{fidelity:?}");
+    }
+    let [packets, flits] = [Fidelity::Packet, Fidelity::Flit].map(|fidelity| of("lowest-free", fidelity));
+    assert!(flits[1] > 19 * whole / 10 && packets[1] < 15 * whole / 10, "{flits:?} {packets:?}");
+}
+
+/// A message that passes a router, and one that starts there, for one link. Arbiters of routers take turns; a queue in the order
+/// of arrival has ever more of what passes, so that what starts there waits for all of it.
+#[test]
+fn messages_for_one_link() {
+    let ends = [(0, 2), (1, 2)];
+    let of = |arbitration, fidelity| {
+        done("mesh:3", Issue::Links, COUNT, &ends, &aries(&[("link_arbitration", arbitration)]), fidelity)
+    };
+    let flits = of("round-robin", Fidelity::Flit);
+    assert!(are_near(&of("round-robin", Fidelity::Packet), &flits, 0.02), "{flits:?}");
+    let queued = of("arrival", Fidelity::Packet);
+    assert!(10 * queued[0] < 6 * flits[0], "{queued:?} {flits:?}");
+    // Those of links alone are equal.
+    assert_eq!(of("arrival", Fidelity::Flit), flits);
+}
+
+/// As before, and a third message behind the first, for a link that nobody else wants. Packets that pass leave the link before;
+/// flits stay there while the router's buffers are full, and what is behind waits: this packets cannot see.
+#[test]
+fn what_is_behind_waits_where_buffers_are_full() {
+    let ends = [(0, 2), (0, 4), (1, 2)];
+    let of = |ends, fidelity| done("mesh:2x3", Issue::Links, COUNT, ends, &aries(&[]), fidelity);
+    let [packets, flits] = [Fidelity::Packet, Fidelity::Flit].map(|fidelity| of(&ends, fidelity));
+    assert!(are_near(&flits[..1], &packets[..1], 0.02), "{flits:?} {packets:?}");
+    assert!(10 * flits[1] > 14 * packets[1], "{flits:?} {packets:?}");
+    assert!(are_near(&of(&ends[..2], Fidelity::Flit), &of(&ends[..2], Fidelity::Packet), 0.02));
+}
