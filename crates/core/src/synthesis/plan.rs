@@ -42,7 +42,14 @@ impl Plan {
     /// The same with lists of arcs.
     #[inline]
     pub fn push(&mut self, ends: (u32, u32), [up, down]: [&[u32]; 2]) {
-        self.branch(ends.0, ends.1, up.iter().copied(), down.iter().copied());
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        self.branches.push(ends);
+        self.arcs.extend_from_slice(up);
+        self.ends.push(self.arcs.len() as u32);
+        self.arcs.extend_from_slice(down);
+        self.ends.push(self.arcs.len() as u32);
     }
 
     /// Adds a branch of another plan.
