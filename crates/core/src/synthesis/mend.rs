@@ -1,36 +1,37 @@
 //! Plans of before made whole: what is left of each is kept, and where something is missing it takes the ways that are least
 //! busy by then.
 //!
-//! A tree grows from its root by what is left of it, then over the cheapest ways to further ranks (R. C. Prim 1957). The price of an
-//! arc rises exponentially with the time for which it is busy, so that the busiest are avoided (S. Plotkin, D. Shmoys and E. Tardos
-//! 1995).
+//! The price of an arc rises exponentially with the time for which it is busy, so that the busiest are avoided (S. Plotkin, D. Shmoys
+//! and E. Tardos 1995).
 
 use super::graph::Graph;
-use super::oracle::{Open, Search};
+use super::grow::{Grower, Grown};
+use super::oracle::Search;
 use super::own::Own;
 use super::plan::Plan;
 use super::start::{Known, Load};
 use crate::error::Result;
 use crate::watch::Watch;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 /// The price of an arc rises by so many powers of e until it is as busy as it may be.
 const STEEP: f64 = 30.0;
 /// More than that is no price.
 const HIGHEST: f64 = 500.0;
-/// What a branch from the root costs, of what an arc costs that is as busy as it may be.
-const LEVEL: f64 = 1e-3;
 /// Plans over arcs that are too busy are laid anew in so many parts.
 const PARTS: f64 = 16.0;
 /// So many times as many plans come to be at most.
 const MOST: usize = 4;
-/// As long as the busiest arc is as much less busy then.
-const BETTER: f64 = 0.99;
+/// Of what the busiest arc is too busy, others may come to be so much at a look at all plans, so that many share it first.
+const SHARED: f64 = 0.6;
+/// The same that is left after a look which was worth another one, at most.
+const BETTER: f64 = 0.75;
 
 /// What plans are made whole for.
 pub struct Mending<'a> {
-    /// The graph; plans lead away from their roots.
+    /// The graph, turned round where plans lead towards their roots.
     pub graph: &'a Graph,
+    pub turned: bool,
     /// Whether plans are paths, not trees.
     pub paths: bool,
     /// Arc in the opposite direction of each, for trees that go both ways.
@@ -57,8 +58,9 @@ impl Mending<'_> {
             mender.lay(&mut plans[at]);
         }
         let mut before = f64::INFINITY;
-        while !self.paths && mender.most() > self.enough && mender.most() < before * BETTER {
-            before = mender.most();
+        while !self.paths && mender.most() > self.enough && mender.most() - self.enough < before * BETTER {
+            before = mender.most() - self.enough;
+            mender.limit = self.enough + before * SHARED;
             // Those that come to be are looked at, too.
             let (mut at, last) = (0, plans.len() * MOST);
             while at < plans.len() && plans.len() < last {
@@ -76,11 +78,14 @@ impl Mending<'_> {
     fn busy(&self, plans: &[Known]) -> Vec<f64> {
         let mut bytes = vec![0.0; self.graph.arcs.len()];
         for Known { share, plan, .. } in plans {
+            if self.load.matrix.is_none() {
+                let load = share * self.load.share;
+                plan.arcs().iter().for_each(|&arc| bytes[arc as usize] += load);
+                continue;
+            }
             for (branch, &ends) in plan.branches.iter().enumerate() {
                 let load = share * self.load.of(ends);
-                for &arc in plan.both_ways(branch) {
-                    bytes[arc as usize] += load;
-                }
+                plan.both_ways(branch).iter().for_each(|&arc| bytes[arc as usize] += load);
             }
         }
         bytes.iter().zip(&self.graph.arcs).map(|(bytes, arc)| bytes / arc.rate).collect()
@@ -91,6 +96,8 @@ impl Mending<'_> {
 struct Mender<'a> {
     to: &'a Mending<'a>,
     enough: f64,
+    /// No arc may come to be busier by what is laid anew than this, or than the arc that is relieved.
+    limit: f64,
     /// Picoseconds for every byte for which every arc is busy, and what it costs then.
     busy: Vec<f64>,
     prices: Vec<f64>,
@@ -103,10 +110,10 @@ impl<'a> Mender<'a> {
     /// With the arcs as busy as plans, or what is left of them, keep them.
     fn new(to: &'a Mending<'a>, plans: &[Known]) -> Self {
         let arcs = to.graph.arcs.len();
-        let (grower, own) = (Grower::new(to.graph), Own::new(to.graph));
+        let (grower, own) = (Grower::new(to.graph, to.turned), Own::new(to.graph));
         let search = Search::new(to.graph.rank_at.len());
-        let mut mender =
-            Mender { to, enough: to.enough, busy: to.busy(plans), prices: vec![0.0; arcs], grower, own, search };
+        let (enough, busy, prices) = (to.enough, to.busy(plans), vec![0.0; arcs]);
+        let mut mender = Mender { to, enough, limit: enough, busy, prices, grower, own, search };
         if to.paths {
             // Of paths no better time is known than that of before, which what is left takes.
             mender.enough = mender.most().max(f64::MIN_POSITIVE);
@@ -146,233 +153,69 @@ impl<'a> Mender<'a> {
                 self.count(&plan, start..plan.branches.len(), known.share);
                 plan
             }
-            false => self.grown(known.root, known.share, &left, &[]),
+            false => {
+                let grown = self.grower.tree(&self.prices, self.to.back.as_deref(), known.root, &left, &[]);
+                self.count(&left, grown.gone.iter().copied(), -known.share);
+                self.count(&grown.new, 0..grown.new.branches.len(), known.share);
+                grown.of(&left)
+            }
         };
     }
 
-    /// The tree with a share that keeps all but some branches of another, which are counted.
-    fn grown(&mut self, root: u32, share: f64, left: &Plan, off: &[usize]) -> Plan {
-        let (plan, grown) = self.grower.tree(&self.prices, self.to.back.as_deref(), root, left, off);
-        match plan.branches.len() - grown.len() < left.branches.len() - off.len() {
-            // Branches that lead nowhere are left out.
-            true => {
-                let kept = (0..left.branches.len()).filter(|branch| off.binary_search(branch).is_err());
-                self.count(left, kept, -share);
-                self.count(&plan, 0..plan.branches.len(), share);
-            }
-            false => self.count(&plan, grown, share),
-        }
-        plan
-    }
-
-    /// Lays as much of a plan anew as is too much for the busiest of its arcs.
+    /// Lays as much of a plan anew as is too much for the busiest of its arcs, if that does not make others too busy.
     fn relieve(&mut self, plans: &mut Vec<Known>, at: usize) {
-        let Known { root, share, ref mut plan } = plans[at];
+        let Known { root, share, ref plan } = plans[at];
         let (busy, enough) = (&self.busy, self.enough);
         let too_busy: Vec<usize> = plan.places(|arc| busy[arc as usize] > enough);
         let arcs = too_busy.iter().map(|&place| plan.arcs()[place]);
         let Some(worst) = arcs.max_by(|&a, &b| busy[a as usize].total_cmp(&busy[b as usize])) else { return };
         let mut off: Vec<usize> = too_busy.iter().map(|&place| plan.branch_at(place)).collect();
         off.dedup();
-        let uses = |branch: usize| plan.both_ways(branch).iter().filter(|&&arc| arc == worst).count();
-        let own: f64 = off.iter().map(|&branch| uses(branch) as f64 * self.to.load.of(plan.branches[branch])).sum();
-        let own = share * own / self.to.graph.arcs[worst as usize].rate;
-        let part = ((busy[worst as usize] - enough) / own * PARTS).ceil() / PARTS;
-        let whole = std::mem::take(plan);
-        let moved = share * part.min(1.0);
-        self.count(&whole, off.iter().copied(), -moved);
-        let plan = self.grown(root, moved, &whole, &off);
-        plans[at].plan = whole;
-        plans[at].share -= moved;
-        match part < 1.0 {
-            true => plans.push(Known { root, share: moved, plan }),
-            false => plans[at] = Known { root, share: moved, plan },
+        let grown = self.grower.tree(&self.prices, self.to.back.as_deref(), root, plan, &off);
+        let moved = self.room(share, plan, &grown, worst);
+        if moved <= 0.0 {
+            return;
         }
-    }
-}
-
-/// Grows plans on a graph.
-struct Grower<'a> {
-    graph: &'a Graph,
-    /// What it costs to come to every node from the tree, and the last arc there.
-    cost: Vec<f64>,
-    last: Vec<u32>,
-    /// Ranks of the tree, and how many branches the node of each is from the root.
-    in_tree: Vec<bool>,
-    depth: Vec<u32>,
-    /// What every branch from the root costs.
-    level: f64,
-    /// Whether a node's rank comes with what is left of the tree, from where that begins.
-    is_below: Vec<bool>,
-    /// The first branch below every rank, and the next one below the same.
-    first: Vec<u32>,
-    next: Vec<u32>,
-    /// Arcs into every node.
-    into: Vec<Vec<u32>>,
-    /// Nodes of ranks that are missing, and switches that lead to one; ranks with an arc to these.
-    leads: Vec<bool>,
-    is_near: Vec<bool>,
-    /// Nodes that are looked at next, the nearest first.
-    open: BinaryHeap<Open>,
-    later: BinaryHeap<Open>,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl<'a> Grower<'a> {
-    fn new(graph: &'a Graph) -> Self {
-        let nodes = graph.rank_at.len();
-        let mut into = vec![Vec::new(); nodes];
-        (0..).zip(&graph.arcs).for_each(|(id, arc)| into[arc.to as usize].push(id));
-        Grower {
-            graph,
-            cost: vec![],
-            last: vec![],
-            in_tree: vec![],
-            depth: vec![0; nodes],
-            level: LEVEL * graph.arcs.iter().map(|arc| 1.0 / arc.rate).sum::<f64>() / graph.arcs.len() as f64,
-            is_below: vec![],
-            first: vec![],
-            next: vec![],
-            into,
-            leads: vec![],
-            is_near: vec![],
-            open: BinaryHeap::new(),
-            later: BinaryHeap::new(),
+        let whole = std::mem::take(&mut plans[at].plan);
+        self.count(&whole, grown.gone.iter().copied(), -moved);
+        self.count(&grown.new, 0..grown.new.branches.len(), moved);
+        let known = Known { root, share: moved, plan: grown.of(&whole) };
+        if moved < share {
+            plans[at] = Known { root, share: share - moved, plan: whole };
+            plans.push(known);
+        } else {
+            plans[at] = known;
         }
     }
 
-    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, in order, and which
-    /// of its branches are new. O(branches + arcs log arcs), the arcs near ranks that are missing.
-    fn tree(
-        &mut self,
-        prices: &[f64],
-        back: Option<&[u32]>,
-        root: u32,
-        left: &Plan,
-        off: &[usize],
-    ) -> (Plan, Vec<usize>) {
-        let (graph, nodes, ranks) = (self.graph, self.graph.rank_at.len(), self.graph.ranks.len());
-        let reset = |list: &mut Vec<u32>, length: usize| {
-            list.clear();
-            list.resize(length, NONE);
-        };
-        reset(&mut self.first, ranks);
-        reset(&mut self.next, left.branches.len());
-        self.is_below.clear();
-        self.is_below.resize(nodes, false);
-        let mut off = off.iter().rev().peekable();
-        for (branch, &(above, below)) in left.branches.iter().enumerate().rev() {
-            if off.next_if_eq(&&branch).is_some() {
-                continue;
-            }
-            self.next[branch] = std::mem::replace(&mut self.first[above as usize], branch as u32);
-            self.is_below[graph.ranks[below as usize] as usize] = true;
+    /// How much of a plan with a share may become what is grown from it, in whole parts: as much as is too much for the busiest of its
+    /// arcs, unless others come to be busier than they may.
+    fn room(&self, share: f64, plan: &Plan, grown: &Grown, worst: u32) -> f64 {
+        // Picoseconds for every byte by which arcs are busier if all of a root's bytes go.
+        let gone = grown.gone.iter().map(|&branch| (plan, branch, -1.0));
+        let new = (0..grown.new.branches.len()).map(|branch| (&grown.new, branch, 1.0));
+        let mut each: Vec<(u32, f64)> = vec![];
+        for (plan, branch, sign) in gone.chain(new) {
+            let bytes = sign * self.to.load.of(plan.branches[branch]);
+            let more = |&arc: &u32| (arc, bytes / self.to.graph.arcs[arc as usize].rate);
+            each.extend(plan.both_ways(branch).iter().map(more));
         }
-        reset(&mut self.last, nodes);
-        self.cost.clear();
-        self.cost.resize(nodes, f64::INFINITY);
-        self.in_tree.clear();
-        self.in_tree.resize(ranks, false);
-        self.open.clear();
-        self.later.clear();
-        let (mut plan, mut grown) = (Plan::with_capacity(ranks, left.arcs().len()), vec![]);
-        // What is left comes first.
-        let mut reached = self.hang(left, root, 0, &mut plan);
-        self.look_back();
-        while plan.branches.len() + 1 < ranks {
-            for (rank, depth) in reached.drain(..) {
-                if self.is_near[rank as usize] {
-                    self.widen(prices, back, graph.ranks[rank as usize], f64::from(depth) * self.level);
-                }
-            }
-            // Ranks that come with what is left of the tree are entered only if where that begins cannot be.
-            let Some(Open(cost, node)) = self.open.pop().or_else(|| self.later.pop()) else { break };
-            if cost > self.cost[node as usize] {
-                continue;
-            }
-            let Some(rank) = graph.rank_at[node as usize] else {
-                self.widen(prices, back, node, cost);
-                continue;
-            };
-            if self.in_tree[rank as usize] {
-                continue;
-            }
-            let from = |&arc: &u32| {
-                let node = graph.arcs[arc as usize].from;
-                let is_over = graph.rank_at[node as usize].is_some();
-                (!is_over).then_some(self.last[node as usize])
-            };
-            let mut way: Vec<u32> = std::iter::successors(Some(self.last[node as usize]), from).collect();
-            let start = graph.arcs[way[way.len() - 1] as usize].from as usize;
-            let (above, depth) = (graph.rank_at[start], self.depth[start]);
-            let up: Vec<u32> = back.map_or(vec![], |back| way.iter().map(|&arc| back[arc as usize]).collect());
-            way.reverse();
-            grown.push(plan.branches.len());
-            plan.branch(above.expect("ways start at ranks"), rank, up, way);
-            reached = self.hang(left, rank, depth + 1, &mut plan);
+        each.sort_unstable_by_key(|more| more.0);
+        let of_arc = |all: &[(u32, f64)]| (all[0].0, all.iter().map(|more| more.1).sum::<f64>());
+        let all = || each.chunk_by(|a, b| a.0 == b.0).map(of_arc);
+        let less = all().find(|more| more.0 == worst).map_or(0.0, |more| -more.1);
+        if less <= 0.0 {
+            return 0.0;
         }
-        (plan, grown)
-    }
-
-    /// Adds a rank that is so deep, with what is left of a tree below it; comes back with the ranks and how deep they are.
-    fn hang(&mut self, left: &Plan, rank: u32, depth: u32, plan: &mut Plan) -> Vec<(u32, u32)> {
-        self.in_tree[rank as usize] = true;
-        let (mut open, mut reached) = (vec![(rank, depth)], vec![]);
-        while let Some((rank, depth)) = open.pop() {
-            self.depth[self.graph.ranks[rank as usize] as usize] = depth;
-            reached.push((rank, depth));
-            let mut branch = self.first[rank as usize];
-            while branch != NONE {
-                let at = branch as usize;
-                let below = left.branches[at].1;
-                if !std::mem::replace(&mut self.in_tree[below as usize], true) {
-                    plan.copy(left, at);
-                    open.push((below, depth + 1));
-                }
-                branch = self.next[at];
-            }
-        }
-        reached
-    }
-
-    /// Finds from where ranks that are missing can be entered: what is farther away need not be looked at.
-    fn look_back(&mut self) {
-        let graph = self.graph;
-        self.leads.clear();
-        self.leads.resize(graph.rank_at.len(), false);
-        self.is_near.clear();
-        self.is_near.resize(graph.ranks.len(), false);
-        let missing = graph.ranks.iter().zip(&self.in_tree).filter(|(_, in_tree)| !**in_tree);
-        let mut open: Vec<u32> = missing.map(|(&node, _)| node).collect();
-        open.iter().for_each(|&node| self.leads[node as usize] = true);
-        while let Some(node) = open.pop() {
-            for &arc in &self.into[node as usize] {
-                let from = graph.arcs[arc as usize].from;
-                match graph.rank_at[from as usize] {
-                    Some(rank) => self.is_near[rank as usize] = true,
-                    None if !std::mem::replace(&mut self.leads[from as usize], true) => open.push(from),
-                    None => (),
-                }
-            }
-        }
-    }
-
-    /// Looks at what is beside a node that costs as much.
-    fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
-        for &arc in &self.graph.out[node as usize] {
-            let to = self.graph.arcs[arc as usize].to;
-            if !self.leads[to as usize] {
-                continue;
-            }
-            let price = prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
-            let cost = so_far + price;
-            if cost < self.cost[to as usize] {
-                (self.cost[to as usize], self.last[to as usize]) = (cost, arc);
-                let open = if self.is_below[to as usize] { &mut self.later } else { &mut self.open };
-                open.push(Open(cost, to));
-            }
-        }
+        let most = self.busy[worst as usize];
+        let room = all().filter(|more| more.1 > 0.0).map(|(arc, more)| {
+            let busy = self.busy[arc as usize];
+            ((self.limit - busy) / more).max((most - busy) / (more + less))
+        });
+        let part = share / PARTS;
+        let room = (room.fold(f64::INFINITY, f64::min) / part).floor();
+        let needed = ((most - self.enough) / less / part).ceil();
+        part * needed.min(room).clamp(0.0, PARTS)
     }
 }
 
@@ -389,7 +232,7 @@ pub fn opposite(graph: &Graph) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::super::level::Levelling;
-    use super::super::tests::assert_plan;
+    use super::super::tests::{assert_plan, broken};
     use super::super::{Graph, Known, Start, Wanted, mixture};
     use super::*;
     use crate::collective::{Collective, Kind};
@@ -398,31 +241,6 @@ mod tests {
     use crate::watch::Watch;
     use proptest::prelude::*;
 
-    /// The branches of a plan that use none of some arcs.
-    fn without(whole: &Plan, is_one: impl Fn(u32) -> bool) -> Plan {
-        let mut plan = Plan::default();
-        let is_off = |branch: usize| whole.both_ways(branch).iter().any(|&arc| is_one(arc));
-        (0..whole.branches.len()).filter(|&branch| !is_off(branch)).for_each(|branch| plan.copy(whole, branch));
-        plan
-    }
-
-    /// A mixture's plans without some of their branches, for trees away from their roots, or both ways.
-    fn broken(graph: &Graph, kind: Kind, lost: impl Fn(u32) -> bool) -> Vec<Known> {
-        let wanted = Wanted { accuracy: 1e-3, level: 0.0, trees: None };
-        let found = mixture(graph, Collective::new(kind), None, &wanted, Start::default(), Watch::default()).unwrap();
-        let known = |(root, share, plan): (u32, f64, Plan)| {
-            let below: Vec<u32> = plan.branches.iter().map(|branch| branch.1).collect();
-            let tops = plan.branches.iter().map(|branch| branch.0).find(|above| !below.contains(above));
-            // A tree of an all-reduce is of any root: here of its own.
-            Known {
-                root: if kind == Kind::AllReduce { tops.unwrap() } else { root },
-                share,
-                plan: without(&plan, &lost),
-            }
-        };
-        found.plans.into_iter().map(known).collect()
-    }
-
     /// Ends of a branch, and its ways.
     type Branch = ((u32, u32), [Vec<u32>; 2]);
 
@@ -430,35 +248,36 @@ mod tests {
         (0..plan.branches.len()).map(|at| (plan.branches[at], plan.ways(at).map(<[u32]>::to_vec))).collect()
     }
 
-    /// To look near ranks that are missing is enough: the first of them is joined over the cheapest way that there is.
+    /// Trees of an all-reduce are good enough without a linear program: what is cut off is joined by whichever rank is cheapest, and
+    /// plans stay few.
     #[test]
-    fn missing_ranks_are_joined_over_the_cheapest_ways() {
-        for spec in ["mesh:4x4", "dgx-a100:2", "dgx-h100:4", "fc:5"] {
-            let graph = Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap());
-            let prices: Vec<f64> = (1..=graph.arcs.len()).map(|arc| (arc as f64 * 0.618).fract() + 0.01).collect();
-            let whole = broken(&graph, Kind::AllGather, |_| false).swap_remove(0);
-            let off: Vec<usize> = (0..whole.plan.branches.len()).skip(1).step_by(4).collect();
-            let mut grower = Grower::new(&graph);
-            let (plan, grown) = grower.tree(&prices, None, whole.root, &whole.plan, &off);
-            assert_plan(&graph, Kind::AllGather, whole.root, &plan);
-            let kept: Vec<(u32, u32)> = plan.branches[..grown[0]].to_vec();
-            let mut depths = HashMap::from([(whole.root, 0)]);
-            kept.iter().for_each(|(above, below)| _ = depths.insert(*below, depths[above] + 1));
-            // Others come with these.
-            let is_first = |rank: u32| {
-                let at = whole.plan.branches.iter().position(|branch| branch.1 == rank);
-                !depths.contains_key(&rank) && at.is_some_and(|at| off.contains(&at))
-            };
-            let mut search = Search::new(graph.rank_at.len());
-            let mut least = f64::INFINITY;
-            for (&rank, &depth) in &depths {
-                search.run(&graph, &prices, graph.ranks[rank as usize], false);
-                let costs = (0..).zip(&graph.ranks).filter(|to| is_first(to.0)).map(|to| search.cost(*to.1));
-                least = least.min(costs.fold(f64::INFINITY, f64::min) + f64::from(depth) * grower.level);
+    fn trees_that_go_both_ways_are_turned_round() {
+        for (spec, failed, most) in [("dgx-h100:4", "dgx-h100:4,drop=0-36", 6), ("mesh:6x6", "mesh:6x6,drop=3-4", 12)] {
+            let [whole, graph] =
+                [spec, failed].map(|spec| Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap()));
+            let ids: HashMap<(u32, u32), u32> =
+                (0..).zip(&graph.arcs).map(|(id, arc)| ((arc.from, arc.to), id)).collect();
+            let id = |arc: u32| ids.get(&(whole.arcs[arc as usize].from, whole.arcs[arc as usize].to)).copied();
+            let mut known = broken(&whole, Kind::AllReduce, |arc| id(arc).is_none());
+            for known in &mut known {
+                let way = |way: &[u32]| way.iter().map(|&arc| id(arc).unwrap()).collect::<Vec<u32>>();
+                let left = std::mem::take(&mut known.plan);
+                for (branch, &(above, below)) in left.branches.iter().enumerate() {
+                    let [up, down] = left.ways(branch).map(way);
+                    known.plan.branch(above, below, up, down);
+                }
             }
-            let way: f64 = plan.both_ways(grown[0]).iter().map(|&arc| prices[arc as usize]).sum();
-            let cost = way + f64::from(depths[&plan.branches[grown[0]].0]) * grower.level;
-            assert!((cost / least - 1.0).abs() < 1e-9, "{spec}: {cost} {least}");
+            let wanted = Wanted { accuracy: 1e-4, level: 0.0, trees: None };
+            let collective = Collective::new(Kind::AllReduce);
+            let best = mixture(&graph, collective, None, &wanted, Start::default(), Watch::default()).unwrap();
+            let (load, enough) = (Load { share: 1.0, matrix: None }, best.least * 1.005);
+            let mending = Mending { graph: &graph, turned: false, paths: false, back: opposite(&graph), load, enough };
+            let plans = known.len();
+            let (found, busy) = mending.mended(known, Watch::default()).unwrap();
+            found.iter().for_each(|each| assert_plan(&graph, Kind::AllReduce, each.root, &each.plan));
+            let time = busy.into_iter().fold(0.0, f64::max);
+            assert!(time <= enough, "{failed}: {}", time / best.least);
+            assert!(found.len() <= most * plans, "{failed}: {} of {plans}", found.len());
         }
     }
 
@@ -468,7 +287,7 @@ mod tests {
         let graph = Graph::new(&Fabric::parse("dgx1v").unwrap(), &System::preset("ideal").unwrap());
         let none = |root| Known { root, share: 1.0, plan: Plan::default() };
         let load = Load { share: 0.125, matrix: None };
-        let mending = Mending { graph: &graph, paths: true, back: None, load, enough: f64::INFINITY };
+        let mending = Mending { graph: &graph, turned: false, paths: true, back: None, load, enough: f64::INFINITY };
         let (found, _) = mending.mended((0..8).map(none).collect(), Watch::default()).unwrap();
         found.iter().for_each(|each| assert_plan(&graph, Kind::AllToAll, each.root, &each.plan));
         // Neither are numbers of what is not busy.
@@ -495,7 +314,7 @@ mod tests {
             // Of paths no time is enough.
             let is_enough = is_enough || paths;
             let enough = if is_enough { f64::INFINITY } else { 1e-3 };
-            let mending = Mending { graph: &graph, paths, back, load: Load { share, matrix: None }, enough };
+            let mending = Mending { graph: &graph, turned: false, paths, back, load: Load { share, matrix: None }, enough };
             let (found, counted) = mending.mended(known.clone(), Watch::default()).unwrap();
             let mut busy = vec![0.0; graph.arcs.len()];
             for each in &found {
@@ -512,7 +331,10 @@ mod tests {
             if is_enough {
                 for (before, after) in known.iter().zip(&found) {
                     let after = branches(&after.plan);
-                    prop_assert!(branches(&before.plan).iter().all(|branch| after.contains(branch)));
+                    // Those that go both ways may be turned round.
+                    let turned = |branch: &Branch| ((branch.0.1, branch.0.0), [branch.1[1].clone(), branch.1[0].clone()]);
+                    let has = |one: &Branch| after.contains(one) || kind == Kind::AllReduce && after.contains(&turned(one));
+                    prop_assert!(branches(&before.plan).iter().all(has));
                 }
             }
         }

@@ -8,6 +8,7 @@
 mod few;
 mod generate;
 mod graph;
+mod grow;
 mod level;
 mod master;
 mod mend;
@@ -291,13 +292,11 @@ fn mended(
     if collective.kind == Kind::AllReduce && back.is_none() {
         return Ok(None);
     }
-    let turn = |plan: Plan| if turned { plan.turned() } else { plan };
-    let known = std::mem::take(&mut start.plans).into_iter();
-    let plans: Vec<Known> = known.map(|known| Known { plan: turn(known.plan), ..known }).collect();
+    let plans = std::mem::take(&mut start.plans);
     let load = Load { share: share(collective, graph, matrix), matrix };
     let paths = collective.kind == Kind::AllToAll;
     let enough = if start.least > 0.0 && !is_little { start.least * GOOD } else { f64::INFINITY };
-    let (plans, busy) = Mending { graph: ground, paths, back, load, enough }.mended(plans, watch)?;
+    let (plans, busy) = Mending { graph: ground, turned, paths, back, load, enough }.mended(plans, watch)?;
     let prices = start.prices.clone();
     let found = match paths {
         true => Levelling::new(graph, load, busy).levelled(plans, prices, NEAR, watch)?,
@@ -307,7 +306,7 @@ fn mended(
         }
     };
     let Levelled { plans, time, prices, least } = found;
-    let plans = plans.into_iter().map(|known| (known.root, known.share, turn(known.plan))).collect();
+    let plans = plans.into_iter().map(|known| (known.root, known.share, known.plan)).collect();
     Ok(Some(Mixture { plans, prices, time, least, rounds: 0, is_started: true }))
 }
 

@@ -1,6 +1,7 @@
 //! A plan: how one root's data go over the arcs.
 
 use super::symmetry::Permutation;
+use std::ops::Range;
 
 /// Branches between ranks, each with arcs up, towards the root, and down; or one tree of branches up and another down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -41,7 +42,14 @@ impl Plan {
     /// The same with lists of arcs.
     #[inline]
     pub fn push(&mut self, ends: (u32, u32), [up, down]: [&[u32]; 2]) {
-        self.branch(ends.0, ends.1, up.iter().copied(), down.iter().copied());
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        self.branches.push(ends);
+        self.arcs.extend_from_slice(up);
+        self.ends.push(self.arcs.len() as u32);
+        self.arcs.extend_from_slice(down);
+        self.ends.push(self.arcs.len() as u32);
     }
 
     /// Adds a branch of another plan.
@@ -50,9 +58,44 @@ impl Plan {
         self.push(other.branches[branch], other.ways(branch));
     }
 
+    /// A copy without some branches, in order.
+    pub fn without(&self, off: &[usize]) -> Plan {
+        let mut plan = Plan::with_capacity(self.branches.len(), self.arcs.len());
+        let mut start = 0;
+        for &end in off.iter().chain([&self.branches.len()]) {
+            plan.extend(self, start..end);
+            start = end + 1;
+        }
+        plan
+    }
+
+    /// Adds branches of another plan.
+    fn extend(&mut self, other: &Plan, branches: Range<usize>) {
+        if branches.is_empty() {
+            return;
+        }
+        if self.ends.is_empty() {
+            self.ends.push(0);
+        }
+        let [start, end] = [branches.start, branches.end].map(|branch| other.ends[2 * branch]);
+        let before = self.arcs.len() as u32;
+        self.ends.extend(other.ends[2 * branches.start + 1..=2 * branches.end].iter().map(|at| at - start + before));
+        self.arcs.extend_from_slice(&other.arcs[start as usize..end as usize]);
+        self.branches.extend_from_slice(&other.branches[branches]);
+    }
+
+    /// Turns a branch round, with what it has up and down.
+    pub fn turn(&mut self, branch: usize) {
+        let [start, middle, end] = [0, 1, 2].map(|at| self.ends[2 * branch + at]);
+        self.arcs[start as usize..end as usize].rotate_left((middle - start) as usize);
+        self.ends[2 * branch + 1] = start + end - middle;
+        let (above, below) = self.branches[branch];
+        self.branches[branch] = (below, above);
+    }
+
     /// With the branches of another plan.
     pub fn and(mut self, other: &Plan) -> Plan {
-        (0..other.branches.len()).for_each(|branch| self.copy(other, branch));
+        self.extend(other, 0..other.branches.len());
         self
     }
 
@@ -217,6 +260,17 @@ mod tests {
         let mut copy = Plan::default();
         (0..4).for_each(|branch| copy.copy(&plan, branch));
         assert_eq!(copy, plan);
+        for off in [&[][..], &[0], &[1, 2], &[0, 3], &[0, 1, 2, 3]] {
+            let mut rest = Plan::default();
+            (0..4).filter(|branch| !off.contains(branch)).for_each(|branch| rest.copy(&plan, branch));
+            assert_eq!(plan.without(off), rest);
+        }
+        let mut turned = plan.clone();
+        turned.turn(1);
+        assert_eq!((turned.branches[1], turned.ways(1)), ((2, 1), [&[9][..], &[7, 8]]));
+        assert_eq!([0, 2, 3].map(|branch| turned.ways(branch)), [0, 2, 3].map(|branch| plan.ways(branch)));
+        turned.turn(1);
+        assert_eq!(turned, plan);
     }
 
     #[test]

@@ -423,3 +423,22 @@ fn symmetries_leave_the_fabric_as_it_is() {
         }
     }
 }
+
+/// The branches of a plan that use none of some arcs.
+fn without(whole: &Plan, is_one: impl Fn(u32) -> bool) -> Plan {
+    let is_off = |branch: &usize| whole.both_ways(*branch).iter().any(|&arc| is_one(arc));
+    whole.without(&(0..whole.branches.len()).filter(is_off).collect::<Vec<usize>>())
+}
+
+/// A mixture's plans without some of their branches, for trees away from their roots, or both ways.
+pub fn broken(graph: &Graph, kind: Kind, lost: impl Fn(u32) -> bool) -> Vec<Known> {
+    let wanted = Wanted { accuracy: 1e-3, level: 0.0, trees: None };
+    let found = mixture(graph, Collective::new(kind), None, &wanted, Start::default(), Watch::default()).unwrap();
+    let known = |(root, share, plan): (u32, f64, Plan)| {
+        let below: Vec<u32> = plan.branches.iter().map(|branch| branch.1).collect();
+        let tops = plan.branches.iter().map(|branch| branch.0).find(|above| !below.contains(above));
+        // A tree of an all-reduce is of any root: here of its own.
+        Known { root: if kind == Kind::AllReduce { tops.unwrap() } else { root }, share, plan: without(&plan, &lost) }
+    };
+    found.plans.into_iter().map(known).collect()
+}

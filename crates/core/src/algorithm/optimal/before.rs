@@ -20,10 +20,11 @@ pub type Left = (Known, bool);
 struct Hop {
     from: u32,
     to: u32,
+    /// Where its arcs begin and end.
+    start: u32,
+    end: u32,
     op: Op,
     is_there: bool,
-    /// Where its arcs begin: they end where those of the next one begin.
-    start: u32,
 }
 
 /// Bytes from one rank to another, and the place of the arcs they go over if all are there.
@@ -99,11 +100,12 @@ fn arcs(request: &Request, graph: &Graph) -> Vec<Option<u32>> {
 /// The transfers of a schedule.
 struct Reader<'a> {
     before: &'a Before<'a>,
-    /// Those of every lane lie together, and so do their arcs.
     hops: Vec<Hop>,
-    arcs: Vec<u32>,
-    /// Where the hops of each lane begin and end.
+    /// The numbers of those of every lane lie together; where they begin and end.
+    order: Vec<u32>,
     ends: Vec<usize>,
+    /// Of all transfers.
+    arcs: Vec<u32>,
 }
 
 /// No hop.
@@ -111,71 +113,58 @@ const NONE: u32 = u32::MAX;
 
 impl<'a> Reader<'a> {
     /// With the arc of every link that is left. Transfers take much memory and are not in the order of lanes, so that they are
-    /// looked at one after the other.
+    /// looked at once, one after the other.
     ///
     /// # Errors
     /// [`Code::TooLarge`] past [`MAX_ARCS`].
     fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Result<Self> {
         let Schedule { lanes, transfers, .. } = before.schedule;
-        // A transfer may carry many lanes, and its route be long; of lanes with a transfer there are no more than `Schedule::check` allows.
-        let over = |transfer: &Transfer| {
-            transfer.payload.iter().map(|lanes| lanes.len()).sum::<usize>() * transfer.route.len()
-        };
-        let mut all = 0;
-        if transfers.iter().any(|transfer| {
-            all += over(transfer);
-            all > MAX_ARCS
-        }) {
-            let what = format!("the schedule to start from has lanes over more than {MAX_ARCS} links; build one anew");
-            return Err(Error::new(Code::TooLarge, what));
-        }
         let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]);
         let arc_of_link: Vec<Option<u32>> = before.links.iter().map(arc).collect();
-        // Hops of every lane, and their arcs; then where they begin, and in the end where those of the next one do.
-        let mut ends = vec![(0, 0); lanes.len() + 1];
-        for transfer in transfers {
-            for lanes in transfer.payload.iter() {
-                for (hops, arcs) in &mut ends[lanes.start as usize + 1..lanes.end as usize + 1] {
-                    (*hops, *arcs) = (*hops + 1, *arcs + transfer.route.len());
-                }
-            }
-        }
-        for lane in 0..lanes.len() {
-            ends[lane + 1] = (ends[lane].0 + ends[lane + 1].0, ends[lane].1 + ends[lane + 1].1);
-        }
-        let none = Hop { from: 0, to: 0, op: Op::Copy, is_there: false, start: ends[lanes.len()].1 as u32 };
-        let mut hops = vec![none; ends[lanes.len()].0 + 1];
-        let mut arcs = vec![0; ends[lanes.len()].1];
+        let (mut all, mut lane_of, mut arcs) = (0, Vec::with_capacity(transfers.len()), vec![]);
+        let mut hops: Vec<Hop> = Vec::with_capacity(transfers.len());
+        let mut ends = vec![0; lanes.len() + 1];
         for &Transfer { from, to, op, ref payload, ref route, .. } in transfers {
-            for lanes in payload.iter() {
-                for (place, start) in &mut ends[lanes.start as usize..lanes.end as usize] {
-                    let mut hop = Hop { from, to, op, is_there: true, start: *start as u32 };
-                    for &link in route {
-                        match arc_of_link[link as usize] {
-                            Some(arc) => arcs[*start] = arc,
-                            None => hop.is_there = false,
-                        }
-                        *start += 1;
-                    }
-                    hops[*place] = hop;
-                    *place += 1;
-                }
+            // It may carry many lanes, and its route be long.
+            all += payload.iter().map(|lanes| lanes.len()).sum::<usize>() * route.len().max(1);
+            if all > MAX_ARCS {
+                let what =
+                    format!("the schedule to start from has lanes over more than {MAX_ARCS} links; build one anew");
+                return Err(Error::new(Code::TooLarge, what));
             }
+            let start = arcs.len();
+            arcs.extend(route.iter().map_while(|&link| arc_of_link[link as usize]));
+            let is_there = arcs.len() == start + route.len();
+            for lane in payload.iter().cloned().flatten() {
+                ends[lane as usize + 1] += 1;
+                lane_of.push((lane, hops.len() as u32));
+            }
+            hops.push(Hop { from, to, start: start as u32, end: arcs.len() as u32, op, is_there });
         }
-        let ends = std::iter::once(0).chain(ends.into_iter().map(|end| end.0)).collect();
-        Ok(Reader { before, hops, arcs, ends })
+        (0..lanes.len()).for_each(|lane| ends[lane + 1] += ends[lane]);
+        let (mut order, mut next) = (vec![0; lane_of.len()], ends.clone());
+        for (lane, hop) in lane_of {
+            order[next[lane as usize]] = hop;
+            next[lane as usize] += 1;
+        }
+        Ok(Reader { before, hops, order, ends, arcs })
     }
 
     /// Every lane, and its hops.
-    fn lanes(&self) -> impl Iterator<Item = (&Lane, Range<usize>)> {
-        self.before.schedule.lanes.iter().zip(self.ends.windows(2)).map(|(lane, ends)| (lane, ends[0]..ends[1]))
+    fn lanes(&self) -> impl Iterator<Item = (&Lane, &[u32])> {
+        self.before
+            .schedule
+            .lanes
+            .iter()
+            .zip(self.ends.windows(2))
+            .map(|(lane, ends)| (lane, &self.order[ends[0]..ends[1]]))
     }
 
     /// The arcs of a hop, if all are there.
     #[inline]
-    fn way(&self, hop: usize) -> Option<&[u32]> {
-        let Hop { is_there, start, .. } = self.hops[hop];
-        is_there.then(|| &self.arcs[start as usize..self.hops[hop + 1].start as usize])
+    fn way(&self, hop: u32) -> Option<&[u32]> {
+        let Hop { is_there, start, end, .. } = self.hops[hop as usize];
+        is_there.then(|| &self.arcs[start as usize..end as usize])
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
@@ -195,30 +184,31 @@ impl<'a> Reader<'a> {
     }
 
     /// The tree of a lane of so many bytes, if it is one; `branches` are for its hops up and down, by their lower ranks.
-    fn tree(&self, bytes: Bytes, hops: Range<usize>, branches: &mut [[u32; 2]]) -> Option<Left> {
+    fn tree(&self, bytes: Bytes, hops: &[u32], branches: &mut [[u32; 2]]) -> Option<Left> {
         branches.fill([NONE; 2]);
-        let mut all = 0;
-        for hop in hops.start as u32..hops.end as u32 {
+        let (mut all, mut length) = (0, 0);
+        for &hop in hops {
             let (above, below) = self.ends(hop);
-            let way = usize::from(self.hops[hop as usize].op == Op::Copy);
+            let Hop { op, start, end, .. } = self.hops[hop as usize];
+            let way = usize::from(op == Op::Copy);
             let branch = &mut branches[below as usize];
             let back = branch[1 - way];
             if branch[way] != NONE || back != NONE && self.ends(back).0 != above {
                 return None;
             }
             branch[way] = hop;
+            length += (end - start) as usize;
             all += usize::from(back == NONE);
         }
         let mut root = None;
-        let length = self.hops[hops.end].start - self.hops[hops.start].start;
-        let mut plan = Plan::with_capacity(all, length as usize);
+        let mut plan = Plan::with_capacity(all, length);
         for (below, &hops) in (0..).zip(branches.iter()).filter(|(_, hops)| **hops != [NONE; 2]) {
             let above = self.ends(if hops[0] == NONE { hops[1] } else { hops[0] }).0;
             if root.is_none() && branches[above as usize] == [NONE; 2] {
                 root = Some(above);
             }
             let (Some(above), Some(below)) = (self.rank(above), self.rank(below)) else { continue };
-            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop as usize) };
+            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop) };
             if let (Some(up), Some(down)) = (way(hops[0]), way(hops[1])) {
                 plan.push((above, below), [up, down]);
             }
@@ -274,15 +264,15 @@ impl<'a> Reader<'a> {
     }
 
     /// The path of a lane, from its source to its owner.
-    fn path(&self, lane: &Lane, hops: Range<usize>, arcs: &mut Vec<u32>) -> Option<Path> {
+    fn path(&self, lane: &Lane, hops: &[u32], arcs: &mut Vec<u32>) -> Option<Path> {
         let ends = (lane.source, lane.owner);
         let start = arcs.len();
         let (mut rank, mut is_there, mut taken) = (ends.0, true, 0);
         // They are mostly in the order of the path; in circles there is no end.
         while rank != ends.1 && taken <= hops.len() {
             let before = taken;
-            for id in hops.clone() {
-                let hop = &self.hops[id];
+            for &id in hops {
+                let hop = &self.hops[id as usize];
                 if hop.from == rank && rank != ends.1 {
                     (rank, taken) = (hop.to, taken + 1);
                     match self.way(id) {
@@ -360,7 +350,7 @@ mod tests {
         let found = read(circle, |reader| {
             let (reader, mut arcs) = (reader.unwrap(), vec![]);
             let lane = &reader.before.schedule.lanes[0];
-            (reader.path(lane, 0..1000, &mut arcs).is_none(), arcs.capacity())
+            (reader.path(lane, &reader.order, &mut arcs).is_none(), arcs.capacity())
         });
         assert!(found.0 && found.1 <= 4096, "{found:?}");
     }

@@ -1,0 +1,287 @@
+//! A tree grown from what is left of another one: from its root by that, then over the cheapest ways to further ranks (R. C. Prim
+//! 1957), each of which brings what is left below it, or around it where trees go both ways.
+
+use super::graph::Graph;
+use super::oracle::Open;
+use super::plan::Plan;
+use std::collections::BinaryHeap;
+
+/// What a branch from the root costs, of what an arc costs that is as busy as it may be.
+const LEVEL: f64 = 1e-3;
+
+/// What makes a tree of what is left of another one.
+pub struct Grown {
+    /// Branches that are new.
+    pub new: Plan,
+    /// Branches of the other one that it has not, and those that it has turned round, both in order.
+    pub gone: Vec<usize>,
+    turned: Vec<usize>,
+}
+
+impl Grown {
+    /// The tree: what is left of the other one, then what is new.
+    pub fn of(self, left: &Plan) -> Plan {
+        let mut plan = left.without(&self.gone);
+        let mut gone = self.gone.iter().peekable();
+        let mut before = 0;
+        for branch in self.turned {
+            while gone.next_if(|&&gone| gone < branch).is_some() {
+                before += 1;
+            }
+            plan.turn(branch - before);
+        }
+        plan.and(&self.new)
+    }
+}
+
+/// Grows plans on a graph.
+pub struct Grower<'a> {
+    graph: &'a Graph,
+    /// Whether the graph is turned round, but plans are not: their branches lead up.
+    turned: bool,
+    /// What it costs to come to every node from the tree, and the last arc there.
+    cost: Vec<f64>,
+    last: Vec<u32>,
+    /// Ranks of the tree, and how many branches the node of each is from the root.
+    in_tree: Vec<bool>,
+    depth: Vec<u32>,
+    /// What every branch from the root costs.
+    level: f64,
+    /// The branch of what is left of the tree that a node's rank comes with, but where trees go both ways: these may be turned round,
+    /// so that it does not matter where they are entered.
+    over: Vec<u32>,
+    /// The first branch at every rank, and the next one at the same: twice its number from its upper rank, and one more from its
+    /// lower one, which only trees that go both ways have.
+    first: Vec<u32>,
+    next: Vec<u32>,
+    /// Arcs into every node.
+    into: Vec<Vec<u32>>,
+    /// Nodes of ranks that are missing, and switches that lead to one; ranks with an arc to these.
+    leads: Vec<bool>,
+    is_near: Vec<bool>,
+    /// Nodes that are looked at next, the nearest first.
+    open: BinaryHeap<Open>,
+    later: BinaryHeap<Open>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'a> Grower<'a> {
+    /// For a graph, which may be `turned` round.
+    pub fn new(graph: &'a Graph, turned: bool) -> Self {
+        let nodes = graph.rank_at.len();
+        let mut into = vec![Vec::new(); nodes];
+        (0..).zip(&graph.arcs).for_each(|(id, arc)| into[arc.to as usize].push(id));
+        Grower {
+            graph,
+            turned,
+            cost: vec![],
+            last: vec![],
+            in_tree: vec![],
+            depth: vec![0; nodes],
+            level: LEVEL * graph.arcs.iter().map(|arc| 1.0 / arc.rate).sum::<f64>() / graph.arcs.len() as f64,
+            over: vec![],
+            first: vec![],
+            next: vec![],
+            into,
+            leads: vec![],
+            is_near: vec![],
+            open: BinaryHeap::new(),
+            later: BinaryHeap::new(),
+        }
+    }
+
+    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, in order.
+    /// O(branches + arcs log arcs), the arcs near ranks that are missing.
+    pub fn tree(&mut self, prices: &[f64], back: Option<&[u32]>, root: u32, left: &Plan, off: &[usize]) -> Grown {
+        let (graph, nodes, ranks) = (self.graph, self.graph.rank_at.len(), self.graph.ranks.len());
+        let reset = |list: &mut Vec<u32>, length: usize| {
+            list.clear();
+            list.resize(length, NONE);
+        };
+        reset(&mut self.first, ranks);
+        reset(&mut self.next, 2 * left.branches.len());
+        reset(&mut self.over, nodes);
+        let mut rest = off.iter().peekable();
+        for (branch, &(above, below)) in left.branches.iter().enumerate() {
+            if rest.next_if_eq(&&branch).is_some() {
+                continue;
+            }
+            self.next[2 * branch] = std::mem::replace(&mut self.first[above as usize], 2 * branch as u32);
+            match back {
+                Some(_) => {
+                    let link = 2 * branch as u32 + 1;
+                    self.next[link as usize] = std::mem::replace(&mut self.first[below as usize], link);
+                }
+                None => self.over[graph.ranks[below as usize] as usize] = branch as u32,
+            }
+        }
+        reset(&mut self.last, nodes);
+        self.cost.clear();
+        self.cost.resize(nodes, f64::INFINITY);
+        self.in_tree.clear();
+        self.in_tree.resize(ranks, false);
+        self.open.clear();
+        self.later.clear();
+        let (mut new, mut gone, mut turned) = (Plan::default(), off.to_vec(), vec![]);
+        // What is left comes first.
+        let mut reached = self.hang(left, root, 0, &mut turned);
+        let mut count = reached.len();
+        self.look_back();
+        while count < ranks {
+            for (rank, depth) in reached.drain(..) {
+                if self.is_near[rank as usize] {
+                    self.widen(prices, back, graph.ranks[rank as usize], f64::from(depth) * self.level);
+                }
+            }
+            // Ranks that come with what is left of the tree are entered only if where that begins cannot be.
+            let Some(Open(cost, node)) = self.open.pop().or_else(|| self.later.pop()) else { break };
+            if cost > self.cost[node as usize] {
+                continue;
+            }
+            let Some(rank) = graph.rank_at[node as usize] else {
+                self.widen(prices, back, node, cost);
+                continue;
+            };
+            if self.in_tree[rank as usize] {
+                continue;
+            }
+            let from = |&arc: &u32| {
+                let node = graph.arcs[arc as usize].from;
+                let is_over = graph.rank_at[node as usize].is_some();
+                (!is_over).then_some(self.last[node as usize])
+            };
+            let mut way: Vec<u32> = std::iter::successors(Some(self.last[node as usize]), from).collect();
+            let start = graph.arcs[way[way.len() - 1] as usize].from as usize;
+            let (above, depth) = (graph.rank_at[start], self.depth[start]);
+            let above = above.expect("ways start at ranks");
+            if self.turned {
+                new.branch(above, rank, way, []);
+            } else {
+                let up: Vec<u32> = back.map_or(vec![], |back| way.iter().map(|&arc| back[arc as usize]).collect());
+                way.reverse();
+                new.branch(above, rank, up, way);
+            }
+            let over = self.over[node as usize];
+            if over != NONE {
+                gone.push(over as usize);
+            }
+            reached = self.hang(left, rank, depth + 1, &mut turned);
+            count += reached.len();
+        }
+        gone.sort_unstable();
+        turned.sort_unstable();
+        Grown { new, gone, turned }
+    }
+
+    /// Adds a rank that is so deep, with what is left of a tree below it, or around it where that goes both ways: then some branches
+    /// are to be turned. Comes back with the ranks and how deep they are.
+    fn hang(&mut self, left: &Plan, rank: u32, depth: u32, turned: &mut Vec<usize>) -> Vec<(u32, u32)> {
+        self.in_tree[rank as usize] = true;
+        let (mut open, mut reached) = (vec![(rank, depth)], vec![]);
+        while let Some((rank, depth)) = open.pop() {
+            self.depth[self.graph.ranks[rank as usize] as usize] = depth;
+            reached.push((rank, depth));
+            let mut link = self.first[rank as usize];
+            while link != NONE {
+                let (branch, is_turned) = (link as usize / 2, link % 2 == 1);
+                let (above, below) = left.branches[branch];
+                let below = if is_turned { above } else { below };
+                if !std::mem::replace(&mut self.in_tree[below as usize], true) {
+                    turned.extend(is_turned.then_some(branch));
+                    open.push((below, depth + 1));
+                }
+                link = self.next[link as usize];
+            }
+        }
+        reached
+    }
+
+    /// Finds from where ranks that are missing can be entered: what is farther away need not be looked at.
+    fn look_back(&mut self) {
+        let graph = self.graph;
+        self.leads.clear();
+        self.leads.resize(graph.rank_at.len(), false);
+        self.is_near.clear();
+        self.is_near.resize(graph.ranks.len(), false);
+        let missing = graph.ranks.iter().zip(&self.in_tree).filter(|(_, in_tree)| !**in_tree);
+        let mut open: Vec<u32> = missing.map(|(&node, _)| node).collect();
+        open.iter().for_each(|&node| self.leads[node as usize] = true);
+        while let Some(node) = open.pop() {
+            for &arc in &self.into[node as usize] {
+                let from = graph.arcs[arc as usize].from;
+                match graph.rank_at[from as usize] {
+                    Some(rank) => self.is_near[rank as usize] = true,
+                    None if !std::mem::replace(&mut self.leads[from as usize], true) => open.push(from),
+                    None => (),
+                }
+            }
+        }
+    }
+
+    /// Looks at what is beside a node that costs as much.
+    fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
+        for &arc in &self.graph.out[node as usize] {
+            let to = self.graph.arcs[arc as usize].to;
+            if !self.leads[to as usize] {
+                continue;
+            }
+            let price = prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
+            let cost = so_far + price;
+            if cost < self.cost[to as usize] {
+                (self.cost[to as usize], self.last[to as usize]) = (cost, arc);
+                let open = if self.over[to as usize] == NONE { &mut self.open } else { &mut self.later };
+                open.push(Open(cost, to));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_plan, broken};
+    use super::*;
+    use crate::collective::Kind;
+    use crate::fabric::Fabric;
+    use crate::synthesis::oracle::Search;
+    use crate::system::System;
+    use std::collections::HashMap;
+
+    /// To look near ranks that are missing is enough: the first of them is joined over the cheapest way that there is.
+    #[test]
+    fn missing_ranks_are_joined_over_the_cheapest_ways() {
+        for spec in ["mesh:4x4", "dgx-a100:2", "dgx-h100:4", "fc:5"] {
+            let graph = Graph::new(&Fabric::parse(spec).unwrap(), &System::preset("ideal").unwrap());
+            let prices: Vec<f64> = (1..=graph.arcs.len()).map(|arc| (arc as f64 * 0.618).fract() + 0.01).collect();
+            let whole = broken(&graph, Kind::AllGather, |_| false).swap_remove(0);
+            let off: Vec<usize> = (0..whole.plan.branches.len()).skip(1).step_by(4).collect();
+            let mut grower = Grower::new(&graph, false);
+            let grown = grower.tree(&prices, None, whole.root, &whole.plan, &off);
+            let (gone, start) = (grown.gone.clone(), whole.plan.branches.len() - grown.gone.len());
+            let plan = grown.of(&whole.plan);
+            assert_plan(&graph, Kind::AllGather, whole.root, &plan);
+            assert!(off.iter().all(|branch| gone.contains(branch)));
+            // Of what is left at the root.
+            let mut depths = HashMap::from([(whole.root, 0)]);
+            let kept = || (0..).zip(&whole.plan.branches).filter(|(at, _)| !off.contains(at)).map(|(_, ends)| ends);
+            while let Some((above, below)) = kept().find(|(a, b)| depths.contains_key(a) && !depths.contains_key(b)) {
+                depths.insert(*below, depths[above] + 1);
+            }
+            // Others come with these.
+            let is_first = |rank: u32| {
+                let at = whole.plan.branches.iter().position(|branch| branch.1 == rank);
+                !depths.contains_key(&rank) && at.is_some_and(|at| off.contains(&at))
+            };
+            let mut search = Search::new(graph.rank_at.len());
+            let mut least = f64::INFINITY;
+            for (&rank, &depth) in &depths {
+                search.run(&graph, &prices, graph.ranks[rank as usize], false);
+                let costs = (0..).zip(&graph.ranks).filter(|to| is_first(to.0)).map(|to| search.cost(*to.1));
+                least = least.min(costs.fold(f64::INFINITY, f64::min) + f64::from(depth) * grower.level);
+            }
+            let way: f64 = plan.both_ways(start).iter().map(|&arc| prices[arc as usize]).sum();
+            let cost = way + f64::from(depths[&plan.branches[start].0]) * grower.level;
+            assert!((cost / least - 1.0).abs() < 1e-9, "{spec}: {cost} {least}");
+        }
+    }
+}
