@@ -20,7 +20,8 @@ impl Search<'_, '_> {
         // What has more goes on in the last.
         let phases = schedule.phases.len().min(MAX_CONFIGURATIONS);
         let mut parts = vec![];
-        let mut open: Vec<Part> = vec![0..phases];
+        let whole: Part = 0..phases;
+        let mut open = vec![whole];
         while let Some(part) = open.pop() {
             match self.parted(&part, phases, choice)? {
                 Some(boundary) => open.extend([part.start..boundary, boundary..part.end]),
