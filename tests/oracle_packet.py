@@ -159,7 +159,9 @@ class Simulator:
 
     def input(self, what: tuple[Any, ...]) -> int:
         """The link over which a packet came, or after those the interface."""
-        return len(self.links) + what[1] if what[0] == "interface" else self.transfers[what[1]]["route"][what[2] - 1]
+        if what[0] == "interface":
+            return len(self.links) + int(what[1])
+        return int(self.transfers[what[1]]["route"][what[2] - 1])
 
     def link_done(self, link: int) -> None:
         (_, transfer, hop, last, *source), message, channel = self.service[link]  # type: ignore[misc]
