@@ -185,7 +185,9 @@ impl<'a> Holdings<'a> {
             to.clone_from(from);
             return Ok(repeats);
         }
-        if let Some(rank) = from.intersection(to).next() {
+        if !from.is_disjoint(to)
+            && let Some(rank) = from.intersection(to).next()
+        {
             let what = format!("contribution of rank {rank} is counted twice");
             return fail(transfer.to, what, format!("from rank {}", transfer.from));
         }
