@@ -33,23 +33,20 @@ impl Use {
 /// [`crate::error::Code::NotProven`], naming link, slot and both transfers.
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     let channels = schedule.channels(fabric);
-    let mut uses = Vec::new();
+    // Those of a link come nearly in order.
+    let mut of_channels = vec![Vec::new(); fabric.links.len()];
     for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
         let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
         let start = transfer.step as u64;
-        uses.extend(transfer.route.iter().map(|&link| Use {
-            link: channels.first_of(link),
-            phase: transfer.phase,
-            stride,
-            residue: start % stride,
-            start,
-            count: lane.chunks,
-            transfer: id as TransferId,
-        }));
+        for &link in &transfer.route {
+            let link = channels.first_of(link);
+            let (phase, residue, count, transfer) = (transfer.phase, start % stride, lane.chunks, id as TransferId);
+            of_channels[link as usize].push(Use { link, phase, stride, residue, start, count, transfer });
+        }
     }
-    uses.sort_unstable();
-    for group in uses.chunk_by(|a, b| (a.link, a.phase) == (b.link, b.phase)) {
+    of_channels.iter_mut().for_each(|uses| uses.sort_unstable());
+    for group in of_channels.iter().flat_map(|uses| uses.chunk_by(|a, b| a.phase == b.phase)) {
         if let Some((slot, a, b)) = first_meeting(group) {
             let link = fabric.link(a.link);
             return text::not_proven(format!(
