@@ -155,7 +155,8 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    outcomes = in_parallel(time, ways, jobs)
+    # The last of the list take longest: none should be left alone at the end.
+    outcomes = in_parallel(time, ways[::-1], jobs)[::-1]
     ladder = [runs for runs, _ in outcomes if runs]
     refused = [refusal for _, refusals in outcomes for refusal in refusals]
     rank = {name: place for place, name in enumerate(reversed(chosen))}
