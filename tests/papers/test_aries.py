@@ -74,7 +74,7 @@ def test_designs() -> None:
             assert ":ports=own" in adapt.fabric
     butterfly = design(BUTTERFLY, "ring", 8)
     assert butterfly
-    assert (butterfly.fabric, butterfly.interfaces) == ("fbfly:8x8@19.428571429", 14)
+    assert (butterfly.fabric, butterfly.ejection) == ("fbfly:8x8@19.428571429", "switched")
 
 
 def time_ns(fabric: str, algorithm: str, size: str) -> float:
@@ -133,12 +133,10 @@ def test_four_ports_bound_everything(tables: dict[str, dict[str, Table]]) -> Non
 
 
 def test_packets_and_flits(tables: dict[str, dict[str, Table]]) -> None:
-    """They agree from 64 KiB on where no message waits behind one that goes elsewhere; double binary trees differ."""
+    """They agree from 64 KiB on, but where messages of one packet cross several links, and where buffers fill."""
     table = tables[NAME]["flits"].where("size>=65536")
-    for entry in table.where(algorithm=("multitree",)):
-        assert entry["ranks"] == pytest.approx(1, abs=0.055)
-    for entry in table.where(series=("Combs", "Forest", "Overlapped trees", "Ring both ways")):
-        assert entry["ports"] == pytest.approx(1, abs=0.065)
+    apart = {(e["algorithm"], str(e["series"])) for e in table if abs(e["ratio"] - 1) > 0.05}
+    assert apart == set()
 
 
 def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:
