@@ -34,7 +34,7 @@ row = partial(stated_row, DATA)
 
 @dataclass(frozen=True)
 class Design:
-    """A fabric, the algorithm on it, and how flits leave its routers: those of ARIES have circuits to the local port."""
+    """A fabric, the algorithm on it, and how flits leave its routers: ARIES has circuits to the local port."""
 
     fabric: str
     algorithm: str
