@@ -15,16 +15,16 @@ SIZES = ("1KiB", "64KiB", "2MiB")
 """A search may end at different configurations for these; all are timed at the size of the row."""
 
 
-def time_ns(fabric: str, run: str, size: str) -> float:
+def time_ns(fabric: str, run: str, size: str, system: antiphon.System) -> float:
     """Of an AllReduce."""
-    return antiphon.simulate(fabric, antiphon.build(fabric, run, bytes=size, system=SYSTEM), SYSTEM).time_ns
+    return antiphon.simulate(fabric, antiphon.build(fabric, run, bytes=size, system=system), system).time_ns
 
 
-def best(stored: str, run: str, size: str) -> str:
+def best(stored: str, run: str, size: str, system: antiphon.System) -> str:
     """The fastest configuration that is found for an algorithm, from none and from the one that is stored."""
     starts = [(stored.partition(",")[0], each) for each in (*SIZES, size)] + [(stored, size)]
-    found = {antiphon.configure(fabric, run, at, system=SYSTEM, method="search").fabric for fabric, at in starts}
-    return min(sorted(found), key=lambda each: time_ns(each, run, size))
+    found = {antiphon.configure(fabric, run, at, system=system, method="search").fabric for fabric, at in starts}
+    return min(sorted(found), key=lambda each: time_ns(each, run, size, system))
 
 
 def main() -> None:
@@ -32,12 +32,13 @@ def main() -> None:
     rows = DATA.table("designs")
     for row in rows:
         bare, run, size = row["fabric"].partition(",")[0], row["run"] or row["algorithm"], row["bytes"]
+        system = SYSTEM.with_(router_ejection=row["ejection"])
         if row["method"] == "greedy":
-            row["fabric"] = antiphon.configure(bare, run, size, system=SYSTEM, method="greedy").fabric
+            row["fabric"] = antiphon.configure(bare, run, size, system=system, method="greedy").fabric
         elif row["method"] == "search":
-            row["fabric"] = best(row["fabric"], run, size)
+            row["fabric"] = best(row["fabric"], run, size, system)
         if row["method"]:
-            print(row["design"], run, row["side"], row["method"], time_ns(row["fabric"], run, size), flush=True)
+            print(row["design"], run, row["side"], row["method"], time_ns(row["fabric"], run, size, system), flush=True)
     with open(str(files("antiphon.papers.aries") / "designs.csv"), "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         table.writeheader()

@@ -13,7 +13,7 @@ PARTLY = {
     "tto": "tto-always train-odd-ring overlap-ring overlap-ring-2d overlap-multitree overlap-bi simba-dbtree",
     "themis": "scf-best room dlrm-hidden just-enough over",
     "ace": "times-less knee gap-grows",
-    "aries": "trees-climb best",
+    "aries": "trees-climb adapt-tree best",
 }
 NOT = {
     "tto": (

@@ -69,16 +69,22 @@ pub const PRESETS: [Preset; 6] = [
             "processor=systolic",
         ],
     },
-    // Of what ARIES does not say, packets are those of the default, and a flit is what a link carries in a nanosecond.
+    // Section III has round-robin arbiters and circuits from input ports to the local one, section V stages and buffers. Of what ARIES
+    // does not say, packets are those of the default, a flit is what a link carries in a nanosecond, and each port has an interface of its
+    // own, since ranks send on all ports at a time (Table I: 4G).
     Preset {
         name: "aries",
-        description: "ARIES (DATE 2024) Table II: 68 GB/s chiplet links, 10 ns a hop, 68 B flits at 1 GHz, two-stage routers with 4 virtual channels of 32 flits, 16 PEs of 32x32 MACs",
+        description: "ARIES (DATE 2024) Table II: 68 GB/s chiplet links, 10 ns a hop, 68 B flits at 1 GHz, two-stage round-robin routers with 4 virtual channels of 32 flits, circuits and an interface for each port, 16 PEs of 32x32 MACs",
         settings: &[
             "link_rate_gb_per_s=68",
             "link_latency_ns=10",
             "flit_bytes=68",
             "packet_payload_bytes=1088",
+            "interface_assignment=port",
+            "link_arbitration=round-robin",
             "router_depth_flits=32",
+            "router_traversal_cycles=0",
+            "router_ejection=circuit",
             "processor=systolic:rows=32,cols=32",
         ],
     },

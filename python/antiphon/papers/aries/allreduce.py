@@ -54,18 +54,11 @@ def _of_the_least(case: Entry, own: Record) -> Entry:
 
 
 def _both(case: Entry) -> list[Point]:
-    """Packets and flits, each with messages that wait for one another's links and with ones that do not."""
-    own = {"interfaces": case["side"] ** 2, "interface_assignment": "receiver"}
-    return [
-        all_reduce(case, case["series"], fidelity, **changes)
-        for changes in ({}, own)
-        for fidelity in ("packet", "flit")
-    ]
+    return [all_reduce(case, case["series"], fidelity) for fidelity in ("packet", "flit")]
 
 
-def _over(case: Entry, *records: Record) -> Entry:
-    packets, flits, own_packets, own_flits = (each["time_ns"] for each in records)
-    return _named(case) | {"ports": flits / packets, "ranks": own_flits / own_packets}
+def _over(case: Entry, packets: Record, flits: Record) -> Entry:
+    return _named(case) | {"ratio": flits["time_ns"] / packets["time_ns"]}
 
 
 FIGURES = (

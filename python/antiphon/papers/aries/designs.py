@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import antiphon
 from antiphon.collective.timing import simulator
@@ -35,11 +34,11 @@ row = partial(stated_row, DATA)
 
 @dataclass(frozen=True)
 class Design:
-    """A fabric, the algorithm on it, and network interfaces of a rank: one for each port of its router."""
+    """A fabric, the algorithm on it, and how flits leave its routers: ARIES has circuits to the local port."""
 
     fabric: str
     algorithm: str
-    interfaces: int = PORTS
+    ejection: str
 
 
 @cache
@@ -52,7 +51,7 @@ def design(series: Series, algorithm: str, side: int) -> Design | None:
     rate = SYSTEM.link_rate_gb_per_s * PORTS / ports
     for each in DATA.table("designs"):
         if each["design"] == series.name and each["algorithm"] in ("", algorithm) and each["side"] in ("", str(side)):
-            return Design(each["fabric"].format(side=side, gb=rate), each["run"] or algorithm, ports)
+            return Design(each["fabric"].format(side=side, gb=rate), each["run"] or algorithm, each["ejection"])
     return None
 
 
@@ -69,11 +68,11 @@ def of(case: Entry, series: Series, best: bool = False) -> Design:
     return found
 
 
-def all_reduce(case: Entry, series: Series, fidelity: str = "packet", **changes: Any) -> Point:
+def all_reduce(case: Entry, series: Series, fidelity: str = "packet") -> Point:
     """An AllReduce of a size on a design."""
     found = of(case, series)
-    changed = {"interfaces": found.interfaces} | changes
-    return Point(found.fabric, found.algorithm, case["size"], SYSTEM.name, tuple(changed.items()), fidelity=fidelity)
+    changes = (("router_ejection", found.ejection),)
+    return Point(found.fabric, found.algorithm, case["size"], SYSTEM.name, changes, fidelity=fidelity)
 
 
 def least_ns(side: int, size: int) -> float:
@@ -109,11 +108,11 @@ class Training(Job):
     compute: str
     fabric: str
     algorithm: str
-    interfaces: int
+    ejection: str
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Times of an iteration and of its exchanges, and what these take without static power, by samples."""
-        system = SYSTEM.with_(interfaces=self.interfaces)
+        system = SYSTEM.with_(router_ejection=self.ejection)
         timer = simulator(system, "packet", energy=True)
         return {
             str(samples): _numbers(
@@ -142,4 +141,4 @@ def _numbers(done: Record) -> Record:
 def training(case: Entry, series: Series, best: bool = False) -> Training:
     """Of a network on a design."""
     model, found = case["model"], of(case, series, best)
-    return Training(model.run, model.more["compute"], found.fabric, found.algorithm, found.interfaces)
+    return Training(model.run, model.more["compute"], found.fabric, found.algorithm, found.ejection)

@@ -8,11 +8,9 @@ const FEW: u64 = 60;
 /// Nanoseconds of a packet of 16 flits and a header, and of a link.
 const PACKET: u64 = 17;
 
-/// System `aries` with two stages in a router, an interface for each port, and arbiters that take turns (section III); and changes.
+/// System `aries` with changes.
 fn aries(changes: &[(&str, &str)]) -> System {
     let mut system = System::preset("aries").unwrap();
-    let own = [("router_traversal_cycles", "0"), ("interface_assignment", "port"), ("link_arbitration", "round-robin")];
-    own.iter().for_each(|(key, value)| system.set(key, value).unwrap());
     changes.iter().for_each(|(key, value)| system.set(key, value).unwrap());
     system
 }
@@ -51,13 +49,13 @@ fn are_near(one: &[u64], other: &[u64], share: f64) -> bool {
 #[test]
 fn stages_of_routers() {
     let one = |ends, changes: &[_], fidelity| done("mesh:3", Issue::Links, 1, &[ends], &aries(changes), fidelity)[0];
-    let circuit = [("router_ejection", "circuit")];
+    let switched = [("router_ejection", "switched")];
     for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
-        assert_eq!(one((0, 1), &[], fidelity), PACKET + 10 + 10, "{fidelity:?}");
-        assert_eq!(one((0, 1), &circuit, fidelity), PACKET + 10 + 8, "{fidelity:?}");
+        assert_eq!(one((0, 1), &switched, fidelity), PACKET + 10 + 10, "{fidelity:?}");
+        assert_eq!(one((0, 1), &[], fidelity), PACKET + 10 + 8, "{fidelity:?}");
     }
     // A further hop takes the head its flit, the link and two stages, a packet that is stored its whole time.
-    for (changes, hand_off) in [(&[][..], 10), (&circuit, 8)] {
+    for (changes, hand_off) in [(&switched[..], 10), (&[], 8)] {
         assert_eq!(one((0, 2), changes, Fidelity::Flit), PACKET + 10 + (1 + 10 + 2) + hand_off);
         assert_eq!(one((0, 2), changes, Fidelity::Packet), 2 * (PACKET + 10) + hand_off);
     }
@@ -71,7 +69,7 @@ fn messages_for_two_links() {
     let of = |assignment, fidelity| {
         done("mesh:3", Issue::StrictSteps, FEW, &ends, &aries(&[("interface_assignment", assignment)]), fidelity)
     };
-    let whole = FEW * PACKET + 20;
+    let whole = FEW * PACKET + 10 + 8;
     for fidelity in [Fidelity::Packet, Fidelity::Flit] {
         assert_eq!(of("port", fidelity), [whole; 2], "{fidelity:?}");
     }

@@ -37,22 +37,22 @@ impl Link {
         Link { waiting: VecDeque::new(), service: None, feeders: ThinVec::new(), flit, latency }
     }
 
-    /// Appends to the queue.
-    pub fn push(&mut self, request: Request) {
-        if let Request::Transit { flow, count, last } = request
-            && let Some(Request::Transit { flow: f, count: c, last: l @ false }) = self.waiting.back_mut()
-            && *f == flow
-        {
-            *c += count;
-            *l = last;
-        } else {
-            self.waiting.push_back(request);
-        }
-    }
-
     /// A run that feeds it.
     pub fn feeder(&mut self, number: u32) -> &mut Feeder {
         self.feeders.iter_mut().find(|feeder| feeder.number == number).expect("it is fed by this run")
+    }
+}
+
+/// Appends a request to those that wait.
+pub fn append(waiting: &mut VecDeque<Request>, request: Request) {
+    if let Request::Transit { flow, count, last } = request
+        && let Some(Request::Transit { flow: f, count: c, last: l @ false }) = waiting.back_mut()
+        && *f == flow
+    {
+        *c += count;
+        *l = last;
+    } else {
+        waiting.push_back(request);
     }
 }
 
@@ -77,9 +77,9 @@ impl Packet<'_> {
     /// Queues a request where it belongs.
     pub fn queue(&mut self, link: LinkId, request: Request) {
         match self.ranking.is_shared(link) {
+            _ if self.turns.is_some() => self.queue_by_input(link, request),
             true => self.queue_by_rank(link, request),
-            false if self.turns.is_some() => self.queue_by_input(link, request),
-            false => self.links[link as usize].push(request),
+            false => append(&mut self.links[link as usize].waiting, request),
         }
     }
 
@@ -98,7 +98,7 @@ impl Packet<'_> {
         let behind = waiting.iter().rev().take_while(|other| self.rank(other) > own).count();
         let place = waiting.len() - behind;
         match behind {
-            0 => self.links[link as usize].push(request),
+            0 => append(&mut self.links[link as usize].waiting, request),
             _ => self.links[link as usize].waiting.insert(place, request),
         }
     }
@@ -134,16 +134,16 @@ impl Packet<'_> {
 
     fn next_service(&mut self, link: LinkId) -> Option<Service> {
         let request = self.next_request(link);
-        let state = &self.links[link as usize];
+        let is_fed = !self.links[link as usize].feeders.is_empty();
         match request {
             Some(Request::Interface(id)) => Some(self.serve_interface(link, id)),
             Some(request @ Request::Transit { flow, count, last }) => {
-                let extends = !last && state.waiting.is_empty() && !state.feeders.is_empty();
+                let extends = !last && is_fed && !self.is_wanted(link);
                 let merges = (count > 1 || extends) && self.merges(flow, link) && !self.has_rivals(link, request);
                 if count > 1 && !merges {
                     // The rest keeps its place at the front.
                     let rest = Request::Transit { flow, count: count - 1, last };
-                    self.links[link as usize].waiting.push_front(rest);
+                    self.put_back(link, rest);
                 }
                 let (packets, last) = if merges { (count, last) } else { (1, last && count == 1) };
                 let mut service = self.service(link, Source::Queue, flow, packets as u64, last);
@@ -153,8 +153,8 @@ impl Packet<'_> {
                 }
                 Some(service)
             }
-            None if state.feeders.is_empty() => None,
-            None => self.follow(link),
+            None if is_fed => self.follow(link),
+            None => None,
         }
     }
 
@@ -180,7 +180,7 @@ impl Packet<'_> {
         let until_free = interface.backlog.saturating_sub(self.plan.system.interface.depth_packets);
         let left = message.packets_left;
         let run = if until_free > 0 { left.min(until_free) } else { left };
-        let alone = self.links[link as usize].waiting.is_empty() && self.merges(message.flow, link);
+        let alone = !self.is_wanted(link) && self.merges(message.flow, link);
         let packets = if alone { run } else { 1 };
         let mut service = self.service(link, Source::Interface(id), message.flow, packets, packets == left);
         if packets > 1

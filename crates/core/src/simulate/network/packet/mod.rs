@@ -34,7 +34,7 @@ use interface::{Channel, Interface, Message};
 use link::{Link, Request};
 use service::{Flow, Service, Source, Turn};
 use smallvec::smallvec;
-use turns::InputTurn;
+use turns::Inputs;
 
 /// Refuses messages whose packets in transit could not be counted.
 fn check(plan: &Plan) -> Result<()> {
@@ -82,7 +82,7 @@ pub struct Packet<'a> {
     next_feeder: u32,
     merge_runs: bool,
     /// Of every link, where inputs take turns.
-    turns: Option<Vec<InputTurn>>,
+    turns: Option<Vec<Inputs>>,
 }
 
 impl Carrier for Packet<'_> {
@@ -163,7 +163,7 @@ impl<'a> Network<'a> for Packet<'a> {
             interfaces: (0..endpoints.interfaces()).map(|_| Interface::default()).collect(),
             next_feeder: 0,
             merge_runs,
-            turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![InputTurn::default(); links]),
+            turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![Inputs::default(); links]),
         })
     }
 

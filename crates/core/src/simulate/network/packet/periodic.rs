@@ -28,7 +28,7 @@ impl Recurrent for Packet<'_> {
                 state.extend(service.words(now, place));
             }
         }
-        state.extend(self.turns.iter().flatten().flat_map(|turn| [turn.last.into(), turn.waited]));
+        self.turns.iter().flatten().for_each(|inputs| inputs.write_state(state));
         for interface in &self.interfaces {
             interface.write_state(state);
         }
@@ -53,7 +53,8 @@ impl Recurrent for Packet<'_> {
 }
 
 impl Request {
-    fn words(self) -> [u64; 2] {
+    /// Tells it from others.
+    pub fn words(self) -> [u64; 2] {
         match self {
             Request::Interface(id) => [id as u64, u64::MAX],
             Request::Transit { flow, count, last } => [flow.word(), (count as u64) << 1 | u64::from(last)],

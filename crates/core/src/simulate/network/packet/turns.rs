@@ -1,24 +1,45 @@
 //! Inputs of links that take turns: the links before, and the interfaces of the node.
 //!
-//! Each has a FIFO. As the order of requests of different inputs does not matter, all are in the one queue of the link,
-//! and a run of packets that waited ends where another input wants the link: the rest waits again.
+//! Each has a FIFO. A run of packets that waited ends where another input wants the link: the rest waits again.
 
 use super::Packet;
-use super::link::Request;
+use super::link::{Request, append};
 use super::service::{Flow, Service, Source};
 use crate::fabric::LinkId;
+use std::collections::VecDeque;
 
-/// Turns of the inputs of a link.
-#[derive(Clone, Copy, Default)]
-pub struct InputTurn {
-    /// The input of which it sent last.
-    pub last: u32,
+/// The inputs of a link.
+#[derive(Clone, Default)]
+pub struct Inputs {
+    /// That of which it sent last.
+    last: u32,
     /// Packets of its service that waited when it began, the first ones.
-    pub waited: u64,
+    waited: u64,
+    /// What waits, by number of the input; of flights that go first, in front.
+    queues: Vec<(u32, VecDeque<Request>)>,
+}
+
+impl Inputs {
+    fn queue(&mut self, input: u32) -> &mut VecDeque<Request> {
+        let place = self.queues.iter().position(|&(number, _)| number == input).unwrap_or_else(|| {
+            self.queues.push((input, VecDeque::new()));
+            self.queues.len() - 1
+        });
+        &mut self.queues[place].1
+    }
+
+    /// Of what decides the future: turns, and all that waits.
+    pub fn write_state(&self, state: &mut Vec<u64>) {
+        state.extend([self.last.into(), self.waited]);
+        for (input, queue) in &self.queues {
+            state.push(u64::from(*input) << 32 | queue.len() as u64);
+            queue.iter().for_each(|&request| state.extend(request.words()));
+        }
+    }
 }
 
 impl Packet<'_> {
-    /// See [`InputTurn::waited`]; none where inputs do not take turns.
+    /// See [`Inputs::waited`]; none where inputs do not take turns.
     pub fn waited(&self, link: LinkId) -> u64 {
         self.turns.as_ref().map_or(0, |turns| turns[link as usize].waited)
     }
@@ -35,7 +56,7 @@ impl Packet<'_> {
     pub fn wait_again(&mut self, link: LinkId, flow: Flow, keep: u64, last: bool) {
         let count = (self.waited(link) - keep) as u32;
         self.set_waited(link, keep);
-        self.links[link as usize].waiting.push_front(Request::Transit { flow, count, last });
+        self.put_back(link, Request::Transit { flow, count, last });
     }
 
     /// Number of the input of a request: its link, or after those its interface.
@@ -46,39 +67,57 @@ impl Packet<'_> {
         }
     }
 
-    /// Queues a request behind those of its input.
-    pub fn queue_by_input(&mut self, link: LinkId, request: Request) {
-        let own = self.input(&request);
-        let before = self.links[link as usize].waiting.iter().rposition(|other| self.input(other) == own);
-        let before = before.map(|place| &mut self.links[link as usize].waiting[place]);
-        match (before, request) {
-            (Some(Request::Transit { flow: f, count: c, last: l @ false }), Request::Transit { flow, count, last })
-                if *f == flow =>
-            {
-                *c += count;
-                *l = last;
-            }
-            _ => self.links[link as usize].waiting.push_back(request),
+    /// What waits for a link, of an input that takes turns or of all.
+    fn queue_of(&mut self, link: LinkId, request: &Request) -> &mut VecDeque<Request> {
+        let input = self.input(request);
+        match &mut self.turns {
+            Some(turns) => turns[link as usize].queue(input),
+            None => &mut self.links[link as usize].waiting,
         }
+    }
+
+    /// Whether anything waits for a link.
+    pub fn is_wanted(&self, link: LinkId) -> bool {
+        match &self.turns {
+            Some(turns) => turns[link as usize].queues.iter().any(|(_, queue)| !queue.is_empty()),
+            None => !self.links[link as usize].waiting.is_empty(),
+        }
+    }
+
+    /// A request keeps its place at the front.
+    pub fn put_back(&mut self, link: LinkId, request: Request) {
+        self.queue_of(link, &request).push_front(request);
+    }
+
+    /// Queues a request behind those of its input, and of flights that go first.
+    pub fn queue_by_input(&mut self, link: LinkId, request: Request) {
+        let shared = self.ranking.is_shared(link).then(|| self.rank(&request));
+        let mut queue = std::mem::take(self.queue_of(link, &request));
+        let behind = shared.map_or(0, |own| queue.iter().rev().take_while(|other| self.rank(other) > own).count());
+        match behind {
+            0 => append(&mut queue, request),
+            _ => queue.insert(queue.len() - behind, request),
+        }
+        *self.queue_of(link, &request) = queue;
     }
 
     /// Takes what a link sends next from those that wait: of the flight that goes first, the input whose turn it is.
     pub fn next_request(&mut self, link: LinkId) -> Option<Request> {
-        let waiting = &self.links[link as usize].waiting;
-        let Some(turns) = self.turns.as_ref().filter(|_| waiting.len() > 1) else {
-            return self.links[link as usize].waiting.pop_front();
-        };
+        let Some(turns) = &self.turns else { return self.links[link as usize].waiting.pop_front() };
+        let (shared, Inputs { last, queues, .. }) = (self.ranking.is_shared(link), &turns[link as usize]);
+        let rank = |request: &Request| if shared { self.rank(request) } else { 0 };
         // Round from the one after the last.
-        let turn = |request: &Request| self.input(request).wrapping_sub(turns[link as usize].last + 1);
-        let alike = |request: &&Request| !self.ranking.is_shared(link) || self.rank(request) == self.rank(&waiting[0]);
-        let place = (0..).zip(waiting.iter().take_while(alike)).min_by_key(|(_, request)| turn(request))?.0;
-        self.links[link as usize].waiting.remove(place)
+        let turn =
+            |(input, queue): &(u32, VecDeque<Request>)| Some((rank(queue.front()?), input.wrapping_sub(last + 1)));
+        let (_, place) = (0..).zip(queues).filter_map(|(place, each)| Some((turn(each)?, place))).min()?;
+        self.turns.as_mut()?[link as usize].queues[place as usize].1.pop_front()
     }
 
     /// Whether packets of a request may not go one after the other, as other inputs want the link.
     pub fn has_rivals(&self, link: LinkId, request: Request) -> bool {
         let own = self.input(&request);
-        self.turns.is_some() && self.links[link as usize].waiting.iter().any(|other| self.input(other) != own)
+        let is_rival = |(input, queue): &(u32, VecDeque<Request>)| *input != own && !queue.is_empty();
+        self.turns.as_ref().is_some_and(|turns| turns[link as usize].queues.iter().any(is_rival))
     }
 
     /// A service of a link is over: the next turn is another input's.
