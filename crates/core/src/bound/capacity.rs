@@ -1,9 +1,10 @@
 //! Link rates as integers: exact arithmetic for every bound.
 
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, NodeId};
 use crate::system::System;
 use crate::units::Picos;
 use num_integer::gcd;
+use rustc_hash::FxHashMap;
 
 /// Largest common denominator of rates kept exactly; together with [`MAX_EXACT_CAPACITY`] it keeps every product inside
 /// 128 bits.
@@ -69,6 +70,16 @@ impl Capacities {
     /// Capacity of all links together.
     pub fn total(&self) -> u128 {
         self.links.iter().sum()
+    }
+
+    /// Whether nodes are joined equally fast both ways. O(links).
+    pub fn are_mutual(&self, fabric: &Fabric) -> bool {
+        let mut joined: FxHashMap<(NodeId, NodeId), i128> = FxHashMap::default();
+        for (link, &capacity) in fabric.links.iter().zip(&self.links) {
+            let (ends, sign) = if link.from < link.to { ((link.from, link.to), 1) } else { ((link.to, link.from), -1) };
+            *joined.entry(ends).or_default() += sign * capacity as i128;
+        }
+        joined.values().all(|&more| more == 0)
     }
 
     /// Time a load takes, rounded down to a picosecond; `u64::MAX` if it does not fit.

@@ -41,7 +41,11 @@ pub(super) fn cut(fabric: &Fabric, capacities: &Capacities, task: &Task) -> Cut 
         Kind::Reduce => worst(false, at_root()),
         Kind::Broadcast => worst(true, at_root()),
         Kind::AllReduce => {
-            let [leaving, entering] = [false, true].map(|reversed| worst(reversed, at_root()));
+            let leaving = worst(false, at_root());
+            if capacities.are_mutual(fabric) {
+                return leaving;
+            }
+            let entering = worst(true, at_root());
             if entering.load.exceeds(leaving.load) { entering } else { leaving }
         }
     }
