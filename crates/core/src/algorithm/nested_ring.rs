@@ -48,10 +48,11 @@ impl Algorithm for NestedRing {
                 return request.refuse(format!("it can be cut into {} levels, not {levels}", factors.len()));
             }
         };
-        let mut router = Router::new(request.fabric);
+        let turns = 0..request.fabric.configurations();
+        let mut routers: Vec<Router> = turns.map(|turn| Router::within(request.fabric, turn)).collect();
         let costs = levels.map(|levels| Rings::new(&grid, &factors, levels)).map(|rings| {
             let fits = request.expect(rings.transfers(request), 0);
-            (fits.is_err(), rings.time(request, &mut router), rings)
+            (fits.is_err(), rings.time(request, &mut routers), rings)
         });
         let (_, _, rings) = costs.min_by_key(|cost| (cost.0, cost.1)).expect("one level at least");
         request.expect(rings.transfers(request), 0)?;
@@ -217,17 +218,20 @@ impl Rings {
     }
 
     /// About the time of all levels one way, in picoseconds: a step takes the longest way and the busiest link of its level.
-    fn time(&self, request: &Request, router: &mut Router) -> u128 {
+    /// The greatest there is where the configuration of a level does not join its rings.
+    fn time(&self, request: &Request, routers: &mut [Router]) -> u128 {
         let flit_times = flit_times(request);
         let mut parts = 1;
         let mut time = 0;
         for (level, &size) in self.sizes.iter().enumerate() {
             parts *= size;
             let packets = request.system.packets(request.bytes.div_ceil(parts.into()));
+            let phase = if request.scatters() { level } else { self.sizes.len() - 1 - level };
+            let router = &mut routers[request.fabric.configuration_of(phase as u32) as usize];
             let (mut longest, mut busy) = (0, vec![0u128; flit_times.len()]);
             for (from, to) in self.edges(level) {
                 let [from, to] = [from, to].map(|rank| request.fabric.node_of_rank(rank));
-                let route = router.route(from, to);
+                let Ok(route) = router.path(from, to) else { return u128::MAX };
                 longest = way(request, &route).max(longest);
                 route.iter().for_each(|&link| busy[link as usize] += u128::from(flit_times[link as usize]));
             }
@@ -250,6 +254,17 @@ mod tests {
     fn schedule(fabric: &str, spec: &str) -> Schedule {
         let (fabric, system) = (Fabric::parse(fabric).unwrap(), System::preset("aries").unwrap());
         build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 16, spec).unwrap()
+    }
+
+    /// A configuration may part ranks that only another phase joins; a message between them is refused.
+    #[test]
+    fn ranks_that_a_configuration_parts() {
+        let system = System::preset("aries").unwrap();
+        let fabric = Fabric::parse("aries:2x2,off=0-1+0-2,then").unwrap();
+        for name in ["ring", "nested-ring", "dbtree", "multitree:concentration=2x2", "direct"] {
+            let error = build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, name).unwrap_err();
+            assert!(error.message.contains("no path from node"), "{name}: {error}");
+        }
     }
 
     /// Steps of the paper, section IV-A2, and of other sizes.

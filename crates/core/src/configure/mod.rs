@@ -174,7 +174,7 @@ fn rerouted(schedule: &Schedule, fabric: &Fabric) -> Result<Schedule> {
     let mut bundled = vec![];
     for transfer in &mut other.transfers {
         let [from, to] = [transfer.from, transfer.to].map(|rank| schedule.node_of(fabric, rank));
-        let route = routers[other.phases[transfer.phase as usize].configuration as usize].route(from, to);
+        let route = routers[other.phases[transfer.phase as usize].configuration as usize].path(from, to)?;
         let ends = route.iter().map(|&id| (fabric.link(id).from, fabric.link(id).to));
         bundled.extend(ends.filter_map(|ends| parallel.get(&ends)).map(|links| links[0]));
         transfer.route = route.into();

@@ -4,6 +4,7 @@
 //! smaller ones, as the tables of the TTO artifact (HPCA 2024) do.
 
 use super::{Fabric, LinkId, NodeId};
+use crate::error::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::iter;
 
@@ -78,10 +79,24 @@ impl<'a> Router<'a> {
         (link != NO_LINK).then_some(link)
     }
 
+    /// As [`Router::route`], where a configuration need not join all ranks.
+    ///
+    /// # Errors
+    /// [`Code::NotApplicable`] if there is no path.
+    pub fn path(&mut self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>> {
+        if from != to && !self.neighbours.contains_key(&(from, to)) && self.next(from, to).is_none() {
+            let (fabric, configuration) = (&self.fabric.name, self.configuration);
+            let what =
+                format!("fabric '{fabric}': no path from node {from} to node {to} in configuration {configuration}");
+            return Err(Error::new(Code::NotApplicable, what));
+        }
+        Ok(self.route(from, to))
+    }
+
     /// Links of the route between two nodes; empty if they are the same.
     ///
     /// # Panics
-    /// If there is no path; [`Fabric::new`] guarantees one between ranks.
+    /// If there is no path; [`Fabric::new`] guarantees one between ranks where there is one configuration.
     pub fn route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
         // Most algorithms send to neighbours only, and need no tables.
         if let Some(&link) = self.neighbours.get(&(from, to)) {

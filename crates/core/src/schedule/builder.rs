@@ -135,8 +135,8 @@ impl<'a> Builder<'a> {
     /// one channel, unless another transfer is given one of them.
     ///
     /// # Errors
-    /// [`Code::BadFile`] for ranks that do not exist, [`Code::TooLarge`] for schedules past
-    /// [`MAX_TRANSFERS`], [`MAX_LANE_TRANSFERS`] or [`MAX_HOPS`].
+    /// [`Code::BadFile`] for ranks that do not exist, [`Code::NotApplicable`] for ranks that the configuration of the
+    /// phase does not join, [`Code::TooLarge`] for schedules past [`MAX_TRANSFERS`], [`MAX_LANE_TRANSFERS`] or [`MAX_HOPS`].
     pub fn send(&mut self, op: Op, from: u32, to: u32, payload: impl Into<Payload>, step: u32) -> Result<TransferId> {
         let ranks = self.schedule.ranks;
         if from >= ranks || to >= ranks {
@@ -146,7 +146,7 @@ impl<'a> Builder<'a> {
             ));
         }
         let node = |rank| self.schedule.node_of(self.fabric, rank);
-        let route = self.router.route(node(from), node(to));
+        let route = self.router.path(node(from), node(to))?;
         self.send_over(op, from, to, payload, step, route)
     }
 

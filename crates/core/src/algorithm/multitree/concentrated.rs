@@ -67,19 +67,19 @@ struct Ways {
 }
 
 impl Ways {
-    fn new(fabric: &Fabric, blocks: &Blocks, configuration: u32) -> Self {
+    fn new(fabric: &Fabric, blocks: &Blocks, configuration: u32) -> Result<Self> {
         let mut router = Router::within(fabric, configuration);
         let mut of = vec![vec![]; fabric.ranks()];
         for (at, block) in (0..).zip(&blocks.all) {
             for (plane, &from) in block.accumulators.iter().enumerate() {
                 for other in blocks.neighbours(at) {
                     let to = blocks.all[other].accumulators[plane];
-                    let route = router.route(fabric.node_of_rank(from), fabric.node_of_rank(to));
+                    let route = router.path(fabric.node_of_rank(from), fabric.node_of_rank(to))?;
                     of[from as usize].push((to, route.iter().map(|&link| fabric.link(link).to).collect()));
                 }
             }
         }
-        Ways { of, node_of_rank: (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect() }
+        Ok(Ways { of, node_of_rank: (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect() })
     }
 }
 
@@ -114,23 +114,23 @@ impl<'a> Inside<'a> {
         Inside { fabric, router: Router::within(fabric, configuration), configuration }
     }
 
-    fn routes(&mut self, from: u32, to: u32) -> Vec<Vec<LinkId>> {
+    fn routes(&mut self, from: u32, to: u32) -> Result<Vec<Vec<LinkId>>> {
         let [from, to] = [from, to].map(|rank| self.fabric.node_of_rank(rank));
         let joins = |link: &LinkId| self.fabric.link(*link).to == to && self.fabric.has(*link, self.configuration);
         let links: Vec<_> = self.fabric.out_links(from).iter().copied().filter(joins).map(|link| vec![link]).collect();
-        if links.is_empty() { vec![self.router.route(from, to)] } else { links }
+        Ok(if links.is_empty() { vec![self.router.path(from, to)?] } else { links })
     }
 
     /// How many messages each pair of neighbours can exchange at a time; 0 where some are not joined.
-    fn width(&mut self, blocks: &Blocks) -> usize {
+    fn width(&mut self, blocks: &Blocks) -> Result<usize> {
         let pairs = blocks.all.iter().flat_map(|block| {
             block.accumulators.into_iter().flat_map(|one| block.beside.map(|other| [(one, other), (other, one)]))
         });
         let widths = pairs.flatten().map(|(from, to)| {
-            let routes = self.routes(from, to);
-            if routes[0].len() == 1 { routes.len() } else { 0 }
+            let routes = self.routes(from, to)?;
+            Ok(if routes[0].len() == 1 { routes.len() } else { 0 })
         });
-        widths.min().unwrap_or(0)
+        widths.reduce(|one, other| Ok(one?.min(other?))).unwrap_or(Ok(0))
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     // The phases of the trees.
     let both = [1, if kind == Kind::AllReduce { 2 } else { 1 }].map(|phase| fabric.configuration_of(phase));
     let there = |link: LinkId| both.iter().all(|&configuration| fabric.has(link, configuration));
-    let mut ways = Ways::new(fabric, &blocks, both[0]);
+    let mut ways = Ways::new(fabric, &blocks, both[0])?;
     let same = |&link: &LinkId| fabric.has(link, both[0]) == fabric.has(link, both[1]);
     if !(0..fabric.links.len() as LinkId).all(|link| same(&link)) {
         return request.refuse("concentration=2x2 needs one configuration for both phases of its trees");
@@ -181,7 +181,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
     if request.scatters() {
         builder.phase("concentrate", false);
         let mut inside = Inside::new(fabric, phase);
-        width = inside.width(&blocks).min(width);
+        width = inside.width(&blocks)?.min(width);
         exchange(&mut builder, &blocks, &mut inside, Op::Reduce)?;
         builder.phase("reduce-scatter", false);
         for edge in &edges {
@@ -200,7 +200,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
                 if request.gathers() {
                     std::mem::swap(&mut from, &mut to);
                 }
-                let route = inside.routes(from, to).swap_remove(0);
+                let route = inside.routes(from, to)?.swap_remove(0);
                 builder.send_via(Op::Copy, from, to, 2 * tree + 1, 0, route)?;
             }
         }
@@ -213,7 +213,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
         }
         builder.phase("distribute", false);
         let mut inside = Inside::new(fabric, phase + 1);
-        width = inside.width(&blocks).min(width);
+        width = inside.width(&blocks)?.min(width);
         exchange(&mut builder, &blocks, &mut inside, Op::Copy)?;
     }
     builder.schedule.conflict_free = (1..=2).contains(&width);
@@ -223,7 +223,7 @@ pub(super) fn build(request: &Request, twins: &[LinkId]) -> Result<Schedule> {
 /// Reduces every block into its accumulators, or copies from them to all of it: what the rank opposite has goes over
 /// either of the two in between, by turns.
 fn exchange(builder: &mut Builder, blocks: &Blocks, inside: &mut Inside, op: Op) -> Result<()> {
-    let width = inside.width(blocks).max(1) as u32;
+    let width = inside.width(blocks)?.max(1) as u32;
     let count = blocks.all.len() as u32;
     for block in &blocks.all {
         for plane in 0..2 {
@@ -234,7 +234,7 @@ fn exchange(builder: &mut Builder, blocks: &Blocks, inside: &mut Inside, op: Op)
                 let last = [block.beside[0], block.beside[1]].map(|beside| (beside, at, 1, turn));
                 for (from, to, after, nth) in [(opposite, relay, 0, turn / 2)].into_iter().chain(last) {
                     let (from, to, after) = if op == Op::Reduce { (from, to, after) } else { (to, from, 1 - after) };
-                    let mut routes = inside.routes(from, to);
+                    let mut routes = inside.routes(from, to)?;
                     let route = routes.swap_remove(nth as usize % (width as usize).min(routes.len()));
                     builder.send_via(op, from, to, 2 * tree..2 * tree + 2, turn / width + after, route)?;
                 }
