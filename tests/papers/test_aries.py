@@ -116,15 +116,17 @@ def test_crossovers(tables: dict[str, dict[str, Table]]) -> None:
 
 def test_trees_on_dedicated_links(tables: dict[str, dict[str, Table]]) -> None:
     """ARIES beats every peer with them, by the paper's policy on the smaller mesh as it states; the best found gains
-    more on the larger one. On the smaller one it is the best for 2 MiB, not for every layer."""
+    more, but on the smaller one over Adapt-NoC: it is the best for 2 MiB, not for every layer."""
     table = tables[NAME]["fig10"].where(algorithm="dbtree", samples=1)
     for series in PEERS:
         assert table.where(series=series).values("gain").least > 1
         stated = DATA.stated["fig10"][f"dbtree 4x4: {series}"].value
         small = table.where(side=4, series=series)
         assert small.values("gain").mean == pytest.approx(stated, rel=0.25)
-        large = table.where(side=8, series=series)
-        assert large.values("gain_best").mean > large.values("gain_policy").mean
+        for side in (4, 8):
+            own = table.where(side=side, series=series)
+            if (side, series.name) != (4, "Adapt-NoC"):
+                assert own.values("gain_best").mean > own.values("gain_policy").mean
 
 
 def test_four_ports_bound_everything(tables: dict[str, dict[str, Table]]) -> None:

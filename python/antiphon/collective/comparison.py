@@ -155,7 +155,7 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # The last of the list take longest: none should be left alone at the end.
+    # The last of the list tend to take longest: none should be left alone at the end.
     outcomes = in_parallel(time, ways[::-1], jobs)[::-1]
     ladder = [runs for runs, _ in outcomes if runs]
     refused = [refusal for _, refusals in outcomes for refusal in refusals]

@@ -75,7 +75,8 @@ pub(super) fn weakest(fabric: &Fabric, capacities: &Capacities, task: &Task) -> 
         let part_of = places(task.sites.len()).into_iter().map(|place| found.part_of[place as usize]).collect();
         Partition { load, part_of, entering }
     };
-    // Without switches all that enters a part leaves another, and where nodes are joined equally fast both ways as much enters as leaves.
+    // Without switches all that enters a part leaves another, and where nodes are joined equally fast both ways as much
+    // enters as leaves.
     let has_switches = task.sites.len() + task.helpers.len() < fabric.nodes.len();
     let leaving = weakest(false);
     match (has_switches && !capacities.are_mutual(fabric)).then(|| weakest(true)) {

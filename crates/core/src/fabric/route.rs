@@ -84,13 +84,12 @@ impl<'a> Router<'a> {
     /// # Errors
     /// [`Code::NotApplicable`] if there is no path.
     pub fn path(&mut self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>> {
-        if from != to && !self.neighbours.contains_key(&(from, to)) && self.next(from, to).is_none() {
+        self.find(from, to).ok_or_else(|| {
             let (fabric, configuration) = (&self.fabric.name, self.configuration);
             let what =
                 format!("fabric '{fabric}': no path from node {from} to node {to} in configuration {configuration}");
-            return Err(Error::new(Code::NotApplicable, what));
-        }
-        Ok(self.route(from, to))
+            Error::new(Code::NotApplicable, what)
+        })
     }
 
     /// Links of the route between two nodes; empty if they are the same.
@@ -98,17 +97,24 @@ impl<'a> Router<'a> {
     /// # Panics
     /// If there is no path; [`Fabric::new`] guarantees one between ranks where there is one configuration.
     pub fn route(&mut self, from: NodeId, to: NodeId) -> Vec<LinkId> {
+        self.find(from, to).expect("ranks are joined")
+    }
+
+    fn find(&mut self, from: NodeId, to: NodeId) -> Option<Vec<LinkId>> {
         // Most algorithms send to neighbours only, and need no tables.
         if let Some(&link) = self.neighbours.get(&(from, to)) {
-            return vec![link];
+            return Some(vec![link]);
         }
         let links = &self.fabric.links;
         let first = self.towards(to);
+        if from != to && first[from as usize] == NO_LINK {
+            return None;
+        }
         let hop = |at: NodeId| (at != to).then(|| first[at as usize]);
         let hops = || iter::successors(hop(from), |&link| hop(links[link as usize].to));
         let mut route = Vec::with_capacity(hops().count());
         route.extend(hops());
-        route
+        Some(route)
     }
 }
 

@@ -185,6 +185,7 @@ impl<'a> Holdings<'a> {
             to.clone_from(from);
             return Ok(repeats);
         }
+        // Whether they meet is told many times as fast as where.
         if !from.is_disjoint(to)
             && let Some(rank) = from.intersection(to).next()
         {

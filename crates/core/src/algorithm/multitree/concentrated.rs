@@ -130,7 +130,7 @@ impl<'a> Inside<'a> {
             let routes = self.routes(from, to)?;
             Ok(if routes[0].len() == 1 { routes.len() } else { 0 })
         });
-        widths.reduce(|one, other| Ok(one?.min(other?))).unwrap_or(Ok(0))
+        Ok(widths.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(0))
     }
 }
 
