@@ -271,7 +271,7 @@ fn runs_can_be_interrupted_and_report_progress() {
     // Two long runs without a period: many single messages, and packets that pile up.
     for (spec, fidelity, name, kind) in [
         ("mesh:16x16", Fidelity::AlphaBeta, "direct", Kind::AllToAll),
-        ("mesh:4x4", Fidelity::Packet, "dbtree", Kind::AllReduce),
+        ("mesh:8x8", Fidelity::Packet, "dbtree", Kind::AllReduce),
     ] {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = algorithm::build(&fabric, &tto(), Collective::new(kind), 1 << 28, name).unwrap();

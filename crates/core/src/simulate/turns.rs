@@ -15,8 +15,11 @@ pub type Turn = (u32, u64, TransferId);
 /// See the module.
 #[derive(Default)]
 pub struct Turns {
-    /// First chunks to come, the next one last.
-    first: Vec<Turn>,
+    /// The first chunk that comes next.
+    head: Option<Turn>,
+    /// Whose first chunks come after it, the next one last. Where a transfer is in the order is looked up when it becomes
+    /// the head: lists of millions are short then, and its memory has come by the time it is served.
+    first: Vec<TransferId>,
     /// Next chunks of the others, by stride.
     next: SmallVec<[(u64, VecDeque<Turn>); 1]>,
     /// Those that were put back out of order.
@@ -24,23 +27,26 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Adds a transfer; [`Turns::sort`] is to be called after the last.
-    pub fn add(&mut self, id: TransferId, plan: &Plan) {
-        let job = &plan.jobs[id as usize];
-        self.first.push((plan.turn_phase(id), job.step.into(), id));
+    /// Adds a transfer; they come in order ([`Plan::in_order`]), and [`Turns::begin`] after the last.
+    pub fn add(&mut self, id: TransferId) {
+        self.first.push(id);
     }
 
-    /// Brings the transfers into order.
-    pub fn sort(&mut self) {
+    /// All transfers were added.
+    pub fn begin(&mut self, plan: &Plan) {
         self.first.reverse();
-        self.first.sort_by(|one, other| other.cmp(one));
         self.first.shrink_to_fit();
+        self.next_head(plan);
+    }
+
+    fn next_head(&mut self, plan: &Plan) {
+        self.head = self.first.pop().map(|id| plan.first_turn(id));
     }
 
     /// The next message to be served.
     #[inline]
     pub fn peek(&self) -> Option<Turn> {
-        let mut turn = self.first.last().copied();
+        let mut turn = self.head;
         for (_, turns) in &self.next {
             if let Some(&next) = turns.front()
                 && turn.is_none_or(|turn| next < turn)
@@ -55,9 +61,9 @@ impl Turns {
     }
 
     /// Takes the next message out until it is put back, and with it those behind it of its transfer.
-    pub fn park(&mut self) {
+    pub fn park(&mut self, plan: &Plan) {
         if let Some(turn) = self.peek() {
-            self.take(turn);
+            self.take(turn, plan);
         }
     }
 
@@ -68,9 +74,9 @@ impl Turns {
     }
 
     /// Takes the next message out.
-    fn take(&mut self, turn: Turn) {
-        if self.first.last() == Some(&turn) {
-            self.first.pop();
+    fn take(&mut self, turn: Turn, plan: &Plan) {
+        if self.head == Some(turn) {
+            self.next_head(plan);
         } else if self.back.peek() == Some(&Reverse(turn)) {
             self.back.pop();
         } else if let Some((_, turns)) = self.next.iter_mut().find(|(_, turns)| turns.front() == Some(&turn)) {
@@ -84,7 +90,7 @@ impl Turns {
         let (phase, slot, id) = turn;
         let job = &plan.jobs[id as usize];
         let &MessageKind { chunks, stride, .. } = plan.kind(job);
-        self.take(turn);
+        self.take(turn, plan);
         if chunks > 1 && plan.chunk(job, slot) + 1 < chunks {
             let queue = self.next.iter().position(|(of, _)| *of == stride).unwrap_or_else(|| {
                 self.next.push((stride, VecDeque::new()));
@@ -102,7 +108,7 @@ impl Turns {
 
     /// First chunks that are still to come.
     pub fn unserved(&self) -> usize {
-        self.first.len()
+        self.first.len() + usize::from(self.head.is_some())
     }
 
     /// Chunks further on, of every stride.
@@ -111,8 +117,9 @@ impl Turns {
     }
 
     /// All of them, in any order.
-    pub fn iter(&self) -> impl Iterator<Item = Turn> {
-        self.next().flatten().chain(&self.first).copied().chain(self.back.iter().map(|&Reverse(turn)| turn))
+    pub fn iter(&self, plan: &Plan) -> impl Iterator<Item = Turn> {
+        let first = self.head.into_iter().chain(self.first.iter().map(|&id| plan.first_turn(id)));
+        self.next().flatten().copied().chain(first).chain(self.back.iter().map(|&Reverse(turn)| turn))
     }
 
     /// Transfers go on `chunks` further.

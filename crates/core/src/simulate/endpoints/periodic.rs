@@ -83,7 +83,7 @@ impl Endpoints<'_> {
         let mut periods = u64::MAX;
         let queues = self.active().flat_map(|flight| self.flights[flight].queues.clone());
         for queue in queues.map(|queue| &self.queues[queue as usize]) {
-            let turns: Vec<Turn> = queue.turns.iter().collect();
+            let turns: Vec<Turn> = queue.turns.iter(self.plan).collect();
             periods = periods.min(order_ahead(&turns, moved, self.plan));
             let open = |(phase, _, id): Turn| (phase < self.flights[queue.flight as usize].gate).then_some(id);
             let head = queue.turns.peek().and_then(open);

@@ -3,7 +3,6 @@
 use super::{Carrier, Endpoints, Event, FlightState, Interface};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
-use crate::simulate::plan::FlightPlan;
 use crate::simulate::turns::Turns;
 use crate::system::Assignment;
 use crate::watch::interruptible;
@@ -28,9 +27,9 @@ impl Endpoints<'_> {
     /// Makes a queue for every sender of a flight and gives it its transfers. Returns the queues.
     pub fn add_queues(&mut self, flight: u32, by_link: bool) -> Range<u32> {
         let plan = self.plan;
-        let FlightPlan { flight: of, jobs, .. } = &plan.flights[flight as usize];
+        let of = &plan.flights[flight as usize];
         let start = self.queues.len() as u32;
-        let count = plan.system.interface.count.min(of.schedule.endpoint.interfaces.unwrap_or(u32::MAX)).max(1);
+        let count = plan.system.interface.count.min(of.flight.schedule.endpoint.interfaces.unwrap_or(u32::MAX)).max(1);
         if !by_link {
             for rank in 0..plan.fabric.ranks() as u32 {
                 let count = match plan.system.interface.assignment {
@@ -42,7 +41,7 @@ impl Endpoints<'_> {
         }
         // With an interface for every link, a sender is a first link, which ranks on one node share.
         let mut of_link = vec![u32::MAX; if by_link { plan.fabric.links.len() } else { 0 }];
-        for id in interruptible(jobs.clone()) {
+        for id in interruptible(of.jobs.clone()) {
             let job = &plan.jobs[id as usize];
             let queue = match plan.route(job).first() {
                 _ if !by_link => start + job.from,
@@ -55,9 +54,11 @@ impl Endpoints<'_> {
                 }
             };
             self.transfers[id as usize].queue = queue;
-            self.queues[queue as usize].turns.add(id, plan);
         }
-        self.queues[start as usize..].iter_mut().for_each(|queue| queue.turns.sort());
+        for id in interruptible(plan.in_order(of)) {
+            self.queues[self.transfers[id as usize].queue as usize].turns.add(id);
+        }
+        self.queues[start as usize..].iter_mut().for_each(|queue| queue.turns.begin(plan));
         start..self.queues.len() as u32
     }
 
@@ -135,12 +136,12 @@ impl Endpoints<'_> {
                 return;
             }
             if !self.has_machine(id) || self.is_behind(queue, id) {
-                self.queues[queue as usize].turns.park();
+                self.queues[queue as usize].turns.park(self.plan);
                 continue;
             }
             if !self.data_ready(id) {
                 if self.step_aside(queue, id) {
-                    self.queues[queue as usize].turns.park();
+                    self.queues[queue as usize].turns.park(self.plan);
                     continue;
                 }
                 return;

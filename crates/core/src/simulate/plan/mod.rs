@@ -9,6 +9,7 @@ pub use kinds::{Fetch, MessageKind};
 use super::clock::{Clock, MAX_BITS, Ticks};
 use super::energy::PowerRates;
 use super::flight::Flight;
+use super::turns::Turn;
 use super::units::Units;
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, LinkId, NodeId};
@@ -376,6 +377,21 @@ impl<'a> Plan<'a> {
             Some(units) if units.by_age => units.age(id, 0).0,
             _ => self.jobs[id as usize].phase,
         }
+    }
+
+    /// The place of its first chunk in the order of service.
+    #[inline]
+    pub fn first_turn(&self, id: TransferId) -> Turn {
+        (self.turn_phase(id), self.jobs[id as usize].step.into(), id)
+    }
+
+    /// The transfers of a flight in the order in which first chunks are served.
+    pub fn in_order(&self, flight: &FlightPlan) -> Vec<TransferId> {
+        let mut ids: Vec<TransferId> = flight.jobs.clone().collect();
+        if !ids.is_sorted_by_key(|&id| self.first_turn(id)) {
+            ids.sort_unstable_by_key(|&id| self.first_turn(id));
+        }
+        ids
     }
 
     /// The chunk of a job that has a slot.

@@ -48,17 +48,18 @@ impl Link {
     /// The links of a plan, each with its turns to come.
     pub fn all(plan: &Plan) -> Vec<Link> {
         let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| Link::default()).collect();
-        for (id, job) in (0..).zip(interruptible(&plan.jobs)) {
+        for id in plan.flights.iter().flat_map(|flight| interruptible(plan.in_order(flight))) {
+            let job = &plan.jobs[id as usize];
             for &link in plan.route(job) {
                 let flights = &mut links[link as usize].flights;
                 if flights.last().is_none_or(|share| share.flight != job.flight) {
                     let (turns, waiting) = (Turns::default(), BinaryHeap::new());
                     flights.push(Share { flight: job.flight, turns, waiting });
                 }
-                flights.last_mut().expect("just seen").turns.add(id, plan);
+                flights.last_mut().expect("just seen").turns.add(id);
             }
         }
-        links.iter_mut().flat_map(|link| &mut link.flights).for_each(|share| share.turns.sort());
+        links.iter_mut().flat_map(|link| &mut link.flights).for_each(|share| share.turns.begin(plan));
         links
     }
 

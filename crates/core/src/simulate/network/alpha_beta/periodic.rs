@@ -80,7 +80,7 @@ impl Recurrent for AlphaBeta<'_> {
 
     fn periods_ahead(&self, moved: &[u64]) -> u64 {
         let of_flight = |share: &Share| {
-            let turns: Vec<Turn> = share.turns.iter().collect();
+            let turns: Vec<Turn> = share.turns.iter(self.plan).collect();
             order_ahead(&turns, moved, self.plan)
         };
         self.links.iter().flat_map(|link| &link.flights).map(of_flight).min().unwrap_or(u64::MAX)

@@ -1,8 +1,8 @@
 //! Events in time order, ties broken in schedule order.
 //!
 //! A link has at most one event to come, the end of its service, and these are most of all events,
-//! so they are not with the others. Ends of single packets are never changed. Those of runs are in a tournament: a binary
-//! tree over the links in which every node knows the earliest end below it.
+//! so they are not with the others. Ends of single packets are never changed. Those of runs are in a tournament: a tree
+//! over the links in which every node knows the earliest end below it.
 
 use super::service::Flow;
 use crate::fabric::LinkId;
@@ -17,8 +17,6 @@ pub enum Event {
     LinkDone { link: LinkId },
     /// A packet reached the node before a link, or a message on no links its receiver.
     Arrive { flow: Flow, last: bool },
-    /// The last packet of a run that feeds a link has come to it.
-    Fed { link: LinkId, feeder: u32 },
 }
 
 /// Events to come.
@@ -29,17 +27,30 @@ pub struct Events {
     created: u64,
     /// Ends of services of one packet each, by link.
     singles: Agenda<LinkId>,
-    /// Earliest end of another service and its link, of two links or nodes each; node 1 is the root,
-    /// link `i` is node `links + i` with `links` rounded up to a power of two.
-    runs: Vec<(Ticks, LinkId)>,
+    /// The first end of another service below every node, as its time and its link. Node 0 is the root, those below node
+    /// `i` are `4 i + 1` to `4 i + 4`, the last ones the links.
+    runs: Vec<u128>,
+    /// The node of the first link.
+    leaf: usize,
+}
+
+/// No end.
+const NEVER: u128 = (Ticks::MAX as u128) << 32;
+
+/// In the order of time; of simultaneous ends that of the lowest link is first.
+fn end(at: Ticks, link: LinkId) -> u128 {
+    u128::from(at) << 32 | u128::from(link)
 }
 
 impl Events {
     /// No events, for a fabric of `links` links.
     pub fn new(links: usize) -> Self {
-        let leaves = links.next_power_of_two();
-        let nodes = (0..2 * leaves).map(|node| (Ticks::MAX, (node % leaves) as LinkId));
-        Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs: nodes.collect() }
+        let mut leaf = 0;
+        while 3 * leaf + 1 < links {
+            leaf = 4 * leaf + 1;
+        }
+        let runs = vec![NEVER; 4 * leaf + 1];
+        Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs, leaf }
     }
 
     /// Adds an event other than the end of a service.
@@ -56,13 +67,12 @@ impl Events {
 
     /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
     pub fn end_run(&mut self, link: LinkId, at: Ticks) {
-        let mut node = self.runs.len() / 2 + link as usize;
-        let mut first = (at, link);
-        self.runs[node] = first;
-        while node > 1 {
-            // Of simultaneous ends that of the lowest link is first.
-            first = first.min(self.runs[node ^ 1]);
-            node /= 2;
+        let mut node = self.leaf + link as usize;
+        self.runs[node] = if at < Ticks::MAX { end(at, link) } else { NEVER };
+        while node > 0 {
+            node = (node - 1) / 4;
+            let &[a, b, c, d] = self.runs[4 * node + 1..].first_chunk().expect("a node has four below it");
+            let first = a.min(b).min(c.min(d));
             if self.runs[node] == first {
                 return; // so are all above
             }
@@ -72,9 +82,10 @@ impl Events {
 
     /// The first end of a service, and whether it is one of `singles`.
     fn first_end(&self) -> ((Ticks, LinkId), bool) {
+        let run = self.runs[0];
         match self.singles.first() {
-            Some(single) if single < self.runs[1] => (single, true),
-            _ => (self.runs[1], false),
+            Some(single) if end(single.0, single.1) < run => (single, true),
+            _ => (((run >> 32) as Ticks, run as LinkId), false),
         }
     }
 
@@ -109,6 +120,6 @@ impl Events {
     pub fn delay(&mut self, by: Ticks) {
         self.arrivals.replace(|at, arrival| (at + by, arrival));
         self.singles.replace(|at, link| (at + by, link));
-        self.runs.iter_mut().filter(|(at, _)| *at < Ticks::MAX).for_each(|(at, _)| *at += by);
+        self.runs.iter_mut().filter(|run| **run < NEVER).for_each(|run| *run += end(by, 0));
     }
 }

@@ -14,21 +14,23 @@ pub struct Message {
     pub first: LinkId,
     /// Packets not yet sent.
     pub packets_left: u64,
-    /// Packets that were dealt to channels, and which got the first.
-    dealt: u64,
+    /// How it was dealt to channels: packets for each, and one more for so many from channel `start` on.
+    each: u64,
+    more: u32,
     start: u32,
 }
 
 impl Message {
     /// One of which nothing was sent.
     pub fn new(flow: Flow, first: LinkId, packets: u64) -> Self {
-        Message { flow, first, packets_left: packets, dealt: 0, start: 0 }
+        Message { flow, first, packets_left: packets, each: 0, more: 0, start: 0 }
     }
 
     /// Packets that one of `count` channels got.
     fn share(&self, channel: usize, count: usize) -> u64 {
-        let (count, turn) = (count as u64, (channel + count - self.start as usize) % count);
-        self.dealt / count + u64::from((turn as u64) < self.dealt % count)
+        let (channel, start) = (channel as u32, self.start);
+        let turn = if channel < start { channel + count as u32 - start } else { channel - start };
+        self.each + u64::from(turn < self.more)
     }
 }
 
@@ -84,13 +86,14 @@ impl Interface {
     /// Deals `packets` packets of a message to the channels.
     pub fn deal(&mut self, number: u64, packets: u64) {
         let (count, start) = (self.channels.len(), self.next_channel);
+        let (each, more) = (packets / count as u64, (packets % count as u64) as u32);
         let message = self.message(number);
-        (message.dealt, message.start) = (packets, start);
+        (message.each, message.more, message.start) = (each, more, start);
         let message = *message;
         for (index, channel) in self.channels.iter_mut().enumerate().filter(|(_, channel)| channel.packets == 0) {
             *channel = Channel { number, packets: message.share(index, count), link: message.first };
         }
-        self.next_channel = ((u64::from(start) + packets) % count as u64) as u32;
+        self.next_channel = (start + more) % count as u32;
     }
 
     /// What is in a channel: messages by number, and packets of each.
@@ -110,15 +113,14 @@ impl Interface {
         heads.map(|(index, head)| (head.number, index)).min().map(|(_, index)| index)
     }
 
-    /// Takes a packet from a channel; returns the number of its message.
-    pub fn take_from(&mut self, index: usize) -> u64 {
-        let Channel { number, packets, .. } = self.channels[index];
-        if packets > 1 {
-            self.channels[index].packets = packets - 1;
-        } else {
+    /// Takes packets of the message at the head of a channel.
+    pub fn take_from(&mut self, index: usize, packets: u64) {
+        let head = &mut self.channels[index];
+        head.packets -= packets;
+        if head.packets == 0 {
+            let number = head.number;
             self.channels[index] = self.head_after(index, number);
         }
-        number
     }
 
     /// The next head of a channel after a message.
@@ -146,6 +148,11 @@ impl Interface {
         let mut links = self.queue.iter().filter(|m| m.packets_left > 0).map(|m| m.first);
         let first = links.next()?;
         links.all(|link| link == first).then_some(first)
+    }
+
+    /// Whether it is mixed only until the next packet has left.
+    pub fn unmixes(&self) -> bool {
+        self.asked.len() == 1 && self.single_link().is_some()
     }
 
     /// Appends what decides its future.

@@ -60,18 +60,21 @@ impl Packet<'_> {
     /// Queues a request at a link, cutting a run of packets short to let it in.
     pub fn request(&mut self, link: LinkId, request: Request) {
         let moment = self.moment();
-        if self.links[link as usize].service.is_some() {
-            self.limit(link, moment);
-            self.catch_up(link, moment);
+        if self.links[link as usize].service.is_none() {
+            // Nothing waits for an idle link.
+            let service = self.serve_request(link, request);
+            self.start(link, Some(service));
+            return;
         }
+        self.limit(link, moment);
+        self.catch_up(link, moment);
         self.queue(link, request);
-        if let Some(service) = &self.links[link as usize].service {
-            if !service.is_over(Turn::done(link), moment) {
-                return;
-            }
+        if let Some(service) = &self.links[link as usize].service
+            && service.is_over(Turn::done(link), moment)
+        {
             self.retire(link, moment);
+            self.serve(link);
         }
-        self.serve(link);
     }
 
     /// Queues a request where it belongs.
@@ -123,21 +126,35 @@ impl Packet<'_> {
     }
 
     /// Starts the next service of an idle link, and of those that wait for it.
-    pub fn serve(&mut self, mut link: LinkId) {
-        while let Some(service) = self.next_service(link) {
+    pub fn serve(&mut self, link: LinkId) {
+        let service = self.next_service(link);
+        self.start(link, service);
+    }
+
+    fn start(&mut self, mut link: LinkId, mut next: Option<Service>) {
+        while let Some(service) = next {
             match self.begin(link, service) {
-                Some(next) => link = next,
+                Some(fed) => link = fed,
                 None => return,
             }
+            next = self.next_service(link);
         }
     }
 
     fn next_service(&mut self, link: LinkId) -> Option<Service> {
-        let request = self.next_request(link);
-        let is_fed = !self.links[link as usize].feeders.is_empty();
+        match self.next_request(link) {
+            Some(request) => Some(self.serve_request(link, request)),
+            None if !self.links[link as usize].feeders.is_empty() => self.follow(link),
+            None => None,
+        }
+    }
+
+    /// The service that a request gets which is the first.
+    fn serve_request(&mut self, link: LinkId, request: Request) -> Service {
         match request {
-            Some(Request::Interface(id)) => Some(self.serve_interface(link, id)),
-            Some(request @ Request::Transit { flow, count, last }) => {
+            Request::Interface(id) => self.serve_interface(link, id),
+            Request::Transit { flow, count, last } => {
+                let is_fed = !self.links[link as usize].feeders.is_empty();
                 let extends = !last && is_fed && !self.is_wanted(link);
                 let merges = (count > 1 || extends) && self.merges(flow, link) && !self.has_rivals(link, request);
                 if count > 1 && !merges {
@@ -151,10 +168,8 @@ impl Packet<'_> {
                 if extends && merges {
                     self.extend(link, &mut service);
                 }
-                Some(service)
+                service
             }
-            None if is_fed => self.follow(link),
-            None => None,
         }
     }
 
@@ -168,21 +183,26 @@ impl Packet<'_> {
     /// The next service of an interface that has the turn.
     fn serve_interface(&mut self, link: LinkId, id: u32) -> Service {
         let interface = &self.interfaces[id as usize];
-        if interface.is_mixed() {
+        let (source, message, run) = if interface.is_mixed() {
             let channel = interface.channel_for(link).expect("a mixed interface asks only for links its channels want");
             let head = interface.channels[channel];
             let message = interface.queue[(head.number - interface.gone) as usize];
-            let source = Source::Channel(id, channel as u16);
-            return self.service(link, source, message.flow, 1, message.packets_left == 1);
-        }
-        let message = *interface.queue.front().expect("an interface that asks has a message");
+            (Source::Channel(id, channel as u16), message, if interface.unmixes() { 1 } else { head.packets })
+        } else {
+            let message = *interface.queue.front().expect("an interface that asks has a message");
+            (Source::Interface(id), message, message.packets_left)
+        };
+        let alone = run > 1 && !self.is_wanted(link) && self.merges(message.flow, link);
         // A run ends where the interface becomes free, so that its rank can go on.
-        let until_free = interface.backlog.saturating_sub(self.plan.system.interface.depth_packets);
-        let left = message.packets_left;
-        let run = if until_free > 0 { left.min(until_free) } else { left };
-        let alone = !self.is_wanted(link) && self.merges(message.flow, link);
-        let packets = if alone { run } else { 1 };
-        let mut service = self.service(link, Source::Interface(id), message.flow, packets, packets == left);
+        let packets = match self.until_free(id) {
+            _ if !alone => 1,
+            0 => run,
+            until_free => run.min(until_free.saturating_sub(self.under_way(id))).max(1),
+        };
+        if let Source::Channel(..) = source {
+            self.end_runs(id, packets);
+        }
+        let mut service = self.service(link, source, message.flow, packets, packets == message.packets_left);
         if packets > 1
             && !self.links[link as usize].feeders.is_empty()
             && let Some(coming) = self.coming(link)

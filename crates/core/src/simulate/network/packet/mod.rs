@@ -128,6 +128,7 @@ impl Carrier for Packet<'_> {
         } else {
             if self.interfaces[interface as usize].is_mixed() {
                 self.interfaces[interface as usize].deal(number, packets);
+                self.end_runs(interface, 0);
             } else {
                 self.split(interface);
             }
@@ -190,10 +191,6 @@ impl<'a> Network<'a> for Packet<'a> {
                 self.turn = Turn::packet(flow.transfer);
                 self.request_hop(flow, last);
             }
-            Event::Fed { link, feeder } => {
-                self.turn = self.links[link as usize].feeder(feeder).turn;
-                self.stop_feeding(link, feeder, (now, self.turn.after()));
-            }
         }
     }
 
@@ -248,13 +245,67 @@ impl Packet<'_> {
         let packets = until - settled;
         let start = service.start + settled * packet_time;
         self.traffic.transmitted_run(link, Some(flow.transfer), start, packets, packet_time, packet_time);
+        self.links[link as usize].service.iter_mut().for_each(|service| service.settled = until);
         let interface = &mut self.interfaces[id as usize];
-        let number = match service.source {
-            Source::Channel(_, channel) => interface.take_from(channel as usize),
-            _ => interface.gone,
-        };
         interface.backlog -= packets;
+        let Source::Channel(_, channel) = service.source else {
+            let number = interface.gone;
+            interface.message(number).packets_left -= packets;
+            return;
+        };
+        let number = interface.channels[channel as usize].number;
         interface.message(number).packets_left -= packets;
+        interface.take_from(channel as usize, packets);
+        let head = interface.channels[channel as usize];
+        if head.number != number && head.packets > 0 {
+            self.give_way(id, channel, head);
+        }
+    }
+
+    /// A run of an interface ends where an older message, or an earlier channel, wants its link.
+    fn give_way(&mut self, id: u32, channel: u16, head: Channel) {
+        if let Some(Service { source: Source::Channel(of, running), .. }) = self.links[head.link as usize].service
+            && of == id
+            && (head.number, channel) < (self.interfaces[id as usize].channels[running as usize].number, running)
+        {
+            self.limit(head.link, self.moment());
+        }
+    }
+
+    /// Packets of an interface that are on links, as far as they are not accounted for.
+    fn under_way(&self, id: u32) -> u64 {
+        let services = self.interfaces[id as usize].asked.iter().map(|&link| &self.links[link as usize].service);
+        let own = services.flatten().filter(|service| service.is_of(id));
+        own.map(|service| service.packets - service.settled).sum()
+    }
+
+    /// Packets that a mixed interface must send before it is free.
+    fn until_free(&self, id: u32) -> u64 {
+        self.interfaces[id as usize].backlog.saturating_sub(self.plan.system.interface.depth_packets)
+    }
+
+    /// Another `packets` of a mixed interface are going to leave: if it may become free before all that is on links has
+    /// left, every packet is accounted for when it leaves.
+    fn end_runs(&mut self, id: u32, packets: u64) {
+        let until_free = self.until_free(id);
+        if until_free == 0 || self.under_way(id) + packets <= until_free {
+            return;
+        }
+        for place in 0..self.interfaces[id as usize].asked.len() {
+            let link = self.interfaces[id as usize].asked[place];
+            if self.limit_own(id, link) {
+                self.settle(link);
+            }
+        }
+    }
+
+    /// If a run of an interface is on a link, it ends with the packet being sent; whether there is one.
+    fn limit_own(&mut self, id: u32, link: LinkId) -> bool {
+        let own = self.links[link as usize].service.is_some_and(|service| service.is_of(id));
+        if own {
+            self.limit(link, self.moment());
+        }
+        own
     }
 
     /// Asks for the next packet of an interface that has sent one over the link `done`.
@@ -268,6 +319,10 @@ impl Packet<'_> {
         }
         if interface.is_mixed() {
             self.ask(id);
+            if self.interfaces[id as usize].unmixes() {
+                let link = self.interfaces[id as usize].asked[0];
+                self.limit_own(id, link);
+            }
         } else if let Some(next) = interface.queue.front().map(|m| m.first) {
             self.request(next, Request::Interface(id));
         }

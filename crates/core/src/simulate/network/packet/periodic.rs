@@ -4,7 +4,7 @@ use super::Packet;
 use super::events::Event;
 use super::link::Request;
 use super::runs::Feeder;
-use super::service::{Flow, Service, Source};
+use super::service::{Flow, Service, Source, Turn};
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
@@ -12,14 +12,14 @@ use crate::simulate::recorder::Traffic;
 impl Recurrent for Packet<'_> {
     fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         for link in &self.links {
+            // Those that bring nothing more are only not forgotten yet.
+            let feeders = || link.feeders.iter().filter(|feeder| !feeder.is_done((now, Turn::LAST)));
             state.push(
-                (link.waiting.len() as u64) << 32
-                    | (link.feeders.len() as u64) << 1
-                    | u64::from(link.service.is_some()),
+                (link.waiting.len() as u64) << 32 | (feeders().count() as u64) << 1 | u64::from(link.service.is_some()),
             );
             link.waiting.iter().for_each(|&request| state.extend(request.words()));
-            let place = |number| link.feeders.iter().position(|feeder| feeder.number == number);
-            for Feeder { run, turn, taken, .. } in &link.feeders {
+            let place = |number| feeders().position(|feeder| feeder.number == number);
+            for Feeder { run, turn, taken, .. } in feeders() {
                 // What fed the run is of the past.
                 state.extend(Service { source: Source::Queue, ..*run }.words(now, place));
                 state.extend([turn.word(), *taken]);
@@ -77,7 +77,7 @@ impl Service {
             // Its interface waits for this link.
             Source::Channel(_, channel) => (channel as u64) << 2 | 1,
             Source::Queue => 2,
-            Source::Run(number) => (place(number).unwrap_or_default() as u64) << 2 | 3,
+            Source::Run(number) => place(number).map_or(2, |place| (place as u64) << 2 | 3),
         };
         let flow = self.flow.word();
         let flags = u64::from(self.last) << 1 | u64::from(self.feeds.is_some());

@@ -7,7 +7,6 @@
 //! so are those that follow it. Where links have latency a run feeds the next link for as long after its end.
 
 use super::Packet;
-use super::events::Event;
 use super::link::{Link, Request};
 use super::service::{Flow, Moment, Service, Source, Turn};
 use crate::fabric::LinkId;
@@ -23,6 +22,15 @@ pub struct Feeder {
     pub turn: Turn,
     /// Packets of it that have joined the queue of the link it feeds, or a run there.
     pub taken: u64,
+    /// Whether the run is over, so that nothing changes it any more.
+    pub ended: bool,
+}
+
+impl Feeder {
+    /// Whether before a moment all has come that it brings.
+    pub fn is_done(&self, moment: Moment) -> bool {
+        self.ended && self.taken == self.run.packets && self.run.is_over(self.turn, moment)
+    }
 }
 
 /// The next packet that feeders bring to a link.
@@ -100,6 +108,23 @@ impl Packet<'_> {
             let request = Request::Transit { flow, count: count as u32, last };
             self.queue(link, request);
         }
+        if self.links[link as usize].feeders.iter().any(|feeder| feeder.is_done(until)) {
+            self.drop_feeders(link, until);
+        }
+    }
+
+    /// Forgets feeders that bring nothing more: nobody waits for that, so it is no event.
+    fn drop_feeders(&mut self, link: LinkId, moment: Moment) {
+        let Link { service, feeders, .. } = &mut self.links[link as usize];
+        if let Some(service) = service
+            && let Source::Run(number) = service.source
+            && feeders.iter().any(|feeder| feeder.number == number && feeder.is_done(moment))
+        {
+            service.source = Source::Queue;
+            let packets = service.packets;
+            self.set_waited(link, packets);
+        }
+        self.links[link as usize].feeders.retain(|feeder| !feeder.is_done(moment));
     }
 
     /// A service of the packets that feeders are going to bring to an idle link, if any.
@@ -144,34 +169,15 @@ impl Packet<'_> {
         let turn = if latency == 0 { Turn::done(link) } else { Turn::packet(service.flow.transfer) };
         let run = Service { start: service.start + latency, ..service };
         let first = (run.end_of(0), turn);
-        self.links[next as usize].feeders.push(Feeder { number, run, turn, taken: 0 });
+        self.links[next as usize].feeders.push(Feeder { number, run, turn, taken: 0, ended: false });
         self.limit(next, first);
         Some(next)
     }
 
-    /// A run that feeds a link has ended: so it does when its last packet arrives, which may be before a moment.
+    /// A run that feeds a link has ended. Its last packet may still be on the way.
     pub fn end_feeding(&mut self, link: LinkId, number: u32, moment: Moment) {
-        let Feeder { run, turn, .. } = self.links[link as usize].feeder(number);
-        if run.is_over(*turn, moment) {
-            self.stop_feeding(link, number, moment);
-        } else {
-            let (at, transfer) = (run.end_of(run.packets - 1), run.flow.transfer);
-            self.events.push(at, transfer, Event::Fed { link, feeder: number });
-        }
-    }
-
-    /// All that a run brings to a link has come before a moment.
-    pub fn stop_feeding(&mut self, link: LinkId, number: u32, moment: Moment) {
+        self.links[link as usize].feeder(number).ended = true;
         self.catch_up(link, moment);
-        let state = &mut self.links[link as usize];
-        state.feeders.retain(|feeder| feeder.number != number);
-        if let Some(service) = &mut state.service
-            && service.source == Source::Run(number)
-        {
-            service.source = Source::Queue;
-            let packets = service.packets;
-            self.set_waited(link, packets);
-        }
     }
 
     /// Another packet comes to a link at a moment, not in the past: a run there ends before it.
@@ -183,13 +189,13 @@ impl Packet<'_> {
         let begun = self.turns.as_ref().map_or(u64::MAX, |_| service.left_before(Turn::done(link), at) + 1);
         let keep = match service.source {
             // The packet that is being sent when it has asked for the next.
-            Source::Interface(_) => (service.left_before(Turn::done(link), at) + 1).min(packets),
+            Source::Interface(_) | Source::Channel(..) => (service.left_before(Turn::done(link), at) + 1).min(packets),
             Source::Run(number) => {
                 let Feeder { run, turn, taken, .. } = self.links[link as usize].feeder(number);
                 packets - taken.saturating_sub(run.left_before(*turn, at))
             }
             Source::Queue if self.turns.is_some() => packets,
-            Source::Queue | Source::Channel(..) => return,
+            Source::Queue => return,
         };
         self.cut(link, keep.min(begun));
     }
@@ -230,11 +236,9 @@ impl Packet<'_> {
     /// Accounts for the packets of a run of an interface that have left.
     pub fn settle(&mut self, link: LinkId) {
         let moment = self.moment();
-        let Some(service) = &mut self.links[link as usize].service else { return };
-        let Source::Interface(id) = service.source else { return };
-        let left = service.left_before(Turn::done(link), moment).min(service.packets - 1);
-        let run = *service;
-        service.settled = left;
+        let Some(run) = self.links[link as usize].service else { return };
+        let (Source::Interface(id) | Source::Channel(id, _)) = run.source else { return };
+        let left = run.left_before(Turn::done(link), moment).min(run.packets - 1).max(run.settled);
         self.account(id, link, &run, left);
     }
 }

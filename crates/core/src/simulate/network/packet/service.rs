@@ -87,6 +87,11 @@ pub struct Service {
 }
 
 impl Service {
+    /// Whether it sends packets of an interface.
+    pub fn is_of(&self, interface: u32) -> bool {
+        matches!(self.source, Source::Interface(id) | Source::Channel(id, _) if id == interface)
+    }
+
     /// When packet `index` has left.
     pub fn end_of(&self, index: u64) -> Ticks {
         self.start + index * self.spacing + self.packet_time
