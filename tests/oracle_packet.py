@@ -67,7 +67,8 @@ class Simulator:
         self.by_port = system["interface"]["assignment"] == "port"
         router = system["router"]
         stages = router["routing_cycles"] + router["vc_allocation_cycles"] + router["switch_allocation_cycles"]
-        spared = (stages + router["traversal_cycles"]) * router["clock_ps"] if router["ejection"] == "circuit" else 0
+        self.stages = int(stages + router["traversal_cycles"]) * int(router["clock_ps"])
+        spared = self.stages if router["ejection"] == "circuit" else 0
         self.hand_off = max(0, system["hand_off_ps"] - spared)
         self.service: list[tuple[Any, ...] | None] = [None for _ in links]
         self.by_link = schedule["endpoint"]["issue"] == "links"
@@ -155,7 +156,18 @@ class Simulator:
                 message = channel[0]
             what = ("packet", message[0], 0, message[1] == 1, what[1])
         self.service[link] = (what, message, channel)
-        self.push(self.now + self.transfers[what[1]]["flits"] * self.links[link][0], LINK, link)
+        end = self.now + self.transfers[what[1]]["flits"] * self.links[link][0]
+        self.push(end, LINK, link)
+        if ahead := self.ahead(what[1], what[2]):
+            self.push(end + self.links[link][1] - ahead, ARRIVAL, what[1], (what[2] + 1, what[3]))
+
+    def ahead(self, transfer: int, hop: int) -> int:
+        """By how much a packet asks for the link after a hop before all of it has come there."""
+        pair: list[int] = [self.links[link][0] for link in self.transfers[transfer]["route"][hop : hop + 2]]
+        if self.system["forwarding"] == "store-and-forward" or len(pair) < 2:
+            return 0
+        flits = int(self.transfers[transfer]["flits"])
+        return max(0, (flits - 1) * min(pair) - (self.stages << self.bits))
 
     def input(self, what: tuple[Any, ...]) -> int:
         """The link over which a packet came, or after those the interface."""
@@ -176,6 +188,8 @@ class Simulator:
         if hop + 1 == len(route):
             if last:
                 self.push(at + (self.hand_off << self.bits), RECEIVED, transfer)
+        elif self.ahead(transfer, hop):
+            pass  # it has asked
         elif at == self.now:
             self.request(route[hop + 1], ("packet", transfer, hop + 1, last))
         else:

@@ -41,6 +41,11 @@ SYSTEMS = {
         link_arbitration="round-robin",
         router_ejection="circuit",
     ),
+    "cut-through": System("aries").with_(
+        interface_depth_packets=3,
+        interface_assignment="lowest-free",
+        link_switching="cut-through",
+    ),
 }
 ISSUES = [("links", "pipelined"), ("links", "stop-and-wait"), ("steps", "pipelined"), ("strict-steps", "pipelined")]
 

@@ -209,6 +209,7 @@ class System:
         link_latency_ns: float | None = None,
         clock_ns: float | None = None,
         link_arbitration: str | None = None,
+        link_switching: str | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
         processor: str | None = None,
@@ -281,6 +282,9 @@ class System:
     @property
     def link_arbitration(self) -> str:
         """Which packet gets a link next, at fidelity packet: the one that came first, or one of each input in turn."""
+    @property
+    def link_switching(self) -> str:
+        """When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on."""
     @property
     def hand_off_ns(self) -> float:
         """From the arrival of a message's last packet to the start of what waited for it."""

@@ -290,6 +290,15 @@ mod tests {
         assert!((best.time_ps as f64) < 1.1 * best.bound.0 as f64, "{} {:?}", best.time_ps, best.bound);
     }
 
+    /// Plans by prices come near the bound by rates, so what does not lower it is not planned; of little data everything is.
+    #[test]
+    fn plans_are_made_where_their_bound_is_low() {
+        let found = search("aries:4x4", &["optimal"], 1 << 20, 400).unwrap();
+        assert_eq!((found.simulated, found.bound.1), (2, "ports"));
+        assert!(found.fabric.name.ends_with("x3=0-3") && found.bound.0 as f64 > 0.96 * found.time_ps as f64);
+        assert!(search("aries:4x4", &["optimal"], 1 << 10, 400).unwrap().simulated > 20);
+    }
+
     /// Tree edges along rows and columns become segments, the shortest first: ARIES, section IV-B1. Where arbiters take
     /// turns the mesh loses less by shared links than in the order of arrival, so that on 8x8 less is gained.
     #[test]

@@ -5,6 +5,8 @@ use super::demand::Demands;
 use super::estimate::Estimate;
 use super::greedy::greedy;
 use super::{Effort, Method, Reconfigurable, Work};
+use crate::bound;
+use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::fabric::aries::{Aries, Configuration, Segment};
@@ -57,6 +59,8 @@ pub struct Search<'a, 'p> {
     times: HashMap<Point, Option<Picos>>,
     simulated: u32,
     best: Option<Timed>,
+    /// Of choices that plan by prices, and of much data, the least bound by rates of what was simulated.
+    planned: HashMap<usize, Picos>,
     refusal: Option<Error>,
 }
 
@@ -92,6 +96,7 @@ impl<'a, 'p> Search<'a, 'p> {
             times: HashMap::new(),
             simulated: 0,
             best: None,
+            planned: HashMap::new(),
             refusal: None,
         }
     }
@@ -178,6 +183,9 @@ impl<'a, 'p> Search<'a, 'p> {
         let order: Vec<(usize, Configuration)> =
             order.into_iter().map(|(_, choice, seed)| (choice, seed.clone())).collect();
         for (choice, seed) in order.into_iter().take(SHAPED) {
+            if !self.is_improvable(choice) {
+                continue;
+            }
             let plain = Configuration::default();
             let shaped = self.shaped(&plain, choice)?;
             self.simulate(shaped.iter().map(|shaped| one(shaped, choice)).collect())?;
@@ -191,6 +199,9 @@ impl<'a, 'p> Search<'a, 'p> {
         let mut left = PATIENCE;
         for round in 0.. {
             let Some((start, choice, before)) = self.best_one() else { break };
+            if !self.is_improvable(choice) {
+                break;
+            }
             let found = self.anneal(&start, choice, round);
             self.simulate(found.iter().map(|point| one(point, choice)).collect())?;
             while let Some((configuration, choice, time)) = self.best_one() {
@@ -248,6 +259,26 @@ impl<'a, 'p> Search<'a, 'p> {
         seeds.retain(|seed| seed.check(aries).is_ok());
         seeds.dedup();
         seeds
+    }
+
+    /// What no schedule on a configuration can beat by rates.
+    fn by_rates(&self, configuration: &Configuration) -> Option<Picos> {
+        let fabric = self.fabric.configured(std::slice::from_ref(configuration), 0).ok()?;
+        let (collective, bytes) = self.work.task();
+        bound::by_cuts(&fabric, self.system, collective, bytes).ok().map(|bound| bound.time_ps)
+    }
+
+    /// Keeps the bound by rates of a configuration where that is most of the time of a choice that plans by prices.
+    fn learn(&mut self, configuration: &Configuration, choice: usize, time: Picos) {
+        if let Some(rates) = self.by_rates(configuration).filter(|rates| 2 * rates >= time) {
+            self.planned.entry(choice).and_modify(|least| *least = rates.min(*least)).or_insert(rates);
+        }
+    }
+
+    /// Whether a choice may be faster on another configuration: not if its plans are the best by rates, and these no
+    /// configuration lowers.
+    fn is_improvable(&self, choice: usize) -> bool {
+        self.planned.get(&choice).is_none_or(|&least| least > self.bound_ps)
     }
 
     /// The schedule of a choice on configurations in turns, if there is one.
@@ -322,6 +353,9 @@ impl<'a, 'p> Search<'a, 'p> {
         let aries = &self.fabric.aries;
         let mut near = neighbours(aries, &Estimate::new(aries, at.clone(), &demands), &demands);
         near.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+        if let Some(&least) = self.planned.get(&choice) {
+            near.retain(|near| self.by_rates(&near.configuration).is_some_and(|new| new < least));
+        }
         for batch in near.chunks(BATCH) {
             self.simulate(batch.iter().map(|near| one(&near.configuration, choice)).collect())?;
             if self.best.as_ref().is_some_and(|best| best.2 < time) {
@@ -349,6 +383,11 @@ impl<'a, 'p> Search<'a, 'p> {
         points.retain(|point| !self.times.contains_key(point));
         let mut known = HashSet::new();
         points.retain(|point| known.insert(point.clone()));
+        // Plans take long to find: those that are slower by rates are not looked for.
+        points.retain(|(turns, choice)| match (&turns[..], self.planned.get(choice)) {
+            ([turn], Some(&least)) => self.by_rates(turn).is_some_and(|new| new <= least),
+            _ => true,
+        });
         for batch in points.chunks(BATCH) {
             let left = (self.effort.steps - self.simulated) as usize;
             if left == 0 || !self.goes_on() {
@@ -357,20 +396,25 @@ impl<'a, 'p> Search<'a, 'p> {
             let batch = &batch[..left.min(batch.len())];
             let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
             let switching_ps = self.effort.switching_ps.unwrap_or(0);
-            let time = |(turns, choice): &Point| -> Result<Picos> {
+            let time = |(turns, choice): &Point| -> Result<(Picos, bool)> {
                 let fabric = fabric.configured(turns, switching_ps)?;
                 let schedule = work.on(&fabric, system, *choice)?;
                 let mut progress = |_| {
                     checkpoint();
                     true
                 };
-                Ok(simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps)
+                // Of paths no bound by cuts is near.
+                let is_planned = schedule.certificate.is_some() && schedule.collective.kind != Kind::AllToAll;
+                Ok((simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps, is_planned))
             };
             let Some(times) = on_cores(batch, &mut || self.goes_on(), time) else { return Err(End::Steps) };
             for (point, time) in batch.iter().zip(times) {
                 self.simulated += 1;
                 match time {
-                    Ok(time) => {
+                    Ok((time, is_planned)) => {
+                        if let ([turn], true) = (&point.0[..], is_planned) {
+                            self.learn(turn, point.1, time);
+                        }
                         if self.best.as_ref().is_none_or(|best| time < best.2) {
                             self.best = Some((point.0.clone(), point.1, time));
                         }

@@ -13,7 +13,9 @@ use crate::algorithm;
 use crate::collective::{Collective, Kind};
 use crate::error::Code;
 use crate::schedule::{Builder, Dependency, Event, Issue, Lane, Op, Pacing, Schedule, Transfer};
-use crate::system::{Allocator, Arbitration, Assignment, Ejection, NetworkInterface, PRESETS, RouterModel, Switching};
+use crate::system::{
+    Allocator, Arbitration, Assignment, Ejection, Forwarding, NetworkInterface, PRESETS, RouterModel, Switching,
+};
 use crate::units::Rate;
 use proptest::prelude::*;
 use proptest::sample::Index;

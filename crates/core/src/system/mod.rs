@@ -3,6 +3,7 @@
 mod arbitration;
 mod endpoint;
 mod energy;
+mod forwarding;
 mod interface;
 mod packet;
 mod preset;
@@ -14,6 +15,7 @@ pub use endpoint::{
     AceEndpoint, ENDPOINT_PRESETS, Endpoint, EnginePart, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit,
 };
 pub use energy::{Attojoules, EnergyModel};
+pub use forwarding::Forwarding;
 pub use interface::{Assignment, NetworkInterface};
 pub use packet::PacketFormat;
 pub use preset::{PRESETS, Preset};
@@ -44,6 +46,9 @@ parameters! {
         /// Which packet gets a link next, at fidelity packet: the one that came first, or one of each input in turn.
         #[parameter("link_arbitration", Domain::Choice(Arbitration::NAMES), "TTO artifact: arrival; ARIES (DATE 2024), section III: round-robin")]
         pub arbitration: Arbitration = Arbitration::Arrival,
+        /// When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on.
+        #[parameter("link_switching", Domain::Choice(Forwarding::NAMES), "TTO artifact: store-and-forward; Kermani and Kleinrock (1979): cut-through")]
+        pub forwarding: Forwarding = Forwarding::StoreAndForward,
         /// Packet format.
         pub packet: PacketFormat = PacketFormat::default(),
         /// Network interfaces.

@@ -61,6 +61,48 @@ fn stages_of_routers() {
     }
 }
 
+/// A packet that is cut through is as far as its flits: over two and three links, behind another one, and from a fast link to a slow
+/// one and back; its tail never leaves before it came.
+#[test]
+fn packets_that_are_cut_through() {
+    let cut = aries(&[("link_switching", "cut-through")]);
+    let done = |fabric, packets, ends: &[_], fidelity| done(fabric, Issue::Links, packets, ends, &cut, fidelity);
+    let hop = 1 + 10 + 2;
+    for fidelity in [Fidelity::Packet, Fidelity::Flit] {
+        for packets in [1, 2, 3, FEW] {
+            for far in 1..4 {
+                let time = packets * PACKET + 10 + 8 + u64::from(far - 1) * hop;
+                assert_eq!(done("mesh:4", packets, &[(0, far)], fidelity), [time], "{fidelity:?} {packets} {far}");
+            }
+        }
+    }
+    // The second link is busy with another packet, then it is free for the head at once.
+    assert_eq!(done("mesh:3", 1, &[(0, 2), (1, 2)], Fidelity::Packet), [2 * PACKET + 10 + 8, PACKET + 10 + 8]);
+    // Half as fast: the slow link takes it from the head on; from a slow link the tail decides.
+    let [slow_last, slow_first] = ["mesh:3,slow=1-2:0.5", "mesh:3,slow=0-1:0.5"];
+    assert_eq!(done(slow_last, 1, &[(0, 2)], Fidelity::Packet), [hop + 2 * PACKET + 10 + 8]);
+    assert_eq!(done(slow_first, 1, &[(0, 2)], Fidelity::Packet), [2 * PACKET + 10 + 1 + 2 + 10 + 8]);
+}
+
+proptest! {
+    /// Alone, a message that is cut through is no later than one that is stored, and takes no less than the bounds say.
+    #[test]
+    fn cut_through_is_no_later_alone(
+        (to, packets, flits) in (1u32..5, 1u64..40, 1u64..40),
+        (late, speeds) in (0u64..100, prop::collection::vec(prop::sample::select(&[1.0, 0.5, 0.3][..]), 4)),
+    ) {
+        let slow: Vec<String> = (0..4).map(|at| format!("slow={at}-{}:{}", at + 1, speeds[at])).collect();
+        let fabric = format!("mesh:5@68/{late}ns,{}", slow.join(","));
+        let payload = (flits * 68).to_string();
+        let of = |switching, fidelity| {
+            let system = aries(&[("packet_payload_bytes", &payload), ("link_switching", switching)]);
+            done(&fabric, Issue::Links, packets, &[(0, to)], &system, fidelity)[0]
+        };
+        let cut = of("cut-through", Fidelity::Packet);
+        prop_assert!(cut <= of("store-and-forward", Fidelity::Packet) && of("cut-through", Fidelity::AlphaBeta) <= cut);
+    }
+}
+
 /// Two messages of a rank for two links. In one interface the flits of one wait for the other; packets go over both links at once,
 /// which is more than an interface moves. An interface for each port holds up neither.
 #[test]

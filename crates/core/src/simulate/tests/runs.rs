@@ -27,10 +27,11 @@ fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
     let ways = (
         prop::sample::select(&[Arbitration::Arrival, Arbitration::RoundRobin][..]),
         prop::sample::select(&[Assignment::LowestFree, Assignment::Port][..]),
+        prop::sample::select(&[Forwarding::StoreAndForward, Forwarding::CutThrough][..]),
     );
     let system = (system, ways).prop_map(
-        |((depth_packets, virtual_channels, issue_ps, hand_off_ps), (arbitration, assignment))| {
-            let mut system = System { hand_off_ps, arbitration, ..tto() };
+        |((depth_packets, virtual_channels, issue_ps, hand_off_ps), (arbitration, assignment, forwarding))| {
+            let mut system = System { hand_off_ps, arbitration, forwarding, ..tto() };
             system.interface =
                 NetworkInterface { depth_packets, virtual_channels, issue_ps, assignment, ..system.interface };
             system

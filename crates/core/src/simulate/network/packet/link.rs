@@ -27,7 +27,7 @@ pub struct Link {
     /// Runs that feed it. If any brings more packets, there is a service.
     pub feeders: ThinVec<Feeder>,
     /// What a flit takes, and what it takes to the other end.
-    flit: Ticks,
+    pub flit: Ticks,
     pub latency: Ticks,
 }
 
@@ -222,8 +222,15 @@ impl Packet<'_> {
         }
         let end = service.end_of(packets - 1);
         self.links[link as usize].service = Some(service);
-        if packets == 1 && start == self.now && !matches!(source, Source::Run(_)) {
+        let follows = matches!(source, Source::Run(_));
+        if packets == 1 && start == self.now && !follows {
             self.events.end_single(link, end);
+            if self.stages.is_some() {
+                self.go_on(link);
+            }
+        } else if packets == 1 && follows && self.ahead(flow, link) > 0 {
+            // Until it has begun it may be cut.
+            self.events.end_run(link, start + 1);
         } else {
             self.events.end_run(link, end);
         }
@@ -238,11 +245,40 @@ impl Packet<'_> {
         next.filter(|&next| self.links[next as usize].service.is_none())
     }
 
+    /// By how much a packet asks for its next link before all of it has come there: its first flit has, and passed the router; and
+    /// its last one leaves no sooner than it has come. None where packets are stored and forwarded.
+    #[inline]
+    pub fn ahead(&self, flow: Flow, link: LinkId) -> Ticks {
+        self.stages.map_or(0, |stages| self.first_flit_ahead(flow, link, stages))
+    }
+
+    fn first_flit_ahead(&self, flow: Flow, link: LinkId, stages: Ticks) -> Ticks {
+        let Some(next) = self.link_at(flow.next()) else { return 0 };
+        let flit = self.links[link as usize].flit.min(self.links[next as usize].flit);
+        ((self.plan.kinds[flow.kind as usize].packets.flits - 1) * flit).saturating_sub(stages)
+    }
+
+    /// The only packet of a service, which has begun, asks for its next link before its end, if no run does.
+    fn go_on(&mut self, link: LinkId) {
+        let Link { service, latency, .. } = self.links[link as usize];
+        let Some(service @ Service { flow, last, feeds: None, .. }) = service else { return };
+        let ahead = self.ahead(flow, link);
+        if ahead > 0 {
+            let at = service.end_of(0) + latency - ahead;
+            self.events.push(at, flow.transfer, Event::Arrive { flow: flow.next(), last });
+        }
+    }
+
     /// The service of a link is over.
     pub fn link_done(&mut self, link: LinkId, endpoints: &mut Endpoints) {
         let service = self.links[link as usize].service.expect("an end belongs to a service");
         let Service { flow, last, packets, .. } = service;
         let transfer = flow.transfer;
+        if self.stages.is_some() && packets > 0 && self.now < service.end_of(packets - 1) {
+            self.go_on(link);
+            self.events.end_run(link, service.end_of(packets - 1));
+            return;
+        }
         self.catch_up(link, self.moment());
         self.took_turn(link, &service);
         let mut sender = None;
@@ -270,6 +306,8 @@ impl Packet<'_> {
             if last {
                 endpoints.arrived(transfer, at);
             }
+        } else if self.ahead(flow, link) > 0 {
+            // It has gone on.
         } else if at == self.now {
             self.request_hop(flow.next(), last);
         } else {

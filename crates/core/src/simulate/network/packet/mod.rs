@@ -3,7 +3,8 @@
 //! - A link sends one packet at a time. What wants to use it waits in one FIFO: packets in transit
 //!   each once, a network interface once for the packet at its head (so interfaces take turns). Or inputs take
 //!   turns, each with a FIFO of its own ([`Arbitration::RoundRobin`]).
-//! - A packet is stored and forwarded at every node on its route; transit buffers are unlimited.
+//! - A packet is stored and forwarded at every node on its route, or cut through: its first flit asks for the next link
+//!   ([`Forwarding::CutThrough`]). Transit buffers are unlimited.
 //! - An interface is free when its last packet has entered its queue of finite depth; messages for
 //!   different links share that queue (head-of-line blocking).
 //!
@@ -28,7 +29,7 @@ use crate::simulate::endpoints::{Carrier, Endpoints};
 use crate::simulate::flight::Ranking;
 use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
-use crate::system::Arbitration;
+use crate::system::{Arbitration, Forwarding};
 use events::{Event, Events};
 use interface::{Channel, Interface, Message};
 use link::{Link, Request};
@@ -83,6 +84,8 @@ pub struct Packet<'a> {
     merge_runs: bool,
     /// Of every link, where inputs take turns.
     turns: Option<Vec<Inputs>>,
+    /// Stages of a router, where packets are cut through.
+    stages: Option<Ticks>,
 }
 
 impl Carrier for Packet<'_> {
@@ -165,6 +168,8 @@ impl<'a> Network<'a> for Packet<'a> {
             next_feeder: 0,
             merge_runs,
             turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![Inputs::default(); links]),
+            stages: (plan.system.forwarding == Forwarding::CutThrough)
+                .then(|| plan.clock.ticks(plan.system.router.stages_ps())),
         })
     }
 

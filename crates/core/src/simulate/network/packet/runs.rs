@@ -16,7 +16,7 @@ use crate::simulate::clock::Ticks;
 pub struct Feeder {
     /// Tells it from others.
     pub number: u32,
-    /// The run, later by the latency of its link: packets arrive when they leave this.
+    /// The run, later by the latency of its link, and sooner by what packets ask ahead: they arrive when they leave this.
     pub run: Service,
     /// The turn of its packets' arrivals.
     pub turn: Turn,
@@ -166,8 +166,9 @@ impl Packet<'_> {
         let Link { service, latency, .. } = self.links[link as usize];
         let service = service?;
         let (next, number) = self.fed(&service)?;
-        let turn = if latency == 0 { Turn::done(link) } else { Turn::packet(service.flow.transfer) };
-        let run = Service { start: service.start + latency, ..service };
+        let ahead = self.ahead(service.flow, link);
+        let turn = if latency == 0 && ahead == 0 { Turn::done(link) } else { Turn::packet(service.flow.transfer) };
+        let run = Service { start: service.start + latency, packet_time: service.packet_time - ahead, ..service };
         let first = (run.end_of(0), turn);
         self.links[next as usize].feeders.push(Feeder { number, run, turn, taken: 0, ended: false });
         self.limit(next, first);
