@@ -3,11 +3,15 @@
 
 use super::graph::Graph;
 use super::oracle::Open;
+use super::own::{MOST, rise};
 use super::plan::Plan;
 use std::collections::BinaryHeap;
 
 /// What a branch from the root costs, of what an arc costs that is as busy as it may be.
 const LEVEL: f64 = 1e-3;
+
+/// Costs are the same that differ by no more than this part.
+const SAME: f64 = 1e-9;
 
 /// What makes a tree of what is left of another one.
 pub struct Grown {
@@ -39,6 +43,8 @@ pub struct Grower<'a> {
     graph: &'a Graph,
     /// Whether the graph is turned round, but plans are not: their branches lead up.
     turned: bool,
+    /// What arcs cost, with what the tree itself carries, so that it does not go over the same ones again and again.
+    prices: Vec<f64>,
     /// What it costs to come to every node from the tree, and the last arc there.
     cost: Vec<f64>,
     last: Vec<u32>,
@@ -56,12 +62,11 @@ pub struct Grower<'a> {
     next: Vec<u32>,
     /// Arcs into every node.
     into: Vec<Vec<u32>>,
-    /// Nodes of ranks that are missing, and switches that lead to one; ranks with an arc to these.
+    /// Nodes of ranks that are missing and come with no other, and switches that lead to one; ranks with an arc to these.
     leads: Vec<bool>,
     is_near: Vec<bool>,
     /// Nodes that are looked at next, the nearest first.
     open: BinaryHeap<Open>,
-    later: BinaryHeap<Open>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -75,6 +80,7 @@ impl<'a> Grower<'a> {
         Grower {
             graph,
             turned,
+            prices: vec![],
             cost: vec![],
             last: vec![],
             in_tree: vec![],
@@ -87,13 +93,21 @@ impl<'a> Grower<'a> {
             leads: vec![],
             is_near: vec![],
             open: BinaryHeap::new(),
-            later: BinaryHeap::new(),
         }
     }
 
-    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, in order.
-    /// O(branches + arcs log arcs), the arcs near ranks that are missing.
-    pub fn tree(&mut self, prices: &[f64], back: Option<&[u32]>, root: u32, left: &Plan, off: &[usize]) -> Grown {
+    /// The tree from a root that keeps as many branches of another as lead to ranks, but for some that are `off`, in order. What it
+    /// carries makes an arc dearer by as many powers of e as `load` is of the arc's rate.
+    /// O(branches + new ones * arcs log arcs), the arcs near ranks that are missing.
+    pub fn tree(
+        &mut self,
+        prices: &[f64],
+        load: f64,
+        back: Option<&[u32]>,
+        root: u32,
+        left: &Plan,
+        off: &[usize],
+    ) -> Grown {
         let (graph, nodes, ranks) = (self.graph, self.graph.rank_at.len(), self.graph.ranks.len());
         let reset = |list: &mut Vec<u32>, length: usize| {
             list.clear();
@@ -116,31 +130,40 @@ impl<'a> Grower<'a> {
                 None => self.over[graph.ranks[below as usize] as usize] = branch as u32,
             }
         }
-        reset(&mut self.last, nodes);
-        self.cost.clear();
-        self.cost.resize(nodes, f64::INFINITY);
+        self.prices.clear();
+        self.prices.extend_from_slice(prices);
         self.in_tree.clear();
         self.in_tree.resize(ranks, false);
-        self.open.clear();
-        self.later.clear();
-        let (mut new, mut gone, mut turned) = (Plan::default(), off.to_vec(), vec![]);
+        self.forget();
+        let mut grown = Grown { new: Plan::default(), gone: off.to_vec(), turned: vec![] };
         // What is left comes first.
-        let mut reached = self.hang(left, root, 0, &mut turned);
+        let mut reached = self.hang(left, root, 0, &mut grown.turned);
         let mut count = reached.len();
         self.look_back();
         while count < ranks {
             for (rank, depth) in reached.drain(..) {
                 if self.is_near[rank as usize] {
-                    self.widen(prices, back, graph.ranks[rank as usize], f64::from(depth) * self.level);
+                    self.widen(back, graph.ranks[rank as usize], f64::from(depth) * self.level);
                 }
             }
-            // Ranks that come with what is left of the tree are entered only if where that begins cannot be.
-            let Some(Open(cost, node)) = self.open.pop().or_else(|| self.later.pop()) else { break };
+            let Some(Open(cost, node)) = self.open.pop() else {
+                // What is left of the tree begins nowhere beside it: it is entered over ranks that come with others.
+                let Some(way) = self.look_for_tree(back) else { break };
+                for way in way.chunk_by(|&arc, _| graph.rank_at[graph.arcs[arc as usize].to as usize].is_none()) {
+                    let rank = graph.rank_at[graph.arcs[way[way.len() - 1] as usize].to as usize];
+                    let rank = rank.expect("ways end at ranks");
+                    if !self.in_tree[rank as usize] {
+                        count += self.join(left, load, back, way, &mut grown).len();
+                    }
+                }
+                reached = self.start_again();
+                continue;
+            };
             if cost > self.cost[node as usize] {
                 continue;
             }
             let Some(rank) = graph.rank_at[node as usize] else {
-                self.widen(prices, back, node, cost);
+                self.widen(back, node, cost);
                 continue;
             };
             if self.in_tree[rank as usize] {
@@ -152,26 +175,53 @@ impl<'a> Grower<'a> {
                 (!is_over).then_some(self.last[node as usize])
             };
             let mut way: Vec<u32> = std::iter::successors(Some(self.last[node as usize]), from).collect();
-            let start = graph.arcs[way[way.len() - 1] as usize].from as usize;
-            let (above, depth) = (graph.rank_at[start], self.depth[start]);
-            let above = above.expect("ways start at ranks");
-            if self.turned {
-                new.branch(above, rank, way, []);
-            } else {
-                let up: Vec<u32> = back.map_or(vec![], |back| way.iter().map(|&arc| back[arc as usize]).collect());
-                way.reverse();
-                new.branch(above, rank, up, way);
+            way.reverse();
+            let depth = self.depth[graph.arcs[way[0] as usize].from as usize];
+            let now = f64::from(depth) * self.level + way.iter().map(|&arc| self.price(back, arc)).sum::<f64>();
+            if now > cost * (1.0 + SAME) {
+                // What has been joined meanwhile has made it dearer.
+                reached = self.start_again();
+                continue;
             }
-            let over = self.over[node as usize];
-            if over != NONE {
-                gone.push(over as usize);
-            }
-            reached = self.hang(left, rank, depth + 1, &mut turned);
+            reached = self.join(left, load, back, &way, &mut grown);
             count += reached.len();
         }
-        gone.sort_unstable();
-        turned.sort_unstable();
-        Grown { new, gone, turned }
+        grown.gone.sort_unstable();
+        grown.turned.sort_unstable();
+        grown
+    }
+
+    /// Joins the rank at the end of a way, which makes its arcs dearer, with what is left of a tree there. Comes back as [`Grower::hang`].
+    fn join(
+        &mut self,
+        left: &Plan,
+        load: f64,
+        back: Option<&[u32]>,
+        way: &[u32],
+        grown: &mut Grown,
+    ) -> Vec<(u32, u32)> {
+        let graph = self.graph;
+        for &arc in way {
+            for arc in [Some(arc), back.map(|back| back[arc as usize])].into_iter().flatten() {
+                let price = &mut self.prices[arc as usize];
+                *price = (*price * rise(load / graph.arcs[arc as usize].rate)).min(MOST);
+            }
+        }
+        let [start, end] = [graph.arcs[way[0] as usize].from, graph.arcs[way[way.len() - 1] as usize].to];
+        let [above, rank] = [start, end].map(|node| graph.rank_at[node as usize].expect("ways join ranks"));
+        let towards = || way.iter().rev().copied();
+        match (self.turned, back) {
+            (true, _) => grown.new.branch(above, rank, towards(), []),
+            (false, Some(back)) => {
+                grown.new.branch(above, rank, towards().map(|arc| back[arc as usize]), way.iter().copied());
+            }
+            (false, None) => grown.new.branch(above, rank, [], way.iter().copied()),
+        }
+        let over = self.over[end as usize];
+        if over != NONE {
+            grown.gone.push(over as usize);
+        }
+        self.hang(left, rank, self.depth[start as usize] + 1, &mut grown.turned)
     }
 
     /// Adds a rank that is so deep, with what is left of a tree below it, or around it where that goes both ways: then some branches
@@ -197,7 +247,7 @@ impl<'a> Grower<'a> {
         reached
     }
 
-    /// Finds from where ranks that are missing can be entered: what is farther away need not be looked at.
+    /// Finds from where ranks that are missing and come with no other can be entered: what is farther away need not be looked at.
     fn look_back(&mut self) {
         let graph = self.graph;
         self.leads.clear();
@@ -205,7 +255,8 @@ impl<'a> Grower<'a> {
         self.is_near.clear();
         self.is_near.resize(graph.ranks.len(), false);
         let missing = graph.ranks.iter().zip(&self.in_tree).filter(|(_, in_tree)| !**in_tree);
-        let mut open: Vec<u32> = missing.map(|(&node, _)| node).collect();
+        let starts = missing.filter(|(node, _)| self.over[**node as usize] == NONE);
+        let mut open: Vec<u32> = starts.map(|(&node, _)| node).collect();
         open.iter().for_each(|&node| self.leads[node as usize] = true);
         while let Some(node) = open.pop() {
             for &arc in &self.into[node as usize] {
@@ -219,19 +270,87 @@ impl<'a> Grower<'a> {
         }
     }
 
+    /// The cheapest way from the tree to where something begins that is cut off, whatever is on it. It is looked for from there, which
+    /// mostly is not far.
+    fn look_for_tree(&mut self, back: Option<&[u32]>) -> Option<Vec<u32>> {
+        let graph = self.graph;
+        self.forget();
+        for (&node, _) in graph.ranks.iter().zip(&self.in_tree).filter(|(_, in_tree)| !**in_tree) {
+            if self.over[node as usize] == NONE {
+                self.cost[node as usize] = 0.0;
+                self.open.push(Open(0.0, node));
+            }
+        }
+        let (mut least, mut beside) = (f64::INFINITY, vec![]);
+        while let Some(Open(cost, node)) = self.open.pop() {
+            let is_in_tree = |node: u32| graph.rank_at[node as usize].is_some_and(|rank| self.in_tree[rank as usize]);
+            if is_in_tree(node) {
+                let next = |arc: u32| if arc == NONE { None } else { Some(arc) };
+                let after = |&arc: &u32| next(self.last[graph.arcs[arc as usize].to as usize]);
+                return Some(std::iter::successors(next(self.last[node as usize]), after).collect());
+            }
+            if cost > self.cost[node as usize] {
+                continue;
+            }
+            let is_switch = |node: u32| graph.rank_at[node as usize].is_none();
+            beside.push((cost, node));
+            while let Some((cost, node)) = beside.pop() {
+                for &arc in &self.into[node as usize] {
+                    let from = graph.arcs[arc as usize].from;
+                    let is_end = is_in_tree(from);
+                    let level = if is_end { f64::from(self.depth[from as usize]) * self.level } else { 0.0 };
+                    let cost = cost + self.price(back, arc) + level;
+                    if cost >= self.cost[from as usize].min(least) {
+                        continue;
+                    }
+                    (self.cost[from as usize], self.last[from as usize]) = (cost, arc);
+                    least = if is_end { cost } else { least };
+                    // Ranks beside a switch are many, and mostly lead to a few others: they need not wait in order.
+                    match is_switch(node) && !is_switch(from) && !is_end {
+                        true => beside.push((cost, from)),
+                        false => self.open.push(Open(cost, from)),
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Forgets all ways. Comes back with the ranks of the tree that are near missing ones, and how deep they are.
+    fn start_again(&mut self) -> Vec<(u32, u32)> {
+        self.forget();
+        let depth = |rank: usize| self.depth[self.graph.ranks[rank] as usize];
+        let near = (0..self.in_tree.len()).filter(|&rank| self.in_tree[rank] && self.is_near[rank]);
+        near.map(|rank| (rank as u32, depth(rank))).collect()
+    }
+
+    /// Forgets all ways.
+    fn forget(&mut self) {
+        let nodes = self.graph.rank_at.len();
+        self.cost.clear();
+        self.cost.resize(nodes, f64::INFINITY);
+        self.last.clear();
+        self.last.resize(nodes, NONE);
+        self.open.clear();
+    }
+
+    /// What an arc costs, both ways if the tree goes both.
+    #[inline]
+    fn price(&self, back: Option<&[u32]>, arc: u32) -> f64 {
+        self.prices[arc as usize] + back.map_or(0.0, |back| self.prices[back[arc as usize] as usize])
+    }
+
     /// Looks at what is beside a node that costs as much.
-    fn widen(&mut self, prices: &[f64], back: Option<&[u32]>, node: u32, so_far: f64) {
+    fn widen(&mut self, back: Option<&[u32]>, node: u32, so_far: f64) {
         for &arc in &self.graph.out[node as usize] {
             let to = self.graph.arcs[arc as usize].to;
             if !self.leads[to as usize] {
                 continue;
             }
-            let price = prices[arc as usize] + back.map_or(0.0, |back| prices[back[arc as usize] as usize]);
-            let cost = so_far + price;
+            let cost = so_far + self.price(back, arc);
             if cost < self.cost[to as usize] {
                 (self.cost[to as usize], self.last[to as usize]) = (cost, arc);
-                let open = if self.over[to as usize] == NONE { &mut self.open } else { &mut self.later };
-                open.push(Open(cost, to));
+                self.open.push(Open(cost, to));
             }
         }
     }
@@ -256,7 +375,7 @@ mod tests {
             let whole = broken(&graph, Kind::AllGather, |_| false).swap_remove(0);
             let off: Vec<usize> = (0..whole.plan.branches.len()).skip(1).step_by(4).collect();
             let mut grower = Grower::new(&graph, false);
-            let grown = grower.tree(&prices, None, whole.root, &whole.plan, &off);
+            let grown = grower.tree(&prices, 0.0, None, whole.root, &whole.plan, &off);
             let (gone, start) = (grown.gone.clone(), whole.plan.branches.len() - grown.gone.len());
             let plan = grown.of(&whole.plan);
             assert_plan(&graph, Kind::AllGather, whole.root, &plan);

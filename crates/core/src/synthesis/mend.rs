@@ -61,12 +61,13 @@ impl Mending<'_> {
         while !self.paths && mender.most() > self.enough && mender.most() - self.enough < before * BETTER {
             before = mender.most() - self.enough;
             mender.limit = self.enough + before * SHARED;
-            // Those that come to be are looked at, too.
-            let (mut at, last) = (0, plans.len() * MOST);
-            while at < plans.len() && plans.len() < last {
-                watch.at(at, plans.len())?;
+            let last = plans.len() * MOST;
+            for (done, &at) in mender.order(&plans).iter().enumerate() {
+                if mender.too_busy == 0 || plans.len() >= last {
+                    break;
+                }
+                watch.at(done, plans.len())?;
                 mender.relieve(&mut plans, at);
-                at += 1;
             }
         }
         // Counted again, without what has been added and taken away in vain.
@@ -101,6 +102,10 @@ struct Mender<'a> {
     /// Picoseconds for every byte for which every arc is busy, and what it costs then.
     busy: Vec<f64>,
     prices: Vec<f64>,
+    /// Arcs that are busier than enough.
+    too_busy: usize,
+    /// The same that the branches of a plan take which are laid anew.
+    relieved: Vec<f64>,
     grower: Grower<'a>,
     own: Own<'a>,
     search: Search,
@@ -113,11 +118,23 @@ impl<'a> Mender<'a> {
         let (grower, own) = (Grower::new(to.graph, to.turned), Own::new(to.graph));
         let search = Search::new(to.graph.rank_at.len());
         let (enough, busy, prices) = (to.enough, to.busy(plans), vec![0.0; arcs]);
-        let mut mender = Mender { to, enough, limit: enough, busy, prices, grower, own, search };
+        let mut mender = Mender {
+            to,
+            enough,
+            limit: enough,
+            busy,
+            prices,
+            too_busy: 0,
+            relieved: vec![0.0; arcs],
+            grower,
+            own,
+            search,
+        };
         if to.paths {
             // Of paths no better time is known than that of before, which what is left takes.
             mender.enough = mender.most().max(f64::MIN_POSITIVE);
         }
+        mender.too_busy = mender.busy.iter().filter(|busy| **busy > mender.enough).count();
         (0..arcs as u32).for_each(|arc| mender.add(arc, 0.0));
         mender
     }
@@ -129,8 +146,15 @@ impl<'a> Mender<'a> {
 
     fn add(&mut self, arc: u32, bytes: f64) {
         let (rate, busy) = (self.to.graph.arcs[arc as usize].rate, &mut self.busy[arc as usize]);
+        self.too_busy -= usize::from(*busy > self.enough);
         *busy += bytes / rate;
+        self.too_busy += usize::from(*busy > self.enough);
         self.prices[arc as usize] = (STEEP * (*busy / self.enough - 1.0)).min(HIGHEST).exp() / rate;
+    }
+
+    /// By how many powers of e a tree of a share raises prices, times their rates.
+    fn powers(&self, share: f64) -> f64 {
+        STEEP / self.enough * share * self.to.load.share
     }
 
     /// Counts what some branches of a plan keep busy.
@@ -154,7 +178,8 @@ impl<'a> Mender<'a> {
                 plan
             }
             false => {
-                let grown = self.grower.tree(&self.prices, self.to.back.as_deref(), known.root, &left, &[]);
+                let load = self.powers(known.share);
+                let grown = self.grower.tree(&self.prices, load, self.to.back.as_deref(), known.root, &left, &[]);
                 self.count(&left, grown.gone.iter().copied(), -known.share);
                 self.count(&grown.new, 0..grown.new.branches.len(), known.share);
                 grown.of(&left)
@@ -162,16 +187,38 @@ impl<'a> Mender<'a> {
         };
     }
 
-    /// Lays as much of a plan anew as is too much for the busiest of its arcs, if that does not make others too busy.
+    /// The plans: first those that are most over arcs that are too busy, as they have most to leave.
+    fn order(&self, plans: &[Known]) -> Vec<usize> {
+        let is_over: Vec<bool> = self.busy.iter().map(|&busy| busy > self.enough).collect();
+        let count = |plan: &Plan| plan.arcs().iter().map(|&arc| usize::from(is_over[arc as usize])).sum::<usize>();
+        let over = |known: &Known| known.share * count(&known.plan) as f64;
+        let mut all: Vec<(f64, usize)> = plans.iter().map(over).zip(0..).collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        all.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// Lays as many branches of a plan anew as are too much for its arcs, or a part of one, if that does not make others too busy.
     fn relieve(&mut self, plans: &mut Vec<Known>, at: usize) {
         let Known { root, share, ref plan } = plans[at];
         let (busy, enough) = (&self.busy, self.enough);
         let too_busy: Vec<usize> = plan.places(|arc| busy[arc as usize] > enough);
-        let arcs = too_busy.iter().map(|&place| plan.arcs()[place]);
-        let Some(worst) = arcs.max_by(|&a, &b| busy[a as usize].total_cmp(&busy[b as usize])) else { return };
-        let mut off: Vec<usize> = too_busy.iter().map(|&place| plan.branch_at(place)).collect();
-        off.dedup();
-        let grown = self.grower.tree(&self.prices, self.to.back.as_deref(), root, plan, &off);
+        let arc = |place: &usize| plan.arcs()[*place] as usize;
+        let Some(worst) = too_busy.iter().map(arc).max_by(|&a, &b| busy[a].total_cmp(&busy[b])) else { return };
+        let mut off: Vec<usize> = vec![];
+        for places in too_busy.chunk_by(|&a, &b| plan.branch_at(a) == plan.branch_at(b)) {
+            let branch = plan.branch_at(places[0]);
+            if places.iter().map(arc).any(|arc| busy[arc] - self.relieved[arc] > enough) {
+                let bytes = share * self.to.load.of(plan.branches[branch]);
+                off.push(branch);
+                for arc in places.iter().map(arc) {
+                    self.relieved[arc] += bytes / self.to.graph.arcs[arc].rate;
+                }
+            }
+        }
+        too_busy.iter().map(arc).for_each(|arc| self.relieved[arc] = 0.0);
+        let worst = worst as u32;
+        let load = self.powers(share);
+        let grown = self.grower.tree(&self.prices, load, self.to.back.as_deref(), root, plan, &off);
         let moved = self.room(share, plan, &grown, worst);
         if moved <= 0.0 {
             return;

@@ -4,7 +4,7 @@ use super::graph::Graph;
 
 /// A price rises by so many powers of e at most, and to no more than the other, so that sums of prices are numbers.
 const HIGHEST: f64 = 500.0;
-const MOST: f64 = 1e250;
+pub const MOST: f64 = 1e250;
 
 /// By what a price rises for so many powers of e.
 pub fn rise(powers: f64) -> f64 {

@@ -15,16 +15,49 @@ use std::ops::Range;
 /// What is left of a plan, and whether that is all of it.
 pub type Left = (Known, bool);
 
-/// A transfer of a lane, and whether all arcs are there that it goes over.
+/// A transfer of a lane, with the arcs that it goes over if all are there.
 #[derive(Clone, Copy)]
-struct Hop {
+struct Hop<'a> {
     from: u32,
     to: u32,
-    /// Where its arcs begin and end.
-    start: u32,
-    end: u32,
     op: Op,
-    is_there: bool,
+    arcs: Option<&'a [u32]>,
+}
+
+impl<'a> Hop<'a> {
+    /// Words before the arcs: both ends, and how many arcs there are, with two flags.
+    const HEAD: usize = 3;
+    const COPY: u32 = 2;
+    const THERE: u32 = 1;
+
+    /// The hop at a place of a list of words, and the place of the next one.
+    #[inline]
+    fn at(words: &'a [u32], place: usize) -> (Hop<'a>, usize) {
+        let (from, to, head) = (words[place], words[place + 1], words[place + 2]);
+        let start = place + Hop::HEAD;
+        let end = start + (head >> 2) as usize;
+        let op = if head & Hop::COPY == 0 { Op::Reduce } else { Op::Copy };
+        let arcs = (head & Hop::THERE != 0).then(|| &words[start..end]);
+        (Hop { from, to, op, arcs }, end)
+    }
+
+    /// All hops of a list of words, with their places.
+    #[inline]
+    fn all(words: &'a [u32]) -> impl Iterator<Item = (u32, Hop<'a>)> {
+        let mut place = 0;
+        std::iter::from_fn(move || {
+            (place < words.len()).then(|| {
+                let (hop, next) = Hop::at(words, place);
+                (std::mem::replace(&mut place, next) as u32, hop)
+            })
+        })
+    }
+
+    /// The upper and the lower rank.
+    #[inline]
+    fn ends(&self) -> (u32, u32) {
+        if self.op == Op::Reduce { (self.to, self.from) } else { (self.from, self.to) }
+    }
 }
 
 /// Bytes from one rank to another, and the place of the arcs they go over if all are there.
@@ -36,7 +69,7 @@ struct Path {
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
 const PATHS: usize = 8;
-/// Most arcs that all lanes go over: 1 GiB of memory.
+/// Most arcs that all lanes go over: 4 GiB of memory at most.
 const MAX_ARCS: usize = 1 << 28;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
@@ -100,12 +133,8 @@ fn arcs(request: &Request, graph: &Graph) -> Vec<Option<u32>> {
 /// The transfers of a schedule.
 struct Reader<'a> {
     before: &'a Before<'a>,
-    hops: Vec<Hop>,
-    /// The numbers of those of every lane lie together; where they begin and end.
-    order: Vec<u32>,
-    ends: Vec<usize>,
-    /// Of all transfers.
-    arcs: Vec<u32>,
+    /// The hops of every lane, in words that lie together: far from each other in memory they would take most of the time.
+    hops: Vec<Vec<u32>>,
 }
 
 /// No hop.
@@ -119,11 +148,12 @@ impl<'a> Reader<'a> {
     /// [`Code::TooLarge`] past [`MAX_ARCS`].
     fn new(before: &'a Before, arc_of_link: &[Option<u32>]) -> Result<Self> {
         let Schedule { lanes, transfers, .. } = before.schedule;
-        let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]);
-        let arc_of_link: Vec<Option<u32>> = before.links.iter().map(arc).collect();
-        let (mut all, mut lane_of, mut arcs) = (0, Vec::with_capacity(transfers.len()), vec![]);
-        let mut hops: Vec<Hop> = Vec::with_capacity(transfers.len());
-        let mut ends = vec![0; lanes.len() + 1];
+        let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]).unwrap_or(NONE);
+        let arc_of_link: Vec<u32> = before.links.iter().map(arc).collect();
+        let mut all = 0;
+        // Mostly as many arcs as ends and flags.
+        let words = 2 * Hop::HEAD * transfers.len() / lanes.len().max(1);
+        let mut hops: Vec<Vec<u32>> = lanes.iter().map(|_| Vec::with_capacity(words)).collect();
         for &Transfer { from, to, op, ref payload, ref route, .. } in transfers {
             // It may carry many lanes, and its route be long.
             all += payload.iter().map(|lanes| lanes.len()).sum::<usize>() * route.len().max(1);
@@ -132,39 +162,21 @@ impl<'a> Reader<'a> {
                     format!("the schedule to start from has lanes over more than {MAX_ARCS} links; build one anew");
                 return Err(Error::new(Code::TooLarge, what));
             }
-            let start = arcs.len();
-            arcs.extend(route.iter().map_while(|&link| arc_of_link[link as usize]));
-            let is_there = arcs.len() == start + route.len();
+            let arcs = || route.iter().map(|&link| arc_of_link[link as usize]);
+            let there = if arcs().any(|arc| arc == NONE) { 0 } else { Hop::THERE };
+            let copy = if op == Op::Copy { Hop::COPY } else { 0 };
             for lane in payload.iter().cloned().flatten() {
-                ends[lane as usize + 1] += 1;
-                lane_of.push((lane, hops.len() as u32));
+                let words = &mut hops[lane as usize];
+                words.extend([from, to, (route.len() as u32) << 2 | copy | there]);
+                arcs().for_each(|arc| words.push(arc));
             }
-            hops.push(Hop { from, to, start: start as u32, end: arcs.len() as u32, op, is_there });
         }
-        (0..lanes.len()).for_each(|lane| ends[lane + 1] += ends[lane]);
-        let (mut order, mut next) = (vec![0; lane_of.len()], ends.clone());
-        for (lane, hop) in lane_of {
-            order[next[lane as usize]] = hop;
-            next[lane as usize] += 1;
-        }
-        Ok(Reader { before, hops, order, ends, arcs })
+        Ok(Reader { before, hops })
     }
 
     /// Every lane, and its hops.
     fn lanes(&self) -> impl Iterator<Item = (&Lane, &[u32])> {
-        self.before
-            .schedule
-            .lanes
-            .iter()
-            .zip(self.ends.windows(2))
-            .map(|(lane, ends)| (lane, &self.order[ends[0]..ends[1]]))
-    }
-
-    /// The arcs of a hop, if all are there.
-    #[inline]
-    fn way(&self, hop: u32) -> Option<&[u32]> {
-        let Hop { is_there, start, end, .. } = self.hops[hop as usize];
-        is_there.then(|| &self.arcs[start as usize..end as usize])
+        self.before.schedule.lanes.iter().zip(self.hops.iter().map(Vec::as_slice))
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
@@ -177,39 +189,33 @@ impl<'a> Reader<'a> {
         self.lanes().filter_map(|(lane, hops)| self.tree(lane.bytes, hops, &mut branches)).collect()
     }
 
-    /// The upper and the lower rank of a hop.
-    fn ends(&self, hop: u32) -> (u32, u32) {
-        let Hop { from, to, op, .. } = self.hops[hop as usize];
-        if op == Op::Reduce { (to, from) } else { (from, to) }
-    }
-
     /// The tree of a lane of so many bytes, if it is one; `branches` are for its hops up and down, by their lower ranks.
     fn tree(&self, bytes: Bytes, hops: &[u32], branches: &mut [[u32; 2]]) -> Option<Left> {
         branches.fill([NONE; 2]);
         let (mut all, mut length) = (0, 0);
-        for &hop in hops {
-            let (above, below) = self.ends(hop);
-            let Hop { op, start, end, .. } = self.hops[hop as usize];
-            let way = usize::from(op == Op::Copy);
+        let ends = |place: u32| Hop::at(hops, place as usize).0.ends();
+        for (place, hop) in Hop::all(hops) {
+            let (above, below) = hop.ends();
+            let way = usize::from(hop.op == Op::Copy);
             let branch = &mut branches[below as usize];
             let back = branch[1 - way];
-            if branch[way] != NONE || back != NONE && self.ends(back).0 != above {
+            if branch[way] != NONE || back != NONE && ends(back).0 != above {
                 return None;
             }
-            branch[way] = hop;
-            length += (end - start) as usize;
+            branch[way] = place;
+            length += hop.arcs.map_or(0, <[u32]>::len);
             all += usize::from(back == NONE);
         }
         let mut root = None;
         let mut plan = Plan::with_capacity(all, length);
-        for (below, &hops) in (0..).zip(branches.iter()).filter(|(_, hops)| **hops != [NONE; 2]) {
-            let above = self.ends(if hops[0] == NONE { hops[1] } else { hops[0] }).0;
+        for (below, &[up, down]) in (0..).zip(branches.iter()).filter(|(_, places)| **places != [NONE; 2]) {
+            let above = ends(if up == NONE { down } else { up }).0;
             if root.is_none() && branches[above as usize] == [NONE; 2] {
                 root = Some(above);
             }
             let (Some(above), Some(below)) = (self.rank(above), self.rank(below)) else { continue };
-            let way = |hop| if hop == NONE { Some([].as_slice()) } else { self.way(hop) };
-            if let (Some(up), Some(down)) = (way(hops[0]), way(hops[1])) {
+            let way = |place| if place == NONE { Some([].as_slice()) } else { Hop::at(hops, place as usize).0.arcs };
+            if let (Some(up), Some(down)) = (way(up), way(down)) {
                 plan.push((above, below), [up, down]);
             }
         }
@@ -268,14 +274,14 @@ impl<'a> Reader<'a> {
         let ends = (lane.source, lane.owner);
         let start = arcs.len();
         let (mut rank, mut is_there, mut taken) = (ends.0, true, 0);
+        let most = hops.len() / Hop::HEAD;
         // They are mostly in the order of the path; in circles there is no end.
-        while rank != ends.1 && taken <= hops.len() {
+        while rank != ends.1 && taken <= most {
             let before = taken;
-            for &id in hops {
-                let hop = &self.hops[id as usize];
+            for (_, hop) in Hop::all(hops) {
                 if hop.from == rank && rank != ends.1 {
                     (rank, taken) = (hop.to, taken + 1);
-                    match self.way(id) {
+                    match hop.arcs {
                         Some(way) => arcs.extend(way),
                         None => is_there = false,
                     }
@@ -350,7 +356,7 @@ mod tests {
         let found = read(circle, |reader| {
             let (reader, mut arcs) = (reader.unwrap(), vec![]);
             let lane = &reader.before.schedule.lanes[0];
-            (reader.path(lane, &reader.order, &mut arcs).is_none(), arcs.capacity())
+            (reader.path(lane, &reader.hops[0], &mut arcs).is_none(), arcs.capacity())
         });
         assert!(found.0 && found.1 <= 4096, "{found:?}");
     }
