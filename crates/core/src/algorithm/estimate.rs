@@ -10,6 +10,8 @@ use crate::fabric::LinkId;
 use crate::schedule::Op;
 use crate::system::System;
 use crate::units::{Bytes, Picos, Rate};
+use std::fmt::Debug;
+use std::ops::Add;
 
 /// Time of a flit on every link.
 pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
@@ -158,11 +160,28 @@ impl<'a> Recurrence<'a> {
 
     /// When each of the first `rounds` ends.
     fn ends(&self, rounds: u32, costs: &Costs) -> Vec<u128> {
+        let hop = costs.links.iter().map(|(busy, way)| busy + way).max().unwrap_or(0) + costs.adding;
+        let hops = self.hops.iter().map(Vec::len).sum::<usize>() as u128 * u128::from(rounds);
+        // Half the memory where all one after the other is not too long.
+        if hop.saturating_mul(hops) <= u64::MAX.into() {
+            self.ends_in::<u64>(rounds, costs)
+        } else {
+            self.ends_in::<u128>(rounds, costs)
+        }
+    }
+
+    fn ends_in<T>(&self, rounds: u32, costs: &Costs) -> Vec<u128>
+    where
+        T: Copy + Default + Ord + Add<Output = T> + TryFrom<u128, Error: Debug> + Into<u128>,
+    {
+        let exact = |time| T::try_from(time).expect("all times fit");
+        let links: Vec<(T, T)> = costs.links.iter().map(|&(busy, way)| (exact(busy), exact(way))).collect();
+        let adding = exact(costs.adding);
         let ranks = self.request.fabric.ranks();
         let lanes = ranks * self.table.trees.len();
-        let mut ready = vec![0u128; lanes * rounds as usize];
-        let (mut free, mut adder) = (vec![0u128; costs.links.len()], vec![0u128; ranks]);
-        let mut ends = vec![0u128; rounds as usize];
+        let mut ready = vec![T::default(); lanes * rounds as usize];
+        let (mut free, mut adder) = (vec![T::default(); links.len()], vec![T::default(); ranks]);
+        let mut ends = vec![T::default(); rounds as usize];
         for slot in 0..self.last + rounds * self.table.period {
             for hop in &self.hops[(slot % self.table.period) as usize] {
                 let round = (slot / self.table.period).wrapping_sub(hop.later);
@@ -170,12 +189,12 @@ impl<'a> Recurrence<'a> {
                     continue;
                 }
                 let ready = &mut ready[round as usize * lanes..][..lanes];
-                let ((busy, way), free) = (costs.links[hop.link as usize], &mut free[hop.link as usize]);
+                let ((busy, way), free) = (links[hop.link as usize], &mut free[hop.link as usize]);
                 *free = ready[hop.from as usize].max(*free) + busy;
                 let mut arrives = *free + way;
                 if let Some(rank) = hop.adds {
                     let adder = &mut adder[rank as usize];
-                    arrives = arrives.max(*adder) + costs.adding;
+                    arrives = arrives.max(*adder) + adding;
                     *adder = arrives;
                 }
                 let ready = &mut ready[hop.to as usize];
@@ -186,7 +205,7 @@ impl<'a> Recurrence<'a> {
         for round in 1..ends.len() {
             ends[round] = ends[round].max(ends[round - 1]);
         }
-        ends
+        ends.into_iter().map(T::into).collect()
     }
 }
 
