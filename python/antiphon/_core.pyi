@@ -1251,6 +1251,9 @@ def advise_trees(ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb
 def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""
 
+def short_algorithms() -> list[str]:
+    """Names of algorithms whose schedules have far fewer messages than there are pairs of ranks, or soon repeat themselves."""
+
 def fabrics() -> list[tuple[str, str, str]]:
     """(kind, example of a specification, meaning) of every kind of fabric."""
 

@@ -50,7 +50,7 @@ mod _core {
     #[pymodule_export]
     use super::operations::{
         algorithms, build, bus_factor, check_fidelity, collectives, fabrics, fidelities, format_bytes, lower_bound,
-        parse_bytes, shard, simulate, simulate_flights, systems, verify,
+        parse_bytes, shard, short_algorithms, simulate, simulate_flights, systems, verify,
     };
     #[pymodule_export]
     use super::rails::{advise_rails, rails, rails_messages, rails_queues, rails_schedulers, rails_topologies};

@@ -400,6 +400,12 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
+/// Names of the algorithms whose schedules are timed soon.
+#[pyfunction]
+pub fn short_algorithms() -> Vec<&'static str> {
+    algorithm::ALL.iter().filter(|algorithm| algorithm.is_short()).map(|algorithm| algorithm.info().name).collect()
+}
+
 /// The kinds of fabrics as triples (kind, example of a specification, meaning).
 #[pyfunction]
 pub fn fabrics() -> Vec<(&'static str, &'static str, &'static str)> {

@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 from antiphon._core import (
     Fabric,
     Schedule,
     System,
+    short_algorithms,
 )
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
 from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
@@ -155,8 +157,11 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # The last of the list tend to take longest: none should be left alone at the end.
-    outcomes = in_parallel(time, ways[::-1], jobs)[::-1]
+    # What takes long first, so that nothing is left alone at the end; of the others the last of the list tend to take longest.
+    short = short_algorithms()
+    order = sorted(range(len(ways)), key=lambda at: (at < len(specs) and specs[at].partition(":")[0] in short, -at))
+    found = in_parallel(time, [ways[at] for at in order], jobs)
+    outcomes = [outcome for _, outcome in sorted(zip(order, found, strict=True), key=itemgetter(0))]
     ladder = [runs for runs, _ in outcomes if runs]
     refused = [refusal for _, refusals in outcomes for refusal in refusals]
     rank = {name: place for place, name in enumerate(reversed(chosen))}

@@ -30,6 +30,10 @@ impl Algorithm for Bruck {
         &INFO
     }
 
+    fn is_short(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let n = request.ranks();
         let block = request.block_bytes(n);

@@ -48,6 +48,10 @@ impl Algorithm for HalvingDoubling {
         &INFO
     }
 
+    fn is_short(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let n = request.ranks();
         if !n.is_power_of_two() {

@@ -58,6 +58,11 @@ pub trait Algorithm: Sync {
         false
     }
 
+    /// Whether schedules have far fewer messages than there are pairs of ranks, or soon repeat themselves: such are timed soon.
+    fn is_short(&self) -> bool {
+        false
+    }
+
     /// The schedule for a request whose collective is among [`Info::collectives`], with a matrix only if it takes one.
     ///
     /// # Errors

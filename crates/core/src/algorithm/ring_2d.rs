@@ -76,6 +76,10 @@ impl Algorithm for Ring2d {
         &INFO
     }
 
+    fn is_short(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let grid = request.product().and_then(|grid| Some((grid.product.rows_columns()?, grid)));
         let Some(((rows, columns), grid)) = grid else {

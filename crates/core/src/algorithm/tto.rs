@@ -57,6 +57,10 @@ impl Algorithm for Tto {
         &INFO
     }
 
+    fn is_short(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let Some((mesh, rows, columns)) = request.mesh() else {
             return request.refuse("it needs an intact two-dimensional mesh with both sides at least 2");

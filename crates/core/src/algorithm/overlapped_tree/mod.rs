@@ -60,6 +60,10 @@ impl Algorithm for OverlappedTree {
         &INFO
     }
 
+    fn is_short(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         let options = &request.options;
         let work = if options.flag("overlap") { Work::Overlapped } else { Work::Phases };
