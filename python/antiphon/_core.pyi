@@ -1252,7 +1252,7 @@ def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""
 
 def short_algorithms() -> list[str]:
-    """Names of algorithms whose schedules have far fewer messages than there are pairs of ranks, or soon repeat themselves."""
+    """Names of algorithms whose schedules have far fewer messages than pairs of ranks, or soon repeat themselves."""
 
 def fabrics() -> list[tuple[str, str, str]]:
     """(kind, example of a specification, meaning) of every kind of fabric."""

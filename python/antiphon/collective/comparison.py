@@ -157,7 +157,7 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # What takes long first, so that nothing is left alone at the end; of the others the last of the list tend to take longest.
+    # What takes long first, so that nothing is left alone at the end; so do the last of the list, mostly.
     short = short_algorithms()
     order = sorted(range(len(ways)), key=lambda at: (at < len(specs) and specs[at].partition(":")[0] in short, -at))
     found = in_parallel(time, [ways[at] for at in order], jobs)
