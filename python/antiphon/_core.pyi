@@ -79,6 +79,7 @@ __all__ = [
     "replan",
     "router_parameters",
     "shard",
+    "short_algorithms",
     "simulate",
     "simulate_flights",
     "systems",
