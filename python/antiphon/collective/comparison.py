@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 
 from antiphon._core import (
     Fabric,
@@ -157,11 +156,11 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # What takes long first, so that nothing is left alone at the end; so do the last of the list, mostly.
+    # What takes long goes first, of what is alike the last of the list: so no core has much left when others are done.
     short = short_algorithms()
     order = sorted(range(len(ways)), key=lambda at: (at < len(specs) and specs[at].partition(":")[0] in short, -at))
-    found = in_parallel(time, [ways[at] for at in order], jobs)
-    outcomes = [outcome for _, outcome in sorted(zip(order, found, strict=True), key=itemgetter(0))]
+    found = dict(zip(order, in_parallel(time, [ways[at] for at in order], jobs), strict=True))
+    outcomes = [found[at] for at in range(len(ways))]
     ladder = [runs for runs, _ in outcomes if runs]
     refused = [refusal for _, refusals in outcomes for refusal in refusals]
     rank = {name: place for place, name in enumerate(reversed(chosen))}

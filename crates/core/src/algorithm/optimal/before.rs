@@ -69,7 +69,7 @@ struct Path {
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
 const PATHS: usize = 8;
-/// Most arcs that all lanes go over: 4 GiB of memory at most.
+/// Most arcs that all lanes go over. With the heads of hops, fewer than half as many, that is 2.5 GiB of memory.
 const MAX_ARCS: usize = 1 << 28;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).

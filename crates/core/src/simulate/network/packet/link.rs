@@ -200,7 +200,7 @@ impl Packet<'_> {
             until_free => run.min(until_free.saturating_sub(self.under_way(id))).max(1),
         };
         if let Source::Channel(..) = source {
-            self.end_runs(id, packets);
+            self.limit_runs(id, packets);
         }
         let mut service = self.service(link, source, message.flow, packets, packets == message.packets_left);
         if packets > 1

@@ -131,7 +131,7 @@ impl Carrier for Packet<'_> {
         } else {
             if self.interfaces[interface as usize].is_mixed() {
                 self.interfaces[interface as usize].deal(number, packets);
-                self.end_runs(interface, 0);
+                self.limit_runs(interface, 0);
             } else {
                 self.split(interface);
             }
@@ -253,13 +253,13 @@ impl Packet<'_> {
         self.links[link as usize].service.iter_mut().for_each(|service| service.settled = until);
         let interface = &mut self.interfaces[id as usize];
         interface.backlog -= packets;
-        let Source::Channel(_, channel) = service.source else {
-            let number = interface.gone;
-            interface.message(number).packets_left -= packets;
-            return;
+        let channel = match service.source {
+            Source::Channel(_, channel) => Some(channel),
+            _ => None,
         };
-        let number = interface.channels[channel as usize].number;
+        let number = channel.map_or(interface.gone, |channel| interface.channels[channel as usize].number);
         interface.message(number).packets_left -= packets;
+        let Some(channel) = channel else { return };
         interface.take_from(channel as usize, packets);
         let head = interface.channels[channel as usize];
         if head.number != number && head.packets > 0 {
@@ -284,14 +284,14 @@ impl Packet<'_> {
         own.map(|service| service.packets - service.settled).sum()
     }
 
-    /// Packets that a mixed interface must send before it is free.
+    /// Packets that an interface must send before it is free.
     fn until_free(&self, id: u32) -> u64 {
         self.interfaces[id as usize].backlog.saturating_sub(self.plan.system.interface.depth_packets)
     }
 
     /// Another `packets` of a mixed interface are going to leave: if it may become free before all that is on links has
     /// left, every packet is accounted for when it leaves.
-    fn end_runs(&mut self, id: u32, packets: u64) {
+    fn limit_runs(&mut self, id: u32, packets: u64) {
         let until_free = self.until_free(id);
         if until_free == 0 || self.under_way(id) + packets <= until_free {
             return;
