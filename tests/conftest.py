@@ -147,13 +147,17 @@ class Commands:
             # Shells make background jobs, and so their children, deaf to it.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "computing\n"
-        assert process.poll() is None, "the run was too short for this test"
-        process.send_signal(signal.SIGINT)
-        start = time.monotonic()
-        assert process.communicate(timeout=30) == ("", "interrupted\n")
-        assert time.monotonic() - start < 5
+        with process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == "computing\n"
+                assert process.poll() is None, "the run was too short for this test"
+                process.send_signal(signal.SIGINT)
+                start = time.monotonic()
+                assert process.communicate(timeout=30) == ("", "interrupted\n")
+                assert time.monotonic() - start < 5
+            finally:
+                process.kill()
         assert process.returncode == 130
 
     def refused(self, *arguments: str | Path) -> str:
