@@ -12,7 +12,7 @@ CASES = {
     "mesh:8x8": ("3-4", ("all-gather", "reduce-scatter", "all-reduce", "broadcast", "all-to-all")),
     "torus:8x8": ("3-4", ("all-gather", "reduce-scatter", "all-reduce", "broadcast", "all-to-all")),
     "dgx-h100:8": ("0-72", ("all-gather", "reduce-scatter", "all-reduce", "broadcast", "all-to-all")),
-    "dgx-h100:128": ("0-1152", ("all-gather", "reduce-scatter")),
+    "dgx-h100:128": ("0-1152", ("all-gather", "reduce-scatter", "all-reduce", "broadcast")),
 }
 REPEATED = 5
 

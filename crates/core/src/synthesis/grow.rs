@@ -24,8 +24,8 @@ pub struct Grown {
 
 impl Grown {
     /// The tree: what is left of the other one, then what is new.
-    pub fn of(self, left: &Plan) -> Plan {
-        let mut plan = left.without(&self.gone);
+    pub fn of(self, left: Plan) -> Plan {
+        let mut plan = if self.gone.is_empty() { left } else { left.without(&self.gone) };
         let mut gone = self.gone.iter().peekable();
         let mut before = 0;
         for branch in self.turned {
@@ -60,8 +60,8 @@ pub struct Grower<'a> {
     /// lower one, which only trees that go both ways have.
     first: Vec<u32>,
     next: Vec<u32>,
-    /// Arcs into every node.
-    into: Vec<Vec<u32>>,
+    /// Arcs into every node, with the nodes that they are from.
+    into: Vec<Vec<(u32, u32)>>,
     /// Nodes of ranks that are missing and come with no other, and switches that lead to one; ranks with an arc to these.
     leads: Vec<bool>,
     is_near: Vec<bool>,
@@ -76,7 +76,7 @@ impl<'a> Grower<'a> {
     pub fn new(graph: &'a Graph, turned: bool) -> Self {
         let nodes = graph.rank_at.len();
         let mut into = vec![Vec::new(); nodes];
-        (0..).zip(&graph.arcs).for_each(|(id, arc)| into[arc.to as usize].push(id));
+        (0..).zip(&graph.arcs).for_each(|(id, arc)| into[arc.to as usize].push((id, arc.from)));
         Grower {
             graph,
             turned,
@@ -259,8 +259,7 @@ impl<'a> Grower<'a> {
         let mut open: Vec<u32> = starts.map(|(&node, _)| node).collect();
         open.iter().for_each(|&node| self.leads[node as usize] = true);
         while let Some(node) = open.pop() {
-            for &arc in &self.into[node as usize] {
-                let from = graph.arcs[arc as usize].from;
+            for &(_, from) in &self.into[node as usize] {
                 match graph.rank_at[from as usize] {
                     Some(rank) => self.is_near[rank as usize] = true,
                     None if !std::mem::replace(&mut self.leads[from as usize], true) => open.push(from),
@@ -295,16 +294,22 @@ impl<'a> Grower<'a> {
             let is_switch = |node: u32| graph.rank_at[node as usize].is_none();
             beside.push((cost, node));
             while let Some((cost, node)) = beside.pop() {
-                for &arc in &self.into[node as usize] {
-                    let from = graph.arcs[arc as usize].from;
-                    let is_end = is_in_tree(from);
-                    let level = if is_end { f64::from(self.depth[from as usize]) * self.level } else { 0.0 };
-                    let cost = cost + self.price(back, arc) + level;
-                    if cost >= self.cost[from as usize].min(least) {
+                for &(arc, from) in &self.into[node as usize] {
+                    let most = self.cost[from as usize].min(least);
+                    let mut cost = cost + self.price(back, arc);
+                    // Without the level it is mostly too much already.
+                    if cost >= most {
                         continue;
                     }
+                    let is_end = is_in_tree(from);
+                    if is_end {
+                        cost += f64::from(self.depth[from as usize]) * self.level;
+                        if cost >= most {
+                            continue;
+                        }
+                        least = cost;
+                    }
                     (self.cost[from as usize], self.last[from as usize]) = (cost, arc);
-                    least = if is_end { cost } else { least };
                     // Ranks beside a switch are many, and mostly lead to a few others: they need not wait in order.
                     match is_switch(node) && !is_switch(from) && !is_end {
                         true => beside.push((cost, from)),
@@ -377,7 +382,7 @@ mod tests {
             let mut grower = Grower::new(&graph, false);
             let grown = grower.tree(&prices, 0.0, None, whole.root, &whole.plan, &off);
             let (gone, start) = (grown.gone.clone(), whole.plan.branches.len() - grown.gone.len());
-            let plan = grown.of(&whole.plan);
+            let plan = grown.of(whole.plan.clone());
             assert_plan(&graph, Kind::AllGather, whole.root, &plan);
             assert!(off.iter().all(|branch| gone.contains(branch)));
             // Of what is left at the root.

@@ -70,9 +70,7 @@ impl Mending<'_> {
                 mender.relieve(&mut plans, at);
             }
         }
-        // Counted again, without what has been added and taken away in vain.
-        let busy = self.busy(&plans);
-        Ok((plans, busy))
+        Ok((plans, mender.busy))
     }
 
     /// Picoseconds for every byte for which some plans keep every arc busy.
@@ -182,7 +180,7 @@ impl<'a> Mender<'a> {
                 let grown = self.grower.tree(&self.prices, load, self.to.back.as_deref(), known.root, &left, &[]);
                 self.count(&left, grown.gone.iter().copied(), -known.share);
                 self.count(&grown.new, 0..grown.new.branches.len(), known.share);
-                grown.of(&left)
+                grown.of(left)
             }
         };
     }
@@ -226,12 +224,11 @@ impl<'a> Mender<'a> {
         let whole = std::mem::take(&mut plans[at].plan);
         self.count(&whole, grown.gone.iter().copied(), -moved);
         self.count(&grown.new, 0..grown.new.branches.len(), moved);
-        let known = Known { root, share: moved, plan: grown.of(&whole) };
         if moved < share {
-            plans[at] = Known { root, share: share - moved, plan: whole };
-            plans.push(known);
+            plans[at] = Known { root, share: share - moved, plan: whole.clone() };
+            plans.push(Known { root, share: moved, plan: grown.of(whole) });
         } else {
-            plans[at] = known;
+            plans[at] = Known { root, share, plan: grown.of(whole) };
         }
     }
 

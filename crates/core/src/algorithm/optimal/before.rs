@@ -3,7 +3,7 @@
 use crate::algorithm::{Before, Request};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
-use crate::fabric::LinkId;
+use crate::fabric::{LinkId, MAX_RANKS};
 use crate::schedule::{Lane, Op, Schedule, Transfer};
 use crate::synthesis::{Graph, Known, Plan};
 use crate::units::Bytes;
@@ -25,20 +25,39 @@ struct Hop<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// Words before the arcs: both ends, and how many arcs there are, with two flags.
-    const HEAD: usize = 3;
-    const COPY: u32 = 2;
-    const THERE: u32 = 1;
+    /// The word before the arcs: how many there are, two flags, and both ends.
+    const LENGTH_BITS: u32 = 6;
+    const COPY: u32 = 1 << Self::LENGTH_BITS;
+    const THERE: u32 = 2 << Self::LENGTH_BITS;
+    const FROM: u32 = Self::LENGTH_BITS + 2;
+    const TO: u32 = Self::FROM + (MAX_RANKS - 1).ilog2() + 1;
+    /// So many arcs or more are counted in a word of their own.
+    const MANY: u32 = (1 << Self::LENGTH_BITS) - 1;
+
+    /// The words of a transfer, before those of its arcs.
+    #[inline]
+    fn words(transfer: &Transfer, is_there: bool) -> (u32, Option<u32>) {
+        const { assert!(MAX_RANKS <= 1 << (u32::BITS - Hop::TO)) }
+        let Transfer { from, to, op, ref route, .. } = *transfer;
+        let length = route.len() as u32;
+        let flags = if op == Op::Copy { Hop::COPY } else { 0 } | if is_there { Hop::THERE } else { 0 };
+        let head = to << Hop::TO | from << Hop::FROM | flags | length.min(Hop::MANY);
+        (head, (length >= Hop::MANY).then_some(length))
+    }
 
     /// The hop at a place of a list of words, and the place of the next one.
     #[inline]
     fn at(words: &'a [u32], place: usize) -> (Hop<'a>, usize) {
-        let (from, to, head) = (words[place], words[place + 1], words[place + 2]);
-        let start = place + Hop::HEAD;
-        let end = start + (head >> 2) as usize;
+        let head = words[place];
+        let (length, start) = match head & Hop::MANY {
+            Hop::MANY => (words[place + 1], place + 2),
+            length => (length, place + 1),
+        };
+        let end = start + length as usize;
         let op = if head & Hop::COPY == 0 { Op::Reduce } else { Op::Copy };
         let arcs = (head & Hop::THERE != 0).then(|| &words[start..end]);
-        (Hop { from, to, op, arcs }, end)
+        let from = head >> Hop::FROM & ((1 << (Hop::TO - Hop::FROM)) - 1);
+        (Hop { from, to: head >> Hop::TO, op, arcs }, end)
     }
 
     /// All hops of a list of words, with their places.
@@ -69,8 +88,10 @@ struct Path {
 
 /// Plans of paths that are read for every rank: parts of what it has for the others.
 const PATHS: usize = 8;
-/// Most arcs that all lanes go over. With the heads of hops, fewer than half as many, that is 2.5 GiB of memory.
+/// Most arcs that all lanes go over. With the heads of hops, at most as many, that is 2 GiB of memory.
 const MAX_ARCS: usize = 1 << 28;
+/// Words that a hop mostly takes.
+const WORDS: usize = 4;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 ///
@@ -78,7 +99,7 @@ const MAX_ARCS: usize = 1 << 28;
 /// [`Code::TooLarge`].
 pub fn left(request: &Request, graph: &Graph, before: &Before) -> Result<Vec<Left>> {
     let collective = before.schedule.collective;
-    let reader = Reader::new(before, &arcs(request, graph))?;
+    let mut reader = Reader::new(before, &arcs(request, graph))?;
     let found: Vec<Left> = match collective.kind {
         Kind::AllToAll => reader.paths(),
         _ => reader.trees(),
@@ -151,10 +172,10 @@ impl<'a> Reader<'a> {
         let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]).unwrap_or(NONE);
         let arc_of_link: Vec<u32> = before.links.iter().map(arc).collect();
         let mut all = 0;
-        // Mostly as many arcs as ends and flags.
-        let words = 2 * Hop::HEAD * transfers.len() / lanes.len().max(1);
+        let words = WORDS * transfers.len() / lanes.len().max(1);
         let mut hops: Vec<Vec<u32>> = lanes.iter().map(|_| Vec::with_capacity(words)).collect();
-        for &Transfer { from, to, op, ref payload, ref route, .. } in transfers {
+        for transfer in transfers {
+            let Transfer { payload, route, .. } = transfer;
             // It may carry many lanes, and its route be long.
             all += payload.iter().map(|lanes| lanes.len()).sum::<usize>() * route.len().max(1);
             if all > MAX_ARCS {
@@ -163,20 +184,21 @@ impl<'a> Reader<'a> {
                 return Err(Error::new(Code::TooLarge, what));
             }
             let arcs = || route.iter().map(|&link| arc_of_link[link as usize]);
-            let there = if arcs().any(|arc| arc == NONE) { 0 } else { Hop::THERE };
-            let copy = if op == Op::Copy { Hop::COPY } else { 0 };
-            for lane in payload.iter().cloned().flatten() {
-                let words = &mut hops[lane as usize];
-                words.extend([from, to, (route.len() as u32) << 2 | copy | there]);
-                arcs().for_each(|arc| words.push(arc));
+            let (head, length) = Hop::words(transfer, arcs().all(|arc| arc != NONE));
+            for lanes in payload.iter() {
+                for words in &mut hops[lanes.start as usize..lanes.end as usize] {
+                    words.push(head);
+                    words.extend(length);
+                    words.extend(arcs());
+                }
             }
         }
         Ok(Reader { before, hops })
     }
 
-    /// Every lane, and its hops.
-    fn lanes(&self) -> impl Iterator<Item = (&Lane, &[u32])> {
-        self.before.schedule.lanes.iter().zip(self.hops.iter().map(Vec::as_slice))
+    /// Every lane, and its hops, which are forgotten then.
+    fn lanes(&mut self) -> impl Iterator<Item = (&'a Lane, Vec<u32>)> + use<'a> {
+        self.before.schedule.lanes.iter().zip(std::mem::take(&mut self.hops))
     }
 
     fn rank(&self, rank: u32) -> Option<u32> {
@@ -184,15 +206,15 @@ impl<'a> Reader<'a> {
     }
 
     /// The trees of the lanes that have one.
-    fn trees(&self) -> Vec<Left> {
+    fn trees(&mut self) -> Vec<Left> {
         let mut branches = vec![[NONE; 2]; self.before.ranks.len()];
-        self.lanes().filter_map(|(lane, hops)| self.tree(lane.bytes, hops, &mut branches)).collect()
+        self.lanes().filter_map(|(lane, hops)| self.tree(lane.bytes, &hops, &mut branches)).collect()
     }
 
     /// The tree of a lane of so many bytes, if it is one; `branches` are for its hops up and down, by their lower ranks.
     fn tree(&self, bytes: Bytes, hops: &[u32], branches: &mut [[u32; 2]]) -> Option<Left> {
         branches.fill([NONE; 2]);
-        let (mut all, mut length) = (0, 0);
+        let (mut all, mut length) = (0, hops.len());
         let ends = |place: u32| Hop::at(hops, place as usize).0.ends();
         for (place, hop) in Hop::all(hops) {
             let (above, below) = hop.ends();
@@ -203,7 +225,7 @@ impl<'a> Reader<'a> {
                 return None;
             }
             branch[way] = place;
-            length += hop.arcs.map_or(0, <[u32]>::len);
+            length -= 1;
             all += usize::from(back == NONE);
         }
         let mut root = None;
@@ -225,10 +247,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
-    fn paths(&self) -> Vec<Left> {
+    fn paths(&mut self) -> Vec<Left> {
         let mut arcs: Vec<u32> = vec![];
         // By the ends.
-        let mut paths: Vec<Path> = self.lanes().filter_map(|(lane, hops)| self.path(lane, hops, &mut arcs)).collect();
+        let mut paths: Vec<Path> = self.lanes().filter_map(|(lane, hops)| self.path(lane, &hops, &mut arcs)).collect();
         paths.sort_by_key(|path| path.ends);
         let mut found = vec![];
         for of_source in paths.chunk_by(|a, b| a.ends.0 == b.ends.0) {
@@ -274,7 +296,7 @@ impl<'a> Reader<'a> {
         let ends = (lane.source, lane.owner);
         let start = arcs.len();
         let (mut rank, mut is_there, mut taken) = (ends.0, true, 0);
-        let most = hops.len() / Hop::HEAD;
+        let most = hops.len();
         // They are mostly in the order of the path; in circles there is no end.
         while rank != ends.1 && taken <= most {
             let before = taken;
@@ -333,6 +355,38 @@ mod tests {
         let error = read(widen, |reader| reader.map(drop).unwrap_err());
         assert_eq!(error.code, Code::TooLarge);
         assert!(error.message.contains("lanes over more than 268435456 links"), "{error}");
+    }
+
+    #[test]
+    fn hops_of_any_length_are_read_as_they_are() {
+        let (from, to) = (MAX_RANKS as u32 - 1, MAX_RANKS as u32 - 2);
+        let lengths = [0, 1, Hop::MANY - 1, Hop::MANY, 1000];
+        let all: Vec<(u32, Op, bool)> = lengths
+            .iter()
+            .flat_map(|&length| [Op::Reduce, Op::Copy].map(|op| (length, op)))
+            .flat_map(|(length, op)| [false, true].map(|is_there| (length, op, is_there)))
+            .collect();
+        let mut words = vec![];
+        for &(length, op, is_there) in &all {
+            let route = (0..length).collect();
+            let transfer = Transfer {
+                from,
+                to,
+                op,
+                route,
+                ..read(|_| (), |reader| reader.unwrap().before.schedule.transfers[0].clone())
+            };
+            let (head, many) = Hop::words(&transfer, is_there);
+            words.push(head);
+            words.extend(many);
+            words.extend(0..length);
+        }
+        let hops = Hop::all(&words).map(|(_, hop)| hop);
+        for (hop, (length, op, is_there)) in hops.zip(&all) {
+            assert_eq!((hop.from, hop.to, hop.op), (from, to, *op));
+            assert_eq!(hop.arcs.map(<[u32]>::to_vec), is_there.then(|| (0..*length).collect()));
+        }
+        assert_eq!(Hop::all(&words).count(), all.len());
     }
 
     #[test]
