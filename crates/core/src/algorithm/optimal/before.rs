@@ -79,9 +79,9 @@ impl<'a> Hop<'a> {
     }
 }
 
-/// Bytes from one rank to another, and the place of the arcs they go over if all are there.
+/// Bytes to a rank, and the place of the arcs they go over if all are there.
 struct Path {
-    ends: (u32, u32),
+    to: u32,
     bytes: Bytes,
     arcs: Option<Range<usize>>,
 }
@@ -92,6 +92,8 @@ const PATHS: usize = 8;
 const MAX_ARCS: usize = 1 << 28;
 /// Words that a hop mostly takes.
 const WORDS: usize = 4;
+/// Words that every lane has room for: those of a short path.
+const FEW_WORDS: usize = 16;
 
 /// What is left of every plan of a schedule, each once, and nothing of a rank's that has none. O(lanes and hops).
 ///
@@ -172,7 +174,7 @@ impl<'a> Reader<'a> {
         let arc = |link: &Option<LinkId>| link.and_then(|link| arc_of_link[link as usize]).unwrap_or(NONE);
         let arc_of_link: Vec<u32> = before.links.iter().map(arc).collect();
         let mut all = 0;
-        let words = WORDS * transfers.len() / lanes.len().max(1);
+        let words = (WORDS * transfers.len() / lanes.len().max(1)).max(FEW_WORDS);
         let mut hops: Vec<Vec<u32>> = lanes.iter().map(|_| Vec::with_capacity(words)).collect();
         for transfer in transfers {
             let Transfer { payload, route, .. } = transfer;
@@ -249,15 +251,17 @@ impl<'a> Reader<'a> {
     /// Plans of every rank: those of its paths to the others that carry the same part of what it has for them.
     fn paths(&mut self) -> Vec<Left> {
         let mut arcs: Vec<u32> = vec![];
-        // By the ends.
-        let mut paths: Vec<Path> = self.lanes().filter_map(|(lane, hops)| self.path(lane, &hops, &mut arcs)).collect();
-        paths.sort_by_key(|path| path.ends);
+        let mut of_source: Vec<Vec<Path>> = self.before.ranks.iter().map(|_| vec![]).collect();
+        for (lane, hops) in self.lanes() {
+            of_source[lane.source as usize].extend(self.path(lane, &hops, &mut arcs));
+        }
         let mut found = vec![];
-        for of_source in paths.chunk_by(|a, b| a.ends.0 == b.ends.0) {
-            let Some(root) = self.rank(of_source[0].ends.0) else { continue };
-            let owners = of_source.chunk_by(|a, b| a.ends == b.ends);
+        for (source, mut paths) in (0..).zip(of_source).filter(|(_, paths)| !paths.is_empty()) {
+            let Some(root) = self.rank(source) else { continue };
+            paths.sort_by_key(|path| path.to);
+            let owners = paths.chunk_by(|a, b| a.to == b.to);
             let owners: Vec<(u32, &[Path])> =
-                owners.filter_map(|paths| Some((self.rank(paths[0].ends.1)?, paths))).collect();
+                owners.filter_map(|paths| Some((self.rank(paths[0].to)?, paths))).collect();
             // Which path to each is in the middle of every part; many parts have the same.
             let mut parts = [(); PATHS].map(|()| vec![usize::MAX; owners.len()]);
             for (owner, (_, paths)) in owners.iter().enumerate() {
@@ -318,7 +322,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let arcs = is_there.then_some(start..arcs.len());
-        Some(Path { ends, bytes: lane.bytes, arcs })
+        Some(Path { to: ends.1, bytes: lane.bytes, arcs })
     }
 }
 
