@@ -10,9 +10,7 @@ from antiphon.repro.figure import Paper
 from antiphon.repro.reproduction import reproduce
 from antiphon.repro.result import Reproduction
 
-PAPERS: dict[str, Paper] = {
-    paper.name: paper for paper in (tto.PAPER, themis.PAPER, ccube.PAPER, ace.PAPER, aries.PAPER)
-}
+PAPERS = {paper.name: paper for paper in map(Paper.of, (tto, themis, ccube, ace, aries))}
 """All papers, by the name the command line knows."""
 
 __all__ = ["PAPERS", "Paper", "Reproduction", "reproduce"]

@@ -3,14 +3,14 @@
 A row of ``claims.csv`` says which numbers a claim is about, which form it has, and what is shown and said of it:
 
 * ``figure``, ``at``, ``column``: the table, the first of several that are needed, of which entries, and which of its
-  numbers (``time`` unless it is named).
+  numbers (``time`` unless it is named). ``point``: what a point is called, if not as in its rows.
 * ``ours``, ``over``: series. With ``over``, the numbers are how many times as fast ours is, at every point where both
   are; of several others, than the fastest; of several of both (``C1|C2`` over ``B|R``: C1 than B, C2 than R), the least
   at every point.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
-  of statistics of the numbers or of ``aside`` ones with each other or with numbers.
+  of statistics of the numbers or of ``aside`` ones with each other or with numbers. Of others, what must be so as well.
 * ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``; a comment that names what is
   ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
@@ -25,7 +25,7 @@ from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import COMPARED, Table, Values, conditions_of
+from antiphon.repro.table import COMPARED, Table, Values, conditions_of, words
 
 CLOSE = 0.05
 """A number, or both ends of a range, holds within this share."""
@@ -88,6 +88,8 @@ def listed(values: Iterable[Any], how: str = "{:.1f}") -> str:
 def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     """What a claim is about, by the series it is held against, or by its own."""
     table, column = tables[cells["figure"].split("|")[0]].where(cells["at"]), cells["column"] or "time"
+    if cells["point"]:
+        table = Table(entry | {"what": words(cells["point"], entry)} for entry in table)
     wanted = [name for name in cells["ours"].split("|") if name]
     if cells["over"]:
         others = cells["over"].split("|")
@@ -189,6 +191,8 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
         held[name] = merged(numbers(other, tables), other)
     result = FORMS[cells["form"]][1](held)
+    if cells["holds"] and cells["form"] != "conditions" and not held.meets("holds"):
+        result = "does not hold"
     if cells["form"] == "close" and result != "holds":
         held["prefix"] = "More than claimed. " if held["value"] > held.high else "Less than claimed. "
     return result, held

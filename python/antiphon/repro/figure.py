@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -115,10 +117,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its tables, and the modules that have its ``FIGURES`` and perhaps ``CHECKS``."""
+    """A paper: its tables, and the modules of which some have ``FIGURES`` and ``CHECKS``."""
 
     data: Data
     parts: Sequence[ModuleType]
+
+    @classmethod
+    def of(cls, folder: ModuleType) -> Paper:
+        """The paper whose modules lie in a folder; all of them know its ``DATA``."""
+        parts = [import_module(each.name) for each in iter_modules(folder.__path__, f"{folder.__name__}.")]
+        return cls(parts[0].DATA, parts)
 
     @property
     def name(self) -> str:
@@ -128,7 +136,7 @@ class Paper:
     @cached_property
     def figures(self) -> list[Figure]:
         """In the order of ``figures.toml``."""
-        found = {figure.name: figure for part in self.parts for figure in part.FIGURES}
+        found = {figure.name: figure for part in self.parts for figure in getattr(part, "FIGURES", ())}
         return [found[name] for name in self.data.figures]
 
     @cached_property

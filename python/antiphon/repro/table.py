@@ -64,13 +64,17 @@ def meets(entry: Entry, conditions: str) -> bool:
 
 
 class Words(Formatter):
-    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{side:squared}`` a square."""
+    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{side:squared}`` a square,
+    ``{topology:split}`` a name in two lines."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         """One of the numbers as text."""
-        if format_spec == "squared":
-            return str(value**2)
-        return format_bytes(value) if format_spec == "size" else super().format_field(value, format_spec)
+        own: dict[str, Callable[[Any], str]] = {
+            "size": format_bytes,
+            "squared": lambda side: str(side**2),
+            "split": lambda name: name.replace("-", "-\n", 1),
+        }
+        return own[format_spec](value) if format_spec in own else super().format_field(value, format_spec)
 
 
 def words(text: str, entry: Entry) -> str:
@@ -111,8 +115,12 @@ class Values(list[tuple[str, float]]):
     """Of speedups: the mean share of time that is saved, in percent."""
     where_least = property(lambda self: min(self, key=lambda found: found[1])[0])
     where_most = property(lambda self: max(self, key=lambda found: found[1])[0])
+    fall = property(lambda self: self.numbers[0] - self.numbers[-1])
+    """From the first to the last; ``fallen`` is it in percent of the first."""
+    fallen = property(lambda self: 100 * self.fall / self.first)
     total = property(lambda self: sum(self.numbers))
     same = property(lambda self: ", ".join(where for where, value in self if abs(value - 1) < 1e-9))
+    near = property(lambda self: ", ".join(where for where, value in self if value >= 0.99 * self.most))
     alike = property(lambda self: sum(abs(value - 1) <= 0.005 for value in self.numbers))
 
 

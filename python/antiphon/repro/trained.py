@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-import antiphon
 from antiphon.collective.timing import CollectiveTime
 from antiphon.results import Table
 from antiphon.studies import Record
@@ -21,12 +20,7 @@ DONE: Record = {"time_ns": 0.0, "excluded_ranks": [], "tables": {"chunks": [dict
 def sizes(train: Callable[..., Training]) -> list[int]:
     """Bytes of the collectives of a training: one in which they take no time tells them."""
     found: list[int] = []
-
-    def note(_fabric: antiphon.Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
-        found.append(size)
-        return timed(DONE)
-
-    train(collectives=note)
+    train(collectives=lambda _fabric, _algorithm, _collective, size: found.append(size) or timed(DONE))
     return found
 
 
@@ -38,6 +32,6 @@ def timed(record: Record) -> CollectiveTime:
 
 
 def trained(train: Callable[..., Training], records: Iterable[Record]) -> Training:
-    """The training with the times of its collectives, in the order of ``sizes``."""
-    of = dict(zip(sizes(train), map(timed, records), strict=True))
-    return train(collectives=lambda _fabric, _algorithm, _collective, size: of[size])
+    """The training with the times of its collectives, taken from records in the order of ``sizes``."""
+    left = iter(records)
+    return train(collectives=lambda *_asked: timed(next(left)))
