@@ -11,8 +11,7 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction
-from antiphon.papers.ccube.allreduce import calls, pair
-from antiphon.papers.ccube.systems import (
+from antiphon.papers.ccube.allreduce import (
     C1,
     C2,
     CC,
@@ -28,9 +27,11 @@ from antiphon.papers.ccube.systems import (
     TREE,
     B,
     allreduce,
+    calls,
     chunk_by_eq_4,
     chunk_of,
     cost,
+    pair,
 )
 from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all

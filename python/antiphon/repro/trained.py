@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from antiphon._core import Fabric
 from antiphon.collective.timing import CollectiveTime
 from antiphon.results import Table
 from antiphon.studies import Record
@@ -20,7 +21,12 @@ DONE: Record = {"time_ns": 0.0, "excluded_ranks": [], "tables": {"chunks": [dict
 def sizes(train: Callable[..., Training]) -> list[int]:
     """Bytes of the collectives of a training: one in which they take no time tells them."""
     found: list[int] = []
-    train(collectives=lambda _fabric, _algorithm, _collective, size: found.append(size) or timed(DONE))
+
+    def note(_fabric: Fabric, _algorithm: str, _collective: str, size: int) -> CollectiveTime:
+        found.append(size)
+        return timed(DONE)
+
+    train(collectives=note)
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -13,8 +14,8 @@ import numpy as np
 
 import antiphon
 from antiphon._core import TrainingPlan, Workload
-from antiphon.papers.ccube import systems as dgx1
-from antiphon.papers.ccube.systems import DATA, HEIGHT, LATENCY_NS, NVLINK_GB, RANKS, RING, cost
+from antiphon.papers.ccube import allreduce as dgx1
+from antiphon.papers.ccube.allreduce import DATA, HEIGHT, LATENCY_NS, NVLINK_GB, RANKS, RING, cost
 from antiphon.repro.charts import Block
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.data import Series
@@ -148,11 +149,12 @@ FIG_17_BATCH = 64
 
 
 def _layer(case: Entry) -> Entry:
-    """A layer, and what is found of all of them."""
+    """A layer, and what is found of all of them; a stage has the convolutions of one size of image."""
     layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
     parameters = case["series"].name == "parameters"
     values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)
     names, value = [str(name) for name in layers["layer"]], float(values[case["layer"]])
+    stages = {stage + 1: [bool(re.match(f"s{stage}.*b", name)) for name in names] for stage in range(4)}
     return {
         "what": f"{case['layer']}: {names[case['layer']]}",
         "unit": "" if parameters else "ns",
@@ -160,17 +162,8 @@ def _layer(case: Entry) -> Entry:
         "value": value,
         "millions": value / 1e6,
         "correlation": _rank_correlation(values),
-        **{f"mean of {stage}": float(values[of].mean()) for stage, of in _stages(names).items()},
+        **{f"mean of stage {stage}": float(values[of].mean()) for stage, of in stages.items()},
     }
-
-
-def _stages(names: Sequence[str]) -> dict[str, list[int]]:
-    """Layers by the stage of the network: its convolutions of one size of image."""
-    stages: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        if name.startswith("s") and "b" in name:
-            stages.setdefault(f"stage {int(name[1]) + 1}", []).append(index)
-    return stages
 
 
 def _rank_correlation(values: Column) -> float:

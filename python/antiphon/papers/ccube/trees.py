@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import antiphon
 from antiphon import Fabric, Schedule
 from antiphon.errors import AntiphonError
-from antiphon.papers.ccube.systems import DATA, HEIGHT, MIB, SYSTEM, TREES, chunk_by_eq_4, tree_spec
+from antiphon.papers.ccube.allreduce import DATA, HEIGHT, MIB, SYSTEM, TREES, chunk_by_eq_4, tree_spec
 from antiphon.repro.charts import Block
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
-from antiphon.results import rows_of
+from antiphon.results import Table, rows_of
 
 CHUNK = 1 << 10
 """Bytes of a chunk of the examples, in which only steps are counted."""
@@ -71,16 +70,12 @@ SENDERS = [f"{NODES[rank]} sends" for rank in (1, 2, 3, 0)]
 
 
 def _steps(case: Entry) -> Entry:
+    """Steps, beside the closed form and what the paper's text counts: a tree waits twice for its chunks."""
     fabric, schedule = _example(case)
-    height, chunks = case["ranks"].bit_length() - 1, case["chunks"]
-    # The closed form, and what the paper's text counts.
-    exact, said = {
-        TREE: (2 * (height + chunks - 1), 2 * (height + chunks)),
-        OVERLAPPED: (2 * height + chunks - 1, 2 * height + chunks),
-    }.get(case["series"], (0, 0))
-    steps = schedule.stats(fabric).steps
-    what = f"{case['ranks']} nodes, {chunks} chunks"
-    return {"what": what, "steps": steps, "exact": float(exact), "missing": said - steps}
+    height, more, waits = case["ranks"].bit_length() - 1, case["chunks"] - 1, 1 + (case["series"] == TREE)
+    exact, steps = 2 * height + waits * more, schedule.stats(fabric).steps
+    turnaround = 2 * height + (waits - 1) * more
+    return {"steps": steps, "exact": float(exact), "missing": exact + waits - steps, "first": float(turnaround)}
 
 
 def _nodes(case: Entry) -> Entry:
@@ -106,11 +101,8 @@ def _levels(case: Entry) -> Entry:
         return f"level {depth(transfer['from'] if up else transfer['to'])} {'up' if up else 'down'}"
 
     levels = [f"level {n} up" for n in range(HEIGHT, 0, -1)] + [f"level {n} down" for n in range(1, HEIGHT + 1)]
-    return _steps(case) | {
-        "turnaround": 1 + max(step for _, chunk, step in sent if chunk == 0),
-        "first": float(2 * HEIGHT + (case["chunks"] - 1 if case["series"] == TREE else 0)),
-        "levels": _tracks(case, levels, level),
-    }
+    turnaround = 1 + max(step for _, chunk, step in sent if chunk == 0)
+    return _steps(case) | {"turnaround": turnaround, "levels": _tracks(case, levels, level)}
 
 
 def _general_steps(_cells: Cells, tables: Tables) -> Judged:
@@ -129,15 +121,12 @@ def _trees(case: Entry) -> tuple[Fabric, Schedule]:
     return _built("dgx1v", tree_spec(overlap=case["overlap"], chunk=chunk_by_eq_4(BYTES), trees=case["trees"]), BYTES)
 
 
-def _hops(fabric: Fabric, schedule: Schedule) -> list[dict[str, Any]]:
-    """Every hop of every transfer, its sender and receiver, and what it sends."""
-    ends, transfers = rows_of(fabric.links), rows_of(schedule.transfers)
-    bytes_of = schedule.lanes["bytes"][schedule.payloads["lane"]].tolist()
-    return [
-        {"a": ends[row["link"]]["from"], "hop": row["hop"], "bytes": bytes_of[row["transfer"]]}
-        | transfers[row["transfer"]]
-        for row in rows_of(schedule.routes)
-    ]
+def _hops(fabric: Fabric, schedule: Schedule) -> Table:
+    """Every hop of every transfer: from GPU ``a``, of what goes ``from`` there ``to`` there, and its bytes."""
+    routes, sent = schedule.routes, schedule.transfers
+    of, sizes = routes["transfer"], schedule.lanes["bytes"][schedule.payloads["lane"]]
+    ends = {"a": fabric.links["from"][routes["link"]], "from": sent["from"][of], "to": sent["to"][of]}
+    return Table({"hop": routes["hop"], "bytes": sizes[of]} | ends)
 
 
 def _single(fabric: Fabric, schedule: Schedule, pair: tuple[int, int]) -> bool:
@@ -161,11 +150,8 @@ def _links(case: Entry) -> Entry:
     """NVLinks that a doubled pair needs; and over which GPU messages take a detour."""
     fabric, schedule = _trees(case)
     one, other = map(int, case["pair"].split("-"))
-    found = {}
-    for each in _hops(fabric, schedule):
-        if each["hop"]:
-            a, b = sorted((each["from"], each["to"]))
-            found[f"detour of {a}-{b} over GPU"] = each["a"]
+    detours = [each for each in rows_of(_hops(fabric, schedule)) if each["hop"]]
+    found = {"detour of {}-{} over GPU".format(*sorted((each["from"], each["to"]))): each["a"] for each in detours}
     return found | {
         "detours": len(found),
         "proven": float(antiphon.verify(fabric, schedule).conflict_free),
@@ -183,11 +169,10 @@ def _doubled(_cells: Cells, tables: Tables) -> Judged:
 
 
 def _forwarded(case: Entry) -> Entry:
-    sent = Counter({False: 0.0, True: 0.0})
-    for each in _hops(*_trees({"trees": TREES, "overlap": True})):
-        if each["a"] == case["gpu"]:
-            sent[each["hop"] > 0] += each["bytes"] / BYTES
-    return {"of its own": sent[False], "forwarded": sent[True]}
+    hops = _hops(*_trees({"trees": TREES, "overlap": True}))
+    own, later = hops["a"] == case["gpu"], hops["hop"] > 0
+    parts = {"of its own": own & ~later, "forwarded": own & later}
+    return {part: float(hops["bytes"][of].sum()) / BYTES for part, of in parts.items()}
 
 
 FIGURES = (
