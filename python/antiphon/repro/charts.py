@@ -226,8 +226,7 @@ def _draw_lines(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None
         place.minorticks_off()
     if not any(line.marked for line in chart.lines):
         place.margins(x=0)
-    place.set_xlabel(chart.spec["x_label"])
-    place.set_ylabel(chart.spec["y_label"])
+    place.set(xlabel=chart.spec["x_label"], ylabel=chart.spec["y_label"])
     if "reference" in chart.spec:
         place.axhline(chart.spec["reference"], color=DARK, linewidth=1)
     if chart.spec.get("log"):
@@ -256,9 +255,7 @@ def _draw_bars(place: Axes, chart: Chart, styles: Mapping[str, Series], labels: 
     place.set_xticks(range(len(chart.bars)), list(chart.bars))
     place.tick_params(axis="x", length=0)
     place.grid(visible=False, axis="x")
-    place.set_xlim(-0.5, len(chart.bars) - 0.5)
-    place.set_ylabel(chart.spec["y_label"])
-    place.set_ylim(0, y_max)
+    place.set(xlim=(-0.5, len(chart.bars) - 0.5), ylim=(0, y_max), ylabel=chart.spec["y_label"])
 
 
 def _draw_spans(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None:
@@ -270,8 +267,6 @@ def _draw_spans(place: Axes, chart: Chart, styles: Mapping[str, Series]) -> None
             turned = 90 if block.length < 0.05 * x_max else 0
             place.text(block.start + block.length / 2, track, block.text, rotation=turned, **text)
     place.set_yticks(range(len(chart.tracks)), list(chart.tracks))
-    place.set_ylim(len(chart.tracks) - 0.5, -0.5)
     place.tick_params(axis="y", length=0)
     place.grid(visible=False, axis="y")
-    place.set_xlim(0, x_max)
-    place.set_xlabel(chart.spec["x_label"])
+    place.set(xlim=(0, x_max), ylim=(len(chart.tracks) - 0.5, -0.5), xlabel=chart.spec["x_label"])

@@ -143,4 +143,6 @@ def number(of: Mapping[str, Any], spec: str | Spec) -> float:
     """A number of a row or record, by the name of its field, or ``of`` it, so many ``times``, ``per`` so much."""
     if isinstance(spec, str):
         return float(of[spec])
-    return float(of[spec["of"]]) * float(spec.get("times", 1)) / float(spec.get("per", 1))
+    factors = (spec.get("times", 1), spec.get("per", 1))
+    times, per = (float(of[factor] if isinstance(factor, str) else factor) for factor in factors)
+    return float(of[spec["of"]]) * times / per

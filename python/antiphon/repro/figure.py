@@ -47,8 +47,8 @@ class Figure:
       table; series and models by name or by a condition on their columns. ``quick``: other values for a few cases.
     * ``published``: numbers of a case by the names in ``columns``, from its row in one of ``tables``: that in which the
       columns of ``by`` have these texts. What no table has is None.
-    * ``measured``: numbers of the record of a case's first run, by column. A number here and there is a field, or
-      ``of`` one so many ``times``, ``per`` so much.
+    * ``measured``: numbers of the record of a case's first ``run``, or another, by column. A number here and there is a
+      field, or ``of`` one so many ``times``, ``per`` so much. ``derived``: further ones, of columns.
     * ``notes``: a key of the texts for cases that meet ``at``.
     * ``what``: the case in words.
     * ``rows`` (``rows.py``), ``charts`` (``charts.py``), and how many ``columns`` of charts.
@@ -76,15 +76,16 @@ class Figure:
     def chosen(self, quick: bool) -> Sequence[Entry]:
         """All cases, or a few."""
         grids, few = self.spec["cases"], self.spec.get("quick", {}) if quick else {}
-        if isinstance(grids, str):
-            return self.data.table(grids)
         if isinstance(few, list):
             grids, few = few, {}
-        found: list[Entry] = []
-        for axes in grids if isinstance(grids, list) else [grids]:
-            values = axes | few
-            found += grid(**{axis: _meant(self.data, axis, each) for axis, each in values.items()})
-        return [case for case in map(self._with_published, found) if self.keep(case)]
+        if isinstance(grids, str):
+            return self.data.table(grids)
+        found = [
+            self._with_published(case)
+            for axes in (grids if isinstance(grids, list) else [grids])
+            for case in grid(**{axis: _meant(self.data, axis, each) for axis, each in (axes | few).items()})
+        ]
+        return [case for case in found if self.keep(case)]
 
     def _with_published(self, case: Entry) -> Entry:
         found: Entry = {}
@@ -108,8 +109,12 @@ class Figure:
         return Outcome(table, rows, made_charts(drawn, self.spec.get("charts", ())))
 
     def _entry(self, case: Entry, records: Sequence[Record]) -> Entry:
-        measured = {column: number(records[0], of) for column, of in self.spec.get("measured", {}).items()}
-        found = case | measured | self.measure(case, *records)
+        found = dict(case)
+        for column, of in self.spec.get("measured", {}).items():
+            found[column] = number(records[0 if isinstance(of, str) else of.get("run", 0)], of)
+        found |= self.measure(case, *records)
+        for column, of in self.spec.get("derived", {}).items():
+            found[column] = number(found, of)
         noted = [self.data.texts[spec["note"]] for spec in self.spec.get("notes", ()) if meets(found, spec["at"])]
         found |= {"note": noted[0]} if noted else {}
         return {"what": words(self.spec["what"], found)} | found if "what" in self.spec else found

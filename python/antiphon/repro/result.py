@@ -44,33 +44,24 @@ class Reproduction:
         first: dict[str, Row] = {}
         found = {}
         for name, outcome in self.outcomes.items():
-            rows = [
-                row
-                for row in outcome.rows
-                if not row.source or row.published is None or first.setdefault(row.source, row) is row
-            ]
+            sources = ((row, row.source if row.published is not None else "") for row in outcome.rows)
+            rows = [row for row, source in sources if not source or first.setdefault(source, row) is row]
             found[name] = summarize(self.paper.data.figures[name]["title"], rows, "{0.group}, {0.what}")
         return found
 
     def to_dict(self) -> dict[str, Any]:
         """The reproduction as documented in docs/json.md."""
+        figures = [
+            {"name": name, "title": self.figures[name].group}
+            | {"summary": list(map(asdict, summaries)), "rows": list(map(row_dict, self.outcomes[name].rows))}
+            for name, summaries in self.summaries.items()
+        ]
         return {
             "paper": self.paper.name,
             "title": self.paper.data.texts["title"],
-            "quick": self.quick,
-            "runs": self.runs,
-            "new_runs": self.new_runs,
-            "stale_runs": self.stale_runs,
-            "figures": [
-                {
-                    "name": name,
-                    "title": self.paper.data.figures[name]["title"],
-                    "summary": [asdict(summary) for summary in summaries],
-                    "rows": [row_dict(row) for row in self.outcomes[name].rows],
-                }
-                for name, summaries in self.summaries.items()
-            ],
-            "claims": [asdict(claim) for claim in self.claims],
+            **{name: getattr(self, name) for name in ("quick", "runs", "new_runs", "stale_runs")},
+            "figures": figures,
+            "claims": list(map(asdict, self.claims)),
             "report": self.report,
         }
 

@@ -16,7 +16,7 @@ Texts may name whatever is said here or found for the entry, the first of its gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,11 +107,11 @@ def summarize(group: str, rows: Sequence[Row], name: str = "{0.what}") -> Summar
     )
 
 
-def by_group(rows: Iterable[Row]) -> list[Summary]:
+def by_group(rows: Sequence[Row]) -> list[Summary]:
     """One summary a group, in the order of the rows."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {row.group: [] for row in rows}
     for row in rows:
-        groups.setdefault(row.group, []).append(row)
+        groups[row.group].append(row)
     return [summarize(name, of) for name, of in groups.items()]
 
 

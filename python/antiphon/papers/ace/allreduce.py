@@ -39,10 +39,6 @@ def _beside(case: Entry) -> list[AllReduce]:
     return [AllReduce(V100S, endpoint, case["megabytes"] * 1_000_000) for endpoint in (npu(), left)]
 
 
-def _slower(_case: Entry, alone: Record, beside: Record) -> Entry:
-    return {"slower": beside["time_ns"] / alone["time_ns"]}
-
-
 # --- section VI-A -------------------------------------------------------------------------------
 
 LOSSLESS = "ring4@3200/72.289ns,ring4@400/401.606ns,ring4@400/401.606ns"
@@ -207,7 +203,7 @@ def _times_less(_cells: Cells, tables: Tables) -> Judged:
 
 
 FIGURES = (
-    Figure(DATA, "fig4", _slower, _beside),
+    Figure(DATA, "fig4", jobs=_beside),
     Figure(DATA, "fig5", jobs=_memory, show=_needed),
     Figure(DATA, "fig6", _by_sms, _own_and_ideal, show=_fewest),
     Figure(DATA, "vi-a", _closed, _three_ways),

@@ -160,7 +160,6 @@ def _layer(case: Entry) -> Entry:
         "unit": "" if parameters else "ns",
         "place": case["layer"] + 1,
         "value": value,
-        "millions": value / 1e6,
         "correlation": _rank_correlation(values),
         **{f"mean of stage {stage}": float(values[of].mean()) for stage, of in stages.items()},
     }

@@ -71,11 +71,6 @@ def _scaled(case: Entry) -> list[Point]:
     return [point(each, _size(each)) for each in (case, smallest)]
 
 
-def _over_smallest(case: Entry, own: Record, smallest: Record) -> Entry:
-    relative = own["time_ns"] / smallest["time_ns"]
-    return {"parity": parity(case), "chiplets": case["side"] ** 2, "relative": relative}
-
-
 # --- Fig. 12 --------------------------------------------------------------------------------------
 
 
@@ -135,11 +130,6 @@ def _measure(case: Entry, *records: Record) -> Entry:
 # --- Section VIII-B: what one chiplet less costs --------------------------------------------------
 
 
-def _example(case: Entry, *records: Record) -> Entry:
-    found = _measure(case, *records)
-    return found | {f"{part} in s": found[f"{part} part"] / 1e9 for part in ("compute", "AllReduce")}
-
-
 def _rivals(case: Entry) -> list[Entry]:
     """The case with every algorithm; its series is the model."""
     complete = [series for series in DATA.series.values() if "complete" in series.roles]
@@ -178,24 +168,23 @@ def _no_bi_odd(_cells: Cells, _tables: Tables) -> Judged:
 
 def _computing_models(_cells: Cells, tables: Tables) -> Judged:
     """Whether TTO may lose on models that mostly compute, with or without overlap."""
-    gains = {e["series"].name: e["speedup"] for e in tables["one-less"].where(side=8, array=256)}
-    order = sorted(gains, key=lambda model: gains[model])
-    texts = [f"{model} {gains[model]:.3f}×" for model in order]
+    of = tables["one-less"].where(side=8, array=256)
+    gains = sorted(zip(of.column("speedup"), map(str, of.column("series")), strict=True))
+    texts = [f"{model} {gain:.3f}×" for gain, model in gains]
     behind = []
-    for model in gains:
-        *others, tto = tables["fig11"].where("series.kind=algorithm", model=model).column("time")
-        behind += [model] if min(others) < tto else []
+    for model, times in tables["fig11"].where("series.kind=algorithm").by("model"):
+        *others, tto = times.column("time")
+        behind += [str(model)] if min(others) < tto else []
     names = {"least": texts[0], "gains": ", ".join(texts), "behind": ", ".join(behind) or "none"}
-    return verdict(gains[order[0]] < 1 or bool(behind)), names
+    return verdict(gains[0][0] < 1 or bool(behind)), names
 
 
 FIGURES = (
     Figure(DATA, "table1", _used_links, keep=takes_part),
     Figure(DATA, "fig8", jobs=lambda case: [point(case, case["bytes"])], keep=_is_compared),
-    Figure(DATA, "fig9", _over_smallest, _scaled, keep=_is_compared),
-    *(Figure(DATA, name, _measure, _jobs, keep=_keep) for name in ("fig10", "fig11", "fig13")),
+    Figure(DATA, "fig9", jobs=_scaled, keep=_is_compared),
+    *(Figure(DATA, name, _measure, _jobs, keep=_keep) for name in ("fig10", "fig11", "fig13", "viii-b")),
     Figure(DATA, "fig12", _use, lambda case: [point(case, 256 * MIB, tables=("timeline",))]),
-    Figure(DATA, "viii-b", _example, _jobs),
     Figure(DATA, "one-less", _speedup, _rivals_jobs),
     Figure(DATA, "fig14", jobs=lambda case: [point(case, 128 * MIB)]),
 )
