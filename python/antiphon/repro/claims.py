@@ -11,8 +11,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
   of statistics of the numbers or of ``aside`` ones with each other or with numbers. Of others, what must be so as well.
-* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``; a comment that names what is
-  ``{lost}``, or the points or cases, is left out if nothing is.
+* ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether conditions are met,
+  ``{holds:yes|no}``; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
   differ from the claim's own; several are divided by `` & ``.
 """
@@ -172,7 +172,7 @@ FORMS: dict[str, tuple[str, Callable[[Held], Verdict]]] = {
     "every": (SOME_POINTS, lambda held: verdict(not held["failing"])),
     "some": ("in {failing} of {count} cases", lambda held: verdict(held["failing"] > 0)),
     # All that is to be so is; in part if what suffices for that is.
-    "conditions": ("{mean:.2f}×", lambda held: verdict(held.meets("holds"), held.meets("partly"))),
+    "conditions": ("{mean:.2f}×", lambda held: verdict(held["holds"], held["partly"])),
 }
 """What is shown of every form unless the claim says otherwise, and how it is judged."""
 
@@ -190,8 +190,9 @@ def by_form(cells: Cells, tables: Tables) -> Judged:
         name, _, changes = aside.partition(": ")
         other = dict(cells) | dict(change.split("=", 1) for change in changes.split(" + "))
         held[name] = merged(numbers(other, tables), other)
+    held |= {column: held.meets(column) for column in ("holds", "partly")}
     result = FORMS[cells["form"]][1](held)
-    if cells["holds"] and cells["form"] != "conditions" and not held.meets("holds"):
+    if cells["holds"] and cells["form"] != "conditions" and not held["holds"]:
         result = "does not hold"
     if cells["form"] == "close" and result != "holds":
         held["prefix"] = "More than claimed. " if held["value"] > held.high else "Less than claimed. "
@@ -206,9 +207,9 @@ def judge(cells: Cells, checks: Mapping[str, Check], tables: Tables) -> Claim:
         shown = "at all {count} points"
     if "{lost" in comment and not names["lost"]:
         comment = ""
-    comment = (names.get("prefix", "") + comment.format_map(names)).strip()
+    comment = (names.get("prefix", "") + words(comment, names)).strip()
     texts = (cells["where"], cells["claim"], cells["paper"], cells["artifact"])
-    return Claim(*texts, shown.format_map(names), result, comment)
+    return Claim(*texts, words(shown, names), result, comment)
 
 
 def judge_all(data: Data, checks: Mapping[str, Check], tables: Tables) -> list[Claim]:

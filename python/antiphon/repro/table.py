@@ -65,7 +65,7 @@ def meets(entry: Entry, conditions: str) -> bool:
 
 class Words(Formatter):
     """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{side:squared}`` a square,
-    ``{topology:split}`` a name in two lines."""
+    ``{topology:split}`` a name in two lines; ``{holds:yes|no}`` says whether something is so."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         """One of the numbers as text."""
@@ -74,6 +74,8 @@ class Words(Formatter):
             "squared": lambda side: str(side**2),
             "split": lambda name: name.replace("-", "-\n", 1),
         }
+        if "|" in format_spec:
+            return format_spec.split("|")[not value]
         return own[format_spec](value) if format_spec in own else super().format_field(value, format_spec)
 
 
@@ -92,7 +94,17 @@ def grid(**axes: Iterable[Any]) -> list[Entry]:
 
 
 class Values(list[tuple[str, float]]):
-    """Numbers with the cases they are of, in words."""
+    """Numbers with the cases they are of, in words.
+
+    As text they stand one after the other; ``@`` is the case.
+
+    >>> f"{Values([('8x8', 1.5), ('9x9', 2)]):.2f× on @}"
+    '1.50× on 8x8, 2.00× on 9x9'
+    """
+
+    def __format__(self, spec: str) -> str:
+        how, text = re.split("(?<=[fg])", f"{spec}", maxsplit=1)
+        return ", ".join(f"{value:{how}}{text.replace('@', where)}" for where, value in self)
 
     @property
     def numbers(self) -> list[float]:
@@ -106,6 +118,7 @@ class Values(list[tuple[str, float]]):
     mean = property(lambda self: fmean(self.numbers))
     geometric = property(lambda self: geometric_mean(self.numbers))
     first = property(lambda self: self[0][1])
+    last = property(lambda self: self[-1][1])
     least = property(lambda self: min(self.numbers))
     most = property(lambda self: max(self.numbers))
     farthest = property(lambda self: max(self.numbers, key=abs))
