@@ -8,6 +8,7 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
   are; of several others, than the fastest; of several of both (``C1|C2`` over ``B|R``: C1 than B, C2 than R), the least
   at every point.
 * ``along``: every number over the one before it on an axis, such as ``batch by model, series``.
+* ``how``: ``fall`` if not ratios are meant but how much more ours is than ``over``, or less than the one before it.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
   of statistics of the numbers or of ``aside`` ones with each other or with numbers. Of others, what must be so as well.
@@ -88,18 +89,19 @@ def listed(values: Iterable[Any], how: str = "{:.1f}") -> str:
 def numbers(cells: Cells, tables: Tables) -> dict[str, Values]:
     """What a claim is about, by the series it is held against, or by its own."""
     table, column = tables[cells["figure"].split("|")[0]].where(cells["at"]), cells["column"] or "time"
-    if cells["point"]:
-        table = Table(entry | {"what": words(cells["point"], entry)} for entry in table)
+    how, point = cells["how"], cells["point"]
+    if point and not cells["along"]:
+        table = Table(entry | {"what": words(point, entry)} for entry in table)
     wanted = [name for name in cells["ours"].split("|") if name]
     if cells["over"]:
         others = cells["over"].split("|")
         if len(wanted) == 1:
-            return {over: table.ratios(column, over, wanted[0]) for over in others}
-        return {f"{over} by {of}": table.ratios(column, over, of) for of, over in zip(wanted, others, strict=True)}
+            return {over: table.ratios(column, over, wanted[0], how) for over in others}
+        return {f"{over} by {of}": table.ratios(column, over, of, how) for of, over in zip(wanted, others, strict=True)}
     of = table.where(series=wanted) if wanted else table
     if cells["along"]:
         steps = [axis.replace(" by ", ", ").split(", ") for axis in cells["along"].split("|")]
-        return {cells["along"]: Values(step for axes in steps for step in of.steps(column, axes))}
+        return {cells["along"]: Values(step for axes in steps for step in of.steps(column, axes, how, point))}
     parts = of.grouped(lambda entry: str(entry.get("series", "")))
     return {series: part.values(column) for series, part in parts.items()}
 

@@ -25,6 +25,8 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+HOW: dict[str, Callable[[float, float], float]] = {"": operator.truediv, "fall": lambda more, less: less - more}
+"""How two numbers are held against each other: the ratio, or how much less the first is."""
 CONDITION = re.compile(rf"([\w.]+) *({'|'.join(COMPARED)}) *(.+)")
 
 
@@ -189,21 +191,24 @@ class Table(list[Entry]):
         """Of all entries."""
         return Values((entry["what"], entry[column]) for entry in self)
 
-    def over(self, column: str, others: Iterable[Entry]) -> Values:
-        """How many times a number of others the one here is, wherever both are."""
+    def over(self, column: str, others: Iterable[Entry], how: str = "") -> Values:
+        """How many times a number of others the one here is, or another of ``HOW``, wherever both are."""
         below = {entry["what"]: entry[column] for entry in others}
-        return Values((entry["what"], entry[column] / below[entry["what"]]) for entry in self if entry["what"] in below)
+        both = [(entry["what"], entry[column]) for entry in self if entry["what"] in below]
+        return Values((what, HOW[how](number, below[what])) for what, number in both)
 
-    def ratios(self, column: str, of: str, over: str) -> Values:
+    def ratios(self, column: str, of: str, over: str, how: str = "") -> Values:
         """One series over another, wherever both are."""
-        return self.where(series=of).over(column, self.where(series=over))
+        return self.where(series=of).over(column, self.where(series=over), how)
 
-    def steps(self, column: str, axes: Sequence[str]) -> Values:
-        """Along an axis, what else is named by ``axes`` being equal: every number over the one before it."""
+    def steps(self, column: str, axes: Sequence[str], how: str = "", point: str = "") -> Values:
+        """Along an axis, what else is named by ``axes`` being equal: every number over the one before it, or another of
+        ``HOW``; ``point`` says what a step is called, ``{before}`` being where it began."""
         along, *others = axes
         rising = Table(sorted(self, key=operator.itemgetter(along)))
-        return Values(
-            (" on ".join(map(str, key)), more[column] / less[column])
-            for key, entries in rising.grouped(lambda entry: tuple(entry[axis] for axis in others)).items()
-            for less, more in pairwise(entries)
-        )
+        found = Values()
+        for key, entries in rising.grouped(lambda entry: tuple(entry[axis] for axis in others)).items():
+            for less, more in pairwise(entries):
+                name = words(point, more | {"before": less[along]}) if point else " on ".join(map(str, key))
+                found.append((name, HOW[how](more[column], less[column])))
+        return found

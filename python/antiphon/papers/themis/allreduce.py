@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import pairwise
 from statistics import fmean
 
 import antiphon
 from antiphon.repro.charts import Block, Line
-from antiphon.repro.claims import POINTS, Cells, Judged, Tables, listed, verdict
+from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry, Table
@@ -151,8 +150,6 @@ def _active(_case: Entry, record: Record) -> Entry:
     return found | {"least active": min(value for name, value in found.items() if name.endswith("activity"))}
 
 
-DROP = 5.0
-"""Points of utilization that are no longer stable."""
 SENSITIVE = ("3D-SW_SW_SW_hetero", "4D-Ring_FC_Ring_SW")
 """The topologies of Fig. 10."""
 
@@ -166,18 +163,6 @@ def _chunks_baseline(_cells: Cells, tables: Tables) -> Judged:
     of = tables["fig10"].where(series=BASELINE, topology=SENSITIVE).by("topology")
     spread = max(table.values("utilization").spread for _, table in of)
     return verdict(spread < 1), {"spread": spread}
-
-
-def _stable(_cells: Cells, tables: Tables) -> Judged:
-    of = tables["fig10"].where("chunks>=8", series=[SCF, SCF_BEFORE], topology=SENSITIVE)
-    drops = [
-        (less["utilization"] - more["utilization"], f"{less['series']} on {less['topology']}", more["chunks"])
-        for part in of.split("series, topology")
-        for less, more in pairwise(part)
-    ]
-    drop, where, chunks = max(drops, key=lambda drop: drop[0])
-    later = max(drop for drop, _, many in drops if many > CHUNKS)
-    return verdict(drop <= DROP), {"drop": drop, "where": where, "few": chunks // 2, "many": chunks, "later": later}
 
 
 def _initial_load(_cells: Cells, tables: Tables) -> Judged:
@@ -195,14 +180,6 @@ def _initial_load(_cells: Cells, tables: Tables) -> Judged:
     return verdict(zero >= delay), {"zero": zero, "delay": delay}
 
 
-def _room(_cells: Cells, tables: Tables) -> Judged:
-    more, *few = (
-        _used(table, SEARCH) - _used(table, SCF)
-        for table in (tables["fig11"], *(tables["fig10"].where(chunks=count) for count in (4, 8, 16)))
-    )
-    return verdict(more <= POINTS, more <= DROP), {"more": more, "few": listed(few, "{:.0f}")}
-
-
 FIGURES = (
     Figure(DATA, "table1", jobs=lambda case: run(BASELINE, f"{case['kind']}8@100000/1000ns", 8, 1)),
     Figure(DATA, "table2", _preset),
@@ -216,7 +193,5 @@ FIGURES = (
 CHECKS = {
     "example": _as_in_the_example,
     "chunks-baseline": _chunks_baseline,
-    "stable": _stable,
     "initial-load": _initial_load,
-    "room": _room,
 }
