@@ -9,7 +9,7 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
-from antiphon.papers.themis.training import groups
+from antiphon.papers.themis.figures import groups
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table

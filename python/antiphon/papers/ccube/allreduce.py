@@ -35,8 +35,6 @@ HEIGHT = 3
 TREES = 2
 RANKS = 8
 B, C1, C2, RING, CC = DATA.named("B", "C1", "C2", "R", "CC")
-
-
 TREE, OVERLAPPED, OWN_CHUNKS = "tree", "overlapped tree, chunks of Eq. 4", "overlapped tree"
 """Ways of the paper's cost model: Eqs. 5 and 7, for which Eq. 4 has one number of chunks; and that best for Eq. 7."""
 
@@ -57,7 +55,7 @@ def chunk_by_eq_4(size: int, ranks: int = RANKS, rate: float = NVLINK_GB) -> int
 
 def allreduce(series: Series, size: int, rate: float = NVLINK_GB) -> Point:
     """An AllReduce of so many bytes by one of the systems, proven, on a DGX-1 with NVLinks of a rate in GB/s."""
-    if series == RING:
+    if not series.run:
         # Each of the channels is a ring of its own, of single NVLinks, with its part of the data; on a whole DGX-1
         # a ring would take both NVLinks of a pair.
         return point("ring", math.ceil(size / CHANNELS), rate, f"ring:{RANKS}")
@@ -90,8 +88,6 @@ def size_text(size: int) -> str:
     return f"{size // factor} {unit}"
 
 
-# --- Fig. 3 -------------------------------------------------------------------------------------
-
 SLICE = 200_000
 """Bytes: 50,000 parameters. The paper does not say."""
 RING_GB = CHANNELS * NVLINK_GB
@@ -103,12 +99,12 @@ SENT = 2 * (RANKS - 1) / RANKS
 def calls(name: str, most: int = 0) -> list[int]:
     """Bytes of every AllReduce of ResNet-50's gradients, in slices of at most so many bytes."""
     layers = [int(size) for size in TrainingPlan(antiphon.workload("resnet50"), "roofline", 1).layers["gradient_bytes"]]
-    if name == "slicing":
-        return [min(most, size - start) for size in layers for start in range(0, size, most)]
-    return layers if name == "layer-wise" else [sum(layers)]
+    pieces = [sum(layers)] if name == "one-shot" else layers
+    return [min(most or size, size - start) for size in pieces for start in range(0, size, most or size)]
 
 
 def _calls_jobs(case: Entry) -> list[Job]:
+    """Fig. 3."""
     sizes = [*calls("one-shot"), *calls(case["series"].name, case["most"])]
     return [allreduce(RING, size) for size in sizes]
 
@@ -127,16 +123,13 @@ def _share_of_peak(case: Entry, one_shot: Record, *records: Record) -> Entry:
     return found | {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
 
 
-# --- Fig. 4 -------------------------------------------------------------------------------------
-
-
 def _slower(ranks: int, size: int) -> float:
     """How many times as long as the ring one tree takes."""
     return cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0]
 
 
 def _ring_over_tree(case: Entry) -> Entry:
-    """At a size, and at the one where the ring wins most."""
+    """Fig. 4: at a size, and at the one where the ring wins most."""
     ranks, slower = case["ranks"], _slower(case["ranks"], case["size"])
     ratios = {size: _slower(ranks, size) for size in (1 << n for n in range(10, 50))}
     most = max(ratios, key=lambda size: ratios[size])
@@ -150,18 +143,16 @@ def _sized(case: Entry) -> Entry:
     return {"what": f"{case['ranks']} nodes, {size}", "series": DATA.series.get(size, size)}
 
 
-# --- Fig. 12 ------------------------------------------------------------------------------------
-
 OWN, SIMULATED, EQUATIONS = DATA.named("C1, its own best chunks", "simulated", "Eqs. 5 and 7")
 
 
 def _overlapping_jobs(case: Entry) -> list[Job]:
+    """Fig. 12."""
     size, series = case["size"], case["series"]
     if series == OWN:  # with the number of chunks that is best for it, not for two phases (Eq. 4)
         chunk = chunk_of(size, cost(OWN_CHUNKS, RANKS, size)[1])
         return [point(tree_spec(overlap=True, chunk=chunk), size)]
-    compared = {SIMULATED: [B, C1], EQUATIONS: []}.get(series, [series])
-    return [allreduce(each, size) for each in compared]
+    return [allreduce(each, size) for each in {SIMULATED: [B, C1], EQUATIONS: []}.get(series, [series])]
 
 
 def _overlapping(case: Entry, *records: Record) -> Entry:
@@ -180,8 +171,6 @@ def _overlapping(case: Entry, *records: Record) -> Entry:
     early = sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
     return what | {"time": time, "exact": exact, "speed": size / time, "out of order": early}
 
-
-# --- Fig. 14 ------------------------------------------------------------------------------------
 
 HOSTS = 16
 """Nodes on a switch."""
@@ -228,7 +217,7 @@ def pair(case: Entry, setting: str) -> tuple[LeafSpine, LeafSpine]:
 
 
 def _jobs(case: Entry) -> list[LeafSpine]:
-    """Every pair, and one tree without overlap and with it, for the turnaround."""
+    """Fig. 14: every pair, and one tree without overlap and with it, for the turnaround."""
     chunk = min(CHUNK, case["size"])
     single = (tree_spec(overlap=way, chunk=chunk, trees=1, pacing="pipelined") for way in (False, True))
     return [job for setting in SETTINGS for job in pair(case, setting)] + [_run(case, spec) for spec in single]

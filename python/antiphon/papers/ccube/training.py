@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
 
@@ -30,12 +29,7 @@ V100 = antiphon.System(dgx1.SYSTEM).processor
 """FP32, at shares of the peaks that tuned kernels reach: an assumption."""
 RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
 
-
-# --- Fig. 13 ------------------------------------------------------------------------------------
-
 BEHIND = DATA.series["R behind the backward pass"]
-BUCKET = "25MiB"
-"""Of gradients that are reduced together: PyTorch's default."""
 
 
 def closed_form_ns(training: Training, series: Series, rate: float) -> float:
@@ -61,16 +55,13 @@ def closed_form_ns(training: Training, series: Series, rate: float) -> float:
 
 
 def _train(case: Entry) -> Callable[..., Training]:
-    """The training of a case, with the times of its collectives from elsewhere."""
-    options: dict[str, Any] = {"overlap": case["series"].more["overlap"], "batch": case["batch"], "compute": V100}
-    if case["series"] == BEHIND:
-        options["bucket"] = BUCKET
-    return partial(antiphon.train, case["model"].run, "dgx1v", "ring", **options)
+    """Fig. 13: the training of a case, with the times of its collectives from elsewhere."""
+    how = {name: case["series"].more[name] for name in ("overlap", "bucket")}
+    return partial(antiphon.train, case["model"].run, "dgx1v", "ring", **how, batch=case["batch"], compute=V100)
 
 
 def _jobs(case: Entry) -> list[Point]:
-    series = RING if case["series"] == BEHIND else case["series"]
-    return [dgx1.allreduce(series, size, RATES[case["rate"]]) for size in sizes(_train(case))]
+    return [dgx1.allreduce(case["series"], size, RATES[case["rate"]]) for size in sizes(_train(case))]
 
 
 def _share(case: Entry, *records: Record) -> Entry:
@@ -80,8 +71,6 @@ def _share(case: Entry, *records: Record) -> Entry:
     share = training.compute_ns / training.iteration_ns
     return {"gb": rate, "share": share, "percent": 100 * share, "time": 1 / share, "closed": closed}
 
-
-# --- Figs. 8 and 16: layers drawn as in a figure, on one overlapped tree of a DGX-1 -----------------
 
 STEP_BYTES = 2 * dgx1.MIB
 """A chunk of the examples, and what a step carries: there is no latency."""
@@ -95,7 +84,7 @@ def _example_jobs(case: Entry) -> list[Point]:
 
 
 def _example(case: Entry, record: Record) -> Entry:
-    """How long an iteration takes from the end of the backward pass, and how long it waits for what."""
+    """Figs. 8 and 16, on one tree: how long an iteration takes from the end of the backward pass, and waits for what."""
     layers = [
         f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
@@ -130,13 +119,11 @@ def _tracks(case: Entry, training: Training, record: Record) -> dict[str, list[B
     return tracks
 
 
-# --- Fig. 17 ------------------------------------------------------------------------------------
-
 FIG_17_BATCH = 64
 
 
 def _layer(case: Entry) -> Entry:
-    """A layer, and what is found of all of them; a stage has the convolutions of one size of image."""
+    """Fig. 17: a layer, and what is found of all of them; a stage has the convolutions of one size of image."""
     layers = TrainingPlan(antiphon.workload("resnet50"), V100, FIG_17_BATCH).layers
     parameters = case["series"].name == "parameters"
     values = layers["gradient_bytes"].astype(float) / 4 if parameters else layers["forward_ns"].astype(float)

@@ -61,8 +61,6 @@ def _tracks(case: Entry, tracks: list[str], track_of: Callable[[Transfer], str])
     return {track: list(of.values()) for track, of in blocks.items()}
 
 
-# --- Figs. 5 and 7 ------------------------------------------------------------------------------
-
 NODES = {0: "N4", 2: "N2", 1: "N1", 3: "N3"}
 """The paper's names: N4 is the root, N2 below it, N1 and N3 the leaves."""
 EDGES = [f"{NODES[a]} to {NODES[b]}" for a, b in ((1, 2), (3, 2), (2, 0), (0, 2), (2, 1), (2, 3))]
@@ -79,16 +77,15 @@ def _steps(case: Entry) -> Entry:
 
 
 def _nodes(case: Entry) -> Entry:
-    """Steps, and of the examples what nodes send to each other."""
+    """Fig. 5: steps, and of the examples what nodes send to each other."""
     if not case["drawn"]:
         return _steps(case)
-    if case["series"] == "ring":
-        return _steps(case) | {"tracks": _tracks(case, SENDERS, lambda t: f"{NODES[t['from']]} sends")}
-    return _steps(case) | {"tracks": _tracks(case, EDGES, lambda t: f"{NODES[t['from']]} to {NODES[t['to']]}")}
+    text, tracks = ("{} sends", SENDERS) if case["series"] == "ring" else ("{} to {}", EDGES)
+    return _steps(case) | {"tracks": _tracks(case, tracks, lambda t: text.format(NODES[t["from"]], NODES[t["to"]]))}
 
 
 def _levels(case: Entry) -> Entry:
-    """Steps, and what is sent on every level of the tree."""
+    """Fig. 7: steps, and what is sent on every level of the tree."""
     sent = _sent(case)
     parents = {each["from"]: each["to"] for each, _, _ in sent if each["reduces"]}
 
@@ -104,8 +101,6 @@ def _levels(case: Entry) -> Entry:
     turnaround = 1 + max(step for _, chunk, step in sent if chunk == 0)
     return _steps(case) | {"turnaround": turnaround, "levels": _tracks(case, levels, level)}
 
-
-# --- Figs. 10 and 15 ----------------------------------------------------------------------------
 
 BYTES = 64 * MIB
 
@@ -123,14 +118,14 @@ def _hops(fabric: Fabric, schedule: Schedule) -> Table:
     return Table({"hop": routes["hop"], "bytes": sizes[of]} | ends)
 
 
-def _single(fabric: Fabric, schedule: Schedule, pair: tuple[int, int]) -> bool:
+def _single(fabric: Fabric, schedule: Schedule, pair: list[str]) -> bool:
     """Whether the schedule is still free of conflicts if a doubled pair is a single one."""
-    ends = [(link["from"], link["to"]) for link in rows_of(fabric.links)]
-    first = {end: ends.index(end) for end in (pair, (pair[1], pair[0]))}
+    ends = [[str(link["from"]), str(link["to"])] for link in rows_of(fabric.links)]
+    first = {link: ends.index(end) for link, end in enumerate(ends) if end in (pair, pair[::-1])}
     document = json.loads(schedule.to_json())
     document["conflict_free"] = True
     for transfer in document["transfers"]:
-        transfer["route"] = [first.get(ends[link], link) for link in transfer["route"]]
+        transfer["route"] = [first.get(link, link) for link in transfer["route"]]
     try:
         antiphon.verify(fabric, Schedule.from_json(json.dumps(document), fabric))
     except AntiphonError as error:
@@ -141,15 +136,14 @@ def _single(fabric: Fabric, schedule: Schedule, pair: tuple[int, int]) -> bool:
 
 
 def _links(case: Entry) -> Entry:
-    """NVLinks that a doubled pair needs; and over which GPU messages take a detour."""
+    """Fig. 10: NVLinks that a doubled pair needs; and over which GPU messages take a detour."""
     fabric, schedule = _trees(case)
-    one, other = map(int, case["pair"].split("-"))
     detours = [each for each in rows_of(_hops(fabric, schedule)) if each["hop"]]
     found = {"detour of {}-{} over GPU".format(*sorted((each["from"], each["to"]))): each["a"] for each in detours}
     return found | {
         "detours": len(found),
         "proven": float(antiphon.verify(fabric, schedule).conflict_free),
-        "links": 1 if _single(fabric, schedule, (one, other)) else 2,
+        "links": 1 if _single(fabric, schedule, case["pair"].split("-")) else 2,
     }
 
 
@@ -163,6 +157,7 @@ def _doubled(_cells: Cells, tables: Tables) -> Judged:
 
 
 def _forwarded(case: Entry) -> Entry:
+    """Fig. 15."""
     hops = _hops(*_trees({"trees": TREES, "overlap": True}))
     own, later = hops["a"] == case["gpu"], hops["hop"] > 0
     parts = {"of its own": own & ~later, "forwarded": own & later}

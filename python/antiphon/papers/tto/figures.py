@@ -47,13 +47,11 @@ def _built(name: str, side: int, size: int = MIB) -> tuple[Fabric, antiphon.Sche
 
 
 def _used_links(case: Entry) -> Entry:
+    """Table I."""
     fabric, schedule = _built(case["series"].name, case["side"], 64 * MIB)
     stats, ranks = schedule.stats(fabric), fabric.ranks
     counted = {"ranks": ranks, "steps": stats.steps, "steps of the bidirectional ring": 2 * ranks - 2}
     return {"used": stats.used_links_percent} | counted
-
-
-# --- Figs. 8 and 9 --------------------------------------------------------------------------------
 
 
 def _size(case: Entry) -> int:
@@ -66,26 +64,21 @@ def _is_compared(case: Entry) -> bool:
 
 
 def _scaled(case: Entry) -> list[Point]:
-    """Its own, and that of the ring on the smallest mesh."""
+    """Fig. 9: its own, and that of the ring on the smallest mesh."""
     smallest = {"series": DATA.series["Ring"], "side": 4 - case["side"] % 2}
     return [point(each, _size(each)) for each in (case, smallest)]
 
 
-# --- Fig. 12 --------------------------------------------------------------------------------------
-
-
 def _use(_case: Entry, record: Record) -> Entry:
+    """Fig. 12."""
     windows = record["tables"]["timeline"]
     shares = [100 * window["utilization"] for window in windows]
     starts = [window["start_ns"] / 1e6 for window in windows]
     return {"median": median(shares), "peak": max(shares), "starts": starts, "shares": shares}
 
 
-# --- Figs. 10, 11 and 13: training ------------------------------------------------------------------
-
-
 def _train(case: Entry) -> Callable[..., Training]:
-    """The training of a case, with the times of its collectives from elsewhere."""
+    """Figs. 10, 11 and 13: the training of a case, with the times of its collectives from elsewhere."""
     array = case["array"]
     return partial(
         antiphon.train,
@@ -127,11 +120,8 @@ def _measure(case: Entry, *records: Record) -> Entry:
     }
 
 
-# --- Section VIII-B: what one chiplet less costs --------------------------------------------------
-
-
 def _rivals(case: Entry) -> list[Entry]:
-    """The case with every algorithm; its series is the model."""
+    """Section VIII-B: the case with every algorithm; its series is the model."""
     complete = [series for series in DATA.series.values() if "complete" in series.roles]
     rivals = [case | {"model": case["series"], "series": series} for series in complete]
     return [rival for rival in rivals if takes_part(rival)]
@@ -148,9 +138,6 @@ def _speedup(case: Entry, *records: Record) -> Entry:
 
 def _rivals_jobs(case: Entry) -> list[Point]:
     return [job for rival in _rivals(case) for job in _jobs(rival)]
-
-
-# --- claims that fit no form ----------------------------------------------------------------------
 
 
 def _corner(_cells: Cells, _tables: Tables) -> Judged:
@@ -188,8 +175,4 @@ FIGURES = (
     Figure(DATA, "one-less", _speedup, _rivals_jobs),
     Figure(DATA, "fig14", jobs=lambda case: [point(case, 128 * MIB)]),
 )
-CHECKS = {
-    "odd-corner": _corner,
-    "no-bi-odd": _no_bi_odd,
-    "computing-models": _computing_models,
-}
+CHECKS = {"odd-corner": _corner, "no-bi-odd": _no_bi_odd, "computing-models": _computing_models}

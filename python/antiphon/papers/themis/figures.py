@@ -1,18 +1,23 @@
-"""Tables 1 and 2, Figures 5 and 8 to 11 and section 6.3 of the Themis paper: networks, and AllReduce alone."""
+"""The figures of the Themis paper: networks, AllReduce alone, and training, whose inputs it does not publish."""
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from statistics import fmean
+from typing import Any
+
+import numpy as np
 
 import antiphon
+from antiphon._core import TrainingPlan, Workload
 from antiphon.repro.charts import Block, Line
-from antiphon.repro.claims import Cells, Judged, Tables, verdict
+from antiphon.repro.claims import Cells, Judged, Tables, by_form, verdict
 from antiphon.repro.data import Data, Series
-from antiphon.repro.figure import Figure
+from antiphon.repro.figure import Figure, Shown
 from antiphon.repro.table import Entry, Table
-from antiphon.studies import RailsPoint, Record
+from antiphon.studies import RailsPoint, Record, TrainingPoint
 
 DATA = Data("themis", tolerance=0.015)
 """Means over many runs agree within 1.5 %."""
@@ -47,18 +52,14 @@ def _preset(case: Entry) -> Entry:
     return found
 
 
-# --- Section 6.3 --------------------------------------------------------------------------------
-
-NEAR_NPUS, NEAR_GBIT = 16, 800
-
-
 def _network(case: Entry) -> str:
     """Two dimensions, of which the second has so many times the rate that is just enough; or one of the paper's."""
-    far = NEAR_GBIT / NEAR_NPUS * case["ratio"]
-    return str(case["topology"] or f"sw{NEAR_NPUS}@{NEAR_GBIT}/700ns,sw8@{far:g}/1700ns")
+    npus, gbit = 16, 800
+    return str(case["topology"] or f"sw{npus}@{gbit}/700ns,sw8@{gbit / npus * case['ratio']:g}/1700ns")
 
 
 def _scenario(case: Entry, record: Record | None = None) -> Entry:
+    """Section 6.3."""
     advice = antiphon.advise_rails(_network(case))
     first, *_ = pairs = advice.pairs.rows()
     least = min(pairs, key=lambda pair: (pair["ratio"], pair["near"], pair["far"]))
@@ -71,8 +72,6 @@ def _scenario(case: Entry, record: Record | None = None) -> Entry:
     return found | used | {"turned": turned}
 
 
-# --- Fig. 5 -------------------------------------------------------------------------------------
-
 STAGES = ("ReduceScatter on dim1", "ReduceScatter on dim2", "AllGather on dim2", "AllGather on dim1")
 
 
@@ -83,7 +82,7 @@ def _example_jobs(case: Entry) -> list[RailsPoint]:
 
 
 def _example(_case: Entry, baseline: Record, record: Record) -> Entry:
-    """In units of the ReduceScatter of one chunk on dim1."""
+    """Fig. 5, in units of the ReduceScatter of one chunk on dim1."""
     stages = [each for each in baseline["tables"]["stages"] if each["chunk"] == 0]
     first = sorted((int(each["stage"]), each["finish_ns"] - each["start_ns"]) for each in stages)
     unit = first[0][1]
@@ -111,8 +110,6 @@ def _as_in_the_example(_cells: Cells, tables: Tables) -> Judged:
     return verdict(holds), {"baseline": baseline, "fifo": fifo, "scf": scf, "before": before, "loads": loads}
 
 
-# --- Figs. 8 to 11 ------------------------------------------------------------------------------
-
 LARGER = 1.015
 """By how much sizes are changed to see how firm a point is."""
 WINDOW_NS = 100_000
@@ -135,6 +132,7 @@ def _firm(case: Entry, record: Record, larger: Record | None = None) -> Entry:
 
 
 def _active(_case: Entry, record: Record) -> Entry:
+    """Fig. 9."""
     timeline = record["tables"]["timeline"]
     together = max(1, round(WINDOW_NS / timeline[1]["start_ns"]))
     windows = [timeline[start : start + together] for start in range(0, len(timeline), together)]
@@ -180,6 +178,107 @@ def _initial_load(_cells: Cells, tables: Tables) -> Judged:
     return verdict(zero >= delay), {"zero": zero, "delay": delay}
 
 
+OPTIONS = {"gradient_bytes": 2, "activation_bytes": 2, "blocking": True}
+"""The exchanges of gradients come after the backward pass, and those between layers hold up all computation, as in
+ASTRA-sim; numbers are FP16."""
+
+
+def _options(model: Series) -> dict[str, Any]:
+    """How a model is trained; where NPUs share it, the backward pass repeats the forward pass, as the paper says of
+    ZeRO."""
+    parallel = int(model.more["parallel"])
+    of_model = {"batch": int(model.more["batch"]), "compute": model.more["compute"]}
+    return OPTIONS | of_model | {"model_parallel": parallel, "recompute": parallel > 1}
+
+
+def _training_jobs(case: Entry) -> list[TrainingPoint]:
+    series, model = case["series"], case["model"]
+    algorithm = f"{series.run}:{series.more['intra']}" if series.more["intra"] else series.run
+    options = tuple(_options(model).items())
+    return [TrainingPoint(model.run, f"rails:{case['topology']}", algorithm, options)] if series.run else []
+
+
+@cache
+def groups(topology: str, parallel: int) -> tuple[tuple[int, float], tuple[int, float]]:
+    """Of the NPUs that share a model, and of those with the same part of it: how many they are, and their rates in
+    Gb/s together. The former are on the first dimensions."""
+    left, sizes, rates = parallel, [1, 1], [0.0, 0.0]
+    for _, size, rate, _ in dimensions(topology):
+        inside = math.gcd(left, size)
+        left //= inside
+        for group, part in enumerate((inside, size // inside)):
+            sizes[group] *= part
+            rates[group] += rate if part > 1 else 0.0
+    model, data = zip(sizes, rates, strict=True)
+    return (model, data) if parallel > 1 else (data, data)
+
+
+@cache
+def _ideal(model: Series, topology: str) -> dict[str, float]:
+    """The iteration with all rates of a group always busy: 2 S (1 - 1/N) / rates for an AllReduce of S bytes."""
+    options = _options(model)
+    plan = TrainingPlan(Workload(model.run), options.pop("compute"), options.pop("batch"), **options)
+    exchanges = plan.run([0.0] * len(plan.exchanges)).exchanges
+    times = []
+    for kind, size, of in zip(exchanges["kind"], exchanges["bytes"], exchanges["pass"], strict=True):
+        npus, gbit_per_s = groups(topology, options["model_parallel"])[of == "weight gradient"]
+        sent = float(size) * (1 - 1 / npus) * (2 if kind == "all-reduce" else 1)
+        times.append(8 * sent / gbit_per_s)
+    done = plan.run(times)
+    return {name: getattr(done, name) for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns")}
+
+
+def _measure(case: Entry, record: Record | None = None) -> Entry:
+    """An iteration: computation, and communication that it waits for, between layers and of gradients."""
+    ideal = _ideal(case["model"], case["topology"])
+    compute, model, data = ((record or ideal)[name] for name in ("compute_ns", "exposed_model_ns", "exposed_data_ns"))
+    exposed = model + data
+    return {
+        "time": compute + exposed,
+        "compute": compute,
+        "model part": model,
+        "data": data,
+        "exposed": exposed,
+        "share": 100 * (ideal["exposed_model_ns"] + ideal["exposed_data_ns"]) / exposed,
+    }
+
+
+SHARES = tuple(range(10, 101, 2))
+"""Utilization in percent."""
+
+
+def _over_utilization(table: Table) -> Shown:
+    """What an iteration would take with a share of the rates always busy, and what it takes with the baseline's."""
+    drawn = Table()
+    for model, of in table.by("model"):
+        baseline, ideal = of.where(series=BASELINE), of.where(series="Ideal")
+        slowest = ideal[0]["compute"] + 10 * ideal[0]["exposed"]
+        found = []
+        for at, best in zip(baseline, ideal, strict=True):
+            times = [(best["compute"] + best["exposed"] * 100 / used) / slowest for used in SHARES]
+            found.append(Line(at["topology"], SHARES, times, marked=False))
+            found.append(Line(at["topology"], [at["share"]], [at["time"] / slowest]))
+        found.append(Line("Infinite rate", SHARES, [ideal[0]["compute"] / slowest] * len(SHARES), marked=False))
+        drawn.append({"model": model, "lines": found})
+    return [], drawn
+
+
+def _train(cells: Cells, tables: Tables) -> Judged:
+    """A speed-up; and with the share of computation that gives the paper's mean, whether its other numbers follow."""
+    result, names = by_form(dict(cells) | {"form": "close"}, tables)
+    table, model = tables["fig12"].where(cells["at"]), cells["at"].removeprefix("model=")
+    shares = np.geomspace(0.001, 10, 100_001)[:, None]
+    parts = (table.where(series=series) for series in (BASELINE, SCF, "Ideal"))
+    slow, *fast = (shares * np.array(of.column("compute")) + of.column("exposed") for of in parts)
+    scf, ideal = (slow / times for times in fast)
+    keys = ("Themis+SCF, mean", "Themis+SCF, most", "Ideal, mean")
+    mean, most, best = (DATA.stated["fig12"][f"{model}: {what}"].value for what in keys)
+    at = int(np.abs(scf.mean(axis=1) - mean).argmin())
+    names |= {"share": shares[at, 0], "then_most": scf[at].max(), "then_ideal": ideal[at].mean()}
+    names |= {"paper_most": most, "paper_ideal": best}
+    return result, names
+
+
 FIGURES = (
     Figure(DATA, "table1", jobs=lambda case: run(BASELINE, f"{case['kind']}8@100000/1000ns", 8, 1)),
     Figure(DATA, "table2", _preset),
@@ -189,8 +288,10 @@ FIGURES = (
     Figure(DATA, "fig10", jobs=_jobs),
     Figure(DATA, "fig11", _firm, _jobs_and_larger),
     Figure(DATA, "scenarios", _scenario, lambda case: run(case["series"], _network(case), 1000 * MB)),
+    Figure(DATA, "fig4", _measure, _training_jobs, show=_over_utilization),
+    Figure(DATA, "fig12", _measure, _training_jobs),
 )
-CHECKS = {
+CHECKS = dict.fromkeys(("train-resnet", "train-gnmt", "train-dlrm", "train-transformer"), _train) | {
     "example": _as_in_the_example,
     "chunks-baseline": _chunks_baseline,
     "initial-load": _initial_load,
