@@ -90,6 +90,15 @@ def world() -> dict[str, Table]:
             "1.75×",
             "holds",
         ),
+        (
+            {"form": "within", "how": "fall", "ours": "B", "over": "A", "statistic": "most", "high": "4"},
+            "4.00×",
+            "holds",
+        ),
+        ({"form": "every", "how": "fall", "along": "size by series", "low": "-4"}, "at 9 of 9 points", "holds"),
+        ({"form": "every", "how": "fall", "along": "size by series", "low": "-3"}, "at 6 of 9 points", "does not hold"),
+        ({"form": "always", "ours": "A", "over": "B", "holds": "mean>2"}, "at all 4 points", "does not hold"),
+        ({"form": "always", "ours": "A", "over": "B", "holds": "mean>1"}, "at all 4 points", "holds"),
     ],
 )
 def test_forms(given: dict[str, str], ours: str, verdict: str, world: dict[str, Table]) -> None:
@@ -108,6 +117,13 @@ def test_texts(world: dict[str, Table]) -> None:
     assert judge(lost, {}, world).comment == "Loses to A at 2 B."
     assert judge(lost | {"over": "B"}, {}, world).comment == ""
     assert judge(lost | {"comment": "{lost_cases}"}, {}, world).comment == "2, B"
+    assert judge(lost | {"comment": "{lost_points}", "point": "{size}"}, {}, world).comment == "2"
+    step = {"along": "size by series", "point": "{series}, {before} to {size}", "comment": "{where_most}"}
+    assert judge(cells(form="more", ours="A") | step, {}, world).comment == "A, 1 to 2"
+    said = {"holds": "most>1", "partly": "most>1", "shown": "{holds:yes|no}, {partly:yes|no}; {small:.1f× at @}"}
+    assert judge(cells(form="conditions", ours="A", over="B", aside="small: at=size<=2") | said, {}, world).ours == (
+        "yes, yes; 2.0× at 1, B, 2.0× at 2, B"
+    )
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -115,6 +115,21 @@ def test_what_is_found() -> None:
     assert (outcome.table.whole, outcome.charts) == (False, [])
 
 
+def test_columns_of_several_runs() -> None:
+    """Numbers of another run than the first, products and quotients of columns."""
+    spec = {
+        "cases": {"side": [2, 3]},
+        "measured": {"time": "time_ns", "other": {"run": 1, "of": "time_ns"}},
+        "derived": {"ranks": {"of": "side", "times": "side"}, "faster": {"of": "other", "per": "time", "times": 100}},
+    }
+    figure = Figure(
+        described(fig=spec), "fig", jobs=lambda case: [Point(f"ring:{n}", "", 1) for n in (case["side"], 4)]
+    )
+    results: dict[Any, Any] = {job: {"time_ns": float(job.fabric[-1])} for job in figure.points(False)}  # type: ignore[attr-defined]
+    table = figure.evaluate(results, False).table
+    assert (table.column("ranks"), table.column("faster")) == ([4, 9], [200, pytest.approx(400 / 3)])
+
+
 def test_a_paper_has_its_figures_in_their_order() -> None:
     data = described(first={}, second={}, third={})
     one, other = ModuleType("one"), ModuleType("other")

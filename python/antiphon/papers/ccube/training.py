@@ -84,7 +84,7 @@ def _example_jobs(case: Entry) -> list[Point]:
 
 
 def _example(case: Entry, record: Record) -> Entry:
-    """Figs. 8 and 16, on one tree: how long an iteration takes from the end of the backward pass, and waits for what."""
+    """Figs. 8 and 16: how long an iteration takes from the end of the backward pass, and how long it waits for what."""
     layers = [
         f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
         for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
