@@ -115,6 +115,16 @@ def test_what_is_found() -> None:
     assert (outcome.table.whole, outcome.charts) == (False, [])
 
 
+def test_series_take_part_where_they_are_meant() -> None:
+    """By what is known of a case before anything is run."""
+    odd = Series("odd", more={"only": "side=3|5; ranks<=9; overlap=none"})
+    given = {"ranks": {"of": "side", "times": "side"}}
+    data = described(fig={"cases": {"series": ["A", "odd"], "side": [2, 3, 5]}, "given": given})
+    vars(data)["series"] = {"A": A, "odd": odd}
+    found = [(case["series"].name, case["ranks"]) for case in Figure(data, "fig").chosen(False)]
+    assert found == [("A", 4), ("A", 9), ("A", 25), ("odd", 9)]
+
+
 def test_columns_of_several_runs() -> None:
     """Numbers of another run than the first, products and quotients of columns."""
     spec = {

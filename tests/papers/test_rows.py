@@ -119,7 +119,7 @@ SAID |= {"unit", "group", "what", "tolerance", "note", "input"}
 DRAWN = {"at", "by", "title", "x", "x_label", "y", "y_label", "ticks", "every", "label", "lines", "further", "marked"}
 DRAWN |= {"known", "reference", "log", "y_max", "x_max", "tracks", "group", "parts", "columns", "over"}
 FIGURE = {"title", "about", "columns", "what", "cases", "quick", "measured", "derived", "published", "notes"}
-FIGURE |= {"rows", "charts"}
+FIGURE |= {"given", "rows", "charts"}
 
 
 @pytest.mark.parametrize("name", PAPERS)

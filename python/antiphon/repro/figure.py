@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from antiphon.repro.charts import Chart, made_charts
-from antiphon.repro.data import Data, Spec, known, number
+from antiphon.repro.data import Data, Series, Spec, known, number
 from antiphon.repro.rows import Row, made_rows
 from antiphon.repro.table import Entry, Table, grid, meets, words
 from antiphon.studies import Job, Record
@@ -39,12 +39,19 @@ def _meant(data: Data, axis: str, values: Any) -> Any:
     return [data.series.get(name, name) for name in values]
 
 
+def takes_part(case: Entry) -> bool:
+    """Whether a case meets what its series is there for, as far as the case has it."""
+    series = case.get("series")
+    return not isinstance(series, Series) or meets(case, series.more.get("only", ""), known=True)
+
+
 @dataclass(frozen=True)
 class Figure:
     """One table or figure. ``figures.toml`` has its title and what is said about it, and most of:
 
     * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
-      table; series and models by name or by a condition on their columns. ``quick``: other values for a few cases.
+      table; series and models by name or by a condition on their columns. Series with a column ``only`` take part in
+      what meets it. ``quick``: other values for a few cases. ``given``: further columns, ``of`` axes.
     * ``published``: numbers of a case by the names in ``columns``, from its row in one of ``tables``: that in which the
       columns of ``by`` have these texts. What no table has is None.
     * ``measured``: numbers of the record of a case's first ``run``, or another, by column. A number here and there is a
@@ -85,9 +92,11 @@ class Figure:
             for axes in (grids if isinstance(grids, list) else [grids])
             for case in grid(**{axis: _meant(self.data, axis, each) for axis, each in (axes | few).items()})
         ]
-        return [case for case in found if self.keep(case)]
+        return [case for case in found if takes_part(case) and self.keep(case)]
 
     def _with_published(self, case: Entry) -> Entry:
+        for column, of in self.spec.get("given", {}).items():
+            case[column] = number(case, of)
         found: Entry = {}
         for spec in self.spec.get("published", ()):
             where = tuple(words(text, case) for text in spec["by"].values())

@@ -46,15 +46,17 @@ def is_one_of(value: object, wanted: Iterable[object]) -> bool:
     return not names.isdisjoint(wanted)
 
 
-def meets(entry: Entry, conditions: str) -> bool:
+def meets(entry: Entry, conditions: str, *, known: bool = False) -> bool:
     """Whether an entry is meant by a text such as ``side=8|9; bytes>=4194304``, or by a column that only this paper's
-    series have, ``series.kind=model``; the empty text means all.
+    series have, ``series.kind=model``; the empty text means all. ``known``: what the entry has not is no hindrance.
 
     >>> meets({"side": 9, "bytes": 100}, "side=8|9; bytes<=64"), meets({"side": 9}, "")
     (False, True)
     """
     for name, how, text in conditions_of(conditions):
         axis, _, more = name.partition(".")
+        if known and axis not in entry:
+            continue
         value = entry[axis].more[more] if more else entry[axis]
         if how in ("=", "!="):
             met = is_one_of(value, text.split("|")) == (how == "=")

@@ -11,8 +11,8 @@ import antiphon
 from antiphon import Fabric
 from antiphon.repro.claims import Cells, Judged, Tables, verdict
 from antiphon.repro.data import Data
-from antiphon.repro.figure import Figure
-from antiphon.repro.table import Entry, meets
+from antiphon.repro.figure import Figure, takes_part
+from antiphon.repro.table import Entry
 from antiphon.repro.trained import sizes, trained
 from antiphon.studies import Point, Record
 from antiphon.training.result import Training
@@ -22,19 +22,9 @@ SYSTEM = "tto"
 MIB = 1 << 20
 
 
-def parity(case: Entry) -> str:
-    """Of the side of the mesh."""
-    return ("even", "odd")[case["side"] % 2]
-
-
-def takes_part(case: Entry, size: int = 0) -> bool:
-    """Whether an algorithm runs on such a mesh, with so many bytes. The network of routers and flits takes a hundred
-    times as long as that of packets, and so is for small data only."""
-    return meets({"bytes": size, "parity": parity(case)}, case["series"].more["only"])
-
-
 def point(case: Entry, size: int, **more: Any) -> Point:
-    """An AllReduce; ``chunk`` is TTO's, in bytes, and no larger than what is reduced."""
+    """An AllReduce; ``chunk`` is TTO's, in bytes, and no larger than what is reduced. Runs in flits take a hundred times as
+    long as those in packets, and so are for small data only."""
     series, chunk = case["series"], case.get("chunk")
     spec = f"{series.run}:chunk={min(chunk, size)}" if chunk and series.name == "TTO" else series.run
     fidelity = {"flits": "flit"}.get(series.more["kind"], "packet")
@@ -54,19 +44,10 @@ def _used_links(case: Entry) -> Entry:
     return {"used": stats.used_links_percent} | counted
 
 
-def _size(case: Entry) -> int:
-    """What is reduced: by default 375 KiB for each chiplet."""
-    return int(case.get("bytes", 375 * 1024 * case["side"] ** 2))
-
-
-def _is_compared(case: Entry) -> bool:
-    return takes_part(case, _size(case)) and (case["known"] is not None or case["series"].more["kind"] != "flits")
-
-
 def _scaled(case: Entry) -> list[Point]:
-    """Fig. 9: its own, and that of the ring on the smallest mesh."""
-    smallest = {"series": DATA.series["Ring"], "side": 4 - case["side"] % 2}
-    return [point(each, _size(each)) for each in (case, smallest)]
+    """Fig. 9: its own, and that of the ring on the smallest mesh, with as much for each chiplet."""
+    size, smallest = int(case["bytes"]), {"series": DATA.series["Ring"], "side": 4 - case["side"] % 2}
+    return [point(case, size), point(smallest, size * smallest["side"] ** 2 // case["side"] ** 2)]
 
 
 def _use(_case: Entry, record: Record) -> Entry:
@@ -89,11 +70,6 @@ def _train(case: Entry) -> Callable[..., Training]:
         overlap=case.get("overlap", "none"),
         compute=f"systolic:rows={array},cols={array}",
     )
-
-
-def _keep(case: Entry) -> bool:
-    """In flits only trainings of which all exchanges are small enough."""
-    return takes_part(case) and takes_part(case, max(sizes(_train(case))))
 
 
 def _jobs(case: Entry) -> list[Point]:
@@ -167,10 +143,10 @@ def _computing_models(_cells: Cells, tables: Tables) -> Judged:
 
 
 FIGURES = (
-    Figure(DATA, "table1", _used_links, keep=takes_part),
-    Figure(DATA, "fig8", jobs=lambda case: [point(case, case["bytes"])], keep=_is_compared),
-    Figure(DATA, "fig9", jobs=_scaled, keep=_is_compared),
-    *(Figure(DATA, name, _measure, _jobs, keep=_keep) for name in ("fig10", "fig11", "fig13", "viii-b")),
+    Figure(DATA, "table1", _used_links),
+    Figure(DATA, "fig8", jobs=lambda case: [point(case, case["bytes"])]),
+    Figure(DATA, "fig9", jobs=_scaled),
+    *(Figure(DATA, name, _measure, _jobs) for name in ("fig10", "fig11", "fig13", "viii-b")),
     Figure(DATA, "fig12", _use, lambda case: [point(case, 256 * MIB, tables=("timeline",))]),
     Figure(DATA, "one-less", _speedup, _rivals_jobs),
     Figure(DATA, "fig14", jobs=lambda case: [point(case, 128 * MIB)]),
