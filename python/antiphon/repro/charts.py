@@ -109,6 +109,7 @@ def made_charts(table: Table, specs: Sequence[Spec]) -> list[Chart]:
 
 def _made(table: Table, spec: Spec) -> Chart:
     said = spec | {name: words(spec[name], table[0]) for name in ("title", "x_label", "y_label") if name in spec}
+    spec = {"label": "{series}"} | spec
     if "parts" in spec:
         return Chart(said, bars=_bars(table, spec))
     if "tracks" in spec:
@@ -123,7 +124,7 @@ def _lines(table: Table, spec: Spec) -> list[Line]:
     if "lines" in spec:
         return list(table[0][spec["lines"]])
     found, x, y, known = [], spec["x"], spec["y"], spec.get("known", "known")
-    for label, of in table.grouped(lambda entry: _label(entry, spec)).items():
+    for label, of in table.grouped(lambda entry: words(spec["label"], entry)).items():
         if isinstance(of[0][x], list):
             found.append(Line(label, of[0][x], of[0][y], marked=spec.get("marked", True)))
             continue
@@ -142,14 +143,10 @@ def _bars(table: Table, spec: Spec) -> dict[str, list[Bar]]:
     def bar(entry: Entry) -> Bar:
         of = whole[entry["what"]] if whole else 1
         parts = [entry[column] / of for column in spec["columns" if "columns" in spec else "parts"]]
-        return Bar(_label(entry, spec), parts, entry[spec["known"]] if "known" in spec else None)
+        return Bar(words(spec["label"], entry), parts, entry[spec["known"]] if "known" in spec else None)
 
     groups = table.grouped(lambda entry: words(spec["group"], entry))
     return {group: [bar(entry) for entry in of] for group, of in groups.items()}
-
-
-def _label(entry: Entry, spec: Spec) -> str:
-    return words(spec.get("label", "{series}"), entry)
 
 
 # --- drawing ------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ MIB = 1 << 20
 
 
 def point(case: Entry, size: int, **more: Any) -> Point:
-    """An AllReduce; ``chunk`` is TTO's, in bytes, and no larger than what is reduced. Runs in flits take a hundred times as
-    long as those in packets, and so are for small data only."""
+    """An AllReduce; ``chunk`` is TTO's, in bytes, and at most what is reduced. Flits take a hundred times as long as
+    packets, and so are for small data only."""
     series, chunk = case["series"], case.get("chunk")
     spec = f"{series.run}:chunk={min(chunk, size)}" if chunk and series.name == "TTO" else series.run
     fidelity = {"flits": "flit"}.get(series.more["kind"], "packet")
