@@ -52,8 +52,8 @@ class Figure:
     * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
       table; series and models by name or by a condition on their columns. Series with a column ``only`` take part in
       what meets it. ``quick``: other values for a few cases. ``given``: further columns, ``of`` axes.
-    * ``published``: numbers of a case by the names in ``columns``, from its row in one of ``tables``: that in which the
-      columns of ``by`` have these texts. What no table has is None.
+    * ``published``: numbers of a case that meets ``at`` by the names in ``columns``, from its row in one of ``tables``:
+      that in which the columns of ``by`` have these texts. What no table has is None.
     * ``measured``: numbers of the record of a case's first ``run``, or another, by column. A number here and there is a
       field, or ``of`` one so many ``times``, ``per`` so much. ``derived``: further ones, of columns.
     * ``notes``: a key of the texts for cases that meet ``at``.
@@ -98,7 +98,7 @@ class Figure:
         for column, of in self.spec.get("given", {}).items():
             case[column] = number(case, of)
         found: Entry = {}
-        for spec in self.spec.get("published", ()):
+        for spec in (each for each in self.spec.get("published", ()) if meets(case, each.get("at", ""))):
             where = tuple(words(text, case) for text in spec["by"].values())
             row = known(self.data.paper, tuple(spec["tables"]), tuple(spec["by"])).get(where)
             numbers = {name: number(row, of) if row else None for name, of in spec["columns"].items()}

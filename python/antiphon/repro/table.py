@@ -68,13 +68,15 @@ def meets(entry: Entry, conditions: str, *, known: bool = False) -> bool:
 
 
 class Words(Formatter):
-    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{side:squared}`` a square,
+    """Texts that name numbers of an entry; ``{bytes:size}`` is a size with its unit, ``{bytes:kB}`` the same as papers
+    write it, where 64 MB are 64 MiB, ``{side:squared}`` a square,
     ``{topology:split}`` a name in two lines; ``{holds:yes|no}`` says whether something is so."""
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         """One of the numbers as text."""
         own: dict[str, Callable[[Any], str]] = {
             "size": format_bytes,
+            "kB": lambda size: re.sub("(.)iB", r" \1B", format_bytes(size)).replace("K", "k"),
             "squared": lambda side: str(side**2),
             "split": lambda name: name.replace("-", "-\n", 1),
         }

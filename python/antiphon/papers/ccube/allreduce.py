@@ -78,16 +78,6 @@ def chunk_of(size: int, chunks: int) -> int:
     return math.ceil(math.ceil(size / TREES) / chunks / 4) * 4
 
 
-def size_text(size: int) -> str:
-    """A size as the paper writes it.
-
-    >>> size_text(16 * KIB), size_text(64 * MIB), size_text(1024 * MIB)
-    ('16 kB', '64 MB', '1 GB')
-    """
-    unit, factor = next(each for each in (("GB", KIB * MIB), ("MB", MIB), ("kB", KIB)) if size >= each[1])
-    return f"{size // factor} {unit}"
-
-
 SLICE = 200_000
 """Bytes: 50,000 parameters. The paper does not say."""
 RING_GB = CHANNELS * NVLINK_GB
@@ -134,13 +124,7 @@ def _ring_over_tree(case: Entry) -> Entry:
     ratios = {size: _slower(ranks, size) for size in (1 << n for n in range(10, 50))}
     most = max(ratios, key=lambda size: ratios[size])
     found = {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1)}
-    return _sized(case) | found | {"most": ratios[most], "MB": most >> 20}
-
-
-def _sized(case: Entry) -> Entry:
-    """A case whose series is its size."""
-    size = size_text(case["size"])
-    return {"what": f"{case['ranks']} nodes, {size}", "series": DATA.series.get(size, size)}
+    return found | {"most": ratios[most], "MB": most >> 20}
 
 
 OWN, SIMULATED, EQUATIONS = DATA.named("C1, its own best chunks", "simulated", "Eqs. 5 and 7")
@@ -157,11 +141,10 @@ def _overlapping_jobs(case: Entry) -> list[Job]:
 
 def _overlapping(case: Entry, *records: Record) -> Entry:
     size, series = case["size"], case["series"]
-    what, model = {"what": size_text(size)}, [cost(way, RANKS, size) for way in (TREE, OVERLAPPED)]
+    model = [cost(way, RANKS, size) for way in (TREE, OVERLAPPED)]
     if series in (SIMULATED, EQUATIONS):
         slow, fast = [each["time_ns"] for each in records] or [time for time, _ in model]
-        known = DATA.stated["fig12"].get(f"C1 over B, {what['what']}") if series == SIMULATED else None
-        return what | {"ratio": slow / fast, "known": known and known.value}
+        return {"ratio": slow / fast}
     time, chunks = records[0]["time_ns"], model[1][1]
     step = LATENCY_NS + chunk_by_eq_4(size) / NVLINK_GB
     steps = {B: 2 * (HEIGHT + chunks - 1), C1: 2 * HEIGHT + chunks - 1}.get(series)
@@ -169,7 +152,7 @@ def _overlapping(case: Entry, *records: Record) -> Entry:
     # Chunks that are complete before the one in front of them in their tree.
     found = pairwise(records[0]["tables"]["chunks"])
     early = sum(one["lane"] == other["lane"] and other["complete_ns"] < one["complete_ns"] for one, other in found)
-    return what | {"time": time, "exact": exact, "speed": size / time, "out of order": early}
+    return {"time": time, "exact": exact, "speed": size / time, "out of order": early}
 
 
 HOSTS = 16
@@ -233,12 +216,8 @@ def _measure(case: Entry, *records: Record) -> Entry:
     late, soon = (record["tables"]["chunks"][0]["complete_ns"] for record in records[-2:])
     height, chunks = ranks.bit_length() - 1, math.ceil(size / CHUNK)
     model = {"ratio model": ring / trees, "turnaround model": (2 * height + chunks - 1) / (2 * height)}
-    return (
-        _sized(case)
-        | dict(zip(SETTINGS, ratios, strict=True))
-        | {"turnaround": late / soon, "best": max(ratios)}
-        | model
-    )
+    found = dict(zip(SETTINGS, ratios, strict=True)) | {"best": max(ratios), "turnaround": late / soon}
+    return found | model
 
 
 FIGURES = (
