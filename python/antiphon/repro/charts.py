@@ -109,7 +109,7 @@ def made_charts(table: Table, specs: Sequence[Spec]) -> list[Chart]:
 
 def _made(table: Table, spec: Spec) -> Chart:
     said = spec | {name: words(spec[name], table[0]) for name in ("title", "x_label", "y_label") if name in spec}
-    spec = {"label": "{series}"} | spec
+    spec = {"label": "{series}", **spec}
     if "parts" in spec:
         return Chart(said, bars=_bars(table, spec))
     if "tracks" in spec:
