@@ -11,7 +11,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``how``: ``fall`` if not ratios are meant but how much more ours is than ``over``, or less than the one before it.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
-  of statistics of the numbers or of ``aside`` ones with each other or with numbers. Of others, what must be so as well.
+  of statistics of the numbers or of ``aside`` ones with each other or with numbers, ``or`` others. Of other forms,
+  what must be so as well.
 * ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether conditions are met,
   ``{holds:yes|no}``; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
@@ -139,9 +140,9 @@ class Held(dict[str, Any]):
         return float(text if text[0].isdigit() else Formatter().get_field(text, (), self)[0])
 
     def meets(self, column: str) -> bool:
-        """Whether numbers compare as the column says; not if it says nothing."""
-        parts = conditions_of(self.cells[column])
-        return bool(parts) and all(COMPARED[how](self.number(one), self.number(other)) for one, how, other in parts)
+        """Whether numbers compare as the column says, in one of the ways; not if it says nothing."""
+        ways = map(conditions_of, filter(None, self.cells[column].split(" or ")))
+        return any(all(COMPARED[how](self.number(one), self.number(other)) for one, how, other in way) for way in ways)
 
     def fails(self, value: float) -> bool:
         """Whether a single number is out of bounds; of the form ``more``, or at the lower one."""

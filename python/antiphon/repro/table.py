@@ -104,13 +104,13 @@ class Values(list[tuple[str, float]]):
 
     As text they stand one after the other; ``@`` is the case.
 
-    >>> f"{Values([('8x8', 1.5), ('9x9', 2)]):.2f× on @}"
-    '1.50× on 8x8, 2.00× on 9x9'
+    >>> f"{Values([('8x8', 1.5), ('9x9', 2)]):@ takes .2f×}"
+    '8x8 takes 1.50×, 9x9 takes 2.00×'
     """
 
     def __format__(self, spec: str) -> str:
-        how, text = re.split("(?<=[fg])", f"{spec}", maxsplit=1)
-        return ", ".join(f"{value:{how}}{text.replace('@', where)}" for where, value in self)
+        before, how, after = re.split(r"(\+?\.?\d*[fg])", spec, maxsplit=1)
+        return ", ".join(f"{before}{value:{how}}{after}".replace("@", where) for where, value in self)
 
     @property
     def numbers(self) -> list[float]:
@@ -139,6 +139,8 @@ class Values(list[tuple[str, float]]):
     fallen = property(lambda self: 100 * self.fall / self.first)
     total = property(lambda self: sum(self.numbers))
     same = property(lambda self: ", ".join(where for where, value in self if abs(value - 1) < 1e-9))
+    rising = property(lambda self: Values(sorted(self, key=lambda found: found[1])))
+    losing = property(lambda self: ", ".join(where for where, value in self if value < 1) or "none")
     near = property(lambda self: ", ".join(where for where, value in self if value >= 0.99 * self.most))
     alike = property(lambda self: sum(abs(value - 1) <= 0.005 for value in self.numbers))
 

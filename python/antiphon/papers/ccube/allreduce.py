@@ -103,13 +103,12 @@ def _share_of_peak(case: Entry, one_shot: Record, *records: Record) -> Entry:
     sizes = calls(case["series"].name, case["most"])
     times = {size: record["time_ns"] for size, record in zip(sizes, records, strict=True)}
     time = sum(times[size] * count for size, count in Counter(sizes).items())
-    what = f"{case['series']}, {case['most'] // 1000} kB" if case["most"] else str(case["series"])
     share, best = (100 * SENT * sum(sizes) / took / RING_GB for took in (time, one_shot["time_ns"]))
     # Every AllReduce takes its latency once, all together the same bytes.
     busy = SENT * sum(sizes) / RING_GB
     latency = busy / (len(calls("layer-wise")) - 2)
     slices = (busy + len(calls("slicing", SLICE)) * latency) / (busy + latency)
-    found = {"what": what, "calls": len(sizes), "share": share, "slower": best / share}
+    found = {"calls": len(sizes), "share": share, "slower": best / share}
     return found | {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
 
 

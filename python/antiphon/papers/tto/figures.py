@@ -129,19 +129,6 @@ def _no_bi_odd(_cells: Cells, _tables: Tables) -> Judged:
     return "does not hold", {"done": "built"}
 
 
-def _computing_models(_cells: Cells, tables: Tables) -> Judged:
-    """Whether TTO may lose on models that mostly compute, with or without overlap."""
-    of = tables["one-less"].where(side=8, array=256)
-    gains = sorted(zip(of.column("speedup"), map(str, of.column("series")), strict=True))
-    texts = [f"{model} {gain:.3f}×" for gain, model in gains]
-    behind = []
-    for model, times in tables["fig11"].where("series.kind=algorithm").by("model"):
-        *others, tto = times.column("time")
-        behind += [str(model)] if min(others) < tto else []
-    names = {"least": texts[0], "gains": ", ".join(texts), "behind": ", ".join(behind) or "none"}
-    return verdict(gains[0][0] < 1 or bool(behind)), names
-
-
 FIGURES = (
     Figure(DATA, "table1", _used_links),
     Figure(DATA, "fig8", jobs=lambda case: [point(case, case["bytes"])]),
@@ -151,4 +138,4 @@ FIGURES = (
     Figure(DATA, "one-less", _speedup, _rivals_jobs),
     Figure(DATA, "fig14", jobs=lambda case: [point(case, 128 * MIB)]),
 )
-CHECKS = {"odd-corner": _corner, "no-bi-odd": _no_bi_odd, "computing-models": _computing_models}
+CHECKS = {"odd-corner": _corner, "no-bi-odd": _no_bi_odd}
