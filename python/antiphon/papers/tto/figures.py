@@ -112,10 +112,6 @@ def _speedup(case: Entry, *records: Record) -> Entry:
     return {"what": side if case["array"] == 256 else array, "best": best, "speedup": epochs[best] / tto}
 
 
-def _rivals_jobs(case: Entry) -> list[Point]:
-    return [job for rival in _rivals(case) for job in _jobs(rival)]
-
-
 def _corner(_cells: Cells, _tables: Tables) -> Judged:
     corner, centre = (antiphon.verify(*_built(f"RingBiOdd ({what} left out)", 9)) for what in ("corner", "centre"))
     return verdict(corner.complete), {"lost": "" if centre.complete else centre.gaps}
@@ -135,7 +131,7 @@ FIGURES = (
     Figure(DATA, "fig9", jobs=_scaled),
     *(Figure(DATA, name, _measure, _jobs) for name in ("fig10", "fig11", "fig13", "viii-b")),
     Figure(DATA, "fig12", _use, lambda case: [point(case, 256 * MIB, tables=("timeline",))]),
-    Figure(DATA, "one-less", _speedup, _rivals_jobs),
+    Figure(DATA, "one-less", _speedup, lambda case: [job for rival in _rivals(case) for job in _jobs(rival)]),
     Figure(DATA, "fig14", jobs=lambda case: [point(case, 128 * MIB)]),
 )
 CHECKS = {"odd-corner": _corner, "no-bi-odd": _no_bi_odd}
