@@ -63,6 +63,19 @@ def test_no_chunk_is_larger_than_what_is_reduced() -> None:
     assert all(chunk == min(24576, size) for size, chunk in chunks)
 
 
+@pytest.mark.parametrize("name", ["fig10", "fig11", "fig13"])
+def test_trainings_in_flits_are_those_of_small_exchanges(name: str) -> None:
+    """Of at most 16 MiB; all such, of the algorithms that run in flits."""
+    _, (figure,) = choose(PAPERS, "tto", [name])
+    largest: dict[str, dict[str, int]] = {"flits": {}, "algorithm": {}}
+    for case in figure.chosen(False):
+        size = max(point.bytes for point in figure.jobs(case))  # type: ignore[attr-defined]
+        largest[case["series"].more["kind"]][case["model"].name] = size
+    small = {model for model, size in largest["algorithm"].items() if size <= 16 << 20}
+    assert set(largest["flits"]) == small
+    assert max(largest["flits"].values()) <= 16 << 20
+
+
 @pytest.mark.slow
 def test_the_whole_paper(tmp_path: Path, tables: dict[str, dict[str, Table]]) -> None:
     done = reproduce(TTO, TTO.figures, tmp_path)
