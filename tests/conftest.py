@@ -107,13 +107,14 @@ def read_fabric(*given):
     tell()
     return fabric
 
-when, *arguments = sys.argv[1:]
+when = sys.argv.pop(1)
 if when == "simulating":
     antiphon.view.terminal.console.progress_bar = progress_bar
-from antiphon.cli import groups, main
-if when == "before":
+else:
+    from antiphon.cli import groups
     read, groups.read_fabric = groups.read_fabric, read_fabric
-main(arguments)
+from antiphon.__main__ import run
+run()
 """
 """The command line, which prints a line when a simulation is under way, or before, when the fabric is there."""
 

@@ -132,3 +132,35 @@ run()
 def test_commands_are_interrupted_while_they_are_imported() -> None:
     done = subprocess.run([sys.executable, "-c", IN_AN_IMPORT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+SLOW_IMPORT = """
+import sys, time
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "antiphon.cli.commands":
+            try:
+                print("importing", flush=True)
+                time.sleep(0.5)
+            except KeyboardInterrupt:
+                pass  # as compiled modules do
+
+sys.meta_path.insert(0, Finder())
+from antiphon.__main__ import run
+sys.argv[1:] = ["noc", "mesh:16x16", "--rate", "0.1"]
+run()
+"""
+
+
+def test_an_interrupt_that_an_import_would_lose_is_heard_after_it() -> None:
+    command = [sys.executable, "-c", SLOW_IMPORT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "importing\n"
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=30) == ("", "interrupted\n")
+        finally:
+            process.kill()
+    assert process.returncode == 130

@@ -1,12 +1,31 @@
 """``python -m antiphon``, and the command ``antiphon``."""
 
+import _thread
 import signal
 import sys
+import threading
+from types import FrameType
+
+LATER_S = 0.02
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """Raises KeyboardInterrupt; within an import later, as some compiled modules lose it there, and others crash."""
+    while frame is not None and frame.f_code is not run.__code__:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            later = threading.Timer(LATER_S, _thread.interrupt_main)
+            later.daemon = True
+            later.start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def run() -> None:
     """Runs the command line. Ctrl-C is heard from here on, and ends the process without a word once all is done."""
     try:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         from antiphon.cli import main
 
         main()

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.random import default_rng  # before anything is measured: a Ctrl-C while it is imported can be lost
 
 from antiphon.calibration import machine
 from antiphon.calibration.device import (
@@ -91,7 +90,7 @@ class Cpu:
         for number, _ in enumerate(pool.map(self._fill, pieces)):
             told("buffers", (number + 1) / len(pieces))
         self.rows = self.b.reshape(-1, ROW_FLOATS)
-        random = default_rng(1)
+        random = np.random.default_rng(1)
         self.indices = random.integers(0, len(self.rows), max(len(self.rows), LOOKUP_ROWS), np.intp)
         self.gemm = gemm
         self.factors = np.ones((gemm, gemm), np.float32), np.ones((gemm, gemm), np.float32)
