@@ -86,7 +86,7 @@ class Cli(DocumentedGroup):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(GONE)
-        except Interrupted:
+        except (Interrupted, click.Abort):  # the latter while arguments are read
             click.echo("interrupted", err=True)
             sys.exit(INTERRUPTED)
         except OSError as error:  # those of files the user names have become AntiphonErrors
