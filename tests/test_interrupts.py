@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from functools import partial
 from types import FrameType
 
 import pytest
+from click.testing import CliRunner
 
 import antiphon
 from antiphon import _core
+from antiphon.cli import main
 from antiphon.parallel import in_parallel
 
 AFTER_S = 0.3
@@ -164,3 +167,22 @@ def test_an_interrupt_that_an_import_would_lose_is_heard_after_it() -> None:
         finally:
             process.kill()
     assert process.returncode == 130
+
+
+def test_an_interrupt_while_arguments_are_read_is_told_as_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "parse_args", interrupt)
+    result = CliRunner().invoke(main, ["--help"])
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_for_a_reader_that_is_gone_ends_as_elsewhere(option: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "antiphon", option]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -6,8 +6,8 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -86,7 +86,7 @@ class Cli(DocumentedGroup):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(GONE)
-        except (Interrupted, click.Abort):  # the latter while arguments are read
+        except Interrupted:
             click.echo("interrupted", err=True)
             sys.exit(INTERRUPTED)
         except OSError as error:  # those of files the user names have become AntiphonErrors
@@ -101,14 +101,24 @@ class Cli(DocumentedGroup):
             _fail(f"internal error: {what}; please report it with the output of the same command and --debug", debug)
         sys.exit(status or 0)
 
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _before_click():  # help and version are printed here
+            return super().make_context(*arguments, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        # Before click makes status 1 of a broken pipe, and an empty line of Ctrl-C.
-        try:
+        with _before_click():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise ReaderGone from None
-        except KeyboardInterrupt:
-            raise Interrupted from None
+
+
+@contextmanager
+def _before_click() -> Iterator[None]:
+    """Says what happened before click makes status 1 of a broken pipe, and an empty line of Ctrl-C."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+    except KeyboardInterrupt:
+        raise Interrupted from None
 
 
 def _fail(message: str, debug: bool, status: int = WRONG) -> NoReturn:
