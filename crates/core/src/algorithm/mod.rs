@@ -69,6 +69,19 @@ pub trait Algorithm: Sync {
     /// [`Code::NotApplicable`] with the reason in one line, [`Code::BadSpec`] for option values.
     fn build(&self, request: &Request) -> Result<Schedule>;
 
+    /// Whether it plans by prices, anew on every fabric, which takes long.
+    fn plans(&self) -> bool {
+        false
+    }
+
+    /// The same schedule without a certificate, which can take longer to find than the schedule: for those who only time it.
+    ///
+    /// # Errors
+    /// As [`Algorithm::build`].
+    fn build_bare(&self, request: &Request) -> Result<Schedule> {
+        self.build(request)
+    }
+
     /// The same from a schedule of its own for a fabric that has lost links or ranks since; most have none to start from.
     ///
     /// # Errors
@@ -328,6 +341,27 @@ pub fn build_watched(
     let data = data.into();
     let (algorithm, request) = requested(fabric, system, collective, data, spec, watch)?;
     algorithm.build(&request)
+}
+
+/// [`build`], without a certificate.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_bare(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    data: impl Into<Data>,
+    spec: &str,
+) -> Result<Schedule> {
+    let (algorithm, request) = requested(fabric, system, collective, data.into(), spec, Watch::default())?;
+    algorithm.build_bare(&request)
+}
+
+/// Whether the algorithm of a specification plans by prices, anew on every fabric, which takes long.
+pub fn plans(spec: &str) -> bool {
+    let name = spec.split(':').next().unwrap_or(spec);
+    ALL.iter().any(|algorithm| algorithm.info().name == name && algorithm.plans())
 }
 
 /// The schedule by `before`'s algorithm for a fabric that has lost links or ranks since, sooner found from it.

@@ -15,6 +15,7 @@ mod search;
 
 pub use bound::bound;
 
+use crate::algorithm;
 use crate::collective::Collective;
 use crate::error::{Code, Error, Result};
 use crate::fabric::aries::{Aries, Configuration};
@@ -132,12 +133,21 @@ impl Work<'_> {
         }
     }
 
-    /// One of its schedules on a fabric.
-    fn on(&self, fabric: &Fabric, system: &System, choice: usize) -> Result<Schedule> {
+    /// Whether the messages of a choice are planned by prices.
+    fn is_planned(&self, choice: usize) -> bool {
         match self {
-            Work::Collective { collective, bytes, algorithms } => {
-                crate::algorithm::build(fabric, system, *collective, *bytes, &algorithms[choice])
-            }
+            Work::Collective { algorithms, .. } => algorithm::plans(&algorithms[choice]),
+            Work::Schedule(_) => false,
+        }
+    }
+
+    /// One of its schedules on a fabric; `bare` without a certificate, if it had one.
+    fn on(&self, fabric: &Fabric, system: &System, choice: usize, bare: bool) -> Result<Schedule> {
+        match self {
+            Work::Collective { collective, bytes, algorithms } => match bare {
+                true => algorithm::build_bare(fabric, system, *collective, *bytes, &algorithms[choice]),
+                false => algorithm::build(fabric, system, *collective, *bytes, &algorithms[choice]),
+            },
             Work::Schedule(schedule) => rerouted(schedule, fabric),
         }
     }
@@ -229,7 +239,7 @@ pub fn configure(
     let given_ps = search.time_of(&fabric.given);
     let simulated = search.simulated();
     let fabric = fabric.configured(&turns, effort.switching_ps.unwrap_or(0))?;
-    let schedule = work.on(&fabric, system, choice)?;
+    let schedule = work.on(&fabric, system, choice, false)?;
     verify(&fabric, &schedule)?;
     Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, ended })
 }

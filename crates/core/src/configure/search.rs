@@ -38,6 +38,8 @@ const CHAINS: u64 = 8;
 /// Temperatures of annealing, as shares of the cost: at first and in the end.
 const HOT: f64 = 0.03;
 const COLD: f64 = 0.000_5;
+/// Ranks among which a plan by prices takes as long as a step; it grows with their square.
+const PLANNED: usize = 8;
 /// Choices that are shaped: those that do best as they are.
 const SHAPED: usize = 3;
 
@@ -58,6 +60,8 @@ pub struct Search<'a, 'p> {
     /// Times of what was simulated; `None` where nothing applies.
     times: HashMap<Point, Option<Picos>>,
     simulated: u32,
+    /// Steps taken: simulations, and plans by prices by what they cost.
+    spent: u32,
     best: Option<Timed>,
     /// Of choices that plan by prices, and of much data, the least bound by rates of what was simulated.
     planned: HashMap<usize, Picos>,
@@ -95,6 +99,7 @@ impl<'a, 'p> Search<'a, 'p> {
             progress,
             times: HashMap::new(),
             simulated: 0,
+            spent: 0,
             best: None,
             planned: HashMap::new(),
             refusal: None,
@@ -284,7 +289,7 @@ impl<'a, 'p> Search<'a, 'p> {
     /// The schedule of a choice on configurations in turns, if there is one.
     pub(super) fn schedule(&self, turns: &[Configuration], choice: usize) -> Option<(Fabric, Schedule)> {
         let fabric = self.fabric.configured(turns, self.effort.switching_ps.unwrap_or(0)).ok()?;
-        let schedule = self.work.on(&fabric, self.system, choice).ok()?;
+        let schedule = self.work.on(&fabric, self.system, choice, true).ok()?;
         Some((fabric, schedule))
     }
 
@@ -307,8 +312,10 @@ impl<'a, 'p> Search<'a, 'p> {
             let Some(next) = next.filter(|next| next.cost < at.cost * (1.0 - 1e-9) && self.goes_on()) else { break };
             at = next;
             way.push(at.configuration.clone());
-            // Some algorithms send other messages on another fabric.
-            if let Some(now) = self.demands(&at.configuration, choice).filter(|now| *now != demands) {
+            // Some algorithms send other messages on another fabric. To plan them at every step would take too long.
+            if !self.work.is_planned(choice)
+                && let Some(now) = self.demands(&at.configuration, choice).filter(|now| *now != demands)
+            {
                 at = Estimate::new(aries, at.configuration, &now);
                 demands = now;
             }
@@ -367,7 +374,13 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Tells how far the search is; whether it is to go on.
     fn goes_on(&mut self) -> bool {
-        (self.progress)((f64::from(self.simulated) / f64::from(self.effort.steps.max(1))).min(1.0))
+        (self.progress)((f64::from(self.spent) / f64::from(self.effort.steps.max(1))).min(1.0))
+    }
+
+    /// Steps that a simulation of a choice takes.
+    fn cost(&self, choice: usize) -> u32 {
+        let planned = (self.fabric.mesh.ranks() / PLANNED).pow(2);
+        1 + if self.work.is_planned(choice) { planned as u32 } else { 0 }
     }
 
     /// Simulates what was not yet, on all cores, and keeps the best.
@@ -388,40 +401,46 @@ impl<'a, 'p> Search<'a, 'p> {
             ([turn], Some(&least)) => self.by_rates(turn).is_some_and(|new| new <= least),
             _ => true,
         });
-        for batch in points.chunks(BATCH) {
-            let left = (self.effort.steps - self.simulated) as usize;
-            if left == 0 || !self.goes_on() {
+        while !points.is_empty() {
+            let mut left = self.effort.steps.saturating_sub(self.spent);
+            let fits = |point: &&Point| {
+                let cost = self.cost(point.1);
+                left.checked_sub(cost).inspect(|less| left = *less).is_some()
+            };
+            let batch: Vec<Point> = points.drain(..points.iter().take(BATCH).take_while(fits).count()).collect();
+            if batch.is_empty() || !self.goes_on() {
                 return Err(End::Steps);
             }
-            let batch = &batch[..left.min(batch.len())];
             let (fabric, system, work, fidelity) = (self.fabric, self.system, self.work, self.fidelity);
             let switching_ps = self.effort.switching_ps.unwrap_or(0);
-            let time = |(turns, choice): &Point| -> Result<(Picos, bool)> {
+            let time = |(turns, choice): &Point| -> Result<Picos> {
                 let fabric = fabric.configured(turns, switching_ps)?;
-                let schedule = work.on(&fabric, system, *choice)?;
+                let schedule = work.on(&fabric, system, *choice, true)?;
                 let mut progress = |_| {
                     checkpoint();
                     true
                 };
-                // Of paths no bound by cuts is near.
-                let is_planned = schedule.certificate.is_some() && schedule.collective.kind != Kind::AllToAll;
-                Ok((simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps, is_planned))
+                Ok(simulate(&fabric, &schedule, system, fidelity, &mut progress)?.time_ps)
             };
-            let Some(times) = on_cores(batch, &mut || self.goes_on(), time) else { return Err(End::Steps) };
-            for (point, time) in batch.iter().zip(times) {
+            let Some(times) = on_cores(&batch, &mut || self.goes_on(), time) else { return Err(End::Steps) };
+            for (point, time) in batch.into_iter().zip(times) {
                 self.simulated += 1;
                 match time {
-                    Ok((time, is_planned)) => {
-                        if let ([turn], true) = (&point.0[..], is_planned) {
+                    Ok(time) => {
+                        // Of paths no bound by cuts is near.
+                        let is_of_trees = self.work.task().0.kind != Kind::AllToAll;
+                        if let ([turn], true) = (&point.0[..], is_of_trees && self.work.is_planned(point.1)) {
                             self.learn(turn, point.1, time);
                         }
+                        self.spent += self.cost(point.1);
                         if self.best.as_ref().is_none_or(|best| time < best.2) {
                             self.best = Some((point.0.clone(), point.1, time));
                         }
-                        self.times.insert(point.clone(), Some(time));
+                        self.times.insert(point, Some(time));
                     }
                     Err(error) => {
-                        self.times.insert(point.clone(), None);
+                        self.spent += 1;
+                        self.times.insert(point, None);
                         self.refusal.get_or_insert(error);
                     }
                 }

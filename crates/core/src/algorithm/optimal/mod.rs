@@ -84,33 +84,60 @@ fn planned(request: &Request, graph: &Graph, mut start: Start) -> Result<Mixture
         .map_err(|error| error.at(format_args!("{} on {}", request.spec, fabric.name)))
 }
 
+/// A schedule without a certificate, and prices for one where they are at hand.
+type Bare = (Schedule, Option<Certificate>);
+
 /// The schedule of a mixture.
 ///
 /// # Errors
 /// As [`Algorithm::build`].
-fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Schedule> {
-    match request.collective.kind {
+fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Bare> {
+    Ok(match request.collective.kind {
         Kind::AllToAll => {
             let prices = Certificate::new(graph.of_links(&mixture.prices));
-            certified(request, paths::lowered(request, graph, mixture)?, Some(prices))
+            (paths::lowered(request, graph, mixture)?, Some(prices))
         }
-        _ => certified(request, trees::lowered(request, graph, mixture)?, None),
-    }
+        _ => (trees::lowered(request, graph, mixture)?, None),
+    })
 }
 
-/// The rival of a schedule with a certificate, with the same prices, if it is sooner through; else the schedule.
+/// The best schedule of its own for a request.
 ///
 /// # Errors
-/// As [`rival::sooner`].
-fn or_rival(request: &Request, own: Schedule) -> Result<Schedule> {
-    match rival::sooner(request, &own)? {
-        Some(rival) => certified(request, rival, own.certificate),
-        None => Ok(own),
+/// As [`Algorithm::build`].
+fn own(request: &Request) -> Result<Bare> {
+    expect(request)?;
+    match request.collective.kind {
+        Kind::AllToAll if is_even(request) => {
+            if let Some(product) = exchange::straight(request.fabric) {
+                return Ok((exchange::exchange(request, product)?, None));
+            }
+        }
+        // These are the optimum, and plans would only take time to find.
+        Kind::AllReduce
+            if request.ranks() > FEW_RANKS
+                && combs::trees(request)
+                    .is_some_and(|all| !all.is_empty() && most_trees(request).is_none_or(|most| all.len() <= most)) =>
+        {
+            return Ok((Combs.build(request)?, None));
+        }
+        _ => (),
     }
+    let graph = Graph::new(request.fabric, request.system);
+    lowered(request, &graph, &planned(request, &graph, Start::default())?)
+}
+
+/// The best schedule for a request, or its rival if that is sooner through.
+///
+/// # Errors
+/// As [`Algorithm::build`].
+fn best(request: &Request) -> Result<Bare> {
+    let (own, prices) = own(request)?;
+    Ok((rival::sooner(request, &own)?.unwrap_or(own), prices))
 }
 
 /// A schedule with the certificate of what was found, or that of the bound.
-fn certified(request: &Request, mut schedule: Schedule, found: Option<Certificate>) -> Result<Schedule> {
+fn certified(request: &Request, (mut schedule, found): Bare) -> Result<Schedule> {
     schedule.certificate = Some(bound::certificate(request.fabric, request.system, &schedule, found)?);
     Ok(schedule)
 }
@@ -137,28 +164,16 @@ impl Algorithm for Optimal {
         true
     }
 
+    fn plans(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
-        expect(request)?;
-        match request.collective.kind {
-            Kind::AllToAll if is_even(request) => {
-                if let Some(product) = exchange::straight(request.fabric) {
-                    let own = certified(request, exchange::exchange(request, product)?, None)?;
-                    return or_rival(request, own);
-                }
-            }
-            // These are the optimum, and plans would only take time to find.
-            Kind::AllReduce
-                if request.ranks() > FEW_RANKS
-                    && combs::trees(request).is_some_and(|all| {
-                        !all.is_empty() && most_trees(request).is_none_or(|most| all.len() <= most)
-                    }) =>
-            {
-                return or_rival(request, certified(request, Combs.build(request)?, None)?);
-            }
-            _ => (),
-        }
-        let graph = Graph::new(request.fabric, request.system);
-        or_rival(request, lowered(request, &graph, &planned(request, &graph, Start::default())?)?)
+        certified(request, best(request)?)
+    }
+
+    fn build_bare(&self, request: &Request) -> Result<Schedule> {
+        Ok(best(request)?.0)
     }
 
     fn rebuild(&self, request: &Request, before: &Before) -> Result<Rebuilt> {
@@ -176,7 +191,7 @@ impl Algorithm for Optimal {
         let mixture = planned(request, &graph, start)?;
         let [kept, mended] = if mixture.is_started { counts } else { [0; 2] };
         let planning = started.elapsed();
-        let schedule = lowered(request, &graph, &mixture)?;
+        let schedule = certified(request, lowered(request, &graph, &mixture)?)?;
         Ok(Rebuilt { schedule, kept, mended, planning, lowering: started.elapsed() - planning })
     }
 }
