@@ -42,8 +42,8 @@ def replan(
 
     Raises:
         AntiphonError: ``not-applicable`` for a schedule of another algorithm, of a group, or whose root has failed;
-            ``not-proven`` for one that is wrong; ``bad-spec`` for failures that name nothing or leave ranks out of
-            reach.
+            ``not-proven`` for one that is wrong; ``bad-spec`` for one that is for another fabric, and for failures that
+            name nothing or leave ranks out of reach.
     """
     expect("fail", fail, str, Iterable)
     network = as_fabric(fabric)
