@@ -133,13 +133,19 @@ def _values(command: Command, values: Any, where: str) -> Values:
     return dict(command.checked(key, value, where) for key, value in _flat(values, where).items())
 
 
+def _ranges(command: Command, key: str, value: Any) -> bool:
+    """Whether a value says several sizes."""
+    return command.keys.get(key) is Size and isinstance(value, str) and ".." in value
+
+
 def _axes(command: Command, values: Any, where: str) -> dict[str, list[Any]]:
     axes: dict[str, list[Any]] = {}
     for key, given in _flat(values, where).items():
-        if isinstance(given, str) and ".." in given and command.keys.get(key) is Size:
+        if isinstance(given, str) and _ranges(command, key, given):
             given = size_range(given)
         if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
             raise AntiphonError(f"{where}: {key} is {shown(given)}; give a list of values", "bad-spec")
-        pairs = [command.checked(key, value, where) for value in given]
+        every = (size_range(value) if _ranges(command, key, value) else [value] for value in given)
+        pairs = [command.checked(key, value, where) for values in every for value in values]
         axes[pairs[0][0]] = [value for _key, value in pairs]
     return axes
