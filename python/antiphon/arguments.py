@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-from antiphon.errors import AntiphonError
-
-UNPAIRED = re.compile("[\ud800-\udfff]")
 LONGEST = 40
 """Characters that are shown of a value."""
 
@@ -32,10 +27,7 @@ def expect(name: str, value: object, *types: type) -> None:
 
     Raises:
         TypeError: naming the argument.
-        AntiphonError: ``bad-spec`` for text that is not valid Unicode, such as half of a surrogate pair.
     """
-    if isinstance(value, str) and UNPAIRED.search(value):
-        raise AntiphonError(f"argument '{name}': {shown(value)} is not valid Unicode", "bad-spec")
     if not isinstance(value, types):
         expected = " or ".join("None" if one is type(None) else one.__name__ for one in types)
         raise TypeError(f"argument '{name}': expected {expected}, not {type(value).__name__}")

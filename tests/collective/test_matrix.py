@@ -54,7 +54,8 @@ def test_nothing_on_the_diagonal_counts(tmp_path: Path) -> None:
     file = tmp_path / "sizes.csv"
     file.write_text("-5,4\n1,none\n")
     ring = Fabric("ring:2")
-    for given in (file, [[-5, 4], [1, "none"]], np.array([[-5, 4], [1, 1 << 60]]), np.array([[np.nan, 4], [1, 0]])):
+    rows: list[list[str | int]] = [[-5, 4], [1, "none"]]
+    for given in (file, rows, np.array([[-5, 4], [1, 1 << 60]]), np.array([[np.nan, 4], [1, 0]])):
         assert as_matrix(given, ring).tolist() == [[0, 4], [1, 0]]
 
 

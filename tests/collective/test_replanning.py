@@ -73,7 +73,7 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
     [
         ([], "no failure; name a link"),
         ("5-7", "no link from 5 to 7"),
-        (["\ud800"], "argument 'fail': '.ud800' is not valid Unicode"),
+        (["\ud800"], "fail: '.ud800' is not valid Unicode"),
         ("five", "'five' names no failure; write 3-4, 3>4 or 40"),
         (["0-1", "0-4"], "disconnected"),
     ],
