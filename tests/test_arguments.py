@@ -187,3 +187,14 @@ def test_compare_names_what_is_no_algorithm() -> None:
     for jobs in (0, -1, 1.5, math.nan, True):
         with pytest.raises(antiphon.AntiphonError, match="jobs is "):
             antiphon.compare(MESH, bytes=4096, algorithms="ring", jobs=jobs)  # type: ignore[arg-type]
+
+
+def test_true_is_no_size() -> None:
+    for given in (True, False):
+        with pytest.raises(antiphon.AntiphonError, match=f"size '{given}' is not a whole number of bytes"):
+            antiphon.build(MESH, "ring", bytes=given)
+
+
+def test_none_leaves_a_parameter_of_a_system_as_it_is() -> None:
+    system = antiphon.System("tto")
+    assert system.with_(interfaces=None, link_switching=None, name=None) == system

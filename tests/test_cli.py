@@ -559,14 +559,66 @@ def test_output_that_cannot_be_written() -> None:
     assert done.stderr == "error: the output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize("redirection", ["", ">&-"])
-def test_poor_outputs(redirection: str) -> None:
+@pytest.mark.parametrize(
+    ("redirection", "status", "said"),
+    [("", 0, ""), (">&-", 2, "error: the output cannot be written: standard output is closed\n")],
+)
+def test_poor_outputs(redirection: str, status: int, said: str) -> None:
     """An encoding without the characters of the tables, and no standard output at all."""
     script = f'"{sys.executable}" -m antiphon simulate ring:4 ring --bytes 64KiB {redirection}'
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, env=environment)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ("ring on ring:4" in done.stdout) == (redirection == "")
+    assert (done.returncode, done.stderr) == (status, said)
+    assert ("ring on ring:4" in done.stdout) == (status == 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", f"mesh:{'9' * 300}"),
+        ("compare", "mesh:2x2", "--root", "9" * 300),
+        ("noc", "mesh:2x2", "--rate", "9" * 300),
+    ],
+)
+def test_endless_numbers_are_not_repeated_whole(commands: Any, arguments: tuple[str, ...]) -> None:
+    said = commands.refused(*arguments)
+    assert "..." in said
+    assert len(said) < 150
+
+
+def test_a_certificate_says_for_which_system(commands: Any) -> None:
+    done = commands.invoke("verify", "mesh:4x4", "optimal", "--collective", "all-gather", "--system", "ideal")
+    assert re.search("no schedule takes less than .* on system ideal$", done.stdout, re.MULTILINE)
+
+
+def test_a_certificate_is_said_once(commands: Any) -> None:
+    """At several fidelities too: it is the schedule's."""
+    fidelities = ("--fidelity", "alpha-beta,packet")
+    done = commands.invoke("compare", "mesh:2x2", *SMALL, "--algorithms", "optimal", *fidelities)
+    assert done.stdout.count("Certificate: ") == 1
+
+
+def test_a_byte_order_mark_is_no_content(commands: Any, tmp_path: Path) -> None:
+    texts = {
+        "schedule.json": antiphon.build("ring:4", "ring").to_json(),
+        "fabric.json": antiphon.Fabric("ring:4").to_json(),
+        "system.json": '{"preset": "tto"}',
+        "system.toml": 'preset = "tto"',
+        "flights.json": '[{"algorithm": "ring"}]',
+        "study.toml": 'command = "rails"\nfixed.topology = "2D-SW_SW"',
+    }
+    files = {name: tmp_path / name for name in texts}
+    for name, text in texts.items():
+        files[name].write_text(text, "utf-8-sig")
+    for command in (
+        ("verify", f"file:{files['fabric.json']}", "--schedule", files["schedule.json"]),
+        ("bound", "ring:4", "--system", files["system.json"]),
+        ("bound", "ring:4", "--system", files["system.toml"]),
+        ("flights", "ring:4", files["flights.json"]),
+        ("study", files["study.toml"], "--dry-run"),
+    ):
+        done = commands.invoke(*command)
+        assert done.exit_code == 0, (command, done.output)
 
 
 def test_every_key_is_documented(commands: Any, tmp_path: Path) -> None:

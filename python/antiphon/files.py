@@ -25,7 +25,7 @@ LARGEST_SCHEDULE = 1 << 30
 
 
 def read_text(path: str, largest: int) -> str:
-    """The text of a regular file of at most ``largest`` bytes.
+    """The text of a regular file of at most ``largest`` bytes, without a byte order mark.
 
     Raises:
         AntiphonError: ``bad-file`` or ``too-large``, naming the file.
@@ -41,7 +41,7 @@ def read_text(path: str, largest: int) -> str:
             from antiphon._core import format_bytes
 
             raise AntiphonError(f"{path}: is larger than {format_bytes(largest)}", "too-large")
-        return file.read_text("utf-8")
+        return file.read_text("utf-8-sig")
     except AntiphonError:
         raise
     except OSError as error:
@@ -61,19 +61,20 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str], suffix: str) -> Iterator[TextIO]:
+def written_whole(path: str | os.PathLike[str], *suffixes: str) -> Iterator[TextIO]:
     """A text file that takes the place of ``path`` when the block ends without an exception.
 
     That ``path`` can be written is found out at the start of the block.
 
     Raises:
-        AntiphonError: ``bad-file`` if it cannot be written or does not end in ``suffix``.
+        AntiphonError: ``bad-file`` if it cannot be written or ends in none of the ``suffixes``.
     """
+    known = " or ".join(suffixes)
     if not os.fspath(path):
-        raise AntiphonError(f"the file name is empty; it must end in {suffix}", "bad-file")
+        raise AntiphonError(f"the file name is empty; it must end in {known}", "bad-file")
     path = Path(path)
-    if path.suffix.lower() != suffix:
-        raise AntiphonError(f"{path}: the file name must end in {suffix}", "bad-file")
+    if path.suffix.lower() not in suffixes:
+        raise AntiphonError(f"{path}: the file name must end in {known}", "bad-file")
     if path.exists() and not path.is_file():
         raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
     if path.is_file() and not os.access(path, os.W_OK):

@@ -27,7 +27,7 @@ def from_graphml(path: str | os.PathLike[str], name: str | None = None) -> tuple
     if "<!ENTITY" in text:
         raise AntiphonError(f"{path}: it declares entities, which are not expanded", "bad-file")
     try:
-        graph = networkx.parse_graphml(text.removeprefix("\ufeff"))
+        graph = networkx.parse_graphml(text)
     except Exception as error:  # whatever the parsers below it raise
         raise AntiphonError(f"{path}: not GraphML: {error}", "bad-file") from None
     return from_networkx(graph, name or f"graphml:{Path(path)}")

@@ -36,7 +36,9 @@ TIMES = {
 """Units of times, in ns."""
 UNITS = {"_gb_per_s": RATES, "_ns": TIMES}
 """Units of parameters, by the end of their keys."""
-QUANTITY = re.compile(r"\s*(?P<number>\d+\.?\d*(?:[eE][+-]?\d{1,3})?|\.\d+)\s*(?P<unit>[A-Za-zµ/]+)\s*")
+QUANTITY = re.compile(r"\s*(?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d{1,3})?|\.\d+))\s*(?P<unit>[A-Za-zµ/]+)\s*")
+
+NOTHING = re.compile(r"\s*0+(?:\.0*)?\s*")
 
 
 def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
@@ -143,6 +145,8 @@ def _converted(key: str, value: Any, known: set[str]) -> tuple[str, Any]:
                 message = f"{key}={text[:40]}: no unit '{quantity['unit'][:20]}'; known: {', '.join(units)}"
                 raise AntiphonError(message, "bad-spec")
             return name, float(Decimal(quantity["number"]) * factor)
+        if name in known and (value == 0 or NOTHING.fullmatch(text)):  # in any unit
+            return name, 0
     if key == "endpoint" and text:
         return key, read_endpoint(text)
     # Sizes have their units in the core.

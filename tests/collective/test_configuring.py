@@ -90,11 +90,18 @@ def test_refusals() -> None:
         (("aries:4x4", "rnig"), "unknown-name"),
         (("aries:4x4", []), "bad-spec"),
         (("aries:4x4", "ring", 0), "bad-size"),
+        (("aries:4x4", "ring", True), "bad-size"),
     ]
     for arguments, code in cases:
         with pytest.raises(antiphon.AntiphonError) as error:
             antiphon.configure(*arguments)
         assert error.value.code == code, arguments
+
+
+def test_no_size_is_the_default_as_in_build() -> None:
+    assert antiphon.configure("aries:2x2", "ring", None, steps=1) == antiphon.configure(
+        "aries:2x2", "ring", "64MiB", steps=1
+    )
 
 
 def test_fabrics_say_how_they_are_configured() -> None:

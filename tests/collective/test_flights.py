@@ -80,6 +80,8 @@ def test_order_decides_who_waits() -> None:
         ('[{"algorithm": "direct", "after": ["x"]}]', "it is after 'x', which is no entry before it; known: none"),
         ('[{"algorithm": "direct", "after": "x"}]', "after is a list of names"),
         ('[{"algorithm": "direct", "start_ns": "1"}]', "start_ns is a number"),
+        ('[{"algorithm": "direct", "start_ns": -1}]', "start_ns is a number from 0 to 1e+15"),
+        ('[{"algorithm": "direct", "start_ns": NaN}]', "start_ns is a number from 0 to 1e+15"),
         ('[{"algorithm": "direct", "priority": -1}]', "priority is a whole number"),
         ('[{"algorithm": "direct", "bytes": true}]', "bytes is a size"),
         ('[{"schedule": "none.json"}]', "none.json"),
@@ -124,6 +126,14 @@ def test_command_line(tmp_path: Path) -> None:
     table = _run("flights", "mesh:4x4", str(file), "--order", "lifo")
     assert "10 flights on mesh:4x4" in table.stdout
     assert "order lifo" in table.stdout
+    file.write_text('[{"algorithm": "rong"}]')
+    wrong = _run("flights", "mesh:4x4", str(file))
+    assert wrong.stderr.startswith(f"error: {file}: flights[0]: no algorithm 'rong'")
+    schedule = tmp_path / "schedule.json"
+    schedule.write_text("{}")
+    file.write_text(json.dumps([{"schedule": str(schedule)}]))
+    wrong = _run("flights", "mesh:4x4", str(file))
+    assert wrong.stderr.startswith(f"error: {file}: flights[0]: {schedule}: schedule: missing field")
     missing = _run("flights", "mesh:4x4", str(tmp_path / "none.json"))
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 

@@ -50,6 +50,15 @@ def test_all_forms_are_the_same(file: Path) -> None:
     assert amount(None, None, fabric)[:2] == (64 << 20, None)
 
 
+def test_nothing_on_the_diagonal_counts(tmp_path: Path) -> None:
+    file = tmp_path / "sizes.csv"
+    file.write_text("-5,4\n1,none\n")
+    ring = Fabric("ring:2")
+    rows: list[list[str | int]] = [[-5, 4], [1, "none"]]
+    for given in (file, rows, np.array([[-5, 4], [1, 1 << 60]]), np.array([[np.nan, 4], [1, 0]])):
+        assert as_matrix(given, ring).tolist() == [[0, 4], [1, 0]]
+
+
 def test_a_schedule_has_its_matrix() -> None:
     schedule = antiphon.build(FABRIC, "optimal", "all-to-all", matrix=SIZES)
     assert schedule.matrix is not None
@@ -114,9 +123,9 @@ def test_runs_and_bounds() -> None:
         ([[0, 1, 2], [1, 0, 2]], "2 x 3; expected 2 rows of 2 numbers, as ring:2 has ranks"),
         (np.zeros((3, 3)), "3 x 3; expected 2 rows"),
         (5, "5; expected 2 rows"),
-        ([[0, -1], [1, 0]], "row 0, column 1: size '-1': must be positive"),
         ([[0, 1], [1.5, 0]], "row 1, column 0: size '1.5': not a whole number"),
         ([[0, float("nan")], [1, 0]], "row 0, column 1: size 'nan'"),
+        ([[0, -1], [1, 0]], "row 0, column 1: size '-1': must not be negative; write for example 0"),
         ([[0, "much"], [1, 0]], "row 0, column 1: size 'much'"),
         ([[0, None], [1, 0]], "row 0, column 1: "),
         ([[0, 1 << 80], [1, 0]], "row 0, column 1: "),
@@ -137,7 +146,7 @@ def test_what_is_no_matrix(given: object, message: str) -> None:
         ("", "0 rows, expected 2"),
         ("0,1\n1,0,4\n", "line 2: 3 numbers, expected 2"),
         ("0,1\n1;0\n", "line 2: 1 numbers, expected 2"),
-        ("\n0,1\n-4,0\n", "line 3: size '-4': must be positive"),
+        ("\n0,1\n-4,0\n", "line 3: size '-4': must not be negative; write for example 0"),
         ("0,ab\n1,0\n", "line 1: size 'ab': not a size"),
         ("0,\n1,0\n", "line 1: size '': not a size"),
         ("0,1.5\n1,0\n", "line 1: size '1.5': not a whole number of bytes"),

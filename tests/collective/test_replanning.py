@@ -52,6 +52,7 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
     for line in (
         "✓ optimal, all-gather of 16MiB on mesh:4x4,drop=5-6: proven",
         "of the optimum",
+        " on system ideal\n",
         "for plan and prices",
     ):
         assert line in result.output
@@ -72,6 +73,7 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
     [
         ([], "no failure; name a link"),
         ("5-7", "no link from 5 to 7"),
+        (["\ud800"], "fail: '.ud800' is not valid Unicode"),
         ("five", "'five' names no failure; write 3-4, 3>4 or 40"),
         (["0-1", "0-4"], "disconnected"),
     ],
@@ -79,6 +81,29 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
 def test_failures_that_cannot_be(before: antiphon.Schedule, fail: str | list[str], message: str) -> None:
     with pytest.raises(antiphon.AntiphonError, match=message):
         antiphon.replan(before, "mesh:4x4", fail)
+
+
+def test_a_failure_that_is_named_twice_is_one(before: antiphon.Schedule) -> None:
+    found = antiphon.replan(before, "mesh:4x4", ["5", "0-1", "5"], system="ideal")
+    assert found.fabric.name == "mesh:4x4,dead=5,drop=0-1"
+
+
+@pytest.mark.parametrize("fabric", ["torus:4x4", "mesh:4x4@25+100"])
+def test_a_schedule_for_another_fabric(before: antiphon.Schedule, tmp_path: Path, fabric: str) -> None:
+    """Of which it is wrong on one, and its certificate claims too much on the other."""
+    schedule = tmp_path / "before.json"
+    schedule.write_text(before.to_json())
+    result = CliRunner().invoke(main, ["replan", str(schedule), "--fabric", fabric, "--fail", "0-1"])
+    assert result.exit_code == 2
+    assert f"the schedule to start from is for mesh:4x4, not for {fabric}; give the fabric" in result.output
+
+
+def test_a_schedule_that_is_wrong_is_a_finding(before: antiphon.Schedule) -> None:
+    document = json.loads(before.to_json())
+    del document["transfers"][-1], document["certificate"]
+    wrong = antiphon.Schedule.from_json(json.dumps(document), antiphon.Fabric("mesh:4x4"))
+    with pytest.raises(antiphon.NotProven, match="the schedule to start from, for mesh:4x4: "):
+        antiphon.replan(wrong, "mesh:4x4", "5-6")
 
 
 def test_other_types(before: antiphon.Schedule) -> None:

@@ -145,6 +145,7 @@ def test_deadlock_is_named() -> None:
         ({"link_cycles": 0}, "bad-size"),
         ({"latency_cycles": 2**31}, "bad-size"),
         ({"cycles": 0}, "bad-size"),
+        ({"cycles": -5}, "bad-size"),
         ({"cycles": 2**63}, "bad-size"),
         ({"warm_up_cycles": -5}, "bad-size"),
         ({"switching": "cut-through", "packet_flits": 9}, "bad-size"),
@@ -251,3 +252,9 @@ def test_help_has_sections(commands: Any) -> None:
 
 def test_ctrl_c_ends_a_long_run(commands: Any) -> None:
     commands.interrupt("noc", "mesh:32x32", "--rate", "0.1")
+
+
+@pytest.mark.parametrize("cycles", [0, -5])
+def test_cycles_measured_are_at_least_one(mesh: Fabric, cycles: int) -> None:
+    with pytest.raises(AntiphonError, match=f"cycles is a whole number from 1 to .*, not {cycles}"):
+        antiphon.noc(mesh, cycles=cycles)

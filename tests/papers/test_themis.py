@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 import antiphon
 from antiphon.papers import PAPERS, Reproduction, reproduce
 from antiphon.papers.themis.figures import groups
+from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
+from antiphon.repro.terminal import print_reproduction
 from antiphon.studies import Store
 
 NAME = "themis"
@@ -100,6 +104,24 @@ def test_stored_tables_are_what_comes_out(means: dict[str, Outcome], tables: dic
 )
 def test_groups(topology: str, parallel: int, model: tuple[int, float], data: tuple[int, float]) -> None:
     assert groups(topology, parallel) == (model, data)
+
+
+def test_claims_of_our_own_are_none_of_the_paper(
+    quick: tuple[Reproduction, Path], tables: dict[str, dict[str, Table]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the stored tables; figures that have none are no search of ours."""
+    claims = judge_all(THEMIS.data, THEMIS.checks, tables["themis"])
+    print_reproduction(replace(quick[0], claims=claims))
+    printed = capsys.readouterr().out
+    paper, ours = (line for line in printed.splitlines() if line.startswith(("Claims of the paper: ", "Ours: ")))
+    of_paper = [claim for claim in claims if claim.where != "ours"]
+    counts = [sum(map(int, re.findall(r"\d+", line))) for line in (paper, ours)]
+    assert counts == [len(of_paper), len(claims) - len(of_paper)] == [34, 2]
+    docs = (Path(__file__).resolve().parents[2] / "docs" / "reproduce.md").read_text("utf-8")
+    said = (
+        paper.removeprefix("Claims of the paper: ").replace("hold in part", "in part").replace("do not hold", "do not")
+    )
+    assert f"Of {len(of_paper)} claims, {said}" in docs
 
 
 @pytest.mark.slow

@@ -67,6 +67,12 @@ def test_every_combination_of_axes_and_cases_is_a_point(tmp_path: Path) -> None:
     assert {(point["fabric"], point["system"]) for point in points} == {("mesh:4x4", "tto"), ("switch:16", "generic")}
 
 
+def test_ranges_of_sizes_stand_in_lists_too() -> None:
+    axes = {"topology": ["2D-SW_SW"], "bytes": [4096, "1MiB..4MiB", "1GiB"]}
+    sizes = [4096, 1 << 20, 1 << 21, 1 << 22, 1 << 30]
+    assert Grid.of({"command": "rails", "axes": axes}).axes["bytes"] == sizes
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_keys_are_the_options_of_the_command(name: str) -> None:
     command = main.get_command(click.Context(main), name)

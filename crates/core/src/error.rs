@@ -42,6 +42,9 @@ impl Code {
     }
 }
 
+/// Digits of a number that a message repeats: more than any that is right has.
+const MOST_DIGITS: u32 = 40;
+
 /// An error a user can act on; displays as one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -52,10 +55,17 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error with `code`; line breaks and control characters in `message` are flattened.
+    /// An error with `code`; line breaks and control characters in `message` are flattened, endless numbers cut.
     pub fn new(code: Code, message: impl AsRef<str>) -> Self {
-        let message = message.as_ref().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Error { code, message }
+        let mut digits = 0;
+        let cut = |c: char| {
+            digits = if c.is_ascii_digit() { digits + 1 } else { 0 };
+            match digits {
+                ..=MOST_DIGITS => Some(if c.is_control() { ' ' } else { c }),
+                _ => (digits <= MOST_DIGITS + 3).then_some('.'),
+            }
+        };
+        Error { code, message: message.as_ref().chars().filter_map(cut).collect() }
     }
 
     /// The same error with the place it happened put in front.
@@ -96,6 +106,13 @@ mod tests {
     fn errors_stay_on_one_line() {
         let error = Error::new(Code::BadSpec, "a\nb\x1b[31m").at("x\ny");
         assert_eq!(error.to_string(), "x y: a b [31m [bad-spec]");
+    }
+
+    #[test]
+    fn endless_numbers_are_cut() {
+        let (one, most) = ("7".repeat(300), "7".repeat(40));
+        let error = Error::new(Code::BadSpec, format!("{one} and {most}, not {one}x")).at("here");
+        assert_eq!(error.message, format!("here: {most}... and {most}, not {most}...x"));
     }
 
     #[test]

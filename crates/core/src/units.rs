@@ -84,13 +84,15 @@ pub fn parse_bytes(text: &str) -> Result<Bytes> {
     }
 }
 
-/// Parses a time: a decimal with unit `ps`, `ns`, `us` or `ms`.
+/// Parses a time: a decimal with unit `ps`, `ns`, `us`, `ms` or `s`.
 ///
 /// # Errors
 /// [`Code::BadSize`] if it is not a time up to 1000 s.
 pub fn parse_time(text: &str) -> Result<Picos> {
-    let bad =
-        || Error::new(Code::BadSize, format!("time '{}' is not a time; write for example 20ns or 1.5us", clip(text)));
+    let refuse = |why: &str| {
+        Error::new(Code::BadSize, format!("time '{}' is {why}; write for example 20ns or 1.5us", clip(text)))
+    };
+    let bad = || refuse("not a time");
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
     let (number, unit) = trimmed.split_at(split);
@@ -99,10 +101,11 @@ pub fn parse_time(text: &str) -> Result<Picos> {
         "ns" => 1e3,
         "us" => 1e6,
         "ms" => 1e9,
+        "s" => 1e12,
         _ => return Err(bad()),
     };
     let picos = parse_decimal(number).ok_or_else(bad)? * scale;
-    if picos > 1e15 { Err(bad()) } else { Ok(picos.round() as Picos) }
+    if picos > 1e15 { Err(refuse("longer than 1000 s")) } else { Ok(picos.round() as Picos) }
 }
 
 /// A non-negative finite decimal without exponent, sign or special names; `None` otherwise.
@@ -192,6 +195,11 @@ mod tests {
         assert_eq!(parse_time("20ns"), Ok(20_000));
         assert_eq!(parse_time("1.5us"), Ok(1_500_000));
         assert!(parse_time("20").is_err() && parse_time("-1ns").is_err() && parse_time("nanns").is_err());
+        assert_eq!(parse_time("1000s"), Ok(1_000_000_000_000_000));
+        assert_eq!(
+            parse_time("2000s").unwrap_err().message,
+            "time '2000s' is longer than 1000 s; write for example 20ns or 1.5us"
+        );
         assert_eq!(Rate::gb_per_s(25).time_for(512), 20_480);
         assert_eq!(Rate(3).time_for(1), 333_333_333_334);
     }

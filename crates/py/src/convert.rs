@@ -7,7 +7,7 @@ use numpy::{Element, IntoPyArray, PyReadonlyArray2};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyBool, PyDict, PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Turns a core error into the Python exception `antiphon.AntiphonError`.
@@ -34,7 +34,9 @@ impl<'py> FromPyObject<'_, 'py> for Size {
         let text = match value.cast::<PyString>() {
             Ok(text) => text.to_string(),
             Err(_) => {
-                let index = value.call_method0("__index__").map_err(|_| not_a_size(&value))?;
+                // A bool is an int in Python, but no size.
+                let number = if value.is_instance_of::<PyBool>() { Err(not_a_size(&value)) } else { Ok(value) }?;
+                let index = number.call_method0("__index__").map_err(|_| not_a_size(&value))?;
                 // Python refuses to print integers of thousands of digits.
                 let too_large = |_| raise(Error::new(Code::BadSize, "size is larger than 1 PiB"));
                 index.extract::<i128>().map_err(too_large)?.to_string()
@@ -91,9 +93,15 @@ impl From<u32> for Int {
 impl Int {
     /// The value of the parameter `name`, if it fits.
     pub fn get<T: TryFrom<i128>>(self, name: &str) -> PyResult<T> {
-        self.0.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        self.get_from(0, name)
+    }
+
+    /// [`Int::get`], of a parameter that is not less than `least`.
+    pub fn get_from<T: TryFrom<i128>>(self, least: i128, name: &str) -> PyResult<T> {
+        let number = self.0.filter(|&number| number >= least);
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
             let most = (1u128 << (8 * size_of::<T>())) - 1;
-            let text = format!("{name} is a whole number from 0 to {most}, not {}", units::clip(&self.1));
+            let text = format!("{name} is a whole number from {least} to {most}, not {}", units::clip(&self.1));
             raise(Error::new(Code::BadSize, text))
         })
     }

@@ -82,7 +82,7 @@ pub fn noc<'py>(
         link_cycles: link_cycles.get("link_cycles")?,
         latency_cycles: latency_cycles.get("latency_cycles")?,
         warm_up_cycles: warm_up_cycles.map(|cycles| cycles.get("warm_up_cycles")).transpose()?,
-        cycles: cycles.map(|cycles| cycles.get("cycles")).transpose()?,
+        cycles: cycles.map(|cycles| cycles.get_from(1, "cycles")).transpose()?,
         seed: seed.get("seed")?,
     };
     let measured = run_with_progress(py, progress, |heartbeat| experiment.run(fabric, heartbeat))?;

@@ -13,7 +13,8 @@ use std::time::Duration;
 /// `progress` is called about ten times a second.
 ///
 /// Raises AntiphonError: `not-applicable` for a schedule of another algorithm than `optimal`, of a group, or whose root has
-/// failed; `not-proven` for one that is wrong; `bad-spec` for failures that cannot be; as `build`.
+/// failed; `not-proven` for one that is wrong; `bad-spec` for one that is for another fabric, and for
+/// failures that cannot be; as `build`.
 #[pyfunction]
 #[pyo3(signature = (schedule, fabric, fail, system = generic(), progress = None),
        text_signature = "(schedule, fabric, fail, system='generic', progress=None)")]

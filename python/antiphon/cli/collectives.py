@@ -370,7 +370,7 @@ def _verified(network: antiphon.Fabric, schedule: antiphon.Schedule, system: ant
     )
     share, least = proof.share_of_optimum, proof.certified_ns
     if share is not None and least is not None:
-        text += f"\n✓ {certified(share)}: no schedule takes less than {format_time(least)}"
+        text += f"\n✓ {certified(share)}: no schedule takes less than {format_time(least)} on system {system.name}"
     return Outcome(document, lambda: open_console().print(text, markup=False))
 
 

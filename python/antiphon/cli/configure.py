@@ -12,7 +12,6 @@ from antiphon.cli.group import main
 from antiphon.cli.options import FABRIC, FILE, algorithm_specs, completing, fidelity_option, problem_on, read_fabric
 from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.configuring import METHODS, STEPS, Method
-from antiphon.collective.matrix import DEFAULT
 from antiphon.collective.schedules import read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
@@ -23,7 +22,7 @@ from antiphon.view.terminal.console import progress_bar
 
 @main.command()
 @FABRIC
-@click.argument("algorithms", nargs=-1, metavar="[ALGORITHM]...", shell_complete=completing(algorithm_specs))
+@click.argument("algorithms", nargs=-1, metavar="[ALGORITHMS]...", shell_complete=completing(algorithm_specs))
 @click.option(
     "--schedule",
     "path",
@@ -87,7 +86,7 @@ def configure(
             found = antiphon.configure(
                 fabric,
                 specs,
-                DEFAULT if size is None else size,
+                size,
                 collective=collective,
                 root=root,
                 schedule=schedule,

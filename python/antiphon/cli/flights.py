@@ -20,6 +20,7 @@ from antiphon.cli.options import (
 )
 from antiphon.cli.output import note, output_option, tell
 from antiphon.collective.flights import ORDERS, read_flights
+from antiphon.collective.schedules import named
 from antiphon.files import read_text
 from antiphon.results import rows_of
 from antiphon.view.terminal.console import progress_bar
@@ -66,7 +67,9 @@ def flights(
     """
     network = read_fabric(fabric)
     with progress_bar() as progress:
-        entries = read_flights(read_text(file, LARGEST_FILE), network, system, progress=progress)
+        text = read_text(file, LARGEST_FILE)
+        with named(file):
+            entries = read_flights(text, network, system, progress=progress)
         run = antiphon.simulate_flights(
             network, entries, system, fidelity, order=order, progress=progress, energy=energy, trace=trace
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FOUND, WRONG, INTERRUPTED, GONE = 1, 2, 130, 141
 """Exit status: a finding; mistakes, files, sizes; Ctrl-C; the reader of the output has gone."""
+ENDLESS = re.compile(r"(?<=\d{40})\d+")
+"""What messages leave out of a number: more digits than any that is right has."""
 FINDINGS = ("not-applicable", "not-proven", "stalled")
 """Codes of errors that answer what was asked: nothing fits, or a schedule is wrong."""
 
@@ -126,14 +129,14 @@ def _fail(message: str, debug: bool, status: int = WRONG) -> NoReturn:
         import traceback
 
         traceback.print_exc()
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+    click.echo(f"error: {ENDLESS.sub('...', ' '.join(message.split()))}", err=True)
     sys.exit(status)
 
 
 def _prepare_output() -> None:
-    """Output that a stream cannot take, such as µ in ASCII, is replaced; a closed stdout is ignored."""
+    """Output that a stream cannot take, such as µ in ASCII, is replaced; a closed stdout is refused."""
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
+        raise AntiphonError("the output cannot be written: standard output is closed", "bad-file")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 

@@ -57,6 +57,6 @@ def replan(
         if file is not None:
             file.write(found.schedule.to_json())
             written.close()  # in its place before anything is printed: the reader may go
-    tell("replan", found.to_dict() | {"system": system.name}, output, partial(print_replanned, found))
+    tell("replan", found.to_dict() | {"system": system.name}, output, partial(print_replanned, found, system.name))
     if out is not None:
         note(output, f"Schedule: {out}; use it with --schedule {out} on {found.fabric.name}, system {system.name}")

@@ -85,8 +85,7 @@ def tune(
     if for_nccl:
         check_comparable(collective)
     with ExitStack() as written:
-        suffix = ".csv" if for_nccl else ".json"
-        file = None if out is None else written.enter_context(written_whole(out, suffix))
+        file = None if out is None else written.enter_context(written_whole(out, ".json", ".csv"))
 
         def work(network: antiphon.Fabric) -> Outcome:
             with progress_bar() as progress:

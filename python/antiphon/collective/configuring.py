@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from antiphon._core import Fabric, Schedule, System
 from antiphon._core import algorithms as core_algorithms
 from antiphon._core import configure as core_configure
 from antiphon.arguments import expect
+from antiphon.collective.matrix import DEFAULT
 from antiphon.collective.schedules import as_schedule
 from antiphon.collective.specs import specs_of
 from antiphon.errors import AntiphonError
@@ -34,7 +35,7 @@ METHODS: tuple[Method, ...] = ("search", "greedy")
 def configure(
     fabric: str | Fabric,
     algorithms: str | Iterable[str] | None = None,
-    bytes: int | str = "64MiB",
+    bytes: str | SupportsIndex | None = None,
     *,
     collective: Collective | str = "all-reduce",
     root: int = 0,
@@ -60,7 +61,7 @@ def configure(
     Args:
         fabric: specification or Fabric, such as ``aries:8x8``; a configuration that it has is one to start from.
         algorithms: names or specifications, a sequence or text with commas; default: all. The best of them is taken.
-        bytes: full buffer size.
+        bytes: full buffer size, a number of bytes or text; default: 64 MiB.
         collective: what to compute.
         root: root rank of broadcast and reduce.
         schedule: instead of algorithms, a Schedule for this fabric or a file of one; its messages are kept and go the
@@ -84,6 +85,7 @@ def configure(
         method = "search" if as_fabric(fabric).ranks <= SEARCHED else "greedy"
     if schedule is not None and algorithms is not None:
         raise AntiphonError("give either algorithms or a schedule", "bad-spec")
+    size = DEFAULT if bytes is None else bytes
     own = None if schedule is None else as_schedule(schedule, as_fabric(fabric))
     if algorithms is None:
         specs = [each.name for each in core_algorithms() if collective in each.collectives]
@@ -92,5 +94,5 @@ def configure(
     if not specs and schedule is None:
         raise AntiphonError("no algorithm given; name at least one, or leave it out for all", "bad-spec")
     return core_configure(
-        name, specs, collective, bytes, as_system(system), root, own, fidelity, method, switch, steps, progress
+        name, specs, collective, size, as_system(system), root, own, fidelity, method, switch, steps, progress
     )

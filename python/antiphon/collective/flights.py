@@ -14,6 +14,7 @@ from antiphon._core import Fabric, Schedule, System, build
 from antiphon._core import simulate_flights as fly
 from antiphon.arguments import expect
 from antiphon.collective.matrix import amount
+from antiphon.collective.schedules import named
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 ORDERS = ("fifo", "lifo", "priority")
 """Who goes first on a link: the flight launched first, the one launched last, or that of the lowest number."""
+LATEST_NS = 1e15
+"""Latest start of a flight."""
 MOST = 1 << 16
 """Flights of one run."""
 KEYS = (
@@ -293,8 +296,8 @@ def _read_entry(
         parts = [fabric.group(ranks)]
     start = entry.get("start_ns", 0)
     priority = entry.get("priority", 0)
-    if isinstance(start, bool) or not isinstance(start, int | float):
-        raise AntiphonError("start_ns is a number", "bad-file")
+    if isinstance(start, bool) or not isinstance(start, int | float) or not 0 <= start <= LATEST_NS:
+        raise AntiphonError(f"start_ns is a number from 0 to {LATEST_NS:g}", "bad-file")
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority < 1 << 32:
         raise AntiphonError("priority is a whole number from 0 to 4,294,967,295", "bad-file")
     name = _text(entry, "name", "")
@@ -309,7 +312,9 @@ def _schedule(entry: dict[str, Any], part: Fabric, system: str | System, progres
             if key in entry:
                 raise AntiphonError(f"{key} is the schedule's", "bad-file")
         path = _text(entry, "schedule", "")
-        return Schedule.from_json(read_text(path, LARGEST_SCHEDULE), part)
+        text = read_text(path, LARGEST_SCHEDULE)
+        with named(path):
+            return Schedule.from_json(text, part)
     algorithm = _text(entry, "algorithm", "")
     size = entry.get("bytes")
     if isinstance(size, bool) or not isinstance(size, str | int | None):

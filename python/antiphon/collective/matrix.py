@@ -67,7 +67,7 @@ def amount(bytes: str | SupportsIndex | None, matrix: Matrix | None, fabric: Fab
 
 
 def as_matrix(matrix: Matrix, fabric: Fabric) -> NDArray[np.uint64]:
-    """The sizes of a file ``*.csv``, an array or rows, for all ranks of a fabric; the diagonal becomes zero.
+    """The sizes of a file ``*.csv``, an array or rows, for all ranks of a fabric; the diagonal counts as zero.
 
     >>> as_matrix([[5, "1KiB"], [0, 7]], Fabric("ring:2")).tolist()
     [[0, 1024], [0, 0]]
@@ -82,7 +82,6 @@ def as_matrix(matrix: Matrix, fabric: Fabric) -> NDArray[np.uint64]:
     else:
         where, code = "matrix", "bad-spec"
         sizes = _converted(matrix, fabric)
-    np.fill_diagonal(sizes, 0)
     if not sizes.any():
         raise AntiphonError(f"{where}: no rank has anything for another one; give at least one size", code)
     return sizes
@@ -90,7 +89,7 @@ def as_matrix(matrix: Matrix, fabric: Fabric) -> NDArray[np.uint64]:
 
 def _read(path: str, fabric: Fabric) -> NDArray[np.uint64]:
     """A file of lines of sizes with commas; empty lines do not count."""
-    lines = enumerate(read_text(path, LARGEST_FILE).removeprefix("\ufeff").splitlines(), 1)
+    lines = enumerate(read_text(path, LARGEST_FILE).splitlines(), 1)
     rows: list[list[int]] = []
     each = f"one for each rank of {fabric.name}"
     for number, line in lines:
@@ -103,7 +102,7 @@ def _read(path: str, fabric: Fabric) -> NDArray[np.uint64]:
         if len(cells) != fabric.ranks:
             raise AntiphonError(f"{where}: {len(cells)} numbers, expected {fabric.ranks}, {each}", "bad-file")
         try:
-            rows.append([_size(cell.strip()) for cell in cells])
+            rows.append([0 if column == len(rows) else _size(cell.strip()) for column, cell in enumerate(cells)])
         except AntiphonError as error:
             raise AntiphonError(f"{where}: {error.message}", "bad-file") from None
     if len(rows) != fabric.ranks:
@@ -124,6 +123,8 @@ def _converted(matrix: Any, fabric: Fabric) -> NDArray[np.uint64]:
         raise AntiphonError(f"matrix: {shape}; {expected}", "bad-spec")
     if found.dtype.kind not in "iuf":  # sizes as text, or large numbers
         found = np.asarray(matrix, dtype=object)
+    found = found.copy()
+    np.fill_diagonal(found, 0)
     sizes = np.zeros((ranks, ranks), dtype=np.uint64)
     whole = found.dtype.kind in "iu" or (found.dtype.kind == "f" and bool((found == np.floor(found)).all()))
     if whole and found.min() >= 0 and found.max() <= MOST:
@@ -143,6 +144,8 @@ def _size(value: Any) -> int:
     if isinstance(value, float | np.floating):
         value = int(value) if float(value).is_integer() else str(value)
     text = value if isinstance(value, str) else str(value)
+    if text[:1] == "-":
+        raise AntiphonError(f"size {shown(text)}: must not be negative; write for example 0, 4096 or 64KiB", "bad-size")
     if text[:1] == "0" and not any(digit in text for digit in "123456789"):
         parse_bytes(text.replace("0", "1"))  # what follows is a unit
         return 0

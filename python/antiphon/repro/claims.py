@@ -47,7 +47,7 @@ Tables = Mapping[str, Table]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, with what its own artifact and we say to it, in plain words."""
+    """A sentence of the paper, with what its own artifact and we say to it, in plain words; or one of our own."""
 
     where: str
     text: str
@@ -56,6 +56,11 @@ class Claim:
     ours: str
     verdict: Verdict
     comment: str = ""
+
+    @property
+    def own(self) -> bool:
+        """Whether the sentence is ours."""
+        return self.where == "ours"
 
 
 Judged = tuple[Verdict, dict[str, Any]]

@@ -41,11 +41,12 @@ def print_reproduction(reproduction: Reproduction) -> None:
     if not several:
         console.print(next(iter(reproduction.figures.values())).group)
     console.print(table)
-    verdicts = Counter[str](claim.verdict for claim in reproduction.claims)
-    if verdicts:
-        counts = [f"{verdicts[verdict]} {words}" for verdict, words in CLAIMS.items() if verdicts[verdict]]
-        console.print(f"Claims of the paper: {', '.join(counts)}")
-    elif reproduction.quick:
+    for title, own in (("Claims of the paper", False), ("Ours", True)):
+        verdicts = Counter[str](claim.verdict for claim in reproduction.claims if claim.own == own)
+        if verdicts:
+            counts = [f"{verdicts[verdict]} {words}" for verdict, words in CLAIMS.items() if verdicts[verdict]]
+            console.print(f"{title}: {', '.join(counts)}")
+    if reproduction.quick:
         console.print("Claims are about all points: without --quick.")
     stored = reproduction.runs - reproduction.new_runs
     stale = f" ({reproduction.stale_runs:,} of another build are not used)" if reproduction.stale_runs else ""

@@ -133,13 +133,19 @@ def _values(command: Command, values: Any, where: str) -> Values:
     return dict(command.checked(key, value, where) for key, value in _flat(values, where).items())
 
 
+def _range(command: Command, key: str, value: Any) -> list[int]:
+    """The sizes of a range; none if the value is no range."""
+    ranges = command.keys.get(key) is Size and isinstance(value, str) and ".." in value
+    return size_range(str(value)) if ranges else []
+
+
 def _axes(command: Command, values: Any, where: str) -> dict[str, list[Any]]:
     axes: dict[str, list[Any]] = {}
-    for key, given in _flat(values, where).items():
-        if isinstance(given, str) and ".." in given and command.keys.get(key) is Size:
-            given = size_range(given)
+    for key, several in _flat(values, where).items():
+        given = _range(command, key, several) or several
         if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
             raise AntiphonError(f"{where}: {key} is {shown(given)}; give a list of values", "bad-spec")
-        pairs = [command.checked(key, value, where) for value in given]
+        every = (each for value in given for each in _range(command, key, value) or [value])
+        pairs = [command.checked(key, value, where) for value in every]
         axes[pairs[0][0]] = [value for _key, value in pairs]
     return axes

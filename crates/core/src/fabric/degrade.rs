@@ -3,6 +3,7 @@
 use super::{Fabric, LinkId, NodeId, Shape, View, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{clip, parse_decimal};
+use std::collections::HashSet;
 
 /// The degradations, for messages.
 const KINDS: [&str; 4] = ["drop", "slow", "exclude", "dead"];
@@ -69,7 +70,10 @@ impl Fabric {
             None if is_number(failure) => Ok(format!("dead={failure}")),
             _ => Err(bad(format!("'{}' names no failure; write 3-4, 3>4 or 40, one at a time", clip(failure)))),
         };
-        let items: Vec<String> = failures.iter().map(item).collect::<Result<_>>()?;
+        // One that is named twice has failed once.
+        let mut seen = HashSet::new();
+        let items: Vec<String> =
+            failures.iter().filter(|failure| seen.insert(**failure)).map(item).collect::<Result<_>>()?;
         let name = format!("{},{}", self.name, items.join(","));
         degrade(Fabric { name, ..self.clone() }, items.iter().map(String::as_str))
     }

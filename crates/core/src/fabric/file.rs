@@ -92,7 +92,10 @@ fn of_text(name: &str, text: &str, set: impl FnOnce(&mut Fabric) -> Result<()>) 
     Ok(fabric)
 }
 
-/// The text of a regular file of at most `most` bytes.
+/// What some editors put before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// The text of a regular file of at most `most` bytes, without a byte order mark.
 pub(in crate::fabric) fn read_text(path: &Path, most: u64) -> Result<String> {
     let failed = |error: std::io::Error| bad(format!("cannot read the file: {error}"));
     // Asked before opening: a pipe without a writer would block.
@@ -107,8 +110,9 @@ pub(in crate::fabric) fn read_text(path: &Path, most: u64) -> Result<String> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
     file.take(most).read_to_end(&mut bytes).map_err(failed)?;
-    String::from_utf8(bytes)
-        .map_err(|error| bad(format!("is not UTF-8 text (byte {})", error.utf8_error().valid_up_to())))
+    let text = String::from_utf8(bytes)
+        .map_err(|error| bad(format!("is not UTF-8 text (byte {})", error.utf8_error().valid_up_to())))?;
+    Ok(text.strip_prefix(BYTE_ORDER_MARK).map(str::to_string).unwrap_or(text))
 }
 
 #[derive(Deserialize)]

@@ -34,7 +34,8 @@ pub struct Replanned {
 ///
 /// # Errors
 /// [`Code::NotApplicable`] for a schedule of another algorithm than `optimal`, of a group, or whose root is lost;
-/// [`Code::NotProven`] for one that is wrong; [`Code::BadSpec`] for failures that cannot be; as [`algorithm::build`].
+/// [`Code::NotProven`] for one that is wrong; [`Code::BadSpec`] for failures that cannot be, and for a schedule that is for
+/// another fabric and wrong on this; as [`algorithm::build`].
 pub fn replan(
     intact: &Fabric,
     system: &System,
@@ -42,9 +43,16 @@ pub fn replan(
     failures: &[&str],
     watch: Watch,
 ) -> Result<Replanned> {
-    let place = || format!("the schedule to start from, for {}, on {}", schedule.fabric, intact.name);
-    verify_watched(intact, schedule, watch).map_err(|error| error.at(place()))?;
-    let certified_before = bound::certified(intact, system, schedule)?;
+    let wrong = |error: Error| {
+        // The same fabric may have another name, that of a file for example.
+        if error.code != Code::NotProven || schedule.fabric == intact.name {
+            return error.at(format_args!("the schedule to start from, for {}", schedule.fabric));
+        }
+        let what = format!("the schedule to start from is for {}, not for {}", schedule.fabric, intact.name);
+        Error::new(Code::BadSpec, format!("{what}; give the fabric that it is for, as it was before the failure"))
+    };
+    verify_watched(intact, schedule, watch).map_err(wrong)?;
+    let certified_before = bound::certified(intact, system, schedule).map_err(wrong)?;
     let refuse =
         |why: &str| Err(Error::new(Code::NotApplicable, format!("replan cannot start from this schedule: {why}")));
     if !schedule.group.is_empty() {

@@ -37,6 +37,7 @@ impl Schedule {
             return Err(Error::new(Code::TooLarge, "schedule: JSON text is larger than 1 GiB"));
         }
         #[derive(Deserialize)]
+        #[serde(expecting = "the object of a schedule")]
         struct Version {
             schema: String,
         }
@@ -95,6 +96,24 @@ impl Read for Watched<'_> {
 mod tests {
     use super::*;
     use crate::schedule::{Issue, Pacing};
+
+    #[test]
+    fn what_is_no_schedule_is_told_in_words() {
+        let part = |key: &str, value: &str| {
+            format!(r#"{{"schema":"antiphon-schedule/2","algorithm":"t","fabric":"f","{key}":{value}}}"#)
+        };
+        for (text, what) in [
+            ("[]".to_string(), "a schedule"),
+            ("3".to_string(), "a schedule"),
+            (r#"["antiphon-schedule/2"]"#.to_string(), "a schedule"),
+            (part("lanes", "[[]]"), "a lane"),
+            (part("phases", "[3]"), "a phase"),
+            (part("transfers", "[[]]"), "a transfer"),
+        ] {
+            let message = Schedule::from_json(&text, None).unwrap_err().message;
+            assert!(message.contains(&format!("expected the object of {what}")), "{text}: {message}");
+        }
+    }
 
     #[test]
     fn ranges_are_checked_without_a_fabric_too() {

@@ -49,7 +49,7 @@ pub const MAX_DEPENDENCIES: usize = 1 << 27;
 
 /// A region of the buffer that streams in equal chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the object of a lane")]
 pub struct Lane {
     /// First byte of the region.
     pub offset: Bytes,
@@ -71,7 +71,7 @@ pub struct Lane {
 
 /// A named part of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the object of a phase")]
 pub struct Phase {
     /// Name, e.g. `reduce-scatter`.
     pub name: String,
@@ -133,7 +133,7 @@ impl Default for Recommendation {
 
 /// A complete plan for one collective on one fabric.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the object of a schedule")]
 pub struct Schedule {
     /// Always [`Schedule::SCHEMA`].
     pub schema: String,

@@ -21,7 +21,7 @@ pub enum Op {
 
 /// One message from a rank to a rank, repeated for every chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the object of a transfer")]
 pub struct Transfer {
     /// Sending rank.
     pub from: u32,

@@ -11,7 +11,7 @@ pub const SCHEMA: &str = "antiphon-schedule/1";
 
 /// What belongs to the endpoint lies among the rest.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the object of a schedule")]
 pub struct Schedule1 {
     #[serde(rename = "schema")]
     _schema: String,
@@ -44,7 +44,7 @@ pub struct Schedule1 {
 
 /// One run of lanes, and dependencies on what the sender received.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the object of a transfer")]
 struct Transfer1 {
     from: u32,
     to: u32,

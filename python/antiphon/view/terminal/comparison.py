@@ -68,7 +68,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
     console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
     if bound.limit.text:
         console.print(f"Limit: {bound.limit.text}", markup=False, soft_wrap=True)
-    for run in comparison.runs:
+    for run in comparison.ranking:
         if (share := run.result.proof.share_of_optimum) is not None:
             console.print(f"Certificate: {run.label} is at {certified(share)}", markup=False, soft_wrap=True)
     if any(run.bound_of != ALL_RANKS for run in comparison.runs):

@@ -8,13 +8,14 @@ from antiphon.view.terminal.console import open_console
 from antiphon.view.text import certified, format_time
 
 
-def print_replanned(found: Replanned) -> None:
-    """What was kept, how good it is, and how long each part of the work took."""
+def print_replanned(found: Replanned, system: str) -> None:
+    """What was kept, how good it is on a system, and how long each part of the work took."""
     console, schedule = open_console(), found.schedule
+    least = f"no schedule takes less than {format_time(found.certified_ns)} on system {system}"
     size = size_text(schedule.bytes, schedule.matrix_bytes)
     lines = [
         f"✓ {schedule.algorithm}, {schedule.collective} of {size} on {found.fabric.name}: proven",
-        f"✓ {certified(found.share_of_optimum)}: no schedule takes less than {format_time(found.certified_ns)}",
+        f"✓ {certified(found.share_of_optimum)}: {least}",
     ]
     before = found.certified_before_ns
     if before is not None:
