@@ -140,9 +140,10 @@ def known(paper: str, tables: tuple[str, ...], columns: tuple[str, ...]) -> Mapp
 
 
 def number(of: Mapping[str, Any], spec: str | Spec) -> float:
-    """A number of a row or record, by the name of its field, or ``of`` it, so many ``times``, ``per`` so much."""
+    """A number of a row or record, by the name of its field, or ``of`` it, ``less`` another, so many ``times``, ``per``
+    so much."""
     if isinstance(spec, str):
-        return float(of[spec])
-    factors = (spec.get("times", 1), spec.get("per", 1))
-    times, per = (float(of[factor] if isinstance(factor, str) else factor) for factor in factors)
-    return float(of[spec["of"]]) * times / per
+        return float(of[spec]) if isinstance(of[spec], str) else of[spec]
+    factors = (spec.get("less", 0), spec.get("times", 1), spec.get("per", 1))
+    less, times, per = (float(of[factor] if isinstance(factor, str) else factor) for factor in factors)
+    return (float(of[spec["of"]]) - less) * times / per

@@ -16,23 +16,13 @@ from antiphon.repro.charts import Block, Line
 from antiphon.repro.claims import Cells, Judged, Tables, by_form, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.table import Entry, Table
-from antiphon.studies import RailsPoint, Record, TrainingPoint
+from antiphon.repro.table import Entry, Table, words
+from antiphon.studies import Record, TrainingPoint
 
 DATA = Data("themis", tolerance=0.015)
 """Means over many runs agree within 1.5 %."""
 MB = 1_000_000
-CHUNKS = 64
-BASELINE, FIFO, SCF, SCF_BEFORE, SEARCH = DATA.named(
-    "Baseline", "Themis+FIFO", "Themis+SCF", "Themis+SCF, size before", "Search"
-)
-
-
-def run(series: Series, topology: str, size: int, chunks: int = CHUNKS, *tables: str) -> list[RailsPoint]:
-    """An AllReduce of so many bytes by a scheduler; nothing for what is no scheduler."""
-    more = series.more
-    point = RailsPoint(topology, size, series.run, more["intra"] or None, chunks, more["fixed_delay"] == "yes", tables)
-    return [point] if series.run else []
+BASELINE, FIFO, SCF, SCF_BEFORE = DATA.named("Baseline", "Themis+FIFO", "Themis+SCF", "Themis+SCF, size before")
 
 
 @cache
@@ -52,15 +42,9 @@ def _preset(case: Entry) -> Entry:
     return found
 
 
-def _network(case: Entry) -> str:
-    """Two dimensions, of which the second has so many times the rate that is just enough; or one of the paper's."""
-    npus, gbit = 16, 800
-    return str(case["topology"] or f"sw{npus}@{gbit}/700ns,sw8@{gbit / npus * case['ratio']:g}/1700ns")
-
-
 def _scenario(case: Entry, record: Record | None = None) -> Entry:
     """Section 6.3."""
-    advice = antiphon.advise_rails(_network(case))
+    advice = antiphon.advise_rails(words(case["topology"], case))
     first, *_ = pairs = advice.pairs.rows()
     least = min(pairs, key=lambda pair: (pair["ratio"], pair["near"], pair["far"]))
     found = {"advice": first["ratio"], "provision": first["provision"], "least": least["ratio"]}
@@ -72,28 +56,22 @@ def _scenario(case: Entry, record: Record | None = None) -> Entry:
     return found | used | {"turned": turned}
 
 
-def _example_jobs(case: Entry) -> list[RailsPoint]:
-    """The baseline's, for the unit, and its own."""
-    example = ("sw4@1000/0ns,sw4@500/0ns", 256 * MB, 4, "stages")
-    return run(BASELINE, *example) + run(case["series"], *example)
-
-
 def _example(_case: Entry, baseline: Record, record: Record) -> Entry:
     """Fig. 5, in units of the ReduceScatter of one chunk on dim1."""
     stages = [each for each in baseline["tables"]["stages"] if each["chunk"] == 0]
     first = sorted((int(each["stage"]), each["finish_ns"] - each["start_ns"]) for each in stages)
     unit = first[0][1]
-    tracks: dict[str, list[Block]] = {"dim1": [], "dim2": []}
+    blocks = []
     for each in record["tables"]["stages"]:
-        text, label = f"{each['chunk'] + 1:.0f}.{each['stage'] + 1:.0f}", f"chunk {each['chunk'] + 1:.0f}"
-        length = (each["finish_ns"] - each["start_ns"]) / unit
-        tracks[f"dim{each['dimension']:.0f}"].append(Block(text, label, each["start_ns"] / unit, length))
+        track, chunk, stage = (f"{number:.0f}" for number in (each["dimension"], each["chunk"] + 1, each["stage"] + 1))
+        start, length = each["start_ns"] / unit, (each["finish_ns"] - each["start_ns"]) / unit
+        blocks.append(Block(f"dim{track}", f"{chunk}.{stage}", f"chunk {chunk}", start, length))
     loads = [each["busy_ns"] / unit for each in record["dimensions"]]
     return {
         "makespan": record["time_ns"] / unit,
         "loads": loads,
         "orders": ["".join(map(str, order["first"])) for order in record["orders"]],
-        "tracks": tracks,
+        "blocks": blocks,
         **{f"load of dim{number}": load for number, load in enumerate(loads, 1)},
         **{f"stage {number + 1}": time / unit for number, time in first},
     }
@@ -107,19 +85,8 @@ def _as_in_the_example(_cells: Cells, tables: Tables) -> Judged:
     return verdict(holds), {"baseline": baseline, "fifo": fifo, "scf": scf, "before": before, "loads": loads}
 
 
-LARGER = 1.015
-"""By how much sizes are changed to see how firm a point is."""
 WINDOW_NS = 100_000
 """In which activity is averaged, as in the paper."""
-
-
-def _jobs(case: Entry) -> list[RailsPoint]:
-    return run(case["series"], case["topology"], case["size"], case.get("chunks", CHUNKS))
-
-
-def _jobs_and_larger(case: Entry) -> list[RailsPoint]:
-    firm = case["series"] not in (FIFO, SCF)
-    return _jobs(case) if firm else _jobs(case) + _jobs(case | {"size": round(LARGER * case["size"])})
 
 
 def _firm(case: Entry, record: Record, larger: Record | None = None) -> Entry:
@@ -277,14 +244,11 @@ def _train(cells: Cells, tables: Tables) -> Judged:
 
 
 FIGURES = (
-    Figure(DATA, "table1", jobs=lambda case: run(BASELINE, f"{case['kind']}8@100000/1000ns", 8, 1)),
     Figure(DATA, "table2", _preset),
-    Figure(DATA, "fig5", _example, _example_jobs),
-    Figure(DATA, "fig8", jobs=_jobs),
-    Figure(DATA, "fig9", _active, lambda case: run(case["series"], case["topology"], case["size"], CHUNKS, "timeline")),
-    Figure(DATA, "fig10", jobs=_jobs),
-    Figure(DATA, "fig11", _firm, _jobs_and_larger),
-    Figure(DATA, "scenarios", _scenario, lambda case: run(case["series"], _network(case), 1000 * MB)),
+    Figure(DATA, "fig5", _example),
+    Figure(DATA, "fig9", _active),
+    Figure(DATA, "fig11", _firm),
+    Figure(DATA, "scenarios", _scenario),
     Figure(DATA, "fig4", _measure, _training_jobs, show=_over_utilization),
     Figure(DATA, "fig12", _measure, _training_jobs),
 )
