@@ -6,7 +6,6 @@ import math
 import re
 from functools import cache
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -21,14 +20,13 @@ from antiphon.studies import Record, TrainingPoint
 
 DATA = Data("themis", tolerance=0.015)
 """Means over many runs agree within 1.5 %."""
-MB = 1_000_000
 BASELINE, FIFO, SCF = DATA.named("Baseline", "Themis+FIFO", "Themis+SCF")
 
 
 @cache
 def dimensions(topology: str) -> list[tuple[str, int, float, float]]:
     """Kind and NPUs of every dimension, its rate in Gb/s and its latency in ns."""
-    specs = ",".join(antiphon.rails(topology, MB, scheduler="baseline").dimensions["spec"])
+    specs = ",".join(antiphon.rails(topology, 1, scheduler="baseline").dimensions["spec"])
     found = re.findall(r"(ring|fc|sw)(\d+)@([\d.]+)/([\d.]+)ns", specs)
     return [(kind, int(npus), float(rate), float(latency)) for kind, npus, rate, latency in found]
 
@@ -132,26 +130,6 @@ def _initial_load(_cells: Cells, tables: Tables) -> Judged:
     return verdict(zero >= delay), {"zero": zero, "delay": delay}
 
 
-OPTIONS = {"gradient_bytes": 2, "activation_bytes": 2, "blocking": True}
-"""The exchanges of gradients come after the backward pass, and those between layers hold up all computation, as in
-ASTRA-sim; numbers are FP16."""
-
-
-def _options(model: Series) -> dict[str, Any]:
-    """How a model is trained; where NPUs share it, the backward pass repeats the forward pass, as the paper says of
-    ZeRO."""
-    parallel = int(model.more["parallel"])
-    of_model = {"batch": int(model.more["batch"]), "compute": model.more["compute"]}
-    return OPTIONS | of_model | {"model_parallel": parallel, "recompute": parallel > 1}
-
-
-def _training_jobs(case: Entry) -> list[TrainingPoint]:
-    series, model = case["series"], case["model"]
-    algorithm = f"{series.run}:{series.more['intra']}" if series.more["intra"] else series.run
-    options = tuple(_options(model).items())
-    return [TrainingPoint(model.run, f"rails:{case['topology']}", algorithm, options)] if series.run else []
-
-
 @cache
 def groups(topology: str, parallel: int) -> tuple[tuple[int, float], tuple[int, float]]:
     """Of the NPUs that share a model, and of those with the same part of it: how many they are, and their rates in
@@ -167,11 +145,16 @@ def groups(topology: str, parallel: int) -> tuple[tuple[int, float], tuple[int, 
     return (model, data) if parallel > 1 else (data, data)
 
 
+TRAINED = Figure(DATA, "fig12")
+
+
 @cache
 def _ideal(model: Series, topology: str) -> dict[str, float]:
     """The iteration with all rates of a group always busy: 2 S (1 - 1/N) / rates for an AllReduce of S bytes."""
-    options = _options(model)
-    plan = TrainingPlan(Workload(model.run), options.pop("compute"), options.pop("batch"), **options)
+    (run,) = TRAINED.runs({"model": model, "topology": topology, "series": BASELINE})
+    assert isinstance(run, TrainingPoint)
+    options = dict(run.options)
+    plan = TrainingPlan(Workload(run.model), options.pop("compute"), options.pop("batch"), **options)
     exchanges = plan.run([0.0] * len(plan.exchanges)).exchanges
     times = []
     for kind, size, of in zip(exchanges["kind"], exchanges["bytes"], exchanges["pass"], strict=True):
@@ -239,8 +222,8 @@ FIGURES = (
     Figure(DATA, "fig9", _active),
     Figure(DATA, "fig11", _firm),
     Figure(DATA, "scenarios", _scenario),
-    Figure(DATA, "fig4", _measure, _training_jobs, show=_over_utilization),
-    Figure(DATA, "fig12", _measure, _training_jobs),
+    Figure(DATA, "fig4", _measure, show=_over_utilization),
+    Figure(DATA, "fig12", _measure),
 )
 CHECKS = dict.fromkeys(("train-resnet", "train-gnmt", "train-dlrm", "train-transformer"), _train) | {
     "chunks-baseline": _chunks_baseline,
