@@ -248,7 +248,7 @@ def closed_form_ns(case: Entry, compute_ns: float, forward_ns: float) -> float:
 
 
 def _trainings(case: Entry) -> list[TrainingPoint]:
-    """Fig. 13. Each channel of a ring has one byte of every gradient."""
+    """Fig. 13. Each channel of a ring has one byte of every gradient, and a quarter of every bucket."""
     series, model = case["series"], case["model"].run
     on = allreduce(series, int(layers(model, case["batch"])["gradient_bytes"].sum()), RATES[case["rate"]])
     options = {name: series.more[name] for name in ("overlap", "bucket")} | {"batch": case["batch"], "compute": V100}
