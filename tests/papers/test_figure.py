@@ -116,6 +116,13 @@ def test_what_is_found() -> None:
     assert (outcome.table.whole, outcome.charts) == (False, [])
 
 
+def test_a_part_as_in_another_figure() -> None:
+    figures = PAPERS["tto"].data.figures
+    assert figures["fig13"]["measured"] == figures["fig10"]["measured"]
+    assert figures["viii-b"]["runs"] == figures["fig10"]["runs"] != figures["fig13"]["runs"]
+    assert figures["fig10"]["runs"][0]["kind"] == "training"
+
+
 def test_runs() -> None:
     """Digits and ``yes`` are values, texts may name texts, what is empty is as usual; some cases have another run."""
     more = {"intra": "", "slow": "yes", "with": ":chunk={chunk}"}

@@ -103,9 +103,15 @@ class Data:
 
     @cached_property
     def figures(self) -> dict[str, Spec]:
-        """What ``figures.toml`` says of every figure: title, description, cases, and how its table is shown."""
+        """What ``figures.toml`` says of every figure: title, description, cases, and how its table is shown. A part
+        that is the name of another figure is as there."""
         figures = parse_toml((files(f"antiphon.papers.{self.paper}") / "figures.toml").read_text("utf-8"))
-        return {name: of | {"about": of["about"].format_map(self.texts)} for name, of in figures.items()}
+
+        def part(name: str, said: Any) -> Any:
+            return figures[said][name] if isinstance(said, str) and said in figures else said
+
+        whole = {figure: {name: part(name, said) for name, said in of.items()} for figure, of in figures.items()}
+        return {figure: of | {"about": of["about"].format_map(self.texts)} for figure, of in whole.items()}
 
     @cached_property
     def stated(self) -> dict[str, dict[str, Stated]]:

@@ -67,7 +67,8 @@ def _values(said: Spec, case: Entry) -> Spec:
 
 @dataclass(frozen=True)
 class Figure:
-    """One table or figure. ``figures.toml`` has its title and what is said about it, and most of:
+    """One table or figure. ``figures.toml`` has its title and what is said about it, and most of what follows, or the
+    name of a figure that has the same:
 
     * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
       table; series and models by name or by a condition on their columns. Series with a column ``only`` take part in
