@@ -11,7 +11,8 @@ import pytest
 
 import antiphon
 from antiphon.papers import PAPERS, Reproduction
-from antiphon.papers.ccube.allreduce import (
+from antiphon.papers.ccube.systems import (
+    BEHIND,
     C1,
     C2,
     CC,
@@ -31,9 +32,7 @@ from antiphon.papers.ccube.allreduce import (
     chunk_by_eq_4,
     chunk_of,
     cost,
-    pair,
 )
-from antiphon.papers.ccube.training import BEHIND
 from antiphon.repro.claims import judge_all
 from antiphon.repro.figure import Outcome
 from antiphon.repro.reproduction import choose
@@ -177,7 +176,8 @@ def test_more_nodes(tables: dict[str, Table]) -> None:
         # Small data is latency: the simulation is the model.
         assert entry["ratio"] == pytest.approx(entry["ratio model"], rel=0.2)
         assert entry["turnaround"] == pytest.approx(1)
-    fabric = pair({"ranks": 32, "size": MIB}, "ratio")[0].network()
+    _, (fig14,) = choose(PAPERS, "ccube", ["fig14"])
+    fabric = fig14.runs({"ranks": 32, "size": MIB})[0].network()  # type: ignore[attr-defined]
     assert (fabric.ranks, len(fabric.links["from"])) == (32, 2 * (32 + 2 * 16))
 
 

@@ -52,7 +52,8 @@ def test_bars() -> None:
 
 
 def test_spans() -> None:
-    tracks = {"link": [Block("1", "chunk 1", 0, 1)]}
-    spec = {"title": "{series}", "tracks": "tracks", "x_label": "steps", "x_max": 5}
-    (chart,) = made_charts(Table([{"series": "A", "tracks": tracks}]), [spec])
-    assert chart == Chart(spec | {"title": "A"}, tracks=tracks)
+    blocks = [Block(track, "1", "chunk 1", start, 1) for track, start in (("down", 1), ("up", 0), ("down", 2))]
+    spec = {"title": "{series}", "tracks": ["up", "down"], "blocks": "sent", "x_label": "steps", "x_max": 5}
+    (chart,) = made_charts(Table([{"series": "A", "sent": blocks}]), [spec])
+    assert chart == Chart(spec | {"title": "A"}, tracks={"up": [blocks[1]], "down": [blocks[0], blocks[2]]})
+    assert list(chart.tracks) == ["up", "down"]

@@ -74,6 +74,8 @@ def world() -> dict[str, Table]:
         ({"form": "more", "along": "size by series"}, "at 7 of 9 points", "holds in part"),
         ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean>1.5; most=2"}, "1.75×", "holds"),
         ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean>1.5; most<2"}, "1.75×", "does not hold"),
+        ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean~1.8; most~2"}, "1.75×", "holds"),
+        ({"form": "conditions", "ours": "A", "over": "B", "holds": "mean~1.65"}, "1.75×", "does not hold"),
         (
             {"form": "conditions", "ours": "A", "over": "B", "holds": "most<2", "partly": "least>=1"},
             "1.75×",

@@ -10,9 +10,9 @@ import pytest
 from antiphon.papers import PAPERS
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Paper
-from antiphon.studies import Point
+from antiphon.studies import Point, RailsPoint, TrainingPoint
 
-HALF = {"of": "time_ns", "per": 2}
+HALF = {"of": "time_ns", "less": 1, "per": 2}
 A, B = Series("A", more={"kind": "new"}), Series("B", more={"kind": "old"})
 
 
@@ -109,10 +109,39 @@ def test_what_is_found() -> None:
     results: dict[Any, Any] = {job: {"time_ns": float(job.fabric[-1])} for job in figure.points(False)}  # type: ignore[attr-defined]
     outcome = figure.evaluate(results, True)
     assert outcome.table == [
-        {"what": f"{side} sides", "side": side, "time": side, "half": side / 2, "twice": 2 * side} for side in (2, 3)
+        {"what": f"{side} sides", "side": side, "time": side, "half": (side - 1) / 2, "twice": 2 * side}
+        for side in (2, 3)
     ]
     assert [(row.what, row.ours) for row in outcome.rows] == [("2 sides", 4), ("3 sides", 6)]
     assert (outcome.table.whole, outcome.charts) == (False, [])
+
+
+def test_a_part_as_in_another_figure() -> None:
+    figures = PAPERS["tto"].data.figures
+    assert figures["fig13"]["measured"] == figures["fig10"]["measured"]
+    assert figures["viii-b"]["runs"] == figures["fig10"]["runs"] != figures["fig13"]["runs"]
+    assert figures["fig10"]["runs"][0]["kind"] == "training"
+
+
+def test_runs() -> None:
+    """Digits and ``yes`` are values, texts may name texts, what is empty is as usual; some cases have another run."""
+    more = {"intra": "", "slow": "yes", "with": ":chunk={chunk}"}
+    case = {"series": Series("A", run="tto", more=more), "side": 3, "chunk": 12, "rate": 8.0}
+    mesh = {"fabric": "mesh:{side}x{side}", "algorithm": "{series.run}{series.more[with]}"}
+    rails = {"kind": "rails", "topology": "2D-current", "bytes": "{rate:.0f}", "scheduler": "themis"}
+    runs: list[dict[str, Any]] = [
+        mesh | {"bytes": "{chunk}", "tables": ["chunks"]},
+        rails | {"intra": "{series.more[intra]}", "fixed_delay": "{series.more[slow]}", "at": "side=3"},
+        mesh | {"kind": "training", "model": "ncf", "options": {"batch": "{chunk}", "fidelity": "", "energy": True}},
+        rails | {"at": "side>3"},
+    ]
+    further = Point("ring:4", "ring", 4)
+    assert Figure(described(fig={"runs": runs}), "fig", jobs=lambda _case: [further]).runs(case) == [
+        Point("mesh:3x3", "tto:chunk=12", 12, tables=("chunks",)),
+        RailsPoint("2D-current", 8, "themis", fixed_delay=True),
+        TrainingPoint("ncf", "mesh:3x3", "tto:chunk=12", (("batch", 12), ("energy", True))),
+        further,
+    ]
 
 
 def test_series_take_part_where_they_are_meant() -> None:

@@ -117,8 +117,8 @@ def test_what_is_published() -> None:
 SAID = {"at", "by", "column", "statistic", "over", "key", "stated", "known", "source", "reference", "rows", "whole"}
 SAID |= {"unit", "group", "what", "tolerance", "note", "input"}
 DRAWN = {"at", "by", "title", "x", "x_label", "y", "y_label", "ticks", "every", "label", "lines", "further", "marked"}
-DRAWN |= {"known", "reference", "log", "y_max", "x_max", "tracks", "group", "parts", "columns", "over"}
-FIGURE = {"title", "about", "columns", "what", "cases", "quick", "measured", "derived", "published", "notes"}
+DRAWN |= {"known", "reference", "log", "y_max", "x_max", "tracks", "blocks", "group", "parts", "columns", "over"}
+FIGURE = {"title", "about", "columns", "what", "cases", "quick", "measured", "derived", "published", "notes", "runs"}
 FIGURE |= {"given", "rows", "charts"}
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import antiphon
+from antiphon._core import TrainingPlan
 from antiphon.papers import PAPERS, Reproduction, reproduce
 from antiphon.repro.reproduction import choose
 from antiphon.repro.table import Table
-from antiphon.studies import Store
+from antiphon.studies import Store, TrainingPoint
 
 NAME = "tto"
 TTO = PAPERS["tto"]
@@ -54,13 +56,10 @@ def test_table_i_is_what_counting_gives(quick: tuple[Reproduction, Path]) -> Non
 
 
 def test_no_chunk_is_larger_than_what_is_reduced() -> None:
-    _, (fig11,) = choose(PAPERS, "tto/fig11")
-    chunks = {
-        (point.bytes, int(point.algorithm.partition("=")[2]))  # type: ignore[attr-defined]
-        for point in fig11.points(True)
-        if point.algorithm.startswith("tto")  # type: ignore[attr-defined]
-    }
-    assert all(chunk == min(24576, size) for size, chunk in chunks)
+    """What the whole is smaller than is one chunk."""
+    mesh = antiphon.Fabric("mesh:8x8")
+    larger, whole = (antiphon.build(mesh, f"tto:chunk={chunk}", bytes=1200, system="tto") for chunk in (24576, 1200))
+    assert larger.to_json().replace(larger.algorithm, whole.algorithm) == whole.to_json()
 
 
 @pytest.mark.parametrize("name", ["fig10", "fig11", "fig13"])
@@ -69,8 +68,13 @@ def test_trainings_in_flits_are_those_of_small_exchanges(name: str) -> None:
     _, (figure,) = choose(PAPERS, "tto", [name])
     largest: dict[str, dict[str, int]] = {"flits": {}, "algorithm": {}}
     for case in figure.chosen(False):
-        size = max(point.bytes for point in figure.jobs(case))  # type: ignore[attr-defined]
-        largest[case["series"].more["kind"]][case["model"].name] = size
+        (point,) = figure.runs(case)
+        assert isinstance(point, TrainingPoint)
+        options = dict(point.options)
+        assert options.get("fidelity", "packet") == ("flit" if case["series"].more["kind"] == "flits" else "packet")
+        overlap = options.get("overlap", "none")
+        plan = TrainingPlan(antiphon.workload(point.model), options["compute"], 16, overlap)
+        largest[case["series"].more["kind"]][case["model"].name] = max(size for _, size in plan.exchanges)
     small = {model for model, size in largest["algorithm"].items() if size <= 16 << 20}
     assert set(largest["flits"]) == small
     assert max(largest["flits"].values()) <= 16 << 20

@@ -165,6 +165,13 @@ def test_an_edited_table_of_layers_is_another_one(tmp_path: Path) -> None:
             assert store[point]["gradient_bytes"] == 4 * weights
 
 
+def test_a_training_on_a_changed_system() -> None:
+    slow, fast = (TrainingPoint("ncf", "ring:4", "ring", changes=changes) for changes in ((("hand_off_ns", 1e6),), ()))
+    steps = slow.measure()["communication_ns"] - fast.measure()["communication_ns"]
+    assert steps == pytest.approx(6e6, rel=0.01)
+    assert TrainingPoint("ncf", "ring:4", "ring", system="tto").measure()["system"] == "tto"
+
+
 def test_a_file_that_changes_during_its_run_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "fabric.json"
     file.write_text(ring_of(100))

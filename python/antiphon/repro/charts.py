@@ -10,7 +10,7 @@ Each of a figure's ``charts`` is one of the entries that meet ``at``, or one for
   not begin at zero.
 * Bars: ``parts`` from below, or the ``columns`` that have them, in every ``group``; with ``over``, a series, as shares
   of its time. What is published is in ``known``. Bars higher than ``y_max`` are cut, their height written above them.
-* Spans: a column of ``tracks``, from above, up to ``x_max``.
+* Spans: the ``blocks`` of a column on their ``tracks``, from above, up to ``x_max``.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class Bar(NamedTuple):
 class Block(NamedTuple):
     """Something that happens for a while; ``label`` is its style."""
 
+    track: str
     text: str
     label: str
     start: float
@@ -113,7 +114,8 @@ def _made(table: Table, spec: Spec) -> Chart:
     if "parts" in spec:
         return Chart(said, bars=_bars(table, spec))
     if "tracks" in spec:
-        return Chart(said, tracks=table[0][spec["tracks"]])
+        blocks: list[Block] = table[0][spec["blocks"]]
+        return Chart(said, tracks={track: [each for each in blocks if each.track == track] for track in spec["tracks"]})
     lines = [line for each in ({}, *spec.get("further", ())) for line in _lines(table, spec | each)]
     ticks = sorted({(entry[spec["x"]], words(spec["ticks"], entry)) for entry in table if "ticks" in spec})
     return Chart(said, lines, ticks=ticks[:: spec.get("every", 1)] if len(ticks) > FEW else ticks)

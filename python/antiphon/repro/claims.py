@@ -11,8 +11,8 @@ A row of ``claims.csv`` says which numbers a claim is about, which form it has, 
 * ``how``: ``fall`` if not ratios are meant but how much more ours is than ``over``, or less than the one before it.
 * ``form``, ``statistic``, ``low``, ``high``: a form of ``FORMS``; without one, a function of the paper judges.
 * ``holds``, ``partly``: of the form ``conditions``, what is to be so, such as ``mean<1.2; small.most>=5``: comparisons
-  of statistics of the numbers or of ``aside`` ones with each other or with numbers, ``or`` others. Of other forms,
-  what must be so as well.
+  of statistics of the numbers or of ``aside`` ones with each other or with numbers, of which ``~`` is within 5 %,
+  ``or`` others. Of other forms, what must be so as well.
 * ``shown``, ``comment``: texts with statistics of the numbers, such as ``{most:.2f}``, or whether conditions are met,
   ``{holds:yes|no}``; a comment that names what is ``{lost}``, or the points or cases, is left out if nothing is.
 * ``aside``: further numbers for these texts, such as ``small: at=side=3 + over=Ring`` for ``{small.mean}``: cells that
@@ -27,10 +27,8 @@ from string import Formatter
 from typing import Any, Literal
 
 from antiphon.repro.data import Data
-from antiphon.repro.table import COMPARED, Table, Values, conditions_of, words
+from antiphon.repro.table import CLOSE, COMPARED, Table, Values, close, conditions_of, words
 
-CLOSE = 0.05
-"""A number, or both ends of a range, holds within this share."""
 POINTS = 1.5
 """Points of a percentage within which a mean holds."""
 LITTLE = 0.25
@@ -77,11 +75,6 @@ def verdict(holds: bool, partly: bool = False) -> Verdict:
 def share(failing: int, cases: int) -> Verdict:
     """Of what should be so always."""
     return verdict(not failing, failing <= LITTLE * cases)
-
-
-def close(ours: float, paper: float) -> bool:
-    """Whether a number holds."""
-    return abs(ours / paper - 1) <= CLOSE
 
 
 def listed(values: Iterable[Any], how: str = "{:.1f}") -> str:

@@ -103,9 +103,15 @@ class Data:
 
     @cached_property
     def figures(self) -> dict[str, Spec]:
-        """What ``figures.toml`` says of every figure: title, description, cases, and how its table is shown."""
+        """What ``figures.toml`` says of every figure: title, description, cases, and how its table is shown. A part
+        that is the name of another figure is as there."""
         figures = parse_toml((files(f"antiphon.papers.{self.paper}") / "figures.toml").read_text("utf-8"))
-        return {name: of | {"about": of["about"].format_map(self.texts)} for name, of in figures.items()}
+
+        def part(name: str, said: Any) -> Any:
+            return figures[said][name] if isinstance(said, str) and said in figures else said
+
+        whole = {figure: {name: part(name, said) for name, said in of.items()} for figure, of in figures.items()}
+        return {figure: of | {"about": of["about"].format_map(self.texts)} for figure, of in whole.items()}
 
     @cached_property
     def stated(self) -> dict[str, dict[str, Stated]]:
@@ -140,9 +146,10 @@ def known(paper: str, tables: tuple[str, ...], columns: tuple[str, ...]) -> Mapp
 
 
 def number(of: Mapping[str, Any], spec: str | Spec) -> float:
-    """A number of a row or record, by the name of its field, or ``of`` it, so many ``times``, ``per`` so much."""
+    """A number of a row or record, by the name of its field, or ``of`` it, ``less`` another, so many ``times``, ``per``
+    so much."""
     if isinstance(spec, str):
-        return float(of[spec])
-    factors = (spec.get("times", 1), spec.get("per", 1))
-    times, per = (float(of[factor] if isinstance(factor, str) else factor) for factor in factors)
-    return float(of[spec["of"]]) * times / per
+        return float(of[spec]) if isinstance(of[spec], str) else of[spec]
+    factors = (spec.get("less", 0), spec.get("times", 1), spec.get("per", 1))
+    less, times, per = (float(of[factor] if isinstance(factor, str) else factor) for factor in factors)
+    return (float(of[spec["of"]]) - less) * times / per

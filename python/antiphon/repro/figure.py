@@ -14,7 +14,7 @@ from antiphon.repro.charts import Chart, made_charts
 from antiphon.repro.data import Data, Series, Spec, known, number
 from antiphon.repro.rows import Row, made_rows
 from antiphon.repro.table import Entry, Table, grid, meets, words
-from antiphon.studies import Job, Record
+from antiphon.studies import Job, Point, RailsPoint, Record, TrainingPoint
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,40 @@ def takes_part(case: Entry) -> bool:
     return not isinstance(series, Series) or meets(case, series.more.get("only", ""), known=True)
 
 
+KINDS: dict[str, type[Job]] = {"collective": Point, "rails": RailsPoint, "training": TrainingPoint}
+"""Of runs that ``figures.toml`` describes."""
+
+
+def _value(said: Any, case: Entry) -> Any:
+    """What is said of a run, for a case: digits are a number, ``yes`` is true; values by name are pairs."""
+    if isinstance(said, dict):
+        return tuple(_values(said, case).items())
+    if not isinstance(said, str):
+        return tuple(said) if isinstance(said, list) else said
+    text = words(words(said, case), case)
+    return int(text) if text.isdigit() else True if text == "yes" else text
+
+
+def _values(said: Spec, case: Entry) -> Spec:
+    """All that is said, but for empty texts, which mean what is usual."""
+    values = {name: _value(each, case) for name, each in said.items() if name not in ("at", "kind")}
+    return {name: value for name, value in values.items() if value != ""}
+
+
 @dataclass(frozen=True)
 class Figure:
-    """One table or figure. ``figures.toml`` has its title and what is said about it, and most of:
+    """One table or figure. ``figures.toml`` has its title and what is said about it, and most of what follows, or the
+    name of a figure that has the same:
 
     * ``cases``: values on every axis, of which all combinations are looked at, several such grids, or the name of a
       table; series and models by name or by a condition on their columns. Series with a column ``only`` take part in
       what meets it. ``quick``: other values for a few cases. ``given``: further columns, ``of`` axes.
     * ``published``: numbers of a case that meets ``at`` by the names in ``columns``, from its row in one of ``tables``:
       that in which the columns of ``by`` have these texts. What no table has is None.
+    * ``runs``: of a case that meets ``at``: what a ``Point`` has, or, of the ``kind`` ``rails`` or ``training``, a
+      ``RailsPoint`` or ``TrainingPoint``. A text may name what the case has, and so may that.
     * ``measured``: numbers of the record of a case's first ``run``, or another, by column. A number here and there is a
-      field, or ``of`` one so many ``times``, ``per`` so much. ``derived``: further ones, of columns.
+      field, or ``of`` one ``less`` another, so many ``times``, ``per`` so much. ``derived``: further ones, of columns.
     * ``notes``: a key of the texts for cases that meet ``at``.
     * ``what``: the case in words.
     * ``rows`` (``rows.py``), ``charts`` (``charts.py``), and how many ``columns`` of charts.
@@ -63,7 +86,7 @@ class Figure:
     Attributes:
         name: as on the command line, such as ``fig8``.
         measure: further numbers of a case, from the records of its runs.
-        jobs: the runs of a case; without any it is counted, not run.
+        jobs: further runs of a case; without any it is counted, not run.
         keep: whether a case is looked at.
         show: further rows, and what charts are made of if not the table.
     """
@@ -105,13 +128,18 @@ class Figure:
             found = {"source": f"{spec['tables'][0]}: {' '.join(where)}"} | found | numbers
         return case | found
 
+    def runs(self, case: Entry) -> list[Job]:
+        """Of a case, those that are described first."""
+        specs = (spec for spec in self.spec.get("runs", ()) if meets(case, spec.get("at", "")))
+        return [*(KINDS[spec.get("kind", "collective")](**_values(spec, case)) for spec in specs), *self.jobs(case)]
+
     def points(self, quick: bool) -> list[Job]:
         """All runs, each once."""
-        return list(dict.fromkeys(job for case in self.chosen(quick) for job in self.jobs(case)))
+        return list(dict.fromkeys(job for case in self.chosen(quick) for job in self.runs(case)))
 
     def evaluate(self, results: Mapping[Job, Record], quick: bool) -> Outcome:
         """The table of all cases, and how it is shown."""
-        table = Table(self._entry(case, [results[job] for job in self.jobs(case)]) for case in self.chosen(quick))
+        table = Table(self._entry(case, [results[job] for job in self.runs(case)]) for case in self.chosen(quick))
         table.whole = not quick
         rows, drawn = self.show(table)
         rows = made_rows(self.data, self.name, table) + rows
@@ -151,7 +179,7 @@ class Paper:
     def figures(self) -> list[Figure]:
         """In the order of ``figures.toml``."""
         found = {figure.name: figure for part in self.parts for figure in getattr(part, "FIGURES", ())}
-        return [found[name] for name in self.data.figures]
+        return [found.get(name, Figure(self.data, name)) for name in self.data.figures]
 
     @cached_property
     def checks(self) -> dict[str, Any]:

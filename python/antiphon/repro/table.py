@@ -17,7 +17,17 @@ from antiphon.repro.data import Series
 Entry = dict[str, Any]
 """A case, such as ``{"series": ..., "side": 8}``, with the numbers found for it."""
 
+CLOSE = 0.05
+"""A number, or both ends of a range, holds within this share."""
+
+
+def close(ours: float, paper: float) -> bool:
+    """Whether a number holds."""
+    return abs(ours / paper - 1) <= CLOSE
+
+
 COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "~": close,
     "<=": operator.le,
     ">=": operator.ge,
     "!=": operator.ne,

@@ -117,6 +117,8 @@ class TrainingPoint(Job):
     Attributes:
         options: further arguments.
         tables: tables of the iteration to keep: ``exchanges``, ``computations``.
+        system: preset.
+        changes: parameters of the system that are replaced, as arguments of ``System.with_``.
     """
 
     model: str
@@ -124,11 +126,14 @@ class TrainingPoint(Job):
     algorithm: str
     options: tuple[tuple[str, Any], ...] = ()
     tables: tuple[str, ...] = ()
+    system: str = "generic"
+    changes: tuple[tuple[str, Any], ...] = ()
 
     def measure(self, progress: Heartbeat | None = None) -> Record:
         """Times an iteration."""
         told = None if progress is None else lambda _what, share: progress(share)
-        done = train(self.model, self.fabric, self.algorithm, **dict(self.options), progress=told)
+        system = System(self.system).with_(**dict(self.changes))
+        done = train(self.model, self.fabric, self.algorithm, system, **dict(self.options), progress=told)
         return done.to_dict() | _kept(done.iteration, self.tables)
 
 

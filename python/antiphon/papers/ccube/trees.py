@@ -1,4 +1,5 @@
-"""Figures 5, 7, 10 and 15 of the C-Cube paper: steps, links and detours, from the schedules themselves."""
+"""Figures 5, 7, 8, 10, 15 and 16 of the C-Cube paper: steps, links and detours, from the schedules themselves, and
+examples of chaining."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from typing import Any
 
 import antiphon
 from antiphon import Fabric, Schedule
+from antiphon._core import Workload
+from antiphon.collective.timing import simulator
 from antiphon.errors import AntiphonError
-from antiphon.papers.ccube.allreduce import DATA, HEIGHT, MIB, SYSTEM, TREES, chunk_by_eq_4, tree_spec
+from antiphon.papers.ccube.systems import DATA, HEIGHT, MIB, NVLINK_GB, SYSTEM, TREES, chunk_by_eq_4, tree_spec
 from antiphon.repro.charts import Block
 from antiphon.repro.claims import Cells, Judged, Tables, listed, verdict
 from antiphon.repro.figure import Figure
@@ -53,18 +56,14 @@ def _sent(case: Entry) -> list[tuple[Transfer, int, int]]:
     return found
 
 
-def _tracks(case: Entry, tracks: list[str], track_of: Callable[[Transfer], str]) -> dict[str, list[Block]]:
+def _blocks(case: Entry, track_of: Callable[[Transfer], str]) -> list[Block]:
     """What is sent when; messages of one track in one step are drawn once."""
-    blocks: dict[str, dict[tuple[int, int], Block]] = {track: {} for track in tracks}
-    for transfer, chunk, step in _sent(case):
-        blocks[track_of(transfer)][step, chunk] = Block(str(chunk + 1), f"chunk {chunk + 1}", step, 1)
-    return {track: list(of.values()) for track, of in blocks.items()}
+    sent = ((track_of(transfer), chunk + 1, step) for transfer, chunk, step in _sent(case))
+    return list(dict.fromkeys(Block(track, str(chunk), f"chunk {chunk}", step, 1) for track, chunk, step in sent))
 
 
 NODES = {0: "N4", 2: "N2", 1: "N1", 3: "N3"}
 """The paper's names: N4 is the root, N2 below it, N1 and N3 the leaves."""
-EDGES = [f"{NODES[a]} to {NODES[b]}" for a, b in ((1, 2), (3, 2), (2, 0), (0, 2), (2, 1), (2, 3))]
-SENDERS = [f"{NODES[rank]} sends" for rank in (1, 2, 3, 0)]
 
 
 def _steps(case: Entry) -> Entry:
@@ -80,8 +79,8 @@ def _nodes(case: Entry) -> Entry:
     """Fig. 5: steps, and of the examples what nodes send to each other."""
     if not case["drawn"]:
         return _steps(case)
-    text, tracks = ("{} sends", SENDERS) if case["series"] == "ring" else ("{} to {}", EDGES)
-    return _steps(case) | {"tracks": _tracks(case, tracks, lambda t: text.format(NODES[t["from"]], NODES[t["to"]]))}
+    text = "{} sends" if case["series"] == "ring" else "{} to {}"
+    return _steps(case) | {"blocks": _blocks(case, lambda t: text.format(NODES[t["from"]], NODES[t["to"]]))}
 
 
 def _levels(case: Entry) -> Entry:
@@ -97,9 +96,8 @@ def _levels(case: Entry) -> Entry:
         up = transfer["reduces"]
         return f"level {depth(transfer['from'] if up else transfer['to'])} {'up' if up else 'down'}"
 
-    levels = [f"level {n} up" for n in range(HEIGHT, 0, -1)] + [f"level {n} down" for n in range(1, HEIGHT + 1)]
     turnaround = 1 + max(step for _, chunk, step in sent if chunk == 0)
-    return _steps(case) | {"turnaround": turnaround, "levels": _tracks(case, levels, level)}
+    return _steps(case) | {"turnaround": turnaround, "blocks": _blocks(case, level)}
 
 
 BYTES = 64 * MIB
@@ -164,10 +162,50 @@ def _forwarded(case: Entry) -> Entry:
     return {part: float(hops["bytes"][of].sum()) / BYTES for part, of in parts.items()}
 
 
+STEP_BYTES = 2 * MIB
+"""A chunk of the examples, and what a step carries: there is no latency."""
+UNIT_NS = STEP_BYTES / NVLINK_GB
+HEADER = "layer,fwd_compute_ns,fwd_comm,fwd_bytes,ig_compute_ns,ig_comm,ig_bytes,wg_compute_ns,wg_comm,wg_bytes"
+
+
+def _chained(case: Entry) -> Entry:
+    """Figs. 8 and 16: how long an iteration takes from the end of the backward pass, and how long it waits for what."""
+    layers = [
+        f"layer {number},{round(steps * UNIT_NS)},NONE,0,0,NONE,0,0,ALLREDUCE,{count * STEP_BYTES}"
+        for number, (count, steps) in enumerate(zip(case["chunks"], case["steps"], strict=True), 1)
+    ]
+    chained, workload = case["chained"], Workload.from_csv("layers", "\n".join([HEADER, *layers]))
+    system = antiphon.System(SYSTEM).with_(hand_off_ns=0.0)
+    collective = Fabric(f"dgx1v@{NVLINK_GB:g}"), tree_spec(overlap=True, chunk=STEP_BYTES, trees=1)
+    timer = simulator(system, "alpha-beta", keep_chunks=True)
+    training = antiphon.train(workload, *collective, system, overlap="ccube" if chained else "none", collectives=timer)
+    found = {
+        "AllReduce": training.communication_ns,
+        "iteration": training.iteration_ns,
+        "waits for the first layer": training.turnaround_ns if chained else training.communication_ns,
+        "bubbles": training.bubbles_ns,
+    }
+    complete = timer(*collective, "all-reduce", training.gradient_bytes).chunks
+    assert complete is not None
+    blocks = []
+    chunks = [(layer, part) for layer, count in enumerate(case["chunks"], 1) for part in range(1, count + 1)]
+    for (layer, part), end in zip(chunks, complete["complete_ns"].tolist(), strict=True):
+        # A chunk comes to the root, and then to the last node; it is as long on its way down as on its way up.
+        for track, start in (("reduction", end / UNIT_NS - HEIGHT - 1), ("broadcast", end / UNIT_NS - 1)):
+            blocks.append(Block(track, f"L{layer}-{part}", f"layer {layer}", start, 1))
+    forward, begin = training.iteration.forward, 0.0 if chained else training.communication_ns
+    for number, (start, finish) in enumerate(zip(forward["start_ns"], forward["finish_ns"], strict=True), 1):
+        length = float(finish - start) / UNIT_NS
+        blocks.append(Block("forward", f"L{number}", f"layer {number}", (begin + float(start)) / UNIT_NS, length))
+    # A message is a flit longer on a detour, which is not drawn.
+    return {what: round(value / UNIT_NS, 3) for what, value in found.items()} | {"blocks": blocks}
+
+
 FIGURES = (
     Figure(DATA, "fig5", _nodes),
     Figure(DATA, "fig7", _levels),
     Figure(DATA, "fig10", _links),
     Figure(DATA, "fig15", _forwarded),
+    *(Figure(DATA, name, _chained) for name in ("fig8", "fig16")),
 )
 CHECKS = {"doubled": _doubled}

@@ -6,7 +6,6 @@ import math
 import re
 from functools import cache
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -16,29 +15,18 @@ from antiphon.repro.charts import Block, Line
 from antiphon.repro.claims import Cells, Judged, Tables, by_form, verdict
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure, Shown
-from antiphon.repro.table import Entry, Table
-from antiphon.studies import RailsPoint, Record, TrainingPoint
+from antiphon.repro.table import Entry, Table, words
+from antiphon.studies import Record, TrainingPoint
 
 DATA = Data("themis", tolerance=0.015)
 """Means over many runs agree within 1.5 %."""
-MB = 1_000_000
-CHUNKS = 64
-BASELINE, FIFO, SCF, SCF_BEFORE, SEARCH = DATA.named(
-    "Baseline", "Themis+FIFO", "Themis+SCF", "Themis+SCF, size before", "Search"
-)
-
-
-def run(series: Series, topology: str, size: int, chunks: int = CHUNKS, *tables: str) -> list[RailsPoint]:
-    """An AllReduce of so many bytes by a scheduler; nothing for what is no scheduler."""
-    more = series.more
-    point = RailsPoint(topology, size, series.run, more["intra"] or None, chunks, more["fixed_delay"] == "yes", tables)
-    return [point] if series.run else []
+BASELINE, FIFO, SCF = DATA.named("Baseline", "Themis+FIFO", "Themis+SCF")
 
 
 @cache
 def dimensions(topology: str) -> list[tuple[str, int, float, float]]:
     """Kind and NPUs of every dimension, its rate in Gb/s and its latency in ns."""
-    specs = ",".join(antiphon.rails(topology, MB, scheduler="baseline").dimensions["spec"])
+    specs = ",".join(antiphon.rails(topology, 1, scheduler="baseline").dimensions["spec"])
     found = re.findall(r"(ring|fc|sw)(\d+)@([\d.]+)/([\d.]+)ns", specs)
     return [(kind, int(npus), float(rate), float(latency)) for kind, npus, rate, latency in found]
 
@@ -52,15 +40,9 @@ def _preset(case: Entry) -> Entry:
     return found
 
 
-def _network(case: Entry) -> str:
-    """Two dimensions, of which the second has so many times the rate that is just enough; or one of the paper's."""
-    npus, gbit = 16, 800
-    return str(case["topology"] or f"sw{npus}@{gbit}/700ns,sw8@{gbit / npus * case['ratio']:g}/1700ns")
-
-
 def _scenario(case: Entry, record: Record | None = None) -> Entry:
     """Section 6.3."""
-    advice = antiphon.advise_rails(_network(case))
+    advice = antiphon.advise_rails(words(case["topology"], case))
     first, *_ = pairs = advice.pairs.rows()
     least = min(pairs, key=lambda pair: (pair["ratio"], pair["near"], pair["far"]))
     found = {"advice": first["ratio"], "provision": first["provision"], "least": least["ratio"]}
@@ -72,54 +54,27 @@ def _scenario(case: Entry, record: Record | None = None) -> Entry:
     return found | used | {"turned": turned}
 
 
-def _example_jobs(case: Entry) -> list[RailsPoint]:
-    """The baseline's, for the unit, and its own."""
-    example = ("sw4@1000/0ns,sw4@500/0ns", 256 * MB, 4, "stages")
-    return run(BASELINE, *example) + run(case["series"], *example)
-
-
 def _example(_case: Entry, baseline: Record, record: Record) -> Entry:
-    """Fig. 5, in units of the ReduceScatter of one chunk on dim1."""
+    """Fig. 5, in units of the ReduceScatter of one chunk on dim1; orders of all chunks, digit by digit."""
     stages = [each for each in baseline["tables"]["stages"] if each["chunk"] == 0]
     first = sorted((int(each["stage"]), each["finish_ns"] - each["start_ns"]) for each in stages)
     unit = first[0][1]
-    tracks: dict[str, list[Block]] = {"dim1": [], "dim2": []}
+    blocks = []
     for each in record["tables"]["stages"]:
-        text, label = f"{each['chunk'] + 1:.0f}.{each['stage'] + 1:.0f}", f"chunk {each['chunk'] + 1:.0f}"
-        length = (each["finish_ns"] - each["start_ns"]) / unit
-        tracks[f"dim{each['dimension']:.0f}"].append(Block(text, label, each["start_ns"] / unit, length))
-    loads = [each["busy_ns"] / unit for each in record["dimensions"]]
+        track, chunk, stage = (f"{number:.0f}" for number in (each["dimension"], each["chunk"] + 1, each["stage"] + 1))
+        start, length = each["start_ns"] / unit, (each["finish_ns"] - each["start_ns"]) / unit
+        blocks.append(Block(f"dim{track}", f"{chunk}.{stage}", f"chunk {chunk}", start, length))
     return {
         "makespan": record["time_ns"] / unit,
-        "loads": loads,
-        "orders": ["".join(map(str, order["first"])) for order in record["orders"]],
-        "tracks": tracks,
-        **{f"load of dim{number}": load for number, load in enumerate(loads, 1)},
+        "orders": int("".join(str(dimension) for order in record["orders"] for dimension in order["first"])),
+        "blocks": blocks,
+        **{f"load of dim{number}": each["busy_ns"] / unit for number, each in enumerate(record["dimensions"], 1)},
         **{f"stage {number + 1}": time / unit for number, time in first},
     }
 
 
-def _as_in_the_example(_cells: Cells, tables: Tables) -> Judged:
-    table = tables["fig5"]
-    baseline, fifo, scf, before = (table.one("makespan", series=s) for s in (BASELINE, FIFO, SCF, SCF_BEFORE))
-    loads, orders = table.one("loads", series=SCF), table.one("orders", series=SCF)
-    holds = orders == ["12", "21", "12", "12"] and loads == [6.5, 7.0] and scf < baseline
-    return verdict(holds), {"baseline": baseline, "fifo": fifo, "scf": scf, "before": before, "loads": loads}
-
-
-LARGER = 1.015
-"""By how much sizes are changed to see how firm a point is."""
 WINDOW_NS = 100_000
 """In which activity is averaged, as in the paper."""
-
-
-def _jobs(case: Entry) -> list[RailsPoint]:
-    return run(case["series"], case["topology"], case["size"], case.get("chunks", CHUNKS))
-
-
-def _jobs_and_larger(case: Entry) -> list[RailsPoint]:
-    firm = case["series"] not in (FIFO, SCF)
-    return _jobs(case) if firm else _jobs(case) + _jobs(case | {"size": round(LARGER * case["size"])})
 
 
 def _firm(case: Entry, record: Record, larger: Record | None = None) -> Entry:
@@ -175,26 +130,6 @@ def _initial_load(_cells: Cells, tables: Tables) -> Judged:
     return verdict(zero >= delay), {"zero": zero, "delay": delay}
 
 
-OPTIONS = {"gradient_bytes": 2, "activation_bytes": 2, "blocking": True}
-"""The exchanges of gradients come after the backward pass, and those between layers hold up all computation, as in
-ASTRA-sim; numbers are FP16."""
-
-
-def _options(model: Series) -> dict[str, Any]:
-    """How a model is trained; where NPUs share it, the backward pass repeats the forward pass, as the paper says of
-    ZeRO."""
-    parallel = int(model.more["parallel"])
-    of_model = {"batch": int(model.more["batch"]), "compute": model.more["compute"]}
-    return OPTIONS | of_model | {"model_parallel": parallel, "recompute": parallel > 1}
-
-
-def _training_jobs(case: Entry) -> list[TrainingPoint]:
-    series, model = case["series"], case["model"]
-    algorithm = f"{series.run}:{series.more['intra']}" if series.more["intra"] else series.run
-    options = tuple(_options(model).items())
-    return [TrainingPoint(model.run, f"rails:{case['topology']}", algorithm, options)] if series.run else []
-
-
 @cache
 def groups(topology: str, parallel: int) -> tuple[tuple[int, float], tuple[int, float]]:
     """Of the NPUs that share a model, and of those with the same part of it: how many they are, and their rates in
@@ -210,11 +145,16 @@ def groups(topology: str, parallel: int) -> tuple[tuple[int, float], tuple[int, 
     return (model, data) if parallel > 1 else (data, data)
 
 
+TRAINED = Figure(DATA, "fig12")
+
+
 @cache
 def _ideal(model: Series, topology: str) -> dict[str, float]:
     """The iteration with all rates of a group always busy: 2 S (1 - 1/N) / rates for an AllReduce of S bytes."""
-    options = _options(model)
-    plan = TrainingPlan(Workload(model.run), options.pop("compute"), options.pop("batch"), **options)
+    (run,) = TRAINED.runs({"model": model, "topology": topology, "series": BASELINE})
+    assert isinstance(run, TrainingPoint)
+    options = dict(run.options)
+    plan = TrainingPlan(Workload(run.model), options.pop("compute"), options.pop("batch"), **options)
     exchanges = plan.run([0.0] * len(plan.exchanges)).exchanges
     times = []
     for kind, size, of in zip(exchanges["kind"], exchanges["bytes"], exchanges["pass"], strict=True):
@@ -277,19 +217,15 @@ def _train(cells: Cells, tables: Tables) -> Judged:
 
 
 FIGURES = (
-    Figure(DATA, "table1", jobs=lambda case: run(BASELINE, f"{case['kind']}8@100000/1000ns", 8, 1)),
     Figure(DATA, "table2", _preset),
-    Figure(DATA, "fig5", _example, _example_jobs),
-    Figure(DATA, "fig8", jobs=_jobs),
-    Figure(DATA, "fig9", _active, lambda case: run(case["series"], case["topology"], case["size"], CHUNKS, "timeline")),
-    Figure(DATA, "fig10", jobs=_jobs),
-    Figure(DATA, "fig11", _firm, _jobs_and_larger),
-    Figure(DATA, "scenarios", _scenario, lambda case: run(case["series"], _network(case), 1000 * MB)),
-    Figure(DATA, "fig4", _measure, _training_jobs, show=_over_utilization),
-    Figure(DATA, "fig12", _measure, _training_jobs),
+    Figure(DATA, "fig5", _example),
+    Figure(DATA, "fig9", _active),
+    Figure(DATA, "fig11", _firm),
+    Figure(DATA, "scenarios", _scenario),
+    Figure(DATA, "fig4", _measure, show=_over_utilization),
+    Figure(DATA, "fig12", _measure),
 )
 CHECKS = dict.fromkeys(("train-resnet", "train-gnmt", "train-dlrm", "train-transformer"), _train) | {
-    "example": _as_in_the_example,
     "chunks-baseline": _chunks_baseline,
     "initial-load": _initial_load,
 }

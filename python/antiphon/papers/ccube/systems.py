@@ -1,4 +1,5 @@
-"""Figures 3, 4, 12 and 14 of the C-Cube paper: the systems it compares, its cost model, and AllReduce alone.
+"""Figures 3, 4, 12, 13, 14 and 17 of the C-Cube paper: the systems it compares, its cost model, AllReduce alone, and
+training, with the next forward pass behind it.
 
 The switches that join more nodes are of our choice, since the paper does not describe its own.
 """
@@ -7,10 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
+
+import numpy as np
 
 import antiphon
 from antiphon import Fabric
@@ -18,7 +22,8 @@ from antiphon._core import TrainingPlan
 from antiphon.repro.data import Data, Series
 from antiphon.repro.figure import Figure
 from antiphon.repro.table import Entry
-from antiphon.studies import Job, Point, Record
+from antiphon.results import Column, Table
+from antiphon.studies import Job, Point, Record, TrainingPoint
 
 DATA = Data("ccube", tolerance=0.05)
 KIB, MIB = 1 << 10, 1 << 20
@@ -83,13 +88,21 @@ SLICE = 200_000
 RING_GB = CHANNELS * NVLINK_GB
 SENT = 2 * (RANKS - 1) / RANKS
 """Bytes that a rank of a ring sends for each of the data."""
+V100 = antiphon.System(SYSTEM).processor
+"""FP32, at shares of the peaks that tuned kernels reach: an assumption."""
+
+
+@cache
+def layers(model: str, batch: int) -> Table:
+    """Times and gradients of a model's layers on a GPU."""
+    return Table(TrainingPlan(antiphon.workload(model), V100, batch).layers)
 
 
 @cache
 def calls(name: str, most: int = 0) -> list[int]:
     """Bytes of every AllReduce of ResNet-50's gradients, in slices of at most so many bytes."""
-    layers = [int(size) for size in TrainingPlan(antiphon.workload("resnet50"), "roofline", 1).layers["gradient_bytes"]]
-    pieces = [sum(layers)] if name == "one-shot" else layers
+    of_layers = layers("resnet50", 1)["gradient_bytes"].tolist()
+    pieces = [sum(of_layers)] if name == "one-shot" else of_layers
     return [min(most or size, size - start) for size in pieces for start in range(0, size, most or size)]
 
 
@@ -112,18 +125,12 @@ def _share_of_peak(case: Entry, one_shot: Record, *records: Record) -> Entry:
     return found | {"latency for 2": latency / (2 * (RANKS - 1)) / 1000, "slices with it": slices}
 
 
-def _slower(ranks: int, size: int) -> float:
-    """How many times as long as the ring one tree takes."""
-    return cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0]
-
-
 def _ring_over_tree(case: Entry) -> Entry:
-    """Fig. 4: at a size, and at the one where the ring wins most."""
-    ranks, slower = case["ranks"], _slower(case["ranks"], case["size"])
-    ratios = {size: _slower(ranks, size) for size in (1 << n for n in range(10, 50))}
-    most = max(ratios, key=lambda size: ratios[size])
-    found = {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1)}
-    return found | {"most": ratios[most], "MB": most >> 20}
+    """Fig. 4: how many times as long one tree takes as the ring, at a size and at that where it is most."""
+    ranks, sizes = case["ranks"], [case["size"], *(1 << n for n in range(10, 50))]
+    slower, *ratios = (cost(TREE, ranks, size, trees=1)[0] / cost("ring", ranks, size)[0] for size in sizes)
+    most, size = max(zip(ratios, sizes[1:], strict=True), key=lambda each: each[0])
+    return {"ratio": 1 / slower, "slower": slower, "closed": ranks / (ranks - 1), "most": most, "MB": size >> 20}
 
 
 OWN, SIMULATED, EQUATIONS = DATA.named("C1, its own best chunks", "simulated", "Eqs. 5 and 7")
@@ -190,19 +197,14 @@ def _run(case: Entry, algorithm: str, step_ns: float = LATENCY_NS) -> LeafSpine:
     return LeafSpine(fabric, algorithm, case["size"], SYSTEM, changes, fidelity="alpha-beta", tables=("chunks",))
 
 
-def pair(case: Entry, setting: str) -> tuple[LeafSpine, LeafSpine]:
-    """R, and C1 on two trees."""
-    (step_ns, chunk), size = SETTINGS[setting], case["size"]
-    chunk = min(chunk or chunk_by_eq_4(size, case["ranks"]), chunk_of(size, 1))
-    trees = tree_spec(overlap=True, chunk=chunk, pacing="pipelined")
-    return _run(case, "ring", step_ns), _run(case, trees, step_ns)
-
-
 def _jobs(case: Entry) -> list[LeafSpine]:
-    """Fig. 14: every pair, and one tree without overlap and with it, for the turnaround."""
-    chunk = min(CHUNK, case["size"])
-    single = (tree_spec(overlap=way, chunk=chunk, trees=1, pacing="pipelined") for way in (False, True))
-    return [job for setting in SETTINGS for job in pair(case, setting)] + [_run(case, spec) for spec in single]
+    """Fig. 14: R and C1 in every setting, and one tree without overlap and with it, for the turnaround."""
+    jobs, by_eq_4 = [], chunk_by_eq_4(case["size"], case["ranks"])
+    for step_ns, chunk in SETTINGS.values():
+        trees = tree_spec(overlap=True, chunk=chunk or by_eq_4, pacing="pipelined")
+        jobs += [_run(case, "ring", step_ns), _run(case, trees, step_ns)]
+    single = (tree_spec(overlap=way, chunk=CHUNK, trees=1, pacing="pipelined") for way in (False, True))
+    return jobs + [_run(case, spec) for spec in single]
 
 
 def _measure(case: Entry, *records: Record) -> Entry:
@@ -219,9 +221,79 @@ def _measure(case: Entry, *records: Record) -> Entry:
     return found | model
 
 
+RATES = {"high bandwidth": NVLINK_GB, "low bandwidth": NVLINK_GB / 4}
+BEHIND = DATA.series["R behind the backward pass"]
+
+
+def closed_form_ns(case: Entry, compute_ns: float, forward_ns: float) -> float:
+    """The iteration by the paper's cost model: steps of a latency and a chunk over the rate, exactly counted.
+
+    A chunk ``k`` (from 1) is ready after ``2h + K + k - 2`` steps with the barrier, ``2h + k - 1`` overlapped; the last
+    one ends the AllReduce.
+    """
+    series, rate, of = case["series"], RATES[case["rate"]], layers(case["model"].run, case["batch"])
+    size = int(of["gradient_bytes"].sum())
+    if series == RING:
+        return compute_ns + 2 * (RANKS - 1) * (LATENCY_NS + size / CHANNELS / RANKS / rate)
+    count = cost(OVERLAPPED, RANKS, size, rate=rate)[1]
+    step = LATENCY_NS + size / TREES / count / rate
+    first = 2 * HEIGHT + (0 if series.run == "yes" else count - 1)
+    if series.more["overlap"] != "ccube":
+        return compute_ns + (first + count - 1) * step
+    now, parts = 0.0, accumulate(of["gradient_bytes"].tolist())
+    for forward, part in zip(of["forward_ns"].tolist(), parts, strict=True):
+        last = math.ceil(part * count / size)
+        now = max(now, (first + last - 1) * step if last else 0.0) + forward
+    return now + compute_ns - forward_ns
+
+
+def _trainings(case: Entry) -> list[TrainingPoint]:
+    """Fig. 13. Each channel of a ring has one byte of every gradient, and a quarter of every bucket."""
+    series, model = case["series"], case["model"].run
+    on = allreduce(series, int(layers(model, case["batch"])["gradient_bytes"].sum()), RATES[case["rate"]])
+    options = {name: series.more[name] for name in ("overlap", "bucket")} | {"batch": case["batch"], "compute": V100}
+    options |= {"gradient_bytes": 4 if series.run else 4 // CHANNELS, "fidelity": on.fidelity}
+    return [TrainingPoint(model, on.fabric, on.algorithm, tuple(options.items()), system=SYSTEM)]
+
+
+def _closed(case: Entry, record: Record) -> Entry:
+    """The share of the speed without communication in closed form."""
+    compute, is_behind = record["compute_ns"], case["series"] == BEHIND
+    closed = None if is_behind else compute / closed_form_ns(case, compute, record["forward_ns"])
+    return {"gb": RATES[case["rate"]], "closed": closed}
+
+
+FIG_17_BATCH = 64
+
+
+def _layer(case: Entry) -> Entry:
+    """Fig. 17: a layer, and what is found of all of them; a stage has the convolutions of one size of image."""
+    of = layers("resnet50", FIG_17_BATCH)
+    parameters = case["series"].name == "parameters"
+    values = of["gradient_bytes"].astype(float) / 4 if parameters else of["forward_ns"].astype(float)
+    names, value = [str(name) for name in of["layer"]], float(values[case["layer"]])
+    stages = {stage + 1: [bool(re.match(f"s{stage}.*b", name)) for name in names] for stage in range(4)}
+    return {
+        "what": f"{case['layer']}: {names[case['layer']]}",
+        "unit": "" if parameters else "ns",
+        "place": case["layer"] + 1,
+        "value": value,
+        "correlation": _rank_correlation(values),
+        **{f"mean of stage {stage}": float(values[those].mean()) for stage, those in stages.items()},
+    }
+
+
+def _rank_correlation(values: Column) -> float:
+    """Spearman's, of values with their places."""
+    ranks = np.array([np.mean(np.flatnonzero(np.sort(values) == value)) for value in values])
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
+
+
 FIGURES = (
     Figure(DATA, "fig3", _share_of_peak, _calls_jobs),
     Figure(DATA, "fig4", _ring_over_tree),
     Figure(DATA, "fig12", _overlapping, _overlapping_jobs),
+    Figure(DATA, "fig13", _closed, _trainings),
     Figure(DATA, "fig14", _measure, _jobs),
+    Figure(DATA, "fig17", _layer),
 )
