@@ -47,7 +47,7 @@ from antiphon.view.terminal.console import progress_bar
     default=STEPS,
     show_default=True,
     type=click.IntRange(1, 1_000_000),
-    help="Most simulations, of which a plan of `optimal` counts as many; the search ends before where nothing near is better.",
+    help="Most simulations (a plan of optimal counts as several); it ends before where nothing near is better.",
 )
 @click.option("--out", metavar="OUT.json", help="Also write the configuration.", shell_complete=FILE)
 @output_option

@@ -435,7 +435,7 @@ mod tests {
                 let again = search().unwrap();
                 prop_assert_eq!((again.fabric.name, again.time_ps), (found.fabric.name.clone(), found.time_ps));
                 let parsed = Fabric::parse(&found.fabric.name).unwrap();
-                let schedule = work.on(&parsed, &aries(), 0).unwrap();
+                let schedule = work.on(&parsed, &aries(), 0, false).unwrap();
                 let time = simulate(&parsed, &schedule, &aries(), Fidelity::Packet, &mut |_| true).unwrap().time_ps;
                 prop_assert_eq!(time, found.time_ps);
             }
