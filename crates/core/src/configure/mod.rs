@@ -309,6 +309,17 @@ mod tests {
         assert!(search("aries:4x4", &["optimal"], 1 << 10, 400).unwrap().simulated > 20);
     }
 
+    /// A plan counts for four simulations more among 16 ranks, but for no more than a sixth of all steps.
+    #[test]
+    fn plans_take_more_steps() {
+        for (algorithm, steps, simulated) in
+            [("optimal", 1, 1), ("optimal", 12, 4), ("optimal", 50, 10), ("ring", 8, 8)]
+        {
+            let found = search("aries:4x4", &[algorithm], 1 << 10, steps).unwrap();
+            assert_eq!((found.simulated, found.ended), (simulated, "steps"), "{algorithm} {steps}");
+        }
+    }
+
     /// Tree edges along rows and columns become segments, the shortest first: ARIES, section IV-B1. Where arbiters take
     /// turns the mesh loses less by shared links than in the order of arrival, so that on 8x8 less is gained.
     #[test]

@@ -40,6 +40,8 @@ const HOT: f64 = 0.03;
 const COLD: f64 = 0.000_5;
 /// Ranks among which a plan by prices takes as long as a step; it grows with their square.
 const PLANNED: usize = 8;
+/// Of all steps a plan takes no more than this part.
+const PLANS: u32 = 6;
 /// Choices that are shaped: those that do best as they are.
 const SHAPED: usize = 3;
 
@@ -379,8 +381,8 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Steps that a simulation of a choice takes.
     fn cost(&self, choice: usize) -> u32 {
-        let planned = (self.fabric.mesh.ranks() / PLANNED).pow(2);
-        1 + if self.work.is_planned(choice) { planned as u32 } else { 0 }
+        let planned = (self.fabric.mesh.ranks() / PLANNED).pow(2) as u32;
+        1 + if self.work.is_planned(choice) { planned.min(self.effort.steps / PLANS) } else { 0 }
     }
 
     /// Simulates what was not yet, on all cores, and keeps the best.
