@@ -7,6 +7,7 @@ import threading
 from types import FrameType
 
 LATER_S = 0.02
+"""When an interrupt that came within an import is tried again."""
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:

@@ -37,8 +37,8 @@ TIMES = {
 UNITS = {"_gb_per_s": RATES, "_ns": TIMES}
 """Units of parameters, by the end of their keys."""
 QUANTITY = re.compile(r"\s*(?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d{1,3})?|\.\d+))\s*(?P<unit>[A-Za-zµ/]+)\s*")
-
 NOTHING = re.compile(r"\s*0+(?:\.0*)?\s*")
+"""Zero, which needs no unit."""
 
 
 def read_system(spec: str, changes: Mapping[str, Any] | None = None) -> System:
