@@ -822,6 +822,7 @@ def simulate(
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
     trace: Callable[[str], object] | None = None,
+    jobs: SupportsIndex = 1,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -834,6 +835,7 @@ def simulate(
             raises ends the run.
         energy: also what it takes.
         trace: called with what happened when, in Chrome's trace event format.
+        jobs: cores that a long run in packets uses.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``.

@@ -4,7 +4,7 @@ use antiphon_core::algorithm;
 use antiphon_core::collective::{Collective, Kind};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::schedule::Schedule;
-use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult, simulate, simulate_flights};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
 use antiphon_core::system::System;
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use std::time::{Duration, Instant};
@@ -76,8 +76,10 @@ fn flights(criterion: &mut Criterion) {
     for algorithm in ["ring-bi", "tto", "combs"] {
         let Case { fabric, system, schedule } = Case::new("mesh:8x8", "tto", algorithm, 256 * MIB).unwrap();
         let both = [Flight::new(&schedule), Flight::new(&schedule)];
-        let run =
-            || simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, false, &mut |_| true).unwrap();
+        let run = || {
+            simulate_flights(&fabric, &both, Order::Fifo, &system, Fidelity::Packet, Options::default(), &mut |_| true)
+                .unwrap()
+        };
         group.bench_function(BenchmarkId::new(algorithm, "256MiB"), |bencher| bencher.iter(run));
     }
     group.finish();
@@ -92,8 +94,18 @@ fn energy(criterion: &mut Criterion) {
         let flights = [Flight::new(&schedule)];
         for (name, asked) in [("off", false), ("on", true)] {
             let order = Order::Fifo;
-            let run =
-                || simulate_flights(&fabric, &flights, order, &system, Fidelity::Packet, asked, &mut |_| true).unwrap();
+            let run = || {
+                simulate_flights(
+                    &fabric,
+                    &flights,
+                    order,
+                    &system,
+                    Fidelity::Packet,
+                    Options { energy: asked, ..Options::default() },
+                    &mut |_| true,
+                )
+                .unwrap()
+            };
             group.bench_function(BenchmarkId::new(algorithm, name), |bencher| bencher.iter(run));
         }
     }

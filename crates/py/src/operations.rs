@@ -13,7 +13,7 @@ use antiphon_core::error::{Code, Error};
 use antiphon_core::formats::chrome;
 use antiphon_core::options::Opt;
 use antiphon_core::parameter::Choice;
-use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, SimulationResult};
 use antiphon_core::verify::Proof;
 use antiphon_core::watch::Watch;
 use antiphon_core::{
@@ -185,13 +185,14 @@ fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'p
 
 /// Proves a schedule, then times it on `system`, a preset's name or a `System`, at the fidelity `alpha-beta`, `packet`
 /// or `flit`: a `SimulationResult`, times in ns, sizes in bytes; with `energy` also what it takes. `progress` is called
-/// with the share done, 0 to 1, `trace` with what happened when, in Chrome's trace event format.
+/// with the share done, 0 to 1, `trace` with what happened when, in Chrome's trace event format. A long run in packets uses
+/// up to `jobs` cores.
 ///
 /// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
 /// KeyboardInterrupt.
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None, energy = false, trace = None),
-       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False, trace=None)")]
+#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None, energy = false, trace = None, jobs = Fit(1)),
+       text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False, trace=None, jobs=1)")]
 #[allow(clippy::too_many_arguments)]
 pub fn simulate<'py>(
     py: Python<'py>,
@@ -202,7 +203,9 @@ pub fn simulate<'py>(
     progress: Option<Py<PyAny>>,
     energy: bool,
     trace: Option<Py<PyAny>>,
+    jobs: Fit<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let options = Options { energy, cores: jobs.0 };
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
     let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
     let flights = [Flight::new(schedule)];
@@ -214,7 +217,7 @@ pub fn simulate<'py>(
             verification::verify_watched(fabric, schedule, Watch::new(&proving))?
         };
         let certified = bound::certified(fabric, &system, schedule)?;
-        let result = fly(fabric, &flights, Order::default(), &system, fidelity, energy, heartbeat)?;
+        let result = fly(fabric, &flights, Order::default(), &system, fidelity, options, heartbeat)?;
         let least = energy.then(|| -> Result<_, Error> {
             let time_ps = bound::of_schedule(fabric, &system, schedule)?.time_ps;
             bound::least_energy(fabric, &system, schedule, time_ps)
@@ -282,6 +285,7 @@ pub fn simulate_flights<'py>(
             Ok(Flight { start_ps, after: after.0.clone(), priority: priority.0, ..Flight::new(&schedule.get().0) })
         })
         .collect::<PyResult<Vec<Flight>>>()?;
+    let options = Options { energy, ..Options::default() };
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
     let (proof, mut result) = run_with_progress(py, progress, |heartbeat| {
         let proof = {
@@ -289,7 +293,7 @@ pub fn simulate_flights<'py>(
             let proving = |_| (heartbeat.borrow_mut())(0.0);
             prove_flights(fabric, &flights, Watch::new(&proving))?
         };
-        fly(fabric, &flights, order, &system, fidelity, energy, heartbeat).map(|result| (proof, result))
+        fly(fabric, &flights, order, &system, fidelity, options, heartbeat).map(|result| (proof, result))
     })?;
     write_trace(py, trace, fabric, &flights, &mut result)?;
     result_record(py, fabric, &system, (&proof, None), &result, None)

@@ -166,6 +166,9 @@ def schedule_option(function: F) -> F:
 @fidelity_option("alpha-beta, packet or flit.")
 @energy_option
 @trace_option
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="Cores that a long run in packets uses.  [default: all there are]"
+)
 @output_option
 def simulate(
     fabric: str,
@@ -182,6 +185,7 @@ def simulate(
     fidelity: str,
     energy: bool,
     trace: str | None,
+    jobs: int | None,
     output: str,
 ) -> None:
     """Prove and time one algorithm, or a schedule from a file.
@@ -206,7 +210,9 @@ def simulate(
             schedule = built(network, algorithm or "", collective, size, matrix, system, root)
         with progress_bar() as progress:
             heartbeat = partial(progress, schedule.algorithm)
-            run = antiphon.run(network, schedule, system, fidelity, progress=heartbeat, energy=energy, trace=trace)
+            run = antiphon.run(
+                network, schedule, system, fidelity, progress=heartbeat, energy=energy, trace=trace, jobs=jobs
+            )
         tables = {name: rows_of(getattr(run.result, name)) for name in ("links", "ranks", "timeline")}
         if run.energy is not None:
             tables |= {"power": rows_of(run.energy.power), "link_energy": rows_of(run.energy.links)}

@@ -39,6 +39,7 @@ def run(
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
     trace: str | os.PathLike[str] | None = None,
+    jobs: int | None = 1,
 ) -> Run:
     """Proves and times a schedule and sets it against its lower bound.
 
@@ -55,6 +56,7 @@ def run(
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
+        jobs: as for ``simulate``.
 
     Raises:
         AntiphonError: as ``simulate``.
@@ -76,7 +78,7 @@ def run(
         excluded_ranks=schedule.excluded,
         bound=bound,
         bound_of=schedule.bound_of,
-        result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace),
+        result=simulate(fabric, schedule, system, fidelity, progress, energy=energy, trace=trace, jobs=jobs),
         stats=schedule.stats(fabric),
         rounded_rates=system.rounded_rates(fabric),
     )

@@ -21,6 +21,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
+from antiphon.parallel import threads_of
 from antiphon.results import Bound, Proof, SimulationResult
 
 Heartbeat = Callable[[float], object]
@@ -202,6 +203,7 @@ def simulate(
     *,
     energy: bool = False,
     trace: str | os.PathLike[str] | None = None,
+    jobs: int | None = 1,
 ) -> SimulationResult:
     """Proves a schedule, then times it.
 
@@ -219,14 +221,15 @@ def simulate(
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md); its time is the same.
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
+        jobs: cores that a long run in packets uses (docs/simulation.md), all for None; its result is the same.
 
     Raises:
         AntiphonError: ``not-proven``; ``stalled`` with the chain of waits; ``too-large``, also for a trace of too many
-            events; ``bad-file``.
+            events; ``bad-file``; ``bad-size`` if ``jobs`` is no whole number of at least 1.
         KeyboardInterrupt: on Ctrl-C, within about a tenth of a second.
     """
     fabric = as_fabric(fabric)
     expect("energy", energy, bool)
     program, platform = as_schedule(schedule, fabric), as_system(system)
     with trace_to(trace) as write:
-        return core_simulate(fabric, program, platform, fidelity, progress, energy, write)
+        return core_simulate(fabric, program, platform, fidelity, progress, energy, write, threads_of(jobs))

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::algorithm;
     use crate::collective::{Collective, Kind};
-    use crate::simulate::{Fidelity, Order, trace_flights};
+    use crate::simulate::{Fidelity, Options, Order, trace_flights};
     use crate::system::System;
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
@@ -155,7 +155,9 @@ mod tests {
         let collective = Collective::new(Kind::AllReduce);
         let schedule = algorithm::build(&fabric, &system, collective, 36 * 8192, spec).unwrap();
         let flights = [Flight::new(&schedule), Flight { start_ps: 1_234_567, ..Flight::new(&schedule) }];
-        let result = trace_flights(&fabric, &flights, Order::Fifo, &system, fidelity, false, &mut |_| true).unwrap();
+        let result =
+            trace_flights(&fabric, &flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)
+                .unwrap();
         let text = write(&result.trace.unwrap(), &fabric, &flights);
         (fabric, text)
     }

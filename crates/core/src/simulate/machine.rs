@@ -8,7 +8,8 @@ use super::budget::Budget;
 use super::clock::Ticks;
 use super::endpoints::Endpoints;
 use super::flight::{FlightRow, Order};
-use super::network::Network;
+use super::network::{Border, Network, Packet, Parcel};
+use super::parts::Parts;
 use super::period::Periods;
 use super::plan::Plan;
 use super::recorder::Deliveries;
@@ -22,11 +23,15 @@ pub struct Shortcuts {
     pub merge_runs: bool,
     /// Whole periods are skipped.
     pub skip_periods: bool,
+    /// Cores that a long run in parts may use.
+    pub cores: usize,
+    /// Events after which a run may start again in parts.
+    pub alone: u64,
 }
 
 impl Default for Shortcuts {
     fn default() -> Self {
-        Shortcuts { merge_runs: true, skip_periods: true }
+        Shortcuts { merge_runs: true, skip_periods: true, cores: 1, alone: 1 << 23 }
     }
 }
 
@@ -83,9 +88,15 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
 
     /// Lets what is next happen, and whole periods after it that end by `until`; whether there was anything.
     pub fn step(&mut self, until: Ticks) -> bool {
+        self.step_before(Ticks::MAX, until)
+    }
+
+    /// As [`Machine::step`], if it is before `end`.
+    #[inline]
+    fn step_before(&mut self, end: Ticks, until: Ticks) -> bool {
         let (network_at, ranks_at) = (self.network.next_at(), self.endpoints.next_at());
         let launch_at = self.endpoints.next_launch();
-        if network_at.min(ranks_at) == Ticks::MAX && launch_at == Ticks::MAX {
+        if network_at.min(ranks_at).min(launch_at) >= end {
             return false;
         }
         if launch_at < network_at.min(ranks_at) {
@@ -147,15 +158,38 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         self.budget.judge(self.network.work(self.events), self.endpoints.progress(), progress)
     }
 
-    /// Runs to the end.
+    /// Goes on to `end`, which no period is to pass.
+    pub fn run_before(&mut self, end: Ticks) {
+        while self.step_before(end, end) {}
+    }
+
+    /// Events of the network and the ranks until now.
+    pub fn events(&self) -> u64 {
+        self.network.events(self.events)
+    }
+
+    /// Share of messages applied, 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.endpoints.progress()
+    }
+
+    /// Messages applied.
+    pub fn done(&self) -> u64 {
+        self.endpoints.done()
+    }
+
+    /// Runs to the end, or until `leaves` says so, which is asked now and then; whether that was the end.
     ///
     /// # Errors
     /// As [`Machine::finish`] and [`Machine::watch`].
-    pub fn run(&mut self, progress: &mut Progress) -> Result<()> {
+    pub fn run(&mut self, leaves: impl Fn(&Self) -> bool, progress: &mut Progress) -> Result<bool> {
         while self.step(Ticks::MAX) {
             self.watch(progress)?;
+            if self.events.is_multiple_of(EVENTS_A_LOOK) && leaves(self) {
+                return Ok(false);
+            }
         }
-        self.finish()
+        self.finish().map(|()| true)
     }
 
     /// Checks, when nothing is to happen, that every flight that was launched is over.
@@ -169,13 +203,47 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
 
     /// The result tables.
     pub fn into_result(self) -> SimulationResult {
+        self.into_joint_result(vec![])
+    }
+
+    /// The result tables of this and other parts of a fabric.
+    pub fn into_joint_result(mut self, others: Vec<Self>) -> SimulationResult {
+        let mut events = self.network.events(self.events);
+        let mut traffic = self.network.into_traffic();
+        for other in others {
+            events += other.network.events(other.events);
+            self.endpoints.join(other.endpoints);
+            traffic.join(other.network.into_traffic());
+        }
         let span = |flight| {
             let span = self.endpoints.span_of(flight);
             FlightRow { start_ps: self.plan.clock.picos(span.start), finish_ps: self.plan.clock.picos(span.finish) }
         };
         let flights = (0..self.plan.flights.len() as u32).map(span).collect();
-        let events = self.network.events(self.events);
-        let mut traffic = self.network.into_traffic();
         collect(self.plan, N::FIDELITY, &self.endpoints.deliveries, &mut traffic, flights, events)
+    }
+}
+
+impl<'a> Machine<'a, Packet<'a>> {
+    /// Part `own` of a fabric: of the only flight what its ranks send, until it crosses the border.
+    ///
+    /// # Errors
+    /// As [`Machine::new`].
+    pub fn of_part(plan: &'a Plan<'a>, shortcuts: Shortcuts, parts: &'a Parts, own: u32) -> Result<Self> {
+        let mut machine = Machine::<Packet>::new(plan, Order::default(), shortcuts)?;
+        machine.periods = None;
+        machine.endpoints.keep(|rank| parts.of_rank(rank) == own);
+        machine.network.enclose(Border::new(parts));
+        Ok(machine)
+    }
+
+    /// What has left for other parts, by the number of the part.
+    pub fn left(&mut self) -> &mut [Vec<Parcel>] {
+        self.network.left()
+    }
+
+    /// Something has come from another part.
+    pub fn accept(&mut self, parcel: Parcel) {
+        self.network.accept(parcel, &mut self.endpoints);
     }
 }

@@ -8,6 +8,7 @@ mod energy;
 mod flight;
 mod machine;
 mod network;
+mod parts;
 mod period;
 mod plan;
 mod recorder;
@@ -69,11 +70,25 @@ pub fn simulate(
     fidelity: Fidelity,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
-    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, false, progress)
+    simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, Options::default(), progress)
 }
 
-/// Times several schedules that share a fabric. They should have been verified. `energy`: what they take, too; the times
-/// are the same.
+/// What is asked of a run besides times, and how it is done: times are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// What it takes, too.
+    pub energy: bool,
+    /// Cores that a long run of one schedule in packets may use.
+    pub cores: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { energy: false, cores: 1 }
+    }
+}
+
+/// Times several schedules that share a fabric. They should have been verified.
 ///
 /// # Errors
 /// As [`Schedule::check`]; [`Code::BadSpec`] if flights wait for each other, or an engine is to be divided;
@@ -85,14 +100,14 @@ pub fn simulate_flights(
     order: Order,
     system: &System,
     fidelity: Fidelity,
-    energy: bool,
+    options: Options,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     let mut plan = Plan::new(fabric, flights, system)?;
-    if energy {
+    if options.energy {
         plan.power = Some(PowerRates::new(&plan));
     }
-    run(&plan, order, fidelity, Shortcuts::default(), progress)
+    run(&plan, order, fidelity, Shortcuts { cores: options.cores, ..Shortcuts::default() }, progress)
 }
 
 /// As [`simulate_flights`], with the trace of the run in its result; the times are the same. Periods are not skipped.
@@ -105,11 +120,11 @@ pub fn trace_flights(
     order: Order,
     system: &System,
     fidelity: Fidelity,
-    energy: bool,
+    options: Options,
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     let mut plan = Plan::new(fabric, flights, system)?;
-    if energy {
+    if options.energy {
         plan.power = Some(PowerRates::new(&plan));
     }
     trace::expect_few(&plan, fidelity)?;
@@ -142,9 +157,12 @@ fn run(
     impl<'a> Client<'a> for ToTheEnd<'_, '_> {
         type Done = SimulationResult;
         fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<SimulationResult> {
-            machine.run(self.0)?;
+            machine.run(|_| false, self.0)?;
             Ok(machine.into_result())
         }
+    }
+    if fidelity == Fidelity::Packet && plan.flights.len() == 1 && shortcuts.cores > 1 {
+        return parts::run(plan, shortcuts, progress);
     }
     with_machine(plan, order, fidelity, shortcuts, ToTheEnd(progress))
 }

@@ -57,7 +57,7 @@ pub fn order_ahead(turns: &[Turn], moved: &[u64], plan: &Plan) -> u64 {
 }
 
 /// Fewest chunks a transfer must have left to be worth watching.
-const MIN_CHUNKS: u64 = 8;
+pub const MIN_CHUNKS: u64 = 8;
 /// Most events in a period, which bounds the memory of its record.
 const MAX_EVENTS: u64 = 1 << 23;
 

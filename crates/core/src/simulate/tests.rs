@@ -4,6 +4,7 @@ mod configurations;
 mod endpoints;
 mod fast_links;
 mod flights;
+mod parts;
 mod routers;
 mod runs;
 mod traces;
@@ -313,7 +314,8 @@ fn result(
 
 /// With and without merged runs.
 fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [SimulationResult; 2] {
-    let shortcuts = [true, false].map(|merge_runs| Shortcuts { merge_runs, skip_periods: false });
+    let shortcuts =
+        [true, false].map(|merge_runs| Shortcuts { merge_runs, skip_periods: false, ..Shortcuts::default() });
     shortcuts.map(|cut| result(fabric, &[Flight::new(schedule)], system, Fidelity::Packet, cut).unwrap().0)
 }
 
@@ -321,7 +323,7 @@ fn both_ways(fabric: &Fabric, schedule: &Schedule, system: &System) -> [Simulati
 /// unless both fail in the same way.
 fn fast_forward(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> Option<[u64; 2]> {
     let run = |skip_periods| {
-        let shortcuts = Shortcuts { merge_runs: true, skip_periods };
+        let shortcuts = Shortcuts { skip_periods, ..Shortcuts::default() };
         result(fabric, &[Flight::new(schedule)], system, fidelity, shortcuts)
     };
     let what = || format!("{} on {}, {} B, system {}", schedule.algorithm, fabric.name, schedule.bytes, system.name);

@@ -8,7 +8,7 @@ use antiphon_core::formats::chakra::{self, Reader, Trace};
 use antiphon_core::parameter::Choice;
 use antiphon_core::replay::{Graph, Replay, What, Work, run};
 use antiphon_core::schedule::{Op, Schedule};
-use antiphon_core::simulate::{Fidelity, Flight, Order, simulate, simulate_flights};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
 use antiphon_core::system::{Processor, System};
 use antiphon_core::training::{self, Bucket, Cost, Overlap, Plan, Policy};
 use antiphon_core::workload::{Exchange, Passes};
@@ -180,7 +180,9 @@ fn tensor_and_data_groups() {
         let mut flights: Vec<Flight> = rows.iter().map(Flight::new).collect();
         (0..).zip(&mut flights).for_each(|(row, of)| of.start_ps = if row == 1 { 30_000_000 } else { 10_000_000 });
         let fly = |flights: &[Flight]| {
-            simulate_flights(&fabric, flights, Order::Fifo, &system, fidelity, false, &mut |_| true).unwrap().flights
+            simulate_flights(&fabric, flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)
+                .unwrap()
+                .flights
         };
         let ends: Vec<u64> = fly(&flights).iter().map(|row| row.finish_ps).collect();
         assert!(ends[1] > ends[0] + 19_000_000 && ends[0] == ends[2]);

@@ -7,7 +7,7 @@ use antiphon_core::fabric::Fabric;
 use antiphon_core::parameter::Choice;
 use antiphon_core::rails::{Chunks, Policy, Task, Topology};
 use antiphon_core::schedule::Schedule;
-use antiphon_core::simulate::{Fidelity, Flight, Order, simulate, simulate_flights};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
 use antiphon_core::system::{Endpoint, System};
 
 /// What is proven finishes at every endpoint and fidelity, and none is much faster than the ideal one: an engine serves every
@@ -189,7 +189,8 @@ fn engines_of_other_ranks_do_not_wait() {
         let spans = |numbers: &[usize]| -> Vec<u64> {
             let flights: Vec<Flight> = numbers.iter().map(|&number| Flight::new(&schedules[number])).collect();
             let run = |fidelity| {
-                simulate_flights(&fabric, &flights, Order::Fifo, &system, fidelity, false, &mut |_| true).unwrap()
+                simulate_flights(&fabric, &flights, Order::Fifo, &system, fidelity, Options::default(), &mut |_| true)
+                    .unwrap()
             };
             [Fidelity::AlphaBeta, Fidelity::Packet]
                 .into_iter()

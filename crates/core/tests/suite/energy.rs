@@ -9,7 +9,7 @@ use antiphon_core::error::Code;
 use antiphon_core::fabric::Fabric;
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
-use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult, simulate, simulate_flights};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
 use antiphon_core::system::System;
 use proptest::prelude::*;
 
@@ -35,7 +35,16 @@ fn system(preset: &str, settings: &[&str]) -> System {
 
 fn run(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> SimulationResult {
     let flights = [Flight::new(schedule)];
-    simulate_flights(fabric, &flights, Order::Fifo, system, fidelity, true, &mut |_| true).unwrap()
+    simulate_flights(
+        fabric,
+        &flights,
+        Order::Fifo,
+        system,
+        fidelity,
+        Options { energy: true, ..Options::default() },
+        &mut |_| true,
+    )
+    .unwrap()
 }
 
 fn energy(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> Energy {

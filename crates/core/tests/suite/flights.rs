@@ -6,7 +6,7 @@ use antiphon_core::error::Code;
 use antiphon_core::fabric::{Fabric, Groups};
 use antiphon_core::parameter::Choice;
 use antiphon_core::schedule::Schedule;
-use antiphon_core::simulate::{Fidelity, Flight, Order, SimulationResult, simulate, simulate_flights};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, SimulationResult, simulate, simulate_flights};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 
@@ -21,7 +21,7 @@ fn built(fabric: &Fabric, system: &System, kind: Kind, bytes: u64, spec: &str) -
 }
 
 fn flown(fabric: &Fabric, flights: &[Flight], order: Order, system: &System, fidelity: Fidelity) -> SimulationResult {
-    simulate_flights(fabric, flights, order, system, fidelity, false, &mut |_| true).unwrap()
+    simulate_flights(fabric, flights, order, system, fidelity, Options::default(), &mut |_| true).unwrap()
 }
 
 fn alone(fabric: &Fabric, schedule: &Schedule, system: &System, fidelity: Fidelity) -> u64 {
@@ -202,7 +202,10 @@ fn flights_that_cannot_be_are_refused() {
     let other = Fabric::parse("mesh:2x2").unwrap();
     let foreign = built(&other, &system, Kind::AllReduce, 9000, "direct");
     let refused = |flights: &[Flight]| {
-        let error = simulate_flights(&fabric, flights, Order::Fifo, &system, Fidelity::Packet, false, &mut |_| true);
+        let error =
+            simulate_flights(&fabric, flights, Order::Fifo, &system, Fidelity::Packet, Options::default(), &mut |_| {
+                true
+            });
         let error = error.unwrap_err();
         (error.code, error.message)
     };

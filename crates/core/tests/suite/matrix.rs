@@ -10,7 +10,7 @@ use antiphon_core::error::Code;
 use antiphon_core::execute::{Threads, check_by_execution, check_by_threads};
 use antiphon_core::fabric::Fabric;
 use antiphon_core::schedule::Schedule;
-use antiphon_core::simulate::{Fidelity, Flight, Order, simulate, simulate_flights};
+use antiphon_core::simulate::{Fidelity, Flight, Options, Order, simulate, simulate_flights};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use proptest::prelude::*;
@@ -195,7 +195,17 @@ fn energy_keeps_its_bound() {
         let fabric = Fabric::parse(spec).unwrap();
         let schedule = built(&fabric, &system, &own, "optimal");
         let flights = [Flight::new(&schedule)];
-        let run = |order| simulate_flights(&fabric, &flights, order, &system, Fidelity::Packet, true, &mut |_| true);
+        let run = |order| {
+            simulate_flights(
+                &fabric,
+                &flights,
+                order,
+                &system,
+                Fidelity::Packet,
+                Options { energy: true, ..Options::default() },
+                &mut |_| true,
+            )
+        };
         let result = run(Order::default()).unwrap();
         let bound = of_schedule(&fabric, &system, &schedule).unwrap().time_ps;
         let least: Attojoules = antiphon_core::bound::least_energy(&fabric, &system, &schedule, bound).unwrap();

@@ -5,6 +5,7 @@ use crate::schedule::{Issue, Pacing};
 use crate::simulate::clock::Ticks;
 use crate::simulate::flight::{Flight, FlightSpan, Order};
 use crate::simulate::plan::Plan;
+use crate::simulate::turns::Turns;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -149,6 +150,23 @@ impl Endpoints<'_> {
     /// A flight that has ended since this was asked last.
     pub fn ended(&mut self) -> Option<u32> {
         self.launches.ended.pop()
+    }
+
+    /// Only ranks that are `own` send; of all transfers none has started.
+    pub fn keep(&mut self, own: impl Fn(u32) -> bool) {
+        for queue in &mut self.queues {
+            if queue.turns.peek().is_some_and(|(.., id)| !own(self.plan.jobs[id as usize].from)) {
+                queue.turns = Turns::default();
+            }
+        }
+    }
+
+    /// Adds what other ranks have done in the only flight.
+    pub fn join(&mut self, other: Endpoints) {
+        self.done += other.done;
+        self.deliveries.join(other.deliveries);
+        let finish = self.deliveries.finish.iter().copied().max().unwrap_or(0);
+        self.flights.iter_mut().filter_map(|flight| flight.span.as_mut()).for_each(|span| span.finish = finish);
     }
 
     /// Start and end of a flight that is over.

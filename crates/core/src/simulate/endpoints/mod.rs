@@ -212,6 +212,11 @@ impl<'a> Endpoints<'a> {
         &self.ranking
     }
 
+    /// Messages applied.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
     /// Share of messages applied, 0 to 1.
     pub fn progress(&self) -> f64 {
         self.done as f64 / self.plan.messages().max(1) as f64

@@ -6,7 +6,7 @@ mod packet;
 
 pub use alpha_beta::AlphaBeta;
 pub use flit::Flit;
-pub use packet::Packet;
+pub use packet::{Border, Packet, Parcel};
 
 use super::Fidelity;
 use super::clock::Ticks;

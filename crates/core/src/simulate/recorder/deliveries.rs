@@ -145,6 +145,15 @@ impl Deliveries {
         }
     }
 
+    /// Adds what was delivered elsewhere; neither is to be repeated.
+    pub fn join(&mut self, other: Deliveries) {
+        let times = |own: &mut Vec<Ticks>, others: Vec<Ticks>| {
+            own.iter_mut().zip(others).for_each(|(own, other)| *own = other.max(*own));
+        };
+        times(&mut self.finish, other.finish);
+        times(&mut self.complete, other.complete);
+    }
+
     /// Records what is applied from now on, to be repeated or discarded.
     pub fn record_period(&mut self) {
         self.record = Some(vec![]);

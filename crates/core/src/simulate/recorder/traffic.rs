@@ -117,6 +117,15 @@ impl Traffic {
         self.power.iter_mut().filter_map(LinkPower::windows).for_each(|windows| windows.repeat(periods, period));
     }
 
+    /// Adds what others recorded, of other links; neither is to be repeated.
+    pub fn join(&mut self, other: Traffic) {
+        self.links.iter_mut().zip(other.links).for_each(|((busy, _), (other, _))| *busy += other);
+        self.windows.join(other.windows);
+        if let (Some(LinkPower::Each(own, _)), Some(LinkPower::Each(windows, _))) = (&mut self.power, other.power) {
+            own.join(windows);
+        }
+    }
+
     /// Time a link was transmitting.
     pub fn busy_of(&self, link: LinkId) -> Ticks {
         self.links[link as usize].0

@@ -76,12 +76,27 @@ impl<A: Amount> Windows<A> {
     #[inline]
     fn reach(&mut self, end: Ticks) {
         while end > (WINDOWS as u64) << self.shift {
-            for i in 0..WINDOWS / 2 {
-                self.sums[i] = self.sums[2 * i] + self.sums[2 * i + 1];
-            }
-            self.sums[WINDOWS / 2..].fill(A::default());
-            self.shift += 1;
+            self.widen();
         }
+    }
+
+    fn widen(&mut self) {
+        for i in 0..WINDOWS / 2 {
+            self.sums[i] = self.sums[2 * i] + self.sums[2 * i + 1];
+        }
+        self.sums[WINDOWS / 2..].fill(A::default());
+        self.shift += 1;
+    }
+
+    /// Adds what others have, none of which is being recorded.
+    pub fn join(&mut self, mut other: Windows<A>) {
+        while self.shift < other.shift {
+            self.widen();
+        }
+        while other.shift < self.shift {
+            other.widen();
+        }
+        self.sums.iter_mut().zip(other.sums).for_each(|(sum, other)| *sum += other);
     }
 
     /// Records what is added from now on, to be repeated or discarded.

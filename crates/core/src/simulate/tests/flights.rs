@@ -36,7 +36,7 @@ proptest! {
             let mut plan = Plan::new(&fabric, &flights, &system).unwrap();
             plan.power = Some(PowerRates::new(&plan));
             let result = |merge_runs, skip_periods| {
-                let shortcuts = Shortcuts { merge_runs, skip_periods };
+                let shortcuts = Shortcuts { merge_runs, skip_periods, ..Shortcuts::default() };
                 let result = run(&plan, order, fidelity, shortcuts, &mut |_| true).unwrap();
                 SimulationResult { events: 0, ..result }
             };

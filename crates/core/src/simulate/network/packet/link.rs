@@ -225,10 +225,10 @@ impl Packet<'_> {
         let follows = matches!(source, Source::Run(_));
         if packets == 1 && start == self.now && !follows {
             self.events.end_single(link, end);
-            if self.stages.is_some() {
+            if self.is_told_early() {
                 self.go_on(link);
             }
-        } else if packets == 1 && follows && self.ahead(flow, link) > 0 {
+        } else if packets == 1 && follows && self.goes_on(flow, link) {
             // Until it has begun it may be cut.
             self.events.end_run(link, start + 1);
         } else {
@@ -258,13 +258,28 @@ impl Packet<'_> {
         ((self.plan.kinds[flow.kind as usize].packets.flits - 1) * flit).saturating_sub(stages)
     }
 
-    /// The only packet of a service, which has begun, asks for its next link before its end, if no run does.
+    /// Whether anything is told of packets before their ends.
+    #[inline]
+    fn is_told_early(&self) -> bool {
+        self.stages.is_some() || self.border.is_some()
+    }
+
+    /// Whether the only packet of a service is told of when it begins: it asks for its next link before its end, or comes to
+    /// another part.
+    #[inline]
+    fn goes_on(&self, flow: Flow, link: LinkId) -> bool {
+        self.ahead(flow, link) > 0 || self.leaves(link)
+    }
+
+    /// Tells of the only packet of a service, which has begun, if no run does.
     fn go_on(&mut self, link: LinkId) {
         let Link { service, latency, .. } = self.links[link as usize];
         let Some(service @ Service { flow, last, feeds: None, .. }) = service else { return };
         let ahead = self.ahead(flow, link);
-        if ahead > 0 {
-            let at = service.end_of(0) + latency - ahead;
+        let at = service.end_of(0) + latency - ahead;
+        if self.leaves(link) {
+            self.cross(at, flow, last);
+        } else if ahead > 0 {
             self.events.push(at, flow.transfer, Event::Arrive { flow: flow.next(), last });
         }
     }
@@ -274,7 +289,7 @@ impl Packet<'_> {
         let service = self.links[link as usize].service.expect("an end belongs to a service");
         let Service { flow, last, packets, .. } = service;
         let transfer = flow.transfer;
-        if self.stages.is_some() && packets > 0 && self.now < service.end_of(packets - 1) {
+        if self.is_told_early() && packets > 0 && self.now < service.end_of(packets - 1) {
             self.go_on(link);
             self.events.end_run(link, service.end_of(packets - 1));
             return;
@@ -302,12 +317,12 @@ impl Packet<'_> {
             self.end_feeding(next, feeder, (self.now, self.turn.after()));
         } else if packets == 0 {
             // It was cut before it began.
+        } else if self.goes_on(flow, link) {
+            // It has.
         } else if self.link_at(flow.next()).is_none() {
             if last {
                 endpoints.arrived(transfer, at);
             }
-        } else if self.ahead(flow, link) > 0 {
-            // It has gone on.
         } else if at == self.now {
             self.request_hop(flow.next(), last);
         } else {

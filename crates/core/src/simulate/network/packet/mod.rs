@@ -11,6 +11,7 @@
 //! A run of packets of a transfer on a link is one event until something comes between: the cost of
 //! long messages grows with the changes of traffic on their links, not with the packets.
 
+mod border;
 mod events;
 mod interface;
 mod link;
@@ -30,6 +31,7 @@ use crate::simulate::flight::Ranking;
 use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
 use crate::system::{Arbitration, Forwarding};
+pub use border::{Border, Parcel};
 use events::{Event, Events};
 use interface::{Channel, Interface, Message};
 use link::{Link, Request};
@@ -86,6 +88,8 @@ pub struct Packet<'a> {
     turns: Option<Vec<Inputs>>,
     /// Stages of a router, where packets are cut through.
     stages: Option<Ticks>,
+    /// Where it is a part of a fabric.
+    border: Option<Border<'a>>,
 }
 
 impl Carrier for Packet<'_> {
@@ -170,6 +174,7 @@ impl<'a> Network<'a> for Packet<'a> {
             turns: (plan.system.arbitration == Arbitration::RoundRobin).then(|| vec![Inputs::default(); links]),
             stages: (plan.system.forwarding == Forwarding::CutThrough)
                 .then(|| plan.clock.ticks(plan.system.router.stages_ps())),
+            border: None,
         })
     }
 

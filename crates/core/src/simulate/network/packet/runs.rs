@@ -63,8 +63,11 @@ impl Packet<'_> {
                 && !self.ranking.is_shared(next)
                 && self.links[next as usize].feeders.len() < MAX_FEEDERS
         };
-        // Where flights meet, every packet is told apart.
-        self.merge_runs && !self.ranking.is_shared(link) && self.link_at(flow.next()).is_none_or(feeds)
+        // Where flights meet, and at the end of a part, every packet is told apart.
+        self.merge_runs
+            && !self.ranking.is_shared(link)
+            && !self.leaves(link)
+            && self.link_at(flow.next()).is_none_or(feeds)
     }
 
     /// The next packet to come to a link, if any.

@@ -1,0 +1,80 @@
+//! Where a network is one of several parts of a fabric: what crosses to the others.
+//!
+//! Over links that lead to other parts packets go one by one, and when one has begun it is known when it will come there: so
+//! others are told so much earlier.
+
+use super::events::Event;
+use super::service::Flow;
+use super::{Endpoints, Packet};
+use crate::fabric::LinkId;
+use crate::schedule::TransferId;
+use crate::simulate::clock::Ticks;
+use crate::simulate::parts::Parts;
+
+/// What crosses to another part.
+pub struct Parcel {
+    /// When it comes there.
+    pub at: Ticks,
+    what: Content,
+}
+
+enum Content {
+    /// A packet, before a link.
+    Packet { flow: Flow, last: bool },
+    /// The last packet of a message, at its receiver.
+    Message(TransferId),
+}
+
+/// See the module.
+pub struct Border<'a> {
+    parts: &'a Parts,
+    /// What has left, by the part that it is for.
+    left: Vec<Vec<Parcel>>,
+}
+
+impl<'a> Border<'a> {
+    /// That of a part.
+    pub fn new(parts: &'a Parts) -> Self {
+        Border { parts, left: (0..parts.count()).map(|_| vec![]).collect() }
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// From now on it is a part of a network.
+    pub fn enclose(&mut self, border: Border<'a>) {
+        self.border = Some(border);
+    }
+
+    /// What has left for other parts, by the number of the part.
+    pub fn left(&mut self) -> &mut [Vec<Parcel>] {
+        self.border.as_mut().map_or(&mut [], |border| &mut border.left)
+    }
+
+    /// Something has come from another part.
+    pub fn accept(&mut self, parcel: Parcel, endpoints: &mut Endpoints) {
+        match parcel.what {
+            Content::Packet { flow, last } => {
+                self.events.push(parcel.at, flow.transfer, Event::Arrive { flow, last });
+            }
+            Content::Message(transfer) => endpoints.arrived(transfer, parcel.at),
+        }
+    }
+
+    /// Whether a link leads to another part.
+    #[inline]
+    pub fn leaves(&self, link: LinkId) -> bool {
+        self.border.as_ref().is_some_and(|border| border.parts.crosses(link))
+    }
+
+    /// The packet that has begun on a link which leads to another part will come there at `at`.
+    pub fn cross(&mut self, at: Ticks, flow: Flow, last: bool) {
+        let (next, receiver) = (self.link_at(flow.next()), self.plan.jobs[flow.transfer as usize].to);
+        let Some(border) = &mut self.border else { return };
+        let (to, what) = match next {
+            Some(link) => (border.parts.of_link(link), Content::Packet { flow: flow.next(), last }),
+            None if last => (border.parts.of_rank(receiver), Content::Message(flow.transfer)),
+            None => return,
+        };
+        border.left[to as usize].push(Parcel { at, what });
+    }
+}
