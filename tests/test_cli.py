@@ -205,6 +205,20 @@ def test_show_and_verify_a_written_schedule(commands: Any, tmp_path: Path) -> No
     assert timed == commands.document("simulate", "mesh:4x4", "ring", *SMALL)
 
 
+def test_slots_of_a_timetable_are_no_steps(commands: Any) -> None:
+    command = ("mesh:4x4", "optimal", "--bytes", "1MiB")
+    figures = commands.document("show", *command)
+    assert figures["steps"] > figures["messages"]
+    shown = commands.invoke("show", *command).stdout
+    assert "Links without traffic" in shown
+    assert "Links in use" not in shown
+    for text in (shown, commands.invoke("simulate", *command).stdout):
+        assert "Steps" not in text
+        assert f"{figures['steps']:,}" not in text
+    compared = commands.invoke("compare", *command[:1], "--algorithms", "optimal,ring", "--bytes", "1MiB").stdout
+    assert f"{figures['steps']:,}" not in compared
+
+
 def test_show_prints_dimensions(commands: Any) -> None:
     spec = "torus:2x4@50/90ns+25"
     shown = commands.document("show", spec, "ring", *SMALL, "--system", "generic")["dimensions"]
@@ -362,6 +376,22 @@ def test_errors_name_the_schedule_file(commands: Any, tmp_path: Path) -> None:
     file = tmp_path / "damaged.json"
     file.write_text('{"schema": "antiphon-schedule/1", "surplus": 1}')
     assert f"{file}: schedule: " in commands.refused("verify", "mesh:4x4", "--schedule", str(file))
+
+
+@pytest.mark.parametrize("fabric", ["torus:4x4", "mesh:4x5"])
+def test_a_schedule_for_another_fabric_is_no_finding(commands: Any, tmp_path: Path, fabric: str) -> None:
+    file = str(tmp_path / "ring.json")
+    commands.invoke("show", "mesh:4x4", "ring", *SMALL, "--out", file)
+    for command in (
+        ("verify", fabric, "--schedule", file),
+        ("verify", file, "--fabric", fabric),
+        ("simulate", fabric, "--schedule", file),
+        ("compare", fabric, "--schedule", file),
+        ("replan", file, "--fabric", fabric, "--fail", "0-1"),
+    ):
+        result = commands.invoke(*command)
+        assert result.exit_code == 2
+        assert f"{file}: schedule: it is for mesh:4x4, not for {fabric} (" in result.stderr.replace("\n", " ")
 
 
 @given(data=st.data())

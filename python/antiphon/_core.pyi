@@ -433,9 +433,13 @@ class Schedule:
 
     @classmethod
     def from_json(cls, text: str, fabric: Fabric | None = None) -> Schedule:
-        """A schedule from JSON (documented in docs/schedule.md), checked for ranges on ``fabric``.
+        """A schedule from JSON (documented in docs/schedule.md), checked for ranges on ``fabric``, and that this
+        has its routes if it has another name.
 
         Not verified: ``verify`` and ``simulate`` do that.
+
+        Raises:
+            AntiphonError: ``bad-file`` with the place, also for another fabric, or ``too-large``.
         """
     def to_json(self) -> str:
         """The schedule as JSON."""

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import antiphon
 from antiphon.cli import main
-from antiphon.view.terminal.configured import fabric_map
+from antiphon.view.terminal.configured import ENDS, fabric_map
 
 TORUS = "aries:4x4," + ",".join(f"{axis}{line}=0-3" for axis in "yx" for line in range(4))
 
@@ -19,6 +19,11 @@ def run(*arguments: str) -> str:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     return result.output
+
+
+def facts(*arguments: str) -> str:
+    """What is printed, without line breaks."""
+    return " ".join(run(*arguments).split())
 
 
 def test_what_is_found_is_a_specification() -> None:
@@ -48,6 +53,28 @@ def test_messages_of_a_schedule() -> None:
     assert found.time_ns < found.given_ns
 
 
+@pytest.mark.parametrize("other", ["torus:4x4", "aries:4x4,x0=0-3,y3=0-2,off=0-1"])
+def test_a_schedule_file_may_have_the_routes_of_another_fabric(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "schedule.json"
+    schedule = antiphon.build(other, "dbtree", bytes="64KiB", system="aries")
+    path.write_text(schedule.to_json())
+    found = json.loads(run("configure", "aries:4x4", "--schedule", str(path), "--steps", "9", "--json"))
+    assert found["time_ns"] == antiphon.configure("aries:4x4", schedule=str(path), steps=9).time_ns
+    document = json.loads(path.read_text())
+    for change in ({"placement": list(range(1, 17))}, {"ranks": 17, "placement": []}):
+        path.write_text(json.dumps(document | change))
+        refused = CliRunner().invoke(main, ["configure", "aries:4x4", "--schedule", str(path)])
+        assert refused.exit_code == 2
+        assert f"error: schedule: it is for {other}, not for aries:4x4 (it " in refused.output
+
+
+def test_what_is_known_at_the_end() -> None:
+    command = ("configure", "aries:4x4", "optimal", "--bytes", "1MiB")
+    assert f"2 schedules simulated; {ENDS['rates']}" in facts(*command)
+    assert "2 schedules simulated, none of them with changes between phases; " in facts(*command, "--switch", "50ns")
+    assert f"; 1 schedule simulated; {ENDS['steps']}" in facts("configure", "aries:4x4", "ring", "--steps", "1")
+
+
 def test_changes_between_phases(tmp_path: Path) -> None:
     """They are in what is found, in the file and its map, and only where they are asked for."""
     algorithm, path = "multitree:concentration=2x2", tmp_path / "c.json"
@@ -59,7 +86,11 @@ def test_changes_between_phases(tmp_path: Path) -> None:
     schedule = antiphon.build(found.fabric, algorithm, bytes="64KiB", system="aries")
     assert antiphon.simulate(found.fabric, schedule, "aries").time_ns == found.time_ns
     command = ("configure", "aries:4x4", algorithm, "--bytes", "64KiB", "--switch", "20ns", "--out", str(path))
-    assert "Configuration 1:" in run(*command)
+    text = run(*command)
+    assert "Configuration 1:" in text
+    assert f" of them with changes between phases; {ENDS['no-better']}" in " ".join(text.split())
+    assert found.to_dict()["simulated_changes"] == found.changes == found.simulated - once.simulated
+    assert once.changes is None
     assert len(json.loads(path.read_text())["configurations"]) > 1
     wrong = CliRunner().invoke(main, ["configure", "aries:4x4", "ring", "--switch", "soon"])
     assert wrong.exit_code != 0

@@ -73,7 +73,7 @@ def test_the_command(before: antiphon.Schedule, tmp_path: Path) -> None:
     [
         ([], "no failure; name a link"),
         ("5-7", "no link from 5 to 7"),
-        (["\ud800"], "fail: '.ud800' is not valid Unicode"),
+        (["\ud800"], "'.ud800' is not valid Unicode"),
         ("five", "'five' names no failure; write 3-4, 3>4 or 40"),
         (["0-1", "0-4"], "disconnected"),
     ],
@@ -95,7 +95,8 @@ def test_a_schedule_for_another_fabric(before: antiphon.Schedule, tmp_path: Path
     schedule.write_text(before.to_json())
     result = CliRunner().invoke(main, ["replan", str(schedule), "--fabric", fabric, "--fail", "0-1"])
     assert result.exit_code == 2
-    assert f"the schedule to start from is for mesh:4x4, not for {fabric}; give the fabric" in result.output
+    assert f"schedule: it is for mesh:4x4, not for {fabric} (" in result.output
+    assert "; give the fabric that it is for" in result.output
 
 
 def test_a_schedule_that_is_wrong_is_a_finding(before: antiphon.Schedule) -> None:

@@ -120,6 +120,23 @@ def test_deadlock_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("packet_flits", 1, 1 << 16),
+        ("link_cycles", 1, 1 << 20),
+        ("latency_cycles", 0, 1 << 20),
+        ("warm_up_cycles", 0, 1 << 30),
+        ("cycles", 1, 1 << 30),
+    ],
+)
+def test_ranges_are_those_that_messages_name(name: str, least: int, most: int, mesh: Fabric) -> None:
+    for wrong in (least - 1, -5, most + 1, 1 << 64):
+        parameters: dict[str, Any] = {name: wrong}
+        with pytest.raises(AntiphonError, match=f"{name} is a whole number from {least} to {most}, not {wrong}"):
+            antiphon.noc(mesh, **parameters)
+
+
+@pytest.mark.parametrize(
     ("parameters", "code"),
     [
         ({"rate": 0}, "bad-size"),

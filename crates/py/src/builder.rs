@@ -1,6 +1,6 @@
 //! `antiphon.ScheduleBuilder`.
 
-use crate::convert::{Fit, Int, Size, raise};
+use crate::convert::{Fit, Int, Size, Text, raise};
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
 use crate::operations::collective;
@@ -50,22 +50,22 @@ enum Call {
 #[pymethods]
 impl ScheduleBuilder {
     #[new]
-    #[pyo3(signature = (fabric, collective, bytes, name = "custom", *, root = Int::from(0), excluded = Fit(vec![]), conflict_free = false),
+    #[pyo3(signature = (fabric, collective, bytes, name = Text("custom"), *, root = Int::from(0), excluded = Fit(vec![]), conflict_free = false),
            text_signature = "(fabric, collective, bytes, name='custom', *, root=0, excluded=[], conflict_free=False)")]
     fn new(
         fabric: &Fabric,
-        collective: &str,
+        collective: Text<'_>,
         bytes: Size,
-        name: &str,
+        name: Text<'_>,
         root: Int,
         excluded: Fit<Vec<u32>>,
         conflict_free: bool,
     ) -> PyResult<Self> {
         Ok(ScheduleBuilder {
-            collective: self::collective(collective, root, &fabric.0)?,
+            collective: self::collective(collective.0, root, &fabric.0)?,
             fabric: fabric.0.clone(),
             bytes: bytes.0,
-            name: name.into(),
+            name: name.0.into(),
             excluded: excluded.0,
             conflict_free,
             lanes: vec![],
@@ -76,8 +76,8 @@ impl ScheduleBuilder {
 
     /// Starts a phase, whose steps count from 0; with `barrier` it begins when all earlier ones are complete.
     #[pyo3(signature = (name, barrier = false))]
-    fn phase(&mut self, name: String, barrier: bool) {
-        self.calls.push(Call::Phase { name, barrier });
+    fn phase(&mut self, name: Text<'_>, barrier: bool) {
+        self.calls.push(Call::Phase { name: name.0.into(), barrier });
     }
 
     /// Adds `bytes` bytes of the buffer from byte `offset` on, which stream in equal chunks, and returns the lane's
@@ -144,31 +144,31 @@ impl ScheduleBuilder {
     /// `k` waits for chunk `k - lag`, with a lag of at most 255.
     ///
     /// Raises AntiphonError: `bad-spec` for a transfer that was not added, and for other events and lags.
-    #[pyo3(signature = (transfer, other, event = "applied", lag = Fit(0)),
+    #[pyo3(signature = (transfer, other, event = Text("applied"), lag = Fit(0)),
            text_signature = "($self, transfer, other, event='applied', lag=0)")]
     fn start_after(
         &mut self,
         transfer: Fit<TransferId>,
         other: Fit<TransferId>,
-        event: &str,
+        event: Text<'_>,
         lag: Fit<u32>,
     ) -> PyResult<()> {
-        self.wait(transfer.0, other.0, event, lag.0, false)
+        self.wait(transfer.0, other.0, event.0, lag.0, false)
     }
 
     /// As `start_after`, but what has arrived waits at the receiver before it is added or stored.
     ///
     /// Raises AntiphonError: as `start_after`.
-    #[pyo3(signature = (transfer, other, event = "applied", lag = Fit(0)),
+    #[pyo3(signature = (transfer, other, event = Text("applied"), lag = Fit(0)),
            text_signature = "($self, transfer, other, event='applied', lag=0)")]
     fn apply_after(
         &mut self,
         transfer: Fit<TransferId>,
         other: Fit<TransferId>,
-        event: &str,
+        event: Text<'_>,
         lag: Fit<u32>,
     ) -> PyResult<()> {
-        self.wait(transfer.0, other.0, event, lag.0, true)
+        self.wait(transfer.0, other.0, event.0, lag.0, true)
     }
 
     /// The `Schedule`: ranges are checked, nothing is proven.

@@ -1,6 +1,6 @@
 //! Configurations of fabrics.
 
-use crate::convert::{Fit, Int, Size, Table, fields, nanos, raise, record};
+use crate::convert::{Fit, Int, OwnText, Size, Table, Text, fields, nanos, raise, record};
 use crate::heartbeat::run_with_progress;
 use crate::operations::{SystemLike, collective, generic};
 use crate::schedule::Schedule;
@@ -20,29 +20,30 @@ use pyo3::types::PyDict;
 /// and `simulate`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithms, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), schedule = None, fidelity = "packet", method = "search", switch = None, steps = Fit(400), progress = None),
+#[pyo3(signature = (fabric, algorithms, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), schedule = None, fidelity = Text("packet"), method = Text("search"), switch = None, steps = Fit(400), progress = None),
        text_signature = "(fabric, algorithms, collective='all-reduce', bytes='64MiB', system='generic', root=0, schedule=None, fidelity='packet', method='search', switch=None, steps=400, progress=None)")]
 pub fn configure<'py>(
     py: Python<'py>,
-    fabric: &str,
-    algorithms: Vec<String>,
-    collective: &str,
+    fabric: Text<'_>,
+    algorithms: Vec<OwnText>,
+    collective: Text<'_>,
     bytes: Size,
     system: SystemLike,
     root: Int,
     schedule: Option<&Schedule>,
-    fidelity: &str,
-    method: &str,
-    switch: Option<&str>,
+    fidelity: Text<'_>,
+    method: Text<'_>,
+    switch: Option<Text<'_>>,
     steps: Fit<u32>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (reconfigurable, system) = (Reconfigurable::parse(fabric).map_err(raise)?, system.get()?);
-    let level = Fidelity::parse(fidelity).map_err(raise)?;
-    let method = Method::parse(method).map_err(raise)?;
-    let switching_ps = switch.map(parse_time).transpose().map_err(raise)?;
+    let (reconfigurable, system) = (Reconfigurable::parse(fabric.0).map_err(raise)?, system.get()?);
+    let level = Fidelity::parse(fidelity.0).map_err(raise)?;
+    let method = Method::parse(method.0).map_err(raise)?;
+    let switching_ps = switch.map(|time| parse_time(&time)).transpose().map_err(raise)?;
     let effort = Effort { method, switching_ps, steps: steps.0 };
-    let collective = self::collective(collective, root, &reconfigurable.mesh)?;
+    let collective = self::collective(collective.0, root, &reconfigurable.mesh)?;
+    let algorithms: Vec<String> = algorithms.into_iter().map(|name| name.0).collect();
     let work = match schedule {
         Some(schedule) => Work::Schedule(&schedule.0),
         None => Work::Collective { collective, bytes: bytes.0, algorithms: &algorithms },
@@ -59,12 +60,13 @@ pub fn configure<'py>(
             collective: found.schedule.collective.kind.name(),
             bytes: found.schedule.bytes,
             system: &system.name,
-            fidelity: fidelity,
+            fidelity: fidelity.0,
             time_ns: nanos(found.time_ps),
             given_ns: found.given_ps.map(nanos),
             bound_ns: nanos(found.bound.0),
             binding: found.bound.1,
             simulated: found.simulated,
+            changes: found.changes,
             ended: found.ended,
             schedule: Schedule(found.schedule),
         }),

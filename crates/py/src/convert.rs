@@ -4,11 +4,12 @@ use antiphon_core::collective::{self, Data};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{self, Bytes, Picos};
 use numpy::{Element, IntoPyArray, PyReadonlyArray2};
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyString, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::{Deref, RangeInclusive};
 
 /// Turns a core error into the Python exception `antiphon.AntiphonError`.
 pub fn raise(error: Error) -> PyErr {
@@ -22,6 +23,43 @@ pub fn exception(message: String, code: &'static str) -> PyErr {
         Ok(class) => PyErr::from_type(class.clone(), (message, code)),
         Err(missing) => missing,
     })
+}
+
+/// Text given from Python, which may have halves of surrogate pairs: these are no Unicode.
+#[derive(Clone, Copy)]
+pub struct Text<'a>(pub &'a str);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Text<'a> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        value.extract::<&'a str>().map(Text).map_err(|error| {
+            if !error.is_instance_of::<PyUnicodeEncodeError>(value.py()) {
+                return error;
+            }
+            let shown = value.repr().map_or_else(|_| String::new(), |shown| shown.to_string());
+            raise(Error::new(Code::BadSpec, format!("{} is not valid Unicode", units::clip(&shown))))
+        })
+    }
+}
+
+/// [`Text`] that is kept.
+pub struct OwnText(pub String);
+
+impl<'py> FromPyObject<'_, 'py> for OwnText {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        value.extract::<Text<'_>>().map(|text| OwnText(text.0.into()))
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.0
+    }
 }
 
 /// A data size given as an `int` or as text with a unit.
@@ -93,14 +131,19 @@ impl From<u32> for Int {
 impl Int {
     /// The value of the parameter `name`, if it fits.
     pub fn get<T: TryFrom<i128>>(self, name: &str) -> PyResult<T> {
-        self.get_from(0, name)
+        self.number_in(0..=(1 << (8 * size_of::<T>())) - 1, name)
     }
 
-    /// [`Int::get`], of a parameter that is not less than `least`.
-    pub fn get_from<T: TryFrom<i128>>(self, least: i128, name: &str) -> PyResult<T> {
-        let number = self.0.filter(|&number| number >= least);
+    /// [`Int::get`], of a parameter with this range.
+    pub fn within<T: TryFrom<i128> + Into<i128>>(self, range: RangeInclusive<T>, name: &str) -> PyResult<T> {
+        let (least, most) = range.into_inner();
+        self.number_in(least.into()..=most.into(), name)
+    }
+
+    fn number_in<T: TryFrom<i128>>(self, range: RangeInclusive<i128>, name: &str) -> PyResult<T> {
+        let number = self.0.filter(|number| range.contains(number));
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
-            let most = (1u128 << (8 * size_of::<T>())) - 1;
+            let (least, most) = range.into_inner();
             let text = format!("{name} is a whole number from {least} to {most}, not {}", units::clip(&self.1));
             raise(Error::new(Code::BadSize, text))
         })

@@ -1,6 +1,6 @@
 //! `antiphon.advise_trees`.
 
-use crate::convert::{Int, Number, Size, Table, fields, nanos, raise, record};
+use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, raise, record};
 use antiphon_core::cost::{Step, height, ways};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{Rate, parse_time};
@@ -15,13 +15,13 @@ use pyo3::prelude::*;
 ///
 /// Raises AntiphonError: `bad-size`; `too-large` where a time is.
 #[pyfunction]
-#[pyo3(signature = (ranks, bytes, latency = "12.4us", gb_per_s = Number(25.0)),
+#[pyo3(signature = (ranks, bytes, latency = Text("12.4us"), gb_per_s = Number(25.0)),
        text_signature = "(ranks, bytes, latency='12.4us', gb_per_s=25.0)")]
 pub fn advise_trees<'py>(
     py: Python<'py>,
     ranks: Int,
     bytes: Size,
-    latency: &str,
+    latency: Text<'_>,
     gb_per_s: Number,
 ) -> PyResult<Bound<'py, PyAny>> {
     let gb_per_s = gb_per_s.0;
@@ -29,7 +29,7 @@ pub fn advise_trees<'py>(
         let what = format!("bandwidth is {gb_per_s} GB/s; expected 1e-9 to 1e6");
         return Err(raise(Error::new(Code::BadSize, what)));
     }
-    let step = Step { latency_ps: parse_time(latency).map_err(raise)?, rate: Rate((gb_per_s * 1e9).round() as u64) };
+    let step = Step { latency_ps: parse_time(latency.0).map_err(raise)?, rate: Rate((gb_per_s * 1e9).round() as u64) };
     let ranks: u32 = ranks.get("ranks")?;
     let ways = ways(ranks, bytes.0, step).map_err(raise)?;
     let rows = ways.iter();

@@ -1,6 +1,6 @@
 //! Schedules run on arrays: `antiphon.execute`, and one rank at a time for whoever carries the messages.
 
-use crate::convert::raise;
+use crate::convert::{Text, raise};
 use crate::heartbeat::{run, run_watched};
 use crate::schedule::Schedule;
 use antiphon_core::error::{Code, Error};
@@ -129,8 +129,8 @@ impl Executor {
     /// A rank of a schedule that is proven here, with numbers of type `element`. Raises AntiphonError: `not-proven`;
     /// `unknown-name` for the type; `bad-size` if the buffer is no whole number of elements or there is no such rank.
     #[new]
-    fn new(py: Python<'_>, schedule: &Schedule, rank: u32, element: &str) -> PyResult<Self> {
-        let element = Element::parse(element).map_err(raise)?;
+    fn new(py: Python<'_>, schedule: &Schedule, rank: u32, element: Text<'_>) -> PyResult<Self> {
+        let element = Element::parse(element.0).map_err(raise)?;
         let schedule = schedule.0.clone();
         let (schedule, fresh) = run(py, move || {
             provable(&schedule)?;
@@ -353,11 +353,11 @@ impl Node {
         schedule: &Schedule,
         rank: Option<u32>,
         memory: Option<PyReadwriteArray1<'_, u8>>,
-        element: &str,
+        element: Text<'_>,
         patience_s: f64,
         tell: Py<PyAny>,
     ) -> PyResult<()> {
-        let (schedule, element) = (&schedule.0, Element::parse(element).map_err(raise)?);
+        let (schedule, element) = (&schedule.0, Element::parse(element.0).map_err(raise)?);
         let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX);
         let mut memory = memory;
         let memory = memory.as_mut().map(|memory| memory.as_slice_mut()).transpose()?;

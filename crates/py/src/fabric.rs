@@ -1,6 +1,6 @@
 //! `antiphon.Fabric`.
 
-use crate::convert::{Table, hash_of, nanos};
+use crate::convert::{Table, Text, hash_of, nanos};
 use crate::heartbeat::run;
 use antiphon_core::fabric;
 use antiphon_core::rails::{Expansion, Topology};
@@ -22,8 +22,9 @@ pub struct Fabric(pub Arc<fabric::Fabric>);
 
 impl Fabric {
     /// Calls a Python function that turns a foreign graph into fabric JSON and reads that.
-    fn from_graph(module_function: &str, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
-        let converted = graph.py().import("antiphon.graphs")?.call_method1(module_function, (graph, name))?;
+    fn from_graph(module_function: &str, graph: &Bound<'_, PyAny>, name: Option<Text<'_>>) -> PyResult<Self> {
+        let converted =
+            graph.py().import("antiphon.graphs")?.call_method1(module_function, (graph, name.map(|name| name.0)))?;
         let (name, text): (String, String) = converted.extract()?;
         Fabric::read_json(graph.py(), &name, &text)
     }
@@ -44,8 +45,8 @@ enum Ranks {
 #[pymethods]
 impl Fabric {
     #[new]
-    fn new(py: Python<'_>, spec: &str) -> PyResult<Self> {
-        let fabric = run(py, || fabric::Fabric::parse(spec))?;
+    fn new(py: Python<'_>, spec: Text<'_>) -> PyResult<Self> {
+        let fabric = run(py, || fabric::Fabric::parse(spec.0))?;
         Ok(Fabric(Arc::new(fabric)))
     }
 
@@ -53,9 +54,9 @@ impl Fabric {
     ///
     /// Raises AntiphonError: `bad-file`, `bad-size`, `bad-spec` or `too-large`, saying where in the text.
     #[classmethod]
-    #[pyo3(signature = (text, name = "json"))]
-    fn from_json(class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
-        Fabric::read_json(class.py(), name, text)
+    #[pyo3(signature = (text, name = Text("json")), text_signature = "($cls, text, name='json')")]
+    fn from_json(class: &Bound<'_, PyType>, text: Text<'_>, name: Text<'_>) -> PyResult<Self> {
+        Fabric::read_json(class.py(), name.0, text.0)
     }
 
     /// The fabric of a text that is JSON or a topology of NCCL, lstopo (XML) or InfraGraph (YAML), known by its content;
@@ -63,9 +64,9 @@ impl Fabric {
     ///
     /// Raises AntiphonError: as `from_json`, saying where in the text.
     #[classmethod]
-    #[pyo3(signature = (text, name = "text"))]
-    fn from_text(class: &Bound<'_, PyType>, text: &str, name: &str) -> PyResult<Self> {
-        let fabric = run(class.py(), || fabric::Fabric::from_text(name, text))?;
+    #[pyo3(signature = (text, name = Text("text")), text_signature = "($cls, text, name='text')")]
+    fn from_text(class: &Bound<'_, PyType>, text: Text<'_>, name: Text<'_>) -> PyResult<Self> {
+        let fabric = run(class.py(), || fabric::Fabric::from_text(name.0, text.0))?;
         Ok(Fabric(Arc::new(fabric)))
     }
 
@@ -76,7 +77,7 @@ impl Fabric {
     /// Raises AntiphonError: `bad-file` for attributes that are no such values, and as `from_json`.
     #[classmethod]
     #[pyo3(signature = (graph, name = None))]
-    fn from_networkx(_class: &Bound<'_, PyType>, graph: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
+    fn from_networkx(_class: &Bound<'_, PyType>, graph: &Bound<'_, PyAny>, name: Option<Text<'_>>) -> PyResult<Self> {
         Fabric::from_graph("from_networkx", graph, name)
     }
 
@@ -85,7 +86,7 @@ impl Fabric {
     /// Raises AntiphonError: `not-applicable` without networkx, `bad-file`, and as `from_json`.
     #[classmethod]
     #[pyo3(signature = (path, name = None))]
-    fn from_graphml(_class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<Self> {
+    fn from_graphml(_class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>, name: Option<Text<'_>>) -> PyResult<Self> {
         Fabric::from_graph("from_graphml", path, name)
     }
 
@@ -94,8 +95,8 @@ impl Fabric {
     ///
     /// Raises AntiphonError: `bad-spec`, `unknown-name`, `bad-size` or `too-large`.
     #[classmethod]
-    fn from_rails(class: &Bound<'_, PyType>, topology: &str) -> PyResult<Self> {
-        let expanded = run(class.py(), || Expansion::new(&Topology::parse(topology)?))?;
+    fn from_rails(class: &Bound<'_, PyType>, topology: Text<'_>) -> PyResult<Self> {
+        let expanded = run(class.py(), || Expansion::new(&Topology::parse(topology.0)?))?;
         Ok(Fabric(Arc::new(expanded.fabric)))
     }
 
@@ -137,10 +138,10 @@ impl Fabric {
     ///
     /// Raises AntiphonError: `not-applicable` if the fabric has no such dimensions, `bad-spec`, `bad-file` or
     /// `too-large`.
-    fn groups(&self, py: Python<'_>, which: &str) -> PyResult<Vec<Self>> {
+    fn groups(&self, py: Python<'_>, which: Text<'_>) -> PyResult<Vec<Self>> {
         let whole = &self.0;
         let views = run(py, || {
-            let groups = fabric::Groups::parse(whole, which)?.groups;
+            let groups = fabric::Groups::parse(whole, which.0)?.groups;
             groups.iter().map(|ranks| whole.group(ranks)).collect::<Result<Vec<_>, _>>()
         })?;
         Ok(views.into_iter().map(|view| Fabric(Arc::new(view.fabric))).collect())

@@ -1,6 +1,6 @@
 //! Formats of other tools.
 
-use crate::convert::{Int, Size, fields, raise, record};
+use crate::convert::{Int, Size, Text, fields, raise, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::schedule::Schedule;
@@ -24,8 +24,8 @@ pub fn formats() -> Vec<(&'static str, &'static str, &'static str, Vec<&'static 
 ///
 /// Raises AntiphonError: `bad-file` for XML of no known format.
 #[pyfunction]
-pub fn format_of(text: &str) -> PyResult<Option<&'static str>> {
-    Ok(of_text(text)?.map(|format| format.name()))
+pub fn format_of(text: Text<'_>) -> PyResult<Option<&'static str>> {
+    Ok(of_text(text.0)?.map(|format| format.name()))
 }
 
 fn of_text(text: &str) -> PyResult<Option<&'static dyn Format>> {
@@ -36,12 +36,12 @@ fn of_text(text: &str) -> PyResult<Option<&'static dyn Format>> {
 ///
 /// Raises AntiphonError: `not-proven` with the first deadlock, race or wrong chunk; `bad-file`, `too-large`.
 #[pyfunction]
-pub fn prove_file<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    let Some(format) = of_text(text)? else {
+pub fn prove_file<'py>(py: Python<'py>, text: Text<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let Some(format) = of_text(text.0)? else {
         return Err(raise(Error::new(Code::BadFile, "it is in no format of another tool")));
     };
     let (file, proof) = run_watched(py, None, |watch| {
-        let file = format.read(text, watch)?;
+        let file = format.read(text.0, watch)?;
         let proof = file.prove(watch)?;
         Ok((file, proof))
     })?;
@@ -73,7 +73,7 @@ pub fn prove_file<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny
 #[pyo3(signature = (text, fabric = None, bytes = Size(64 << 20), placement = None), text_signature = "(text, fabric=None, bytes='64MiB', placement=None)")]
 pub fn load(
     py: Python<'_>,
-    text: &str,
+    text: Text<'_>,
     fabric: Option<&Fabric>,
     bytes: Size,
     placement: Option<Vec<Int>>,
@@ -82,12 +82,12 @@ pub fn load(
         placement.map(|ranks| ranks.into_iter().map(|rank| rank.get("placement")).collect::<PyResult<Vec<u32>>>());
     let placement = ranks.transpose()?;
     let given = fabric.map(|fabric| &*fabric.0);
-    let Some(format) = of_text(text)? else {
-        return run_watched(py, None, |watch| core_schedule::Schedule::from_json_watched(text, given, watch))
+    let Some(format) = of_text(text.0)? else {
+        return run_watched(py, None, |watch| core_schedule::Schedule::from_json_watched(text.0, given, watch))
             .map(Schedule);
     };
     run_watched(py, None, |watch| {
-        let file = format.read(text, watch)?;
+        let file = format.read(text.0, watch)?;
         let joined = match given {
             Some(_) => None,
             None => Some(core_fabric::Fabric::parse(&format!("fc:{}", file.ranks()))?),
@@ -117,9 +117,12 @@ fn nodes(fabric: &core_fabric::Fabric, ranks: &[u32]) -> Result<Vec<core_fabric:
 /// Raises AntiphonError: `unknown-name`; `not-applicable` for what the format cannot say; `too-large` with the limit of the
 /// consumer; `not-proven`.
 #[pyfunction]
-#[pyo3(signature = (schedule, format = "msccl", consumer = None))]
-pub fn export(py: Python<'_>, schedule: &Schedule, format: &str, consumer: Option<&str>) -> PyResult<String> {
-    let format = formats_of::by_name(format).map_err(raise)?;
-    let consumer = consumer.unwrap_or_else(|| format.consumers().first().copied().unwrap_or_default());
+#[pyo3(signature = (schedule, format = Text("msccl"), consumer = None), text_signature = "(schedule, format='msccl', consumer=None)")]
+pub fn export(py: Python<'_>, schedule: &Schedule, format: Text<'_>, consumer: Option<Text<'_>>) -> PyResult<String> {
+    let format = formats_of::by_name(format.0).map_err(raise)?;
+    let consumer = match consumer {
+        Some(consumer) => consumer.0,
+        None => format.consumers().first().copied().unwrap_or_default(),
+    };
     run_watched(py, None, |watch| format.write(&schedule.0, consumer, watch))
 }

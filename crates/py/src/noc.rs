@@ -1,6 +1,6 @@
 //! The flit-level network under synthetic traffic.
 
-use crate::convert::{Int, fields, raise, record};
+use crate::convert::{Int, Text, fields, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
@@ -41,7 +41,7 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 /// routing that the fabric cannot have, `too-large`, `stalled` for a deadlock. Ctrl-C raises KeyboardInterrupt.
 #[pyfunction]
 #[pyo3(signature = (
-    fabric, traffic = "uniform", rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
+    fabric, traffic = Text("uniform"), rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
     latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None, seed = Int::from(1), progress = None,
     energy = false, platform = generic(), **router,
 ), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, energy=False, platform='generic', **router)")]
@@ -49,10 +49,10 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 pub fn noc<'py>(
     py: Python<'py>,
     fabric: &Fabric,
-    traffic: &str,
+    traffic: Text<'_>,
     rate: FlitRate,
     packet_flits: Int,
-    routing: Option<&str>,
+    routing: Option<Text<'_>>,
     link_cycles: Int,
     latency_cycles: Int,
     warm_up_cycles: Option<Int>,
@@ -74,15 +74,17 @@ pub fn noc<'py>(
         }
     }
     let experiment = Experiment {
-        traffic: traffic.into(),
+        traffic: traffic.0.into(),
         rate: rate.0,
-        packet_flits: packet_flits.get("packet_flits")?,
-        routing: routing.map(Kind::parse).transpose().map_err(raise)?,
+        packet_flits: packet_flits.within(Experiment::PACKET_FLITS, "packet_flits")?,
+        routing: routing.map(|routing| Kind::parse(&routing)).transpose().map_err(raise)?,
         router: system.router.clone(),
-        link_cycles: link_cycles.get("link_cycles")?,
-        latency_cycles: latency_cycles.get("latency_cycles")?,
-        warm_up_cycles: warm_up_cycles.map(|cycles| cycles.get("warm_up_cycles")).transpose()?,
-        cycles: cycles.map(|cycles| cycles.get_from(1, "cycles")).transpose()?,
+        link_cycles: link_cycles.within(Experiment::LINK_CYCLES, "link_cycles")?,
+        latency_cycles: latency_cycles.within(Experiment::LATENCY_CYCLES, "latency_cycles")?,
+        warm_up_cycles: warm_up_cycles
+            .map(|cycles| cycles.within(Experiment::WARM_UP_CYCLES, "warm_up_cycles"))
+            .transpose()?,
+        cycles: cycles.map(|cycles| cycles.within(Experiment::CYCLES, "cycles")).transpose()?,
         seed: seed.get("seed")?,
     };
     let measured = run_with_progress(py, progress, |heartbeat| experiment.run(fabric, heartbeat))?;

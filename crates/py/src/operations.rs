@@ -1,6 +1,8 @@
 //! The functions of the package: build, verify, bound, simulate, and the lists of what is known.
 
-use crate::convert::{Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, data, fields, nanos, picos, raise, record};
+use crate::convert::{
+    Fit, Int, MAX_NANOS, Matrix, Number, Size, Table, Text, data, fields, nanos, picos, raise, record,
+};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched, run_with_progress};
@@ -63,13 +65,13 @@ pub fn generic() -> SystemLike {
 /// Raises AntiphonError: `not-applicable` with the reason, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
-#[pyo3(signature = (fabric, algorithm, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), progress = None, matrix = None),
+#[pyo3(signature = (fabric, algorithm, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), progress = None, matrix = None),
        text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, progress=None, matrix=None)")]
 pub fn build(
     py: Python<'_>,
     fabric: &Fabric,
-    algorithm: &str,
-    collective: &str,
+    algorithm: Text<'_>,
+    collective: Text<'_>,
     bytes: Size,
     system: SystemLike,
     root: Int,
@@ -77,9 +79,9 @@ pub fn build(
     matrix: Option<Matrix>,
 ) -> PyResult<Schedule> {
     let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
-    let collective = self::collective(collective, root, fabric)?;
+    let collective = self::collective(collective.0, root, fabric)?;
     let schedule = run_watched(py, progress, |watch| {
-        algorithm::build_watched(fabric, &system, collective, data, algorithm, watch)
+        algorithm::build_watched(fabric, &system, collective, data, algorithm.0, watch)
     })?;
     Ok(Schedule(schedule))
 }
@@ -126,19 +128,19 @@ fn proof_record<'py>(py: Python<'py>, proof: &Proof, certified: Option<Certified
 ///
 /// Raises AntiphonError: `unknown-name`, `bad-size`, or `bad-spec` for a root that does not exist.
 #[pyfunction]
-#[pyo3(signature = (fabric, collective = "all-reduce", bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None),
+#[pyo3(signature = (fabric, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None),
        text_signature = "(fabric, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None)")]
 pub fn lower_bound<'py>(
     py: Python<'py>,
     fabric: &Fabric,
-    collective: &str,
+    collective: Text<'_>,
     bytes: Size,
     system: SystemLike,
     root: Int,
     matrix: Option<Matrix>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
-    let collective = self::collective(collective, root, fabric)?;
+    let collective = self::collective(collective.0, root, fabric)?;
     let bound = run(py, || bound::lower_bound(fabric, &system, collective, data))?;
     bound_record(py, &bound)
 }
@@ -191,7 +193,7 @@ fn limit_record<'py>(py: Python<'py>, limit: &bound::Limit) -> PyResult<Bound<'p
 /// Raises AntiphonError: as `verify`; `unknown-name`, `stalled` with the chain of waits, `too-large`. Ctrl-C raises
 /// KeyboardInterrupt.
 #[pyfunction]
-#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = "packet", progress = None, energy = false, trace = None, jobs = Fit(1)),
+#[pyo3(signature = (fabric, schedule, system = generic(), fidelity = Text("packet"), progress = None, energy = false, trace = None, jobs = Fit(1)),
        text_signature = "(fabric, schedule, system='generic', fidelity='packet', progress=None, energy=False, trace=None, jobs=1)")]
 #[allow(clippy::too_many_arguments)]
 pub fn simulate<'py>(
@@ -199,7 +201,7 @@ pub fn simulate<'py>(
     fabric: &Fabric,
     schedule: &Schedule,
     system: SystemLike,
-    fidelity: &str,
+    fidelity: Text<'_>,
     progress: Option<Py<PyAny>>,
     energy: bool,
     trace: Option<Py<PyAny>>,
@@ -207,7 +209,7 @@ pub fn simulate<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = Options { energy, cores: jobs.0 };
     let (fabric, schedule, system) = (&fabric.0, &schedule.0, system.get()?);
-    let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
+    let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
     let flights = [Flight::new(schedule)];
     let fly = if trace.is_some() { simulation::trace_flights } else { simulation::simulate_flights };
     let (proof, certified, mut result, least) = run_with_progress(py, progress, |heartbeat| {
@@ -253,7 +255,7 @@ type FlightTuple = (Py<Schedule>, Number, Fit<Vec<usize>>, Fit<u32>);
 ///
 /// Raises AntiphonError: as `simulate`, naming the flight; `bad-spec` if flights wait for each other.
 #[pyfunction]
-#[pyo3(signature = (fabric, flights, system = generic(), fidelity = "packet", order = "fifo", progress = None, energy = false, trace = None),
+#[pyo3(signature = (fabric, flights, system = generic(), fidelity = Text("packet"), order = Text("fifo"), progress = None, energy = false, trace = None),
        text_signature = "(fabric, flights, system='generic', fidelity='packet', order='fifo', progress=None, energy=False, trace=None)")]
 #[allow(clippy::too_many_arguments)]
 pub fn simulate_flights<'py>(
@@ -261,14 +263,14 @@ pub fn simulate_flights<'py>(
     fabric: &Fabric,
     flights: Vec<FlightTuple>,
     system: SystemLike,
-    fidelity: &str,
-    order: &str,
+    fidelity: Text<'_>,
+    order: Text<'_>,
     progress: Option<Py<PyAny>>,
     energy: bool,
     trace: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (fabric, system) = (&fabric.0, system.get()?);
-    let (fidelity, order) = (Fidelity::parse(fidelity).map_err(raise)?, Order::parse(order).map_err(raise)?);
+    let (fidelity, order) = (Fidelity::parse(fidelity.0).map_err(raise)?, Order::parse(order.0).map_err(raise)?);
     if flights.is_empty() {
         return Err(raise(Error::new(Code::BadSpec, "there is no flight; give at least one")));
     }
@@ -432,8 +434,8 @@ pub fn collectives() -> Vec<&'static str> {
 ///
 /// Raises AntiphonError: `unknown-name` if not, listing the known ones.
 #[pyfunction]
-pub fn check_fidelity(name: &str) -> PyResult<()> {
-    Fidelity::parse(name).map(|_| ()).map_err(raise)
+pub fn check_fidelity(name: Text<'_>) -> PyResult<()> {
+    Fidelity::parse(name.0).map(|_| ()).map_err(raise)
 }
 
 /// Names of the fidelities of `simulate`, cheapest first.
@@ -450,8 +452,8 @@ pub fn fidelities() -> Vec<&'static str> {
 ///
 /// Raises AntiphonError: `unknown-name` for the collective, `bad-size` for the ranks.
 #[pyfunction]
-pub fn bus_factor(collective: &str, ranks: Int) -> PyResult<f64> {
-    Ok(Kind::parse(collective).map_err(raise)?.bus_factor(ranks.get("ranks")?))
+pub fn bus_factor(collective: Text<'_>, ranks: Int) -> PyResult<f64> {
+    Ok(Kind::parse(collective.0).map_err(raise)?.bus_factor(ranks.get("ranks")?))
 }
 
 /// A size, an int or text such as `64MiB` or `375kB`, as a number of bytes.

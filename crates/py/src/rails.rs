@@ -1,6 +1,6 @@
 //! Multi-dimensional networks: chunk scheduling and advice.
 
-use crate::convert::{Int, Number, Size, Table, fields, nanos, picos, raise, record};
+use crate::convert::{Int, Number, Size, Table, Text, fields, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run;
@@ -81,18 +81,18 @@ fn task(
 /// NPUs that wait for each other.
 #[pyfunction]
 #[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
+    topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *, chunks = ChunksLike(Chunks::Endpoint),
     sharing = Int::from(1), offload = false, fixed_delay = false, jitter_ns = None, enforced = true, seed = Int::from(1),
-    endpoint = "system", energy = false, platform = ideal(),
+    endpoint = Text("system"), energy = false, platform = ideal(),
 ), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=None, sharing=1, offload=False, fixed_delay=False, jitter_ns=None, enforced=True, seed=1, endpoint='system', energy=False, platform='ideal')")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails<'py>(
     py: Python<'py>,
-    topology: &str,
+    topology: Text<'_>,
     bytes: Size,
-    collective: &str,
-    scheduler: &str,
-    intra: Option<&str>,
+    collective: Text<'_>,
+    scheduler: Text<'_>,
+    intra: Option<Text<'_>>,
     chunks: ChunksLike,
     sharing: Int,
     offload: bool,
@@ -100,7 +100,7 @@ pub fn rails<'py>(
     jitter_ns: Option<Number>,
     enforced: bool,
     seed: Int,
-    endpoint: &str,
+    endpoint: Text<'_>,
     energy: bool,
     platform: SystemLike,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -116,8 +116,8 @@ pub fn rails<'py>(
         Some(ns) if (0.0..=1e9).contains(&ns) => Some(Jitter { most_ps: picos(ns), seed, enforced }),
         Some(ns) => return Err(raise(Error::new(Code::BadSize, format!("jitter_ns is {ns}; expected 0 to 1e9")))),
     };
-    let common = task(topology, bytes, collective, scheduler, intra, chunks, seed)?;
-    let endpoint = Endpoint::parse(endpoint).map_err(raise)?;
+    let common = task(topology.0, bytes, collective.0, scheduler.0, intra.map(|intra| intra.0), chunks, seed)?;
+    let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
     if jitter.is_some() && endpoint != Endpoint::System {
         let text = "jitter is of NPUs whose endpoint is the system's; leave one of them out";
         return Err(raise(Error::new(Code::NotApplicable, text)));
@@ -200,22 +200,23 @@ pub fn rails<'py>(
 /// Raises AntiphonError: as `rails`; `too-large` past the limits of fabrics and schedules.
 #[pyfunction]
 #[pyo3(signature = (
-    topology, bytes = Size(100_000_000), collective = "all-reduce", scheduler = "search", intra = None, *,
+    topology, bytes = Size(100_000_000), collective = Text("all-reduce"), scheduler = Text("search"), intra = None, *,
     chunks = ChunksLike(Chunks::Count(16)), slices = Int::from(1), seed = Int::from(1),
 ), text_signature = "(topology, bytes=100000000, collective='all-reduce', scheduler='search', intra=None, *, chunks=16, slices=1, seed=1)")]
 #[allow(clippy::too_many_arguments)]
 pub fn rails_messages(
     py: Python<'_>,
-    topology: &str,
+    topology: Text<'_>,
     bytes: Size,
-    collective: &str,
-    scheduler: &str,
-    intra: Option<&str>,
+    collective: Text<'_>,
+    scheduler: Text<'_>,
+    intra: Option<Text<'_>>,
     chunks: ChunksLike,
     slices: Int,
     seed: Int,
 ) -> PyResult<(Fabric, Schedule)> {
-    let task = task(topology, bytes, collective, scheduler, intra, chunks, seed.get("seed")?)?;
+    let task =
+        task(topology.0, bytes, collective.0, scheduler.0, intra.map(|intra| intra.0), chunks, seed.get("seed")?)?;
     let slices = slices.get("slices")?;
     run(py, || {
         let expansion = Expansion::new(&task.topology)?;
@@ -263,8 +264,8 @@ pub fn rails_queues() -> Vec<&'static str> {
 ///
 /// Raises AntiphonError: `bad-spec`, `bad-size` or `unknown-name`.
 #[pyfunction]
-pub fn advise_rails<'py>(py: Python<'py>, topology: &str) -> PyResult<Bound<'py, PyAny>> {
-    let topology = Topology::parse(topology).map_err(raise)?;
+pub fn advise_rails<'py>(py: Python<'py>, topology: Text<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let topology = Topology::parse(topology.0).map_err(raise)?;
     let advice = core_advise::advise(&topology);
     let dimensions = topology.dimensions.iter().enumerate();
     let gbit = |rate: antiphon_core::units::Rate| rate.0 as f64 * 8.0 / 1e9;

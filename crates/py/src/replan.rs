@@ -1,6 +1,6 @@
 //! Schedules after a failure.
 
-use crate::convert::{fields, nanos, record};
+use crate::convert::{OwnText, fields, nanos, record};
 use crate::fabric::Fabric;
 use crate::heartbeat::run_watched;
 use crate::operations::{SystemLike, generic};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// `progress` is called about ten times a second.
 ///
 /// Raises AntiphonError: `not-applicable` for a schedule of another algorithm than `optimal`, of a group, or whose root has
-/// failed; `not-proven` for one that is wrong; `bad-spec` for one that is for another fabric, and for
+/// failed; `not-proven` for one that is wrong; `bad-file` for one that is for another fabric; `bad-spec` for
 /// failures that cannot be; as `build`.
 #[pyfunction]
 #[pyo3(signature = (schedule, fabric, fail, system = generic(), progress = None),
@@ -22,12 +22,12 @@ pub fn replan<'py>(
     py: Python<'py>,
     schedule: &Schedule,
     fabric: &Fabric,
-    fail: Vec<String>,
+    fail: Vec<OwnText>,
     system: SystemLike,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (schedule, fabric, system) = (&schedule.0, &fabric.0, system.get()?);
-    let failures: Vec<&str> = fail.iter().map(String::as_str).collect();
+    let failures: Vec<&str> = fail.iter().map(|failure| failure.0.as_str()).collect();
     let found = run_watched(py, progress, |watch| core_replan(fabric, &system, schedule, &failures, watch))?;
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     record(

@@ -1,6 +1,6 @@
 //! Execution traces: what every rank computes and exchanges.
 
-use crate::convert::{Int, Table, fields, nanos, raise};
+use crate::convert::{Int, Table, Text, fields, nanos, raise};
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
 use crate::operations::prove;
@@ -42,11 +42,11 @@ impl ExecutionTrace {
     fn read(
         py: Python<'_>,
         paths: Vec<String>,
-        compute: Option<&str>,
-        groups: Option<&str>,
+        compute: Option<Text<'_>>,
+        groups: Option<Text<'_>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let roofline = match compute.map(Processor::parse).transpose().map_err(raise)? {
+        let roofline = match compute.map(|compute| Processor::parse(&compute)).transpose().map_err(raise)? {
             Some(Processor::Roofline(roofline)) => Some(roofline),
             None => None,
             Some(other) => {
@@ -54,7 +54,7 @@ impl ExecutionTrace {
                 return Err(raise(Error::new(Code::NotApplicable, what)));
             }
         };
-        let groups = groups.map_or(Ok(BTreeMap::new()), chakra::parse_groups).map_err(raise)?;
+        let groups = groups.map_or(Ok(BTreeMap::new()), |groups| chakra::parse_groups(&groups)).map_err(raise)?;
         let count = u32::try_from(paths.len()).unwrap_or(u32::MAX);
         let trace = run_with_progress(py, progress, |heartbeat| {
             let mut reader = chakra::Reader::new(count, roofline, groups)?;
@@ -135,7 +135,8 @@ impl ExecutionTrace {
     /// share done, 0 to 1.
     ///
     /// Raises AntiphonError: as `simulate_flights`; `stalled` if ranks wait for each other.
-    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", order = "priority", progress = None))]
+    #[pyo3(signature = (fabric, schedules, system, fidelity = Text("packet"), order = Text("priority"), progress = None),
+           text_signature = "($self, fabric, schedules, system, fidelity='packet', order='priority', progress=None)")]
     #[allow(clippy::too_many_arguments)]
     fn run<'py>(
         &self,
@@ -143,11 +144,11 @@ impl ExecutionTrace {
         fabric: &Fabric,
         schedules: Vec<Option<Py<Schedule>>>,
         system: Py<System>,
-        fidelity: &str,
-        order: &str,
+        fidelity: Text<'_>,
+        order: Text<'_>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (order, fidelity) = (Order::parse(order).map_err(raise)?, Fidelity::parse(fidelity).map_err(raise)?);
+        let (order, fidelity) = (Order::parse(order.0).map_err(raise)?, Fidelity::parse(fidelity.0).map_err(raise)?);
         let count = self.graph.exchanges.len();
         if schedules.len() != count {
             let what = format!("schedules has {}; the trace has {count} exchanges", schedules.len());

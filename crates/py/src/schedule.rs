@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Table, fields, hash_of, raise, record};
+use crate::convert::{Fit, Table, Text, fields, hash_of, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched};
@@ -39,15 +39,15 @@ pub struct Schedule(pub schedule::Schedule);
 #[pymethods]
 impl Schedule {
     /// The schedule of JSON text (schema in docs/schedule.md), its numbers checked against `fabric` if there is one,
-    /// but nothing proven.
+    /// and that this has its routes where it has another name, but nothing proven.
     ///
     /// Raises AntiphonError: `bad-file` with the place, or `too-large`.
     #[classmethod]
     #[pyo3(signature = (text, fabric = None))]
-    fn from_json(class: &Bound<'_, PyType>, text: &str, fabric: Option<&Fabric>) -> PyResult<Self> {
+    fn from_json(class: &Bound<'_, PyType>, text: Text<'_>, fabric: Option<&Fabric>) -> PyResult<Self> {
         let fabric = fabric.map(|fabric| &*fabric.0);
         let schedule =
-            run_watched(class.py(), None, |watch| schedule::Schedule::from_json_watched(text, fabric, watch))?;
+            run_watched(class.py(), None, |watch| schedule::Schedule::from_json_watched(text.0, fabric, watch))?;
         Ok(Schedule(schedule))
     }
 

@@ -1,6 +1,6 @@
 //! `antiphon.System`.
 
-use crate::convert::{hash_of, nanos, raise};
+use crate::convert::{Text, hash_of, nanos, raise};
 use crate::fabric::Fabric;
 use crate::parameter::{extract, listed, to_python};
 use antiphon_core::error::{Code, Error};
@@ -23,17 +23,17 @@ pub struct System(pub system::System);
 #[pymethods]
 impl System {
     #[new]
-    #[pyo3(signature = (name = "generic"))]
-    fn new(name: &str) -> PyResult<Self> {
-        system::System::preset(name).map(System).map_err(raise)
+    #[pyo3(signature = (name = Text("generic")), text_signature = "(name='generic')")]
+    fn new(name: Text<'_>) -> PyResult<Self> {
+        system::System::preset(name.0).map(System).map_err(raise)
     }
 
     /// The system of JSON text as `to_json` writes it; what is left out is as in the preset `generic`.
     ///
     /// Raises AntiphonError: `bad-file`, or as `with_` for a value out of range.
     #[classmethod]
-    fn from_json(_class: &Bound<'_, PyType>, text: &str) -> PyResult<Self> {
-        system::System::from_json(text).map(System).map_err(raise)
+    fn from_json(_class: &Bound<'_, PyType>, text: Text<'_>) -> PyResult<Self> {
+        system::System::from_json(text.0).map(System).map_err(raise)
     }
 
     /// JSON text from which `from_json` makes an equal system.
@@ -47,9 +47,9 @@ impl System {
     /// Raises AntiphonError: `unknown-name` for a key or a choice, `bad-size` or `bad-spec` for a value, with the
     /// range.
     #[pyo3(signature = (*, name = None, **parameters))]
-    fn with_(&self, name: Option<String>, parameters: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn with_(&self, name: Option<Text<'_>>, parameters: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut system = self.0.clone();
-        system.name = name.unwrap_or(system.name);
+        system.name = name.map_or(system.name, |name| name.0.into());
         for (key, value) in parameters.into_iter().flatten() {
             let key: String = key.extract()?;
             let parameter = &system::System::parameter(&key).map_err(raise)?.parameter;
@@ -149,9 +149,9 @@ pub fn endpoints(py: Python<'_>) -> PyResult<Vec<(&'static str, &'static str, Ve
 ///
 /// Raises AntiphonError: as `System.with_` for the endpoint; `not-applicable` for one without an engine.
 #[pyfunction]
-pub fn engine_parts(endpoint: &str) -> PyResult<Vec<(&'static str, f64, f64)>> {
-    let system::Endpoint::Ace(ace) = system::Endpoint::parse(endpoint).map_err(raise)? else {
-        let text = format!("endpoint {endpoint} has no engine, whose area is known; use ace:...");
+pub fn engine_parts(endpoint: Text<'_>) -> PyResult<Vec<(&'static str, f64, f64)>> {
+    let system::Endpoint::Ace(ace) = system::Endpoint::parse(endpoint.0).map_err(raise)? else {
+        let text = format!("endpoint {} has no engine, whose area is known; use ace:...", endpoint.0);
         return Err(raise(Error::new(Code::NotApplicable, text)));
     };
     Ok(ace.parts().into_iter().map(|part| (part.name, part.area_um2, part.power_mw)).collect())

@@ -1,6 +1,6 @@
 //! Workloads, compute models and iterations of training.
 
-use crate::convert::{Int, MAX_NANOS, Number, Table, fields, hash_of, nanos, picos, raise, record};
+use crate::convert::{Int, MAX_NANOS, Number, Table, Text, fields, hash_of, nanos, picos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_with_progress};
@@ -55,16 +55,17 @@ impl PartialEq for Workload {
 #[pymethods]
 impl Workload {
     #[new]
-    fn new(name: &str) -> PyResult<Self> {
-        workload::Workload::preset(name).map(|layers| Workload { layers, table: None }).map_err(raise)
+    fn new(name: Text<'_>) -> PyResult<Self> {
+        workload::Workload::preset(name.0).map(|layers| Workload { layers, table: None }).map_err(raise)
     }
 
     /// The workload of the text of a CSV table (columns in docs/workloads.md); `name` is shown in results.
     ///
     /// Raises AntiphonError: `bad-file` with row and column, or `too-large`.
     #[classmethod]
-    fn from_csv(_class: &Bound<'_, PyType>, py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
-        run(py, || workload::Workload::from_csv(name, text)).map(|layers| Workload { layers, table: Some(text.into()) })
+    fn from_csv(_class: &Bound<'_, PyType>, py: Python<'_>, name: Text<'_>, text: Text<'_>) -> PyResult<Self> {
+        run(py, || workload::Workload::from_csv(name.0, text.0))
+            .map(|layers| Workload { layers, table: Some(text.0.into()) })
     }
 
     /// Name of the preset or table.
@@ -131,8 +132,8 @@ pub fn compute_models(py: Python<'_>) -> PyResult<Vec<Model<'_>>> {
 ///
 /// Raises AntiphonError: `unknown-name` or `bad-spec` for what is no compute model.
 #[pyfunction]
-pub fn default_batch(compute: &str) -> PyResult<u64> {
-    Processor::parse(compute).map(|processor| processor.default_batch()).map_err(raise)
+pub fn default_batch(compute: Text<'_>) -> PyResult<u64> {
+    Processor::parse(compute.0).map(|processor| processor.default_batch()).map_err(raise)
 }
 
 /// One iteration of training, before the times of its exchanges are known: `batch` samples on each rank, gradients of
@@ -169,30 +170,30 @@ const MAX_ITERATIONS: u32 = 64;
 #[pymethods]
 impl TrainingPlan {
     #[new]
-    #[pyo3(signature = (workload, compute, batch, overlap = "none", bucket = "table", gradient_bytes = Int::from(4),
+    #[pyo3(signature = (workload, compute, batch, overlap = Text("none"), bucket = Text("table"), gradient_bytes = Int::from(4),
                         activation_bytes = Int::from(2), model_parallel = Int::from(1), recompute = false, blocking = false,
-                        iterations = Int::from(1), endpoint = "system", contention = "dynamic", memory_bound = None),
+                        iterations = Int::from(1), endpoint = Text("system"), contention = Text("dynamic"), memory_bound = None),
            text_signature = "(workload, compute, batch, overlap='none', bucket='table', gradient_bytes=4, activation_bytes=2, model_parallel=1, recompute=False, blocking=False, iterations=1, endpoint='system', contention='dynamic', memory_bound=None)")]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         workload: &Workload,
-        compute: &str,
+        compute: Text<'_>,
         batch: Int,
-        overlap: &str,
-        bucket: &str,
+        overlap: Text<'_>,
+        bucket: Text<'_>,
         gradient_bytes: Int,
         activation_bytes: Int,
         model_parallel: Int,
         recompute: bool,
         blocking: bool,
         iterations: Int,
-        endpoint: &str,
-        contention: &str,
+        endpoint: Text<'_>,
+        contention: Text<'_>,
         memory_bound: Option<Number>,
     ) -> PyResult<Self> {
         let mut workload = workload.layers.clone();
-        let processor = Processor::parse(compute).map_err(raise)?;
+        let processor = Processor::parse(compute.0).map_err(raise)?;
         let batch = u64::from(positive("batch", batch)?);
         let ranks = u64::from(positive("model_parallel", model_parallel)?);
         let sizes = Sizes {
@@ -200,8 +201,8 @@ impl TrainingPlan {
             activation_bytes: positive("activation_bytes", activation_bytes)?.into(),
             divided_batch: if ranks > 1 { batch } else { 0 },
         };
-        let overlap = Overlap::parse(overlap).map_err(raise)?;
-        let policy = Policy { overlap, bucket: Bucket::parse(bucket).map_err(raise)?, recompute, blocking };
+        let overlap = Overlap::parse(overlap.0).map_err(raise)?;
+        let policy = Policy { overlap, bucket: Bucket::parse(bucket.0).map_err(raise)?, recompute, blocking };
         let iterations = match positive("iterations", iterations)? {
             count @ 1..=MAX_ITERATIONS => count,
             count => {
@@ -209,8 +210,8 @@ impl TrainingPlan {
                 return Err(raise(Error::new(Code::BadSize, text)));
             }
         };
-        let endpoint = Endpoint::parse(endpoint).map_err(raise)?;
-        let contention = Contention::parse(contention).map_err(raise)?;
+        let endpoint = Endpoint::parse(endpoint.0).map_err(raise)?;
+        let contention = Contention::parse(contention.0).map_err(raise)?;
         let memory_bound = match memory_bound.map(|share| share.0) {
             Some(share) if !(0.0..=1.0).contains(&share) => {
                 let text = format!("memory_bound is {share}; expected 0 to 1");
@@ -303,7 +304,7 @@ impl TrainingPlan {
     /// where several meet: `priority`, `fifo` or `lifo`. `progress` is called with the share done, 0 to 1.
     ///
     /// Raises AntiphonError: as `simulate`; `too-large` where parts are waited for and chunks are too many.
-    #[pyo3(signature = (fabric, schedules, system, fidelity = "packet", progress = None, order = "priority"),
+    #[pyo3(signature = (fabric, schedules, system, fidelity = Text("packet"), progress = None, order = Text("priority")),
            text_signature = "($self, fabric, schedules, system, fidelity='packet', progress=None, order='priority')")]
     #[allow(clippy::too_many_arguments)]
     fn run_shared<'py>(
@@ -312,17 +313,17 @@ impl TrainingPlan {
         fabric: &Fabric,
         schedules: Vec<Vec<Py<Schedule>>>,
         system: Py<System>,
-        fidelity: &str,
+        fidelity: Text<'_>,
         progress: Option<Py<PyAny>>,
-        order: &str,
+        order: Text<'_>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let order = Order::parse(order).map_err(raise)?;
+        let order = Order::parse(order.0).map_err(raise)?;
         let count = self.plan.exchanges.len();
         if schedules.len() != count {
             let text = format!("schedules has {}; the iteration has {count} exchanges", schedules.len());
             return Err(raise(Error::new(Code::BadSpec, text)));
         }
-        let fidelity = Fidelity::parse(fidelity).map_err(raise)?;
+        let fidelity = Fidelity::parse(fidelity.0).map_err(raise)?;
         let (fabric, system) = (&fabric.0, &system.get().0);
         let each: Vec<Vec<&schedule::Schedule>> =
             schedules.iter().map(|of| of.iter().map(|schedule| &schedule.get().0).collect()).collect();
@@ -357,31 +358,31 @@ impl TrainingPlan {
     /// static power, and watts of that, both by the energies of `platform`, if there is one.
     ///
     /// Raises AntiphonError: as `rails`; `not-applicable` if the model cannot be divided over the first dimensions.
-    #[pyo3(signature = (topology, scheduler = "search", intra = None, chunks = None, offload = false, order = "priority", platform = None),
+    #[pyo3(signature = (topology, scheduler = Text("search"), intra = None, chunks = None, offload = false, order = Text("priority"), platform = None),
            text_signature = "($self, topology, scheduler='search', intra=None, chunks=None, offload=False, order='priority', platform=None)")]
     #[allow(clippy::too_many_arguments)]
     fn run_on_rails<'py>(
         &self,
         py: Python<'py>,
-        topology: &str,
-        scheduler: &str,
-        intra: Option<&str>,
+        topology: Text<'_>,
+        scheduler: Text<'_>,
+        intra: Option<Text<'_>>,
         chunks: Option<Int>,
         offload: bool,
-        order: &str,
+        order: Text<'_>,
         platform: Option<SystemLike>,
     ) -> PyResult<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>, f64)> {
         let platform = platform.map(SystemLike::get).transpose()?;
-        let topology = Topology::parse(topology).map_err(raise)?;
-        let known = rails::Policy::parse(scheduler).map_err(raise)?;
-        let given = intra.map(Queue::parse).transpose().map_err(raise)?;
+        let topology = Topology::parse(topology.0).map_err(raise)?;
+        let known = rails::Policy::parse(scheduler.0).map_err(raise)?;
+        let given = intra.map(|intra| Queue::parse(&intra)).transpose().map_err(raise)?;
         let usual = if self.endpoint == Endpoint::System { known.queue() } else { Queue::Oldest };
         let how = Carriage {
             chunks: chunks.map(|chunks| chunks.get("chunks")).transpose()?,
             queue: given.unwrap_or(usual),
             offload,
             endpoint: self.endpoint,
-            order: Order::parse(order).map_err(raise)?,
+            order: Order::parse(order.0).map_err(raise)?,
         };
         let (iteration, activity, energies) = run(py, || {
             let groups = if self.ranks > 1 { Groups::divided(&topology, self.ranks)? } else { Groups::all(&topology) };

@@ -42,7 +42,7 @@ from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
 from antiphon.view.terminal.console import open_console, print_verbatim, progress_bar, right_aligned
-from antiphon.view.text import certified, format_time
+from antiphon.view.text import NO_STEPS, certified, format_steps, format_time
 
 
 @main.command()
@@ -511,13 +511,17 @@ def _figures(
 def _print_figures(network: antiphon.Fabric, schedule: antiphon.Schedule, document: dict[str, Any]) -> None:
     table = Table(show_header=False, title=Text(f"{schedule.algorithm} on {network.name}"))
     steps = ", ".join(f"{phase['name']} {phase['steps']:,}" for phase in document["phases"])
+    count = format_steps(document["steps"], document["messages"])
+    slots = (
+        ("Steps", f"{count} ({steps})"),
+        ("Links in use, steady state", f"{document['used_links_percent']:.1f} %"),
+    )
     for label, value in (
         ("Collective", f"{schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"),
         ("Dimensions", "\n".join(map(_dimension, document["dimensions"])) or "none"),
         ("Proof", "✓ complete" if document["verified"] else f"incomplete: {document['known_gaps']}"),
         ("Excluded ranks", ", ".join(map(str, schedule.excluded)) or "none"),
-        ("Steps", f"{document['steps']:,} ({steps})"),
-        ("Links in use, steady state", f"{document['used_links_percent']:.1f} %"),
+        *(slots if count != NO_STEPS else ()),
         ("Links without traffic", f"{document['links_idle']:,} of {len(network.links['from']):,}"),
         ("Height of reduction / broadcast", f"{document['reduce_height_max']} / {document['copy_height_max']}"),
         ("Lanes, transfers, messages", f"{document['lanes']:,}, {document['transfers']:,}, {document['messages']:,}"),

@@ -79,7 +79,7 @@ def configure(
     if path is not None and algorithms:
         raise click.UsageError("give either algorithms or --schedule")
     specs = split_specs(algorithms) if algorithms else None
-    schedule = None if path is None else read_schedule(path, read_fabric(fabric))
+    schedule = None if path is None else read_schedule(path, read_fabric(fabric), routed=False)
     with ExitStack() as written:
         file = None if out is None else written.enter_context(written_whole(out, ".json"))
         with progress_bar() as progress:

@@ -64,7 +64,7 @@ def configure(
         bytes: full buffer size, a number of bytes or text; default: 64 MiB.
         collective: what to compute.
         root: root rank of broadcast and reduce.
-        schedule: instead of algorithms, a Schedule for this fabric or a file of one; its messages are kept and go the
+        schedule: instead of algorithms, a Schedule for as many ranks or a file of one; its messages are kept and go the
             shortest ways.
         system: preset, file or System.
         fidelity: ``alpha-beta``, ``packet`` or ``flit``.
@@ -86,7 +86,7 @@ def configure(
     if schedule is not None and algorithms is not None:
         raise AntiphonError("give either algorithms or a schedule", "bad-spec")
     size = DEFAULT if bytes is None else bytes
-    own = None if schedule is None else as_schedule(schedule, as_fabric(fabric))
+    own = None if schedule is None else as_schedule(schedule, as_fabric(fabric), routed=False)
     if algorithms is None:
         specs = [each.name for each in core_algorithms() if collective in each.collectives]
     else:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 
 from antiphon._core import Fabric, Schedule, System
 from antiphon._core import replan as core_replan
-from antiphon.arguments import expect, shown
+from antiphon.arguments import expect
 from antiphon.collective.schedules import as_schedule
-from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
 from antiphon.results import Replanned
 
@@ -43,16 +42,12 @@ def replan(
 
     Raises:
         AntiphonError: ``not-applicable`` for a schedule of another algorithm, of a group, or whose root has failed;
-            ``not-proven`` for one that is wrong; ``bad-spec`` for one that is for another fabric, and for failures that
-            name nothing or leave ranks out of reach.
+            ``not-proven`` for one that is wrong; ``bad-file`` for one that is for another fabric; ``bad-spec`` for
+            failures that name nothing or leave ranks out of reach.
     """
     expect("fail", fail, str, Iterable)
     network = as_fabric(fabric)
     failures = [fail] if isinstance(fail, str) else list(fail)
     for each in failures:
         expect("fail", each, str)
-        try:
-            each.encode()
-        except UnicodeEncodeError:
-            raise AntiphonError(f"fail: {shown(each)} is not valid Unicode", "bad-spec") from None
     return core_replan(as_schedule(schedule, network), network, failures, as_system(system), progress)

@@ -56,9 +56,12 @@ def read_schedule(
     fabric: Fabric | None,
     bytes: str | SupportsIndex | None = None,
     placement: Sequence[int] | None = None,
+    *,
+    routed: bool = True,
 ) -> Schedule:
     """The schedule of a file for a fabric: of JSON (docs/schedule.md), which says what is done, or of a format of
-    another tool (docs/formats.md), which says nothing of ``bytes`` and ``placement``.
+    another tool (docs/formats.md), which says nothing of ``bytes`` and ``placement``. Where it is not ``routed``, the
+    routes of JSON may be of another fabric.
 
     Raises:
         AntiphonError: naming the file: ``bad-file``, ``too-large``; as ``Schedule.from_json`` and ``load``.
@@ -72,11 +75,16 @@ def read_schedule(
         if bytes is not None or placement is not None:
             what = "the placement" if bytes is None else "the size"
             raise AntiphonError(f"{what} is what the schedule says; leave it out", "bad-spec")
-        return Schedule.from_json(text, fabric)
+        return Schedule.from_json(text, fabric if routed else None)
 
 
 def as_schedule(
-    schedule: str | os.PathLike[str] | Schedule, fabric: Fabric, name: str = "schedule", bytes: int | None = None
+    schedule: str | os.PathLike[str] | Schedule,
+    fabric: Fabric,
+    name: str = "schedule",
+    bytes: int | None = None,
+    *,
+    routed: bool = True,
 ) -> Schedule:
     """A schedule, or that of a file ``*.json`` or of another tool, such as ``*.xml``, which is of ``bytes``.
 
@@ -90,7 +98,7 @@ def as_schedule(
     if not os.fspath(schedule).lower().endswith((".json", *(suffix for _, _, suffix, _ in core_formats()))):
         message = f"{name} {shown(schedule)} is no file *.json; build(fabric, algorithm) makes a schedule"
         raise AntiphonError(message, "bad-spec")
-    return read_schedule(schedule, fabric, bytes if is_foreign(schedule) else None)
+    return read_schedule(schedule, fabric, bytes if is_foreign(schedule) else None, routed=routed)
 
 
 def build(

@@ -30,7 +30,9 @@ class Configured:
         bound_ns: no configuration and no algorithm is faster.
         binding: what that is by: ``ports`` of the routers, ``wires`` across a cut, ``latency``.
         simulated: how many schedules were simulated.
-        ended: why the search ended: at the ``bound``, at ``no-better``, after all ``steps``, or it was ``greedy``.
+        changes: how many of them with changes of configuration between phases; None without ``switch``.
+        ended: why the search ended: at the ``bound``, at ``no-better``, at ``rates``, where near the best only what
+            lowers the bound by rates was planned, after all ``steps``, or it was ``greedy``.
         schedule: what was timed, proven.
     """
 
@@ -45,6 +47,7 @@ class Configured:
     bound_ns: float
     binding: str
     simulated: int
+    changes: int | None
     ended: str
     schedule: Schedule
 
@@ -74,5 +77,6 @@ class Configured:
             "lower_bound_by": self.binding,
             "efficiency": self.efficiency,
             "simulated": self.simulated,
+            "simulated_changes": self.changes,
             "ended": self.ended,
         }

@@ -74,6 +74,8 @@ class Store:
             raise AntiphonError(f"{folder}: exists and is not a folder", "bad-file") from None
         except OSError as error:
             raise _unusable(folder, error) from None
+        except UnicodeEncodeError:
+            raise AntiphonError(f"{str(folder)!a:.40} is not valid Unicode", "bad-file") from None
         if self.path.exists() and not self.path.is_file():  # a pipe would be waited for
             raise AntiphonError(f"{self.path}: exists and is not a file", "bad-file")
         try:

@@ -9,6 +9,9 @@ from antiphon._core import System
 TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 """Units of time, largest first, each with its length in nanoseconds."""
 
+NO_STEPS = "–"
+"""What stands for the steps of a timetable."""
+
 PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
 """Of units of energy and power, largest first."""
 
@@ -64,6 +67,15 @@ def _with_prefix(value: float, unit: str) -> str:
 def certified(share: float) -> str:
     """How near to the optimum a schedule is, as its certificate proves."""
     return f"{math.floor(share * 1e4) / 100:.2f} % of the optimum by the rates of links, proven by their prices"
+
+
+def format_steps(steps: int, messages: int) -> str:
+    """The steps of a schedule; a dash where its slots are times of a timetable, and most begin no message.
+
+    >>> format_steps(1400, 4096), format_steps(5_500_001, 30_720)
+    ('1,400', '–')
+    """
+    return f"{steps:,}" if steps <= messages else NO_STEPS
 
 
 def format_bandwidth(gb_per_s: float) -> str:

@@ -111,6 +111,15 @@ def test_every_fabric_is_drawn(spec: str) -> None:
     assert best in page.text
 
 
+def test_a_timetable_has_no_steps() -> None:
+    fabric = antiphon.Fabric("mesh:4x4")
+    comparison = antiphon.compare(fabric, bytes="1MiB", algorithms="optimal,ring")
+    html = render(fabric, comparison)
+    steps = re.findall(r'<td>([^<]*)</td><td class="left">✓', html)
+    names = [run.algorithm for run in comparison.ranking]
+    assert dict(zip(names, steps, strict=True)) == {"optimal": "–", "ring": "30"}
+
+
 def test_the_headline_is_for_all_ranks() -> None:
     """TTO is the fastest here, but leaves a rank out."""
     fabric = antiphon.Fabric("mesh:2x2")

@@ -166,10 +166,12 @@ fn rerouted(schedule: &Schedule, fabric: &Fabric) -> Result<Schedule> {
     if schedule.matrix.is_some() {
         return Err(Error::new(Code::NotApplicable, "schedule: it has a matrix, for which fabrics are not configured"));
     }
-    if schedule.ranks as usize != fabric.ranks() || !schedule.group.is_empty() {
-        let (own, ranks) = (schedule.ranks, fabric.ranks());
-        let what = format!("schedule: it is for {own} ranks of {}, the fabric has {ranks}", schedule.fabric);
-        return Err(Error::new(Code::NotApplicable, what));
+    if schedule.ranks as usize != fabric.ranks() {
+        let ranks = format!("it has {} ranks, the fabric has {}", schedule.ranks, fabric.ranks());
+        return Err(schedule.misfit(fabric, &ranks));
+    }
+    if !schedule.group.is_empty() || schedule.placement.iter().any(|&node| node as usize >= fabric.nodes.len()) {
+        return Err(schedule.misfit(fabric, "it is for a group of ranks, or has them on other nodes"));
     }
     let mut other =
         Schedule { fabric: fabric.name.clone(), conflict_free: false, certificate: None, ..schedule.clone() };
@@ -208,9 +210,11 @@ pub struct Outcome {
     pub given_ps: Option<Picos>,
     /// A lower bound for every configuration and algorithm, and what it is by.
     pub bound: (Picos, &'static str),
-    /// Configurations simulated.
+    /// Schedules simulated.
     pub simulated: u32,
-    /// Why the search ended: `bound`, `no-better`, `steps` or `greedy`.
+    /// Those of them with changes of configuration between phases; `None` if there were to be none.
+    pub changes: Option<u32>,
+    /// Why the search ended: `bound`, `no-better`, `rates`, `steps` or `greedy`.
     pub ended: &'static str,
 }
 
@@ -238,10 +242,11 @@ pub fn configure(
     let (turns, choice, time_ps) = search.best().ok_or_else(|| search.refusal())?;
     let given_ps = search.time_of(&fabric.given);
     let simulated = search.simulated();
+    let changes = effort.switching_ps.map(|_| search.changes());
     let fabric = fabric.configured(&turns, effort.switching_ps.unwrap_or(0))?;
     let schedule = work.on(&fabric, system, choice, false)?;
     verify(&fabric, &schedule)?;
-    Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, ended })
+    Ok(Outcome { fabric, schedule, time_ps, given_ps, bound, simulated, changes, ended })
 }
 
 #[cfg(test)]
@@ -304,9 +309,10 @@ mod tests {
     #[test]
     fn plans_are_made_where_their_bound_is_low() {
         let found = search("aries:4x4", &["optimal"], 1 << 20, 400).unwrap();
-        assert_eq!((found.simulated, found.bound.1), (2, "ports"));
+        assert_eq!((found.simulated, found.bound.1, found.ended), (2, "ports", "rates"));
         assert!(found.fabric.name.ends_with("x3=0-3") && found.bound.0 as f64 > 0.96 * found.time_ps as f64);
-        assert!(search("aries:4x4", &["optimal"], 1 << 10, 400).unwrap().simulated > 20);
+        let small = search("aries:4x4", &["optimal"], 1 << 10, 400).unwrap();
+        assert!(small.simulated > 20 && small.ended == "no-better", "{} {}", small.simulated, small.ended);
     }
 
     /// A plan counts for four simulations more among 16 ranks, but for no more than a sixth of all steps.
@@ -371,7 +377,11 @@ mod tests {
             effort(Method::Search, 9),
             &mut |_| true,
         );
-        assert!(refused.unwrap_err().message.contains("it is for 9 ranks of mesh:3x3, the fabric has 16"));
+        let message = refused.unwrap_err().message;
+        assert!(
+            message.contains("it is for mesh:3x3, not for aries:4x4 (it has 9 ranks, the fabric has 16)"),
+            "{message}"
+        );
     }
 
     /// Blocks and the trees between them get links of their own in turns, where that is worth the time of the change.
@@ -389,6 +399,8 @@ mod tests {
         assert!(soon.fabric.configurations() > 1 && soon.fabric.name.ends_with("switch=50ns"), "{}", soon.fabric.name);
         assert!(11 * soon.time_ps < 10 * none.time_ps, "{} {}", soon.time_ps, none.time_ps);
         assert_eq!((late.fabric.name, late.time_ps), (none.fabric.name, none.time_ps));
+        assert_eq!(none.changes, None);
+        assert!(late.changes.unwrap() > 0 && late.simulated == none.simulated + late.changes.unwrap());
     }
 
     #[test]

@@ -124,6 +124,11 @@ impl<'a, 'p> Search<'a, 'p> {
         self.simulated
     }
 
+    /// How many of them with changes of configuration between phases.
+    pub fn changes(&self) -> u32 {
+        self.times.keys().filter(|(turns, _)| turns.len() > 1).count() as u32
+    }
+
     /// The least time on a configuration that was simulated.
     pub fn time_of(&self, configuration: &Configuration) -> Option<Picos> {
         let of = |choice| self.times.get(&one(configuration, choice)).copied().flatten();
@@ -135,7 +140,8 @@ impl<'a, 'p> Search<'a, 'p> {
         self.refusal.clone().unwrap_or_else(|| Error::new(Code::Interrupted, "interrupted"))
     }
 
-    /// Searches until the bound is reached, nothing better is near, or the steps are used up; why it ended.
+    /// Searches until the bound is reached, nothing better is near, or the steps are used up; why it ended: at `rates` where
+    /// near the best only what lowers the bound by rates was planned.
     pub fn run(&mut self) -> &'static str {
         let method = self.effort.method;
         let outcome = match method {
@@ -147,7 +153,10 @@ impl<'a, 'p> Search<'a, 'p> {
             None => outcome,
         };
         match (outcome, method) {
-            (Ok(()), Method::Search) => "no-better",
+            (Ok(()), Method::Search) => match &self.best {
+                Some((_, choice, _)) if self.planned.contains_key(choice) => "rates",
+                _ => "no-better",
+            },
             (Ok(()), Method::Greedy) => "greedy",
             (Err(End::Bound), _) => "bound",
             (Err(End::Steps), _) => "steps",

@@ -13,12 +13,9 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, NodeId};
 use crate::system::{RouterModel, System};
 use serde::Serialize;
+use std::ops::RangeInclusive;
 
-/// Most flits of a packet.
-const MAX_PACKET_FLITS: u32 = 1 << 16;
-/// Most cycles of warm-up and of a measurement,
-const MAX_CYCLES: u64 = 1 << 30;
-/// and if they are not given.
+/// Most cycles of warm-up and of a measurement that are not given.
 const LONG_CYCLES: u64 = 1 << 26;
 /// Fewest packets per node and cycle.
 const LEAST_PACKETS: f64 = 1e-6;
@@ -130,6 +127,17 @@ impl Measured {
 }
 
 impl Experiment {
+    /// Flits that a packet may have.
+    pub const PACKET_FLITS: RangeInclusive<u32> = 1..=1 << 16;
+    /// Cycles that a link may take for a flit.
+    pub const LINK_CYCLES: RangeInclusive<u32> = 1..=1 << 20;
+    /// Cycles that a flit may travel after that.
+    pub const LATENCY_CYCLES: RangeInclusive<u32> = 0..=1 << 20;
+    /// Cycles that a warm-up may take.
+    pub const WARM_UP_CYCLES: RangeInclusive<u64> = 0..=1 << 30;
+    /// Cycles that may be measured: none measure nothing.
+    pub const CYCLES: RangeInclusive<u64> = 1..=1 << 30;
+
     /// Uniform traffic of single flits on [`RouterModel::textbook`] routers.
     pub fn new(rate: f64) -> Experiment {
         Experiment {
@@ -148,8 +156,18 @@ impl Experiment {
 
     fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(Error::new(Code::BadSize, what));
-        if self.packet_flits == 0 || self.packet_flits > MAX_PACKET_FLITS {
-            return wrong(format!("a packet has 1 to {MAX_PACKET_FLITS} flits, not {}", self.packet_flits));
+        let widened = |range: RangeInclusive<u32>| u64::from(*range.start())..=u64::from(*range.end());
+        for (name, range, value) in [
+            ("packet_flits", widened(Self::PACKET_FLITS), Some(self.packet_flits.into())),
+            ("link_cycles", widened(Self::LINK_CYCLES), Some(self.link_cycles.into())),
+            ("latency_cycles", widened(Self::LATENCY_CYCLES), Some(self.latency_cycles.into())),
+            ("warm_up_cycles", Self::WARM_UP_CYCLES, self.warm_up_cycles),
+            ("cycles", Self::CYCLES, self.cycles),
+        ] {
+            if let Some(value) = value.filter(|value| !range.contains(value)) {
+                let (least, most) = range.into_inner();
+                return wrong(format!("{name} is a whole number from {least} to {most}, not {value}"));
+            }
         }
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return wrong(format!("the rate is above 0 and at most 1 flit per node and cycle, not {}", self.rate));
@@ -158,25 +176,12 @@ impl Experiment {
         if self.rate < least {
             return wrong(format!("at rate {} hardly a packet would be sent; use at least {least}", self.rate));
         }
-        for (name, cycles) in [("link", self.link_cycles), ("latency", self.latency_cycles)] {
-            if cycles > 1 << 20 || (name == "link" && cycles == 0) {
-                return wrong(format!("{name} cycles: at least {} and at most 2^20", u32::from(name == "link")));
-            }
-        }
         let depth = self.router.depth_flits;
         if self.router.switching == crate::system::Switching::CutThrough && depth < self.packet_flits {
             return wrong(format!(
                 "cut-through needs buffers of a whole packet: {} flits, not {depth}",
                 self.packet_flits
             ));
-        }
-        for cycles in [self.warm_up_cycles, self.cycles].into_iter().flatten() {
-            if cycles > MAX_CYCLES {
-                return wrong(format!("at most {MAX_CYCLES} cycles, not {cycles}"));
-            }
-        }
-        if self.cycles == Some(0) {
-            return wrong("0 cycles measure nothing".into());
         }
         Ok(())
     }

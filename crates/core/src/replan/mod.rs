@@ -34,8 +34,8 @@ pub struct Replanned {
 ///
 /// # Errors
 /// [`Code::NotApplicable`] for a schedule of another algorithm than `optimal`, of a group, or whose root is lost;
-/// [`Code::NotProven`] for one that is wrong; [`Code::BadSpec`] for failures that cannot be, and for a schedule that is for
-/// another fabric and wrong on this; as [`algorithm::build`].
+/// [`Code::NotProven`] for one that is wrong; [`Code::BadFile`] for one that is for another fabric; [`Code::BadSpec`] for
+/// failures that cannot be; as [`algorithm::build`].
 pub fn replan(
     intact: &Fabric,
     system: &System,
@@ -43,13 +43,11 @@ pub fn replan(
     failures: &[&str],
     watch: Watch,
 ) -> Result<Replanned> {
-    let wrong = |error: Error| {
-        // The same fabric may have another name, that of a file for example.
-        if error.code != Code::NotProven || schedule.fabric == intact.name {
-            return error.at(format_args!("the schedule to start from, for {}", schedule.fabric));
-        }
-        let what = format!("the schedule to start from is for {}, not for {}", schedule.fabric, intact.name);
-        Error::new(Code::BadSpec, format!("{what}; give the fabric that it is for, as it was before the failure"))
+    let wrong = |error: Error| match error.code {
+        // Such as a certificate that claims too much for other rates.
+        Code::NotProven if schedule.fabric != intact.name => schedule.misfit(intact, &error.message),
+        Code::NotProven => error.at(format_args!("the schedule to start from, for {}", schedule.fabric)),
+        _ => error,
     };
     verify_watched(intact, schedule, watch).map_err(wrong)?;
     let certified_before = bound::certified(intact, system, schedule).map_err(wrong)?;

@@ -1,6 +1,6 @@
 //! Every index and size of a schedule is in range.
 
-use super::{Dependency, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule};
+use super::{Dependency, MAX_LANE_TRANSFERS, MAX_TRANSFERS, Schedule, Transfer};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Fabric, MAX_RANKS, listed};
 use crate::units::clip;
@@ -8,23 +8,24 @@ use crate::watch::interruptible;
 
 impl Schedule {
     /// Checks that every index and size is in range, for this fabric, so that nothing later can
-    /// overflow or index out of bounds. Says nothing about correctness: that is `verify`'s.
+    /// overflow or index out of bounds, and of a fabric with another name than the schedule's, that it has the routes.
+    /// Says nothing about correctness: that is `verify`'s. O(size of the schedule).
     ///
     /// # Errors
-    /// [`Code::BadFile`] or [`Code::TooLarge`], naming the first offending lane or transfer.
+    /// [`Code::BadFile`] or [`Code::TooLarge`], naming the first offending lane or transfer, and the fabric that the
+    /// schedule is for if it is another.
     pub fn check(&self, fabric: &Fabric) -> Result<()> {
         self.check_alone()?;
-        let made_for =
-            if self.fabric == fabric.name { String::new() } else { format!("; it is for {}", clip(&self.fabric)) };
-        let bad = |what: String| Err(Error::new(Code::BadFile, format!("schedule: {what}{made_for}")));
+        let bad = |what: String| Err(self.misfit(fabric, &what));
         if self.group != fabric.members().unwrap_or_default() {
             let name =
                 |ranks: &[u32]| if ranks.is_empty() { "all ranks".into() } else { format!("ranks {}", listed(ranks)) };
             let (own, given) = (name(&self.group), name(fabric.members().unwrap_or_default()));
-            return bad(format!("it is for {own}, not for {given} of the fabric; choose its group of ranks"));
+            let what = format!("it is for {own}, not for {given} of the fabric; choose its group of ranks");
+            return Err(Error::new(Code::BadFile, format!("schedule: {what}")));
         }
         if self.ranks as usize != fabric.ranks() {
-            return bad(format!("it is for {} ranks, the fabric has {}", self.ranks, fabric.ranks()));
+            return bad(format!("it has {} ranks, the fabric has {}", self.ranks, fabric.ranks()));
         }
         if self.placement.iter().any(|&node| node as usize >= fabric.nodes.len()) {
             return bad(format!("placement names a node that is none of {}", fabric.nodes.len()));
@@ -45,8 +46,33 @@ impl Schedule {
             if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
                 return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));
             }
+            // Another name may be of the same fabric: that of a file, for example.
+            if self.fabric != fabric.name && !self.is_routed(fabric, transfer) {
+                let (from, to) = (transfer.from, transfer.to);
+                return bad(format!("the route of transfer {id} does not lead from rank {from} to {to} there"));
+            }
         }
         Ok(())
+    }
+
+    /// What a schedule is refused with that is wrong for a fabric: perhaps it is for another one.
+    pub fn misfit(&self, fabric: &Fabric, wrong: &str) -> Error {
+        let (own, given) = (clip(&self.fabric), clip(&fabric.name));
+        let what = match self.fabric == fabric.name {
+            true => format!("schedule: {wrong}"),
+            false => format!("schedule: it is for {own}, not for {given} ({wrong}); give the fabric that it is for"),
+        };
+        Error::new(Code::BadFile, what)
+    }
+
+    /// Whether the links of a route lead from the sender to the receiver on a fabric that has them.
+    fn is_routed(&self, fabric: &Fabric, transfer: &Transfer) -> bool {
+        let mut at = self.node_of(fabric, transfer.from);
+        let joined = transfer.route.iter().map(|&id| fabric.link(id)).all(|link| {
+            let before = std::mem::replace(&mut at, link.to);
+            before == link.from
+        });
+        joined && at == self.node_of(fabric, transfer.to)
     }
 
     /// The part of [`Schedule::check`] that needs no fabric: enough to execute the schedule.

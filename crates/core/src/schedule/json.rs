@@ -19,7 +19,7 @@ impl Schedule {
         serde_json::to_string(self).expect("a schedule has only string keys")
     }
 
-    /// A schedule from JSON of this version or the one before, checked for ranges, on `fabric` if there is one (not
+    /// A schedule from JSON of this version or the one before, checked on its own or, if there is one, for a `fabric` (not
     /// verified).
     ///
     /// # Errors

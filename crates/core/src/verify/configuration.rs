@@ -179,7 +179,12 @@ mod tests {
     #[test]
     fn a_schedule_on_a_segment_that_is_not_there_is_refused() {
         let (with, without) = (parse("aries:4x4,x0=0-3"), parse("aries:4x4,x1=0-3"));
-        let schedule = broadcast(&with, false);
+        let mut schedule = broadcast(&with, false);
+        assert_has(
+            &verify(&without, &schedule).unwrap_err().message,
+            &["it is for aries:4x4,x0=0-3, not for aries:4x4,x1"],
+        );
+        schedule.fabric.clone_from(&without.name);
         assert_has(&verify(&without, &schedule).unwrap_err().message, &["its route is at node 0, but link"]);
     }
 

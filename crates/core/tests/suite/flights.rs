@@ -215,5 +215,5 @@ fn flights_that_cannot_be_are_refused() {
     let (code, what) = refused(&[after(vec![]), after(vec![7])]);
     assert!(code == Code::BadSpec && what.contains("flight 1: it is after flight 7 of 2"), "{what}");
     let (_, what) = refused(&[Flight::new(&schedule), Flight::new(&foreign)]);
-    assert!(what.contains("flight 1: schedule: it is for 4 ranks, the fabric has 9"), "{what}");
+    assert!(what.contains("flight 1: schedule: it is for mesh:2x2, not for mesh:3x3 (it has 4 ranks, the"), "{what}");
 }

@@ -47,6 +47,23 @@ fn refused(fabric: &Fabric, schedule: &Schedule, change: impl FnOnce(&mut Schedu
     error.message
 }
 
+/// A fabric of another name may be the same, or have other rates; the routes tell whether it is another one.
+#[test]
+fn a_schedule_for_another_fabric_names_both() {
+    let (mesh, schedule) = built("mesh:4x4", Kind::AllReduce, 12_000, "ring");
+    for other in ["torus:4x4", "mesh:5x5", "mesh:4x4,drop=0-1"] {
+        let fabric = Fabric::parse(other).unwrap();
+        let error = verify(&fabric, &schedule).unwrap_err();
+        assert_eq!(error.code, Code::BadFile);
+        assert!(error.message.starts_with(&format!("schedule: it is for mesh:4x4, not for {other} (")), "{error}");
+        assert_eq!(Schedule::from_json(&schedule.to_json(), Some(&fabric)), Err(error));
+    }
+    assert!(verify(&Fabric::parse("mesh:4x4@100").unwrap(), &schedule).unwrap().complete);
+    // On its own fabric a wrong route is a finding.
+    let message = refused(&mesh, &schedule, |mutant| mutant.transfers[0].route = vec![].into());
+    assert!(message.contains("its route ends at node"), "{message}");
+}
+
 /// As few messages as steps, for numbers of ranks that are a power of two and that are not.
 #[test]
 fn bruck_sends_whole_messages() {

@@ -20,7 +20,16 @@ from antiphon.plot import COLOURS
 from antiphon.results import Bound
 from antiphon.view.pages.energy import Spent, energy_section
 from antiphon.view.pages.page import page_template, time_axis
-from antiphon.view.text import certified, digits, format_bandwidth, format_energy, format_power, format_time, platform
+from antiphon.view.text import (
+    certified,
+    digits,
+    format_bandwidth,
+    format_energy,
+    format_power,
+    format_steps,
+    format_time,
+    platform,
+)
 
 Points = NDArray[np.float64]
 """Positions, shape (count, 2)."""
@@ -62,6 +71,7 @@ def render(fabric: Fabric, comparison: Comparison) -> str:
         share=_share,
         energy=format_energy,
         power=format_power,
+        steps=format_steps,
         certified=certified,
     )
     picture = _picture(fabric, comparison.bound)

@@ -13,7 +13,16 @@ from antiphon.collective.matrix import size_text
 from antiphon.collective.result import ALL_RANKS
 from antiphon.view.terminal.console import open_console, right_aligned
 from antiphon.view.terminal.energy import energy_rows, print_unknown
-from antiphon.view.text import certified, format_bandwidth, format_energy, format_power, format_time, platform
+from antiphon.view.text import (
+    NO_STEPS,
+    certified,
+    format_bandwidth,
+    format_energy,
+    format_power,
+    format_steps,
+    format_time,
+    platform,
+)
 
 DISPENSABLE = ("Bus bandwidth", "Steps", "Links busy", "Bandwidth", "Power")
 """Columns of a comparison that a narrow terminal goes without, the first to go first."""
@@ -32,7 +41,7 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         "Bandwidth": lambda runs: format_bandwidth(runs[0].algorithm_bandwidth_gb_per_s),
         "Bus bandwidth": lambda runs: format_bandwidth(runs[0].bus_bandwidth_gb_per_s),
         "Links busy": lambda runs: f"{runs[0].result.link_utilization_mean:.1%}",
-        "Steps": lambda runs: f"{runs[0].stats.steps:,}",
+        "Steps": lambda runs: format_steps(runs[0].stats.steps, runs[0].stats.messages),
         "Proof": lambda runs: _proof_mark(runs[0]),
     }
     if any(run.energy for run in comparison.runs):
@@ -87,6 +96,7 @@ def print_run(run: antiphon.Run) -> None:
     console = open_console()
     result = run.result
     size = size_text(run.bytes, run.matrix_bytes)
+    steps = format_steps(run.stats.steps, run.stats.messages)
     table = Table(show_header=False, title=f"{run.algorithm} on {run.fabric}")
     for label, value in (
         ("Collective", f"{run.collective} of {size} (system {platform(run.system, result.fidelity)})"),
@@ -97,7 +107,7 @@ def print_run(run: antiphon.Run) -> None:
         ("Bus bandwidth", format_bandwidth(run.bus_bandwidth_gb_per_s)),
         ("Links busy, mean / max", f"{result.link_utilization_mean:.1%} / {result.links['utilization'].max():.1%}"),
         ("First / last chunk complete", f"{format_time(result.first_chunk_ns)} / {format_time(result.last_chunk_ns)}"),
-        ("Steps", f"{run.stats.steps:,}"),
+        *((("Steps", steps),) if steps != NO_STEPS else ()),
         ("Packet hops / flit hops", f"{result.packet_hops:,} / {result.flit_hops:,}"),
         *(energy_rows(result.energy) if result.energy else ()),
     ):

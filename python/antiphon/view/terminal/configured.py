@@ -15,6 +15,7 @@ WIDEST = 20
 
 ENDS = {
     "no-better": "nothing near is better",
+    "rates": "nothing near that lowers the bound by rates is faster; what does not was not tried",
     "greedy": "segments for the shortest messages first; --method search may find better",
     "bound": "the bound is reached",
     "steps": "all --steps are used; more may find a better one",
@@ -33,8 +34,10 @@ def print_configured(found: Configured) -> None:
         f"{found.efficiency:.1%} of what is possible at most"
     )
     ended = ENDS.get(found.ended, found.ended)
-    facts = f"System {found.system}, fidelity {found.fidelity}; {found.simulated} schedules simulated; {ended}"
-    console.print(facts, style="dim")
+    simulated = f"{found.simulated} schedule{'s' if found.simulated > 1 else ''} simulated"
+    if found.changes is not None:
+        simulated += f", {found.changes or 'none'} of them with changes between phases"
+    console.print(f"System {found.system}, fidelity {found.fidelity}; {simulated}; {ended}", style="dim")
     drawing = fabric_map(Fabric(found.fabric))
     if drawing:
         console.print()
