@@ -42,3 +42,17 @@ def test_jobs_change_no_output() -> None:
     specs = "combs,tto,ring-bi,bruck"
     tuned = [antiphon.tune(mesh, sizes="64KiB,1MiB", algorithms=specs, jobs=jobs) for jobs in (1, 4)]
     assert tuned[0].to_dict() == tuned[1].to_dict()
+
+
+def test_cores_change_no_time() -> None:
+    schedule = antiphon.build("mesh:12x12", "dbtree", bytes="1MiB")
+    one, all_cores = (antiphon.simulate("mesh:12x12", schedule, jobs=jobs) for jobs in (1, None))
+    assert one.time_ns == all_cores.time_ns
+    assert one.links == all_cores.links
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])
+def test_a_run_on_no_cores_is_refused(jobs: object) -> None:
+    schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
+    with pytest.raises(antiphon.AntiphonError, match="give a whole number of at least 1"):
+        antiphon.simulate("ring:4", schedule, jobs=jobs)  # type: ignore[arg-type]
