@@ -42,7 +42,7 @@ impl Rounds {
         thread: usize,
         threads: usize,
         mut task: impl FnMut(usize, u64),
-        another: impl Fn(u64) -> bool,
+        another: impl Fn() -> bool,
         mut between: impl FnMut(),
     ) {
         let _breaks = Breaks(&self.broken);
@@ -62,7 +62,7 @@ impl Rounds {
                 task(number, round);
                 if self.done.fetch_add(1, Ordering::AcqRel) + 1 == tasks {
                     self.done.store(0, Ordering::Relaxed);
-                    self.number.store(if another(round) { round + 1 } else { OVER }, Ordering::Release);
+                    self.number.store(if another() { round + 1 } else { OVER }, Ordering::Release);
                 }
             }
             between();
@@ -86,5 +86,47 @@ impl Drop for Breaks<'_> {
         if thread::panicking() {
             self.0.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Each task is done once a round, by whomever, and all of a round before any of the next.
+    #[test]
+    fn every_task_is_done_once_a_round() {
+        const TASKS: usize = 5;
+        let (rounds, done) = (Rounds::new(TASKS), AtomicUsize::new(0));
+        let task = |_, round: u64| {
+            let before = done.fetch_add(1, Ordering::SeqCst);
+            assert_eq!((before / TASKS) as u64, round);
+        };
+        let another = || done.load(Ordering::SeqCst) < 1000 * TASKS;
+        thread::scope(|scope| {
+            let work = |thread| rounds.work(thread, 3, task, another, || ());
+            (1..3).for_each(|thread| drop(scope.spawn(move || work(thread))));
+            work(0);
+        });
+        assert_eq!(done.into_inner(), 1000 * TASKS);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_panics() {
+        let (rounds, begun) = (Rounds::new(2), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let fails = |_, _| {
+                    begun.store(true, Ordering::SeqCst);
+                    panic!("in a task");
+                };
+                assert!(catch_unwind(AssertUnwindSafe(|| rounds.work(1, 2, fails, || true, || ()))).is_err());
+            });
+            while !begun.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            rounds.work(0, 2, |_, _| (), || true, || ());
+        });
     }
 }

@@ -155,13 +155,7 @@ pub fn together(
     thread::scope(|scope| {
         let (rounds, shared) = (&rounds, &shared);
         let work = move |thread: usize, between: &mut dyn FnMut()| {
-            rounds.work(
-                thread,
-                threads,
-                |part, window| shared.advance(part, window),
-                |_| shared.next_window(),
-                between,
-            );
+            rounds.work(thread, threads, |part, window| shared.advance(part, window), || shared.next_window(), between);
         };
         for thread in 1..threads {
             scope.spawn(move || work(thread, &mut || ()));
