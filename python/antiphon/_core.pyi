@@ -878,6 +878,7 @@ def noc(
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
     platform: _System = "generic",
+    jobs: SupportsIndex = 1,
     # routers: make tables
     vcs: SupportsIndex = 4,
     vc_depth: SupportsIndex = 8,
@@ -910,6 +911,7 @@ def noc(
         cycles: cycles measured, rounded up to 500; None: until the mean latency is known well.
         seed: seed of all random numbers.
         progress: as in ``simulate``; the run may end well before the share is 1.
+        jobs: cores that the run uses.
 
     The others are parameters of the routers (``router_parameters()``).
 

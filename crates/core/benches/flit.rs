@@ -37,18 +37,21 @@ fn tto_9x9(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Uniform traffic below saturation, 10,000 cycles.
+/// Uniform traffic below saturation, 10,000 cycles: on one core, and on all.
 fn synthetic(criterion: &mut Criterion) {
     let fabric = Fabric::parse("mesh:8x8").unwrap();
+    let all = std::thread::available_parallelism().map_or(1, |count| count.get());
     let mut group = criterion.benchmark_group("flit-synthetic");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     for packet_flits in [1, 5] {
         let experiment =
             Experiment { packet_flits, cycles: Some(10_000), warm_up_cycles: Some(2_000), ..Experiment::new(0.3) };
-        group.throughput(Throughput::Elements(experiment.run(&fabric, &mut |_| true).unwrap().flit_hops));
-        group.bench_function(BenchmarkId::new("uniform-0.3", packet_flits), |bencher| {
-            bencher.iter(|| experiment.run(&fabric, &mut |_| true).unwrap());
-        });
+        group.throughput(Throughput::Elements(experiment.run(&fabric, 1, &mut |_| true).unwrap().flit_hops));
+        for (name, cores) in [("uniform-0.3", 1), ("uniform-0.3-all-cores", all)] {
+            group.bench_function(BenchmarkId::new(name, packet_flits), |bencher| {
+                bencher.iter(|| experiment.run(&fabric, cores, &mut |_| true).unwrap());
+            });
+        }
     }
     group.finish();
 }

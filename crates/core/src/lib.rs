@@ -17,6 +17,7 @@ pub mod formats;
 pub mod noc;
 pub mod options;
 pub mod parameter;
+mod parts;
 pub mod rails;
 pub mod replan;
 pub mod replay;

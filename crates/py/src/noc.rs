@@ -1,6 +1,6 @@
 //! The flit-level network under synthetic traffic.
 
-use crate::convert::{Int, Text, fields, raise, record};
+use crate::convert::{Fit, Int, Text, fields, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::run_with_progress;
@@ -35,7 +35,7 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 /// `rate` is in flits per rank and cycle, above 0 and at most 1; a packet has `packet_flits`; a link takes
 /// `link_cycles` for a flit, which arrives `latency_cycles` later; `warm_up_cycles` and `cycles` of None end by
 /// themselves. `progress` is called with the share done, 0 to 1. `energy`: also what the run takes, with the energies, flits
-/// and clock of `platform`. Other keywords are those of `router_parameters()`.
+/// and clock of `platform`. A run uses up to `jobs` cores. Other keywords are those of `router_parameters()`.
 ///
 /// Raises AntiphonError: `bad-size`, `bad-spec` or `unknown-name` for parameters, `not-applicable` for traffic or
 /// routing that the fabric cannot have, `too-large`, `stalled` for a deadlock. Ctrl-C raises KeyboardInterrupt.
@@ -43,8 +43,8 @@ impl<'py> FromPyObject<'_, 'py> for FlitRate {
 #[pyo3(signature = (
     fabric, traffic = Text("uniform"), rate = FlitRate(0.1), *, packet_flits = Int::from(1), routing = None, link_cycles = Int::from(1),
     latency_cycles = Int::from(0), warm_up_cycles = None, cycles = None, seed = Int::from(1), progress = None,
-    energy = false, platform = generic(), **router,
-), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, energy=False, platform='generic', **router)")]
+    energy = false, platform = generic(), jobs = Fit(1), **router,
+), text_signature = "(fabric, traffic='uniform', rate=0.1, *, packet_flits=1, routing=None, link_cycles=1, latency_cycles=0, warm_up_cycles=None, cycles=None, seed=1, progress=None, energy=False, platform='generic', jobs=1, **router)")]
 #[allow(clippy::too_many_arguments)]
 pub fn noc<'py>(
     py: Python<'py>,
@@ -61,6 +61,7 @@ pub fn noc<'py>(
     progress: Option<Py<PyAny>>,
     energy: bool,
     platform: SystemLike,
+    jobs: Fit<usize>,
     router: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let fabric = &fabric.0;
@@ -87,7 +88,7 @@ pub fn noc<'py>(
         cycles: cycles.map(|cycles| cycles.within(Experiment::CYCLES, "cycles")).transpose()?,
         seed: seed.get("seed")?,
     };
-    let measured = run_with_progress(py, progress, |heartbeat| experiment.run(fabric, heartbeat))?;
+    let measured = run_with_progress(py, progress, |heartbeat| experiment.run(fabric, jobs.0, heartbeat))?;
     let platform = platform.get()?;
     let spent =
         energy.then(|| measured.energy(fabric, &platform, experiment.packet_flits)).transpose().map_err(raise)?;

@@ -11,7 +11,7 @@ import click
 import antiphon
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
-from antiphon.cli.options import FABRIC, JOBS, F, Sectioned, SectionedOption, completing, energy_option, system_option
+from antiphon.cli.options import FABRIC, F, Sectioned, SectionedOption, completing, energy_option, system_option
 from antiphon.cli.output import output_option
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
@@ -90,7 +90,9 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
 @energy_option
 @system_option
 @groups_option
-@JOBS
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="Rates at a time, and cores of one alone.  [default: as many as cores]"
+)
 @output_option
 def noc(
     fabric: str,
@@ -120,15 +122,18 @@ def noc(
         with progress_bar() as progress:
             if saturation:
                 found = antiphon.noc_saturation(
-                    network, traffic, progress=partial(progress, "saturation"), **parameters
+                    network, traffic, progress=partial(progress, "saturation"), jobs=jobs, **parameters
                 )
                 return Outcome(found.to_dict() | head, partial(_print_saturation, found))
 
+            each = _rates(rates or ("0.1",))
+            cores = jobs if len(each) == 1 else 1
+
             def run(rate: float) -> antiphon.NocResult:
                 told = partial(progress, f"rate {rate:g}")
-                return antiphon.noc(network, traffic, rate, progress=told, **parameters)
+                return antiphon.noc(network, traffic, rate, progress=told, jobs=cores, **parameters)
 
-            runs = in_parallel(run, _rates(rates or ("0.1",)), jobs)
+            runs = in_parallel(run, each, jobs)
         if len(runs) == 1:
             return Outcome(runs[0].to_dict() | head, partial(print_noc, runs))
         document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}

@@ -10,6 +10,7 @@ from antiphon._core import noc as core_noc
 from antiphon.arguments import expect
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Routing
+from antiphon.parallel import threads_of
 from antiphon.results import NocResult
 
 
@@ -28,6 +29,7 @@ def noc(
     progress: Callable[[float], object] | None = None,
     energy: bool = False,
     system: str | System = "generic",
+    jobs: int | None = 1,
     # routers: make tables
     vcs: SupportsIndex = 4,
     vc_depth: SupportsIndex = 8,
@@ -66,6 +68,7 @@ def noc(
         progress: called about ten times a second with the share done, 0 to 1; the run may end well before 1.
         energy: also what the whole run takes, warm-up included (docs/energy.md).
         system: preset, file or System with the energies, the size of a flit and the clock that count for it.
+        jobs: cores that the run uses if its network is large and busy enough, all for None; its result is the same.
 
     The others are parameters of the routers (``router_parameters()``).
 
@@ -77,5 +80,6 @@ def noc(
     """
     arguments: dict[str, Any] = locals()
     expect("energy", energy, bool)
+    arguments["jobs"] = threads_of(jobs)
     arguments["platform"] = as_system(arguments.pop("system"))
     return core_noc(as_fabric(arguments.pop("fabric")), **arguments)

@@ -3,7 +3,7 @@
 use super::allocate::Matching;
 use super::buffer::{Buffer, NONE};
 use super::channel::{Channel, End, VirtualChannel};
-use super::network::{Network, Routing, Terminal};
+use super::network::{Feeder, Network, Routing, Terminal};
 use super::router::{Ports, Router};
 use super::wheel::{Events, Wheel};
 use crate::error::{Code, Error, Result};
@@ -112,10 +112,11 @@ impl<R: Routing> Network<R> {
             let to = End::Router { port: port_of[links + t] };
             channel(to, None, clock, 2 * wire_ps, 2)
         }));
-        let mut feeder = vec![(0, 0); ports];
+        let mut feeder = vec![Feeder::default(); ports];
         for (id, channel) in channels.iter().enumerate() {
             if let End::Router { port } = channel.to {
-                feeder[port as usize] = (id as u32, channel.credit_cycles);
+                let credit_cycles = channel.credit_cycles;
+                feeder[port as usize] = Feeder { channel: id as u32, credit_cycles, crosses: false };
             }
         }
         let in_router = u64::from(model.traversal_cycles) + 1;
@@ -206,6 +207,7 @@ impl<R: Routing> Network<R> {
             event_count: 0,
             flit_hops: 0,
             in_flight: 0,
+            border: None,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Channels: flits on their way, what they do where they arrive, and the credits that come back.
 
 use super::buffer::{NONE, Received};
-use super::network::{Network, Routing};
+use super::network::{Feeder, Network, Routing};
 use super::wheel::Event;
 use crate::fabric::LinkId;
 use crate::system::{Ejection, Switching};
@@ -18,7 +18,14 @@ pub(super) struct Flight {
 
 #[derive(Clone, Copy)]
 pub(super) enum End {
-    Router { port: u32 },
+    Router {
+        port: u32,
+    },
+    /// One of another part.
+    Elsewhere {
+        port: u32,
+        part: u32,
+    },
     Terminal,
 }
 
@@ -84,6 +91,10 @@ impl<R: Routing> Network<R> {
         self.flit_hops += u64::from(channel.link.is_some());
         match channel.to {
             End::Router { port } => self.wheel.push(arrives, Event::Arrival((port << self.vc_bits) + vc, packet)),
+            End::Elsewhere { port, part } => {
+                let to = ((port << self.vc_bits) + vc, (id << self.vc_bits) + vc);
+                self.cross_border(part, to, packet, arrives, last);
+            }
             // Terminals take flits at once, so the credit's return is known; only the last one matters.
             End::Terminal => {
                 let vc = (id << self.vc_bits) + vc;
@@ -123,16 +134,15 @@ impl<R: Routing> Network<R> {
 
     /// Whether a flit that enters a buffer is to leave the network here and comes over a link.
     fn goes_past(&self, id: usize, router: u32, packet: u32) -> bool {
-        let (feeder, _) = self.feeder[id >> self.vc_bits];
-        let link = self.channels[feeder as usize].link;
+        let feeder = self.feeder[id >> self.vc_bits];
+        let link = self.channels[feeder.channel as usize].link;
         link.is_some_and(|link| self.routing.is_over(&self.packets[packet as usize], router, link))
     }
 
     /// A flit goes from its input port straight to the local one: nothing is buffered, so its credit goes back at once.
     fn eject(&mut self, id: usize, packet: u32) {
         let (port, vc) = self.port_and_vc(id);
-        let (feeder, credit_cycles) = self.feeder[port];
-        self.wheel.push(self.now + credit_cycles, Event::Credit((feeder << self.vc_bits) + vc));
+        self.give_back(port, vc);
         let state = &mut self.packets[packet as usize];
         state.ejected += 1;
         if state.ejected == state.flits {
@@ -142,12 +152,21 @@ impl<R: Routing> Network<R> {
         }
     }
 
+    /// A flit has left a buffer: its credit goes back.
+    #[inline(always)]
+    pub(super) fn give_back(&mut self, port: usize, vc: u32) {
+        let Feeder { channel, credit_cycles, crosses } = self.feeder[port];
+        let (at, credit) = (self.now + credit_cycles, (channel << self.vc_bits) + vc);
+        match crosses {
+            false => self.wheel.push(at, Event::Credit(credit)),
+            true => self.credit_border(channel, credit, at),
+        }
+    }
+
     /// The last flit of a packet has arrived at its terminal.
     pub(super) fn deliver(&mut self, packet: u32) {
-        self.packets[packet as usize].delivered = true;
         self.delivered.push(self.packets[packet as usize]);
-        self.free.push(packet);
-        self.in_flight -= 1;
+        self.forget(packet);
     }
 
     /// A credit is back.
@@ -182,7 +201,7 @@ impl<R: Routing> Network<R> {
             let (channel, vc, packet) = match event {
                 Event::Arrival(id, packet) => {
                     let (port, vc) = self.port_and_vc(id as usize);
-                    (self.feeder[port].0, vc, packet)
+                    (self.feeder[port].channel, vc, packet)
                 }
                 Event::Delivery(id, packet) => {
                     let (channel, vc) = self.port_and_vc(id as usize);

@@ -54,8 +54,8 @@ impl<R: Routing> Network<R> {
     /// First buffer at the end of every channel; `None` for ejection channels.
     fn buffers_of_channels(&self) -> Vec<Option<usize>> {
         let mut buffers = vec![None; self.channels.len()];
-        for (port, &(channel, _)) in self.feeder.iter().enumerate() {
-            buffers[channel as usize] = Some(port << self.vc_bits);
+        for (port, feeder) in self.feeder.iter().enumerate() {
+            buffers[feeder.channel as usize] = Some(port << self.vc_bits);
         }
         buffers
     }
@@ -73,7 +73,7 @@ impl<R: Routing> Network<R> {
         if buffer.has != NONE && buffer.here == 0 {
             // Flits that are still behind: on the channel, or in the buffer before.
             let (port, vc) = self.port_and_vc(id);
-            let (channel, _) = self.feeder[port];
+            let channel = self.feeder[port].channel;
             let holder = self.holder_at_router((channel << self.vc_bits) + vc);
             return match holder {
                 Some(holder) if !carries[channel as usize] => Wait::For(vec![holder]),
@@ -120,7 +120,7 @@ impl<R: Routing> Network<R> {
 
     fn name(&self, fabric: &Fabric, id: usize) -> String {
         let (port, vc) = self.port_and_vc(id);
-        let channel = self.feeder[port].0 as usize;
+        let channel = self.feeder[port].channel as usize;
         match self.channels[channel].link {
             Some(link) => {
                 let link = fabric.link(link);

@@ -4,6 +4,7 @@
 //! random traffic, by which the network is validated on its own.
 
 mod allocate;
+mod border;
 mod buffer;
 mod build;
 mod capacity;

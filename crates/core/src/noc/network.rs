@@ -5,6 +5,7 @@
 //! be granted; a flit on a link is one event however long it takes.
 
 use super::allocate::{Matching, Request};
+use super::border::Border;
 use super::buffer::{Buffer, NONE};
 use super::channel::{Channel, VirtualChannel};
 use super::router::Router;
@@ -74,6 +75,16 @@ pub struct Run {
     pub count: u64,
 }
 
+/// What feeds an input port.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Feeder {
+    /// The channel, and its [`Channel::credit_cycles`].
+    pub(super) channel: u32,
+    pub(super) credit_cycles: u64,
+    /// Whether its sender is in another part.
+    pub(super) crosses: bool,
+}
+
 pub(super) struct Terminal {
     pub(super) queue: VecDeque<Run>,
     /// Packet being injected, flits left, and its virtual channel.
@@ -99,9 +110,9 @@ pub struct Network<R> {
     pub(super) routers: Vec<Router>,
     pub(super) router_of_in: Vec<u32>,
     pub(super) router_of_out: Vec<u32>,
-    /// Channel that feeds each input port, and its [`Channel::credit_cycles`]. Channel `c` below the number of
+    /// What feeds each input port. Channel `c` below the number of
     /// output ports leaves from output port `c`; the others are injection channels, one a terminal.
-    pub(super) feeder: Vec<(u32, u64)>,
+    pub(super) feeder: Vec<Feeder>,
     pub(super) channels: Vec<Channel>,
     pub(super) channel_of_link: Vec<u32>,
     pub(super) ejection: Vec<u32>,
@@ -157,6 +168,8 @@ pub struct Network<R> {
     pub flit_hops: u64,
     /// Packets injected at least in part and not delivered.
     pub in_flight: u64,
+    /// Where it is a part of a fabric.
+    pub(super) border: Option<Border>,
 }
 
 impl<R: Routing> Network<R> {
@@ -242,6 +255,24 @@ impl<R: Routing> Network<R> {
                 channel.run_start_ps = channel.free_ps;
             }
         }
+    }
+
+    /// A packet comes in; its number.
+    pub(super) fn enter(&mut self, packet: Packet) -> u32 {
+        self.in_flight += 1;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.packets.push(packet);
+            self.packets.len() as u32 - 1
+        });
+        self.packets[id as usize] = packet;
+        id
+    }
+
+    /// All of a packet has gone.
+    pub(super) fn forget(&mut self, packet: u32) {
+        self.packets[packet as usize].delivered = true;
+        self.free.push(packet);
+        self.in_flight -= 1;
     }
 
     /// Whether every credit is back and every buffer empty.

@@ -67,6 +67,16 @@ impl Routes {
     }
 }
 
+impl<R: Routing> Routing for &R {
+    fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
+        R::next(self, packet, at)
+    }
+
+    fn is_over(&self, packet: &Packet, at: NodeId, link: LinkId) -> bool {
+        R::is_over(self, packet, at, link)
+    }
+}
+
 impl Routing for Routes {
     fn next(&self, packet: &mut Packet, at: NodeId) -> Hop {
         match self {

@@ -4,7 +4,6 @@ use super::allocate::{Request, behind};
 use super::buffer::{Buffer, NONE};
 use super::channel::VirtualChannel;
 use super::network::{Network, Packet, Routing};
-use super::wheel::Event;
 use crate::system::{Allocator, RouterModel, Switching};
 use std::ops::Range;
 
@@ -397,8 +396,7 @@ impl<R: Routing> Network<R> {
                 self.wants_switch[word] &= !bit;
             }
         }
-        let (feeder, credit_cycles) = self.feeder[port];
-        self.wheel.push(self.now + credit_cycles, Event::Credit((feeder << self.vc_bits) + vc));
+        self.give_back(port, vc);
         let (channel, vc) = self.port_and_vc(has);
         let ready = self.now + 1 + self.model.traversal_cycles as u64;
         self.transmit(channel as u32, packet, vc, ready, last);

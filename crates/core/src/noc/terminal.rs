@@ -33,15 +33,10 @@ impl<R: Routing> Network<R> {
                 if run.count == 0 {
                     state.queue.pop_front();
                 }
-                self.in_flight += 1;
-                let id = self.free.pop().unwrap_or_else(|| {
-                    self.packets.push(packet);
-                    self.packets.len() as u32 - 1
-                });
-                self.packets[id as usize] = packet;
-                (id, packet.flits, vc as u32)
+                (self.enter(packet), packet.flits, vc as u32)
             }
         };
+        let state = &mut self.terminals[terminal as usize];
         let at = &mut self.virtual_channels[first + vc as usize];
         if at.credits == 0 {
             state.current = Some((id, left, vc));

@@ -393,11 +393,11 @@ fn synthetic_traffic_names_the_deadlock() {
     let mut experiment = Experiment { traffic: "tornado".into(), packet_flits: 16, ..Experiment::new(0.5) };
     (experiment.routing, experiment.router) = (Some(Kind::Minimal), textbook(1, 1));
     let ring = Fabric::parse("ring:8").unwrap();
-    let error = experiment.run(&ring, &mut |_| true).unwrap_err();
+    let error = experiment.run(&ring, 1, &mut |_| true).unwrap_err();
     assert_eq!(error.code, Code::Stalled);
     assert!(error.message.contains(" waits for "), "{}", error.message);
     (experiment.routing, experiment.router) = (Some(Kind::Xy), textbook(2, 1));
-    assert!(experiment.run(&ring, &mut |_| true).is_ok());
+    assert!(experiment.run(&ring, 1, &mut |_| true).is_ok());
 }
 
 // --- Synthetic traffic ----------------------------------------------------------------------
@@ -405,7 +405,7 @@ fn synthetic_traffic_names_the_deadlock() {
 #[test]
 fn the_seed_alone_decides() {
     let mesh = Fabric::parse("mesh:4x4").unwrap();
-    let run = |seed| Experiment { seed, ..Experiment::new(0.3) }.run(&mesh, &mut |_| true).unwrap();
+    let run = |seed| Experiment { seed, ..Experiment::new(0.3) }.run(&mesh, 1, &mut |_| true).unwrap();
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
@@ -413,7 +413,7 @@ fn the_seed_alone_decides() {
 #[test]
 fn little_traffic_takes_the_time_of_the_empty_network() {
     let mesh = Fabric::parse("mesh:4x4").unwrap();
-    let measured = Experiment::new(0.001).run(&mesh, &mut |_| true).unwrap();
+    let measured = Experiment::new(0.001).run(&mesh, 1, &mut |_| true).unwrap();
     // 2 cycles and 5 a router; a uniform destination is 2 * 1.25 links away.
     assert!((measured.packet_latency_cycles.mean - (2.0 + 5.0 * measured.hops_mean)).abs() < 0.05);
     assert!((measured.hops_mean - 3.5).abs() < 0.05);
@@ -423,17 +423,17 @@ fn little_traffic_takes_the_time_of_the_empty_network() {
 #[test]
 fn overload_is_told_and_interrupts_are_heard() {
     let mesh = Fabric::parse("mesh:4x4").unwrap();
-    let measured = Experiment::new(1.0).run(&mesh, &mut |_| true).unwrap();
+    let measured = Experiment::new(1.0).run(&mesh, 1, &mut |_| true).unwrap();
     assert!(!measured.stable && measured.packets > 0 && measured.accepted_flits_per_node_cycle < 0.9);
     assert_eq!(measured.packet_latency_cycles.half_width, None);
-    assert_eq!(Experiment::new(1.0).run(&mesh, &mut |_| false).unwrap_err().code, Code::Interrupted);
+    assert_eq!(Experiment::new(1.0).run(&mesh, 1, &mut |_| false).unwrap_err().code, Code::Interrupted);
 }
 
 /// Accepted flits per node and cycle, and whether the network is stable.
 fn short_run(spec: &str, rate: f64, warm_up: u64, cycles: u64) -> (f64, bool) {
     let (warm_up_cycles, cycles) = (Some(warm_up), Some(cycles));
     let experiment = Experiment { warm_up_cycles, cycles, ..Experiment::new(rate) };
-    let measured = experiment.run(&Fabric::parse(spec).unwrap(), &mut |_| true).unwrap();
+    let measured = experiment.run(&Fabric::parse(spec).unwrap(), 1, &mut |_| true).unwrap();
     (measured.accepted_flits_per_node_cycle, measured.stable)
 }
 
@@ -460,11 +460,11 @@ fn short_windows_do_not_hide_overload() {
 fn far_beyond_saturation_a_run_ends_early() {
     let (warm_up_cycles, cycles) = (Some(1 << 30), Some(1 << 30));
     let experiment = Experiment { warm_up_cycles, cycles, packet_flits: 4, ..Experiment::new(0.9) };
-    let measured = experiment.run(&Fabric::parse("mesh:4x4").unwrap(), &mut |_| true).unwrap();
+    let measured = experiment.run(&Fabric::parse("mesh:4x4").unwrap(), 1, &mut |_| true).unwrap();
     assert!(!measured.stable && measured.cycles < 100_000, "{measured:?}");
     // One source that starves among many that do not: it shares its way with all of a row's.
     let hotspot = Experiment { traffic: "hotspot:rank=0,share=0.2".into(), cycles, ..Experiment::new(0.4) };
-    let measured = hotspot.run(&Fabric::parse("mesh:4x4").unwrap(), &mut |_| true).unwrap();
+    let measured = hotspot.run(&Fabric::parse("mesh:4x4").unwrap(), 1, &mut |_| true).unwrap();
     assert!(!measured.stable && measured.cycles < 100_000, "{measured:?}");
 }
 

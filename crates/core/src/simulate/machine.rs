@@ -8,13 +8,14 @@ use super::budget::Budget;
 use super::clock::Ticks;
 use super::endpoints::Endpoints;
 use super::flight::{FlightRow, Order};
-use super::network::{Border, Network, Packet, Parcel};
+use super::network::{Border, Crossing, Network, Packet};
 use super::parts::Parts;
 use super::period::Periods;
 use super::plan::Plan;
 use super::recorder::Deliveries;
 use super::result::{SimulationResult, collect};
 use crate::error::Result;
+use crate::parts::{Parcel, Part};
 
 /// What makes runs faster and never changes a result.
 #[derive(Debug, Clone, Copy)]
@@ -158,11 +159,6 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
         self.budget.judge(self.network.work(self.events), self.endpoints.progress(), progress)
     }
 
-    /// Goes on to `end`, which no period is to pass.
-    pub fn run_before(&mut self, end: Ticks) {
-        while self.step_before(end, end) {}
-    }
-
     /// Events of the network and the ranks until now.
     pub fn events(&self) -> u64 {
         self.network.events(self.events)
@@ -236,14 +232,28 @@ impl<'a> Machine<'a, Packet<'a>> {
         machine.network.enclose(Border::new(parts));
         Ok(machine)
     }
+}
 
-    /// What has left for other parts, by the number of the part.
-    pub fn left(&mut self) -> &mut [Vec<Parcel>] {
+impl<'a> Part for Machine<'a, Packet<'a>> {
+    type Content = Crossing;
+
+    fn next_at(&self) -> Ticks {
+        Machine::next_at(self)
+    }
+
+    fn run_before(&mut self, end: Ticks) {
+        while self.step_before(end, end) {}
+    }
+
+    fn left(&mut self) -> &mut [Vec<Parcel<Crossing>>] {
         self.network.left()
     }
 
-    /// Something has come from another part.
-    pub fn accept(&mut self, parcel: Parcel) {
+    fn accept(&mut self, parcel: Parcel<Crossing>) {
         self.network.accept(parcel, &mut self.endpoints);
+    }
+
+    fn counts(&self) -> [u64; 2] {
+        [self.events(), self.done()]
     }
 }

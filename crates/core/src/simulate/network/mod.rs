@@ -6,7 +6,7 @@ mod packet;
 
 pub use alpha_beta::AlphaBeta;
 pub use flit::Flit;
-pub use packet::{Border, Packet, Parcel};
+pub use packet::{Border, Crossing, Packet};
 
 use super::Fidelity;
 use super::clock::Ticks;

@@ -1,10 +1,8 @@
 //! Runs on several cores: the fabric in parts, each a machine of its own.
 //!
-//! A packet that begins on a link comes to the other end when it has been sent, and the latency later. So all parts go on by
-//! themselves for as long as that takes at least, after the first event of all, and then hand over what has crossed:
-//! conservative synchronization in windows, Nicol, JACM 1993. Every packet has the time that it has in one machine.
+//! A packet that begins on a link comes to the other end when it has been sent, and the latency later: all parts go on by
+//! themselves for as long as that takes at least ([`crate::parts`]). Every packet has the time that it has in one machine.
 
-mod rounds;
 mod run;
 
 pub use run::run;

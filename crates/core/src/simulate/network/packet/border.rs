@@ -7,18 +7,13 @@ use super::events::Event;
 use super::service::Flow;
 use super::{Endpoints, Packet};
 use crate::fabric::LinkId;
+use crate::parts::Parcel;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 use crate::simulate::parts::Parts;
 
 /// What crosses to another part.
-pub struct Parcel {
-    /// When it comes there.
-    pub at: Ticks,
-    what: Content,
-}
-
-enum Content {
+pub enum Crossing {
     /// A packet, before a link.
     Packet { flow: Flow, last: bool },
     /// The last packet of a message, at its receiver.
@@ -29,7 +24,7 @@ enum Content {
 pub struct Border<'a> {
     parts: &'a Parts,
     /// What has left, by the part that it is for.
-    left: Vec<Vec<Parcel>>,
+    left: Vec<Vec<Parcel<Crossing>>>,
 }
 
 impl<'a> Border<'a> {
@@ -46,17 +41,17 @@ impl<'a> Packet<'a> {
     }
 
     /// What has left for other parts, by the number of the part.
-    pub fn left(&mut self) -> &mut [Vec<Parcel>] {
+    pub fn left(&mut self) -> &mut [Vec<Parcel<Crossing>>] {
         self.border.as_mut().map_or(&mut [], |border| &mut border.left)
     }
 
     /// Something has come from another part.
-    pub fn accept(&mut self, parcel: Parcel, endpoints: &mut Endpoints) {
+    pub fn accept(&mut self, parcel: Parcel<Crossing>, endpoints: &mut Endpoints) {
         match parcel.what {
-            Content::Packet { flow, last } => {
+            Crossing::Packet { flow, last } => {
                 self.events.push(parcel.at, flow.transfer, Event::Arrive { flow, last });
             }
-            Content::Message(transfer) => endpoints.arrived(transfer, parcel.at),
+            Crossing::Message(transfer) => endpoints.arrived(transfer, parcel.at),
         }
     }
 
@@ -71,8 +66,8 @@ impl<'a> Packet<'a> {
         let (next, receiver) = (self.link_at(flow.next()), self.plan.jobs[flow.transfer as usize].to);
         let Some(border) = &mut self.border else { return };
         let (to, what) = match next {
-            Some(link) => (border.parts.of_link(link), Content::Packet { flow: flow.next(), last }),
-            None if last => (border.parts.of_rank(receiver), Content::Message(flow.transfer)),
+            Some(link) => (border.parts.of_link(link), Crossing::Packet { flow: flow.next(), last }),
+            None if last => (border.parts.of_rank(receiver), Crossing::Message(flow.transfer)),
             None => return,
         };
         border.left[to as usize].push(Parcel { at, what });

@@ -31,7 +31,7 @@ use crate::simulate::flight::Ranking;
 use crate::simulate::plan::{Job, Plan};
 use crate::simulate::recorder::Traffic;
 use crate::system::{Arbitration, Forwarding};
-pub use border::{Border, Parcel};
+pub use border::{Border, Crossing};
 use events::{Event, Events};
 use interface::{Channel, Interface, Message};
 use link::{Link, Request};
