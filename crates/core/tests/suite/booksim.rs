@@ -53,7 +53,7 @@ fn check(change: impl Fn(&Row, &Fabric, Experiment) -> Experiment) {
         let (fabric, experiment) = experiment(row);
         let name = ["topology", "k", "num_vcs", "vc_buf_flits", "traffic", "packet_flits"].map(|c| row[c].as_str());
         let name = format!("{} rate {}", name.join(" "), row["offered_flits_per_node_cycle"]);
-        let ours: Measured = change(row, &fabric, experiment).run(&fabric, &mut |_| true).unwrap();
+        let ours: Measured = change(row, &fabric, experiment).run(&fabric, 1, &mut |_| true).unwrap();
         assert_eq!(ours.stable, row["note"] != "unstable", "{name}: {ours:?}");
         if !ours.stable {
             println!("  {name:40} unstable");
