@@ -51,8 +51,16 @@ def test_cores_change_no_time() -> None:
     assert one.links == all_cores.links
 
 
+def test_cores_change_no_figure_of_traffic() -> None:
+    """A network of 64 nodes goes on in two parts."""
+    one, two = (antiphon.noc("mesh:8x8", rate=0.3, warm_up_cycles=200, cycles=500, jobs=jobs) for jobs in (1, 2))
+    assert one.to_dict() == two.to_dict()
+
+
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])
 def test_a_run_on_no_cores_is_refused(jobs: object) -> None:
     schedule = antiphon.build("ring:4", "ring", bytes="1MiB")
     with pytest.raises(antiphon.AntiphonError, match="give a whole number of at least 1"):
         antiphon.simulate("ring:4", schedule, jobs=jobs)  # type: ignore[arg-type]
+    with pytest.raises(antiphon.AntiphonError, match="give a whole number of at least 1"):
+        antiphon.noc("ring:4", jobs=jobs)  # type: ignore[arg-type]
