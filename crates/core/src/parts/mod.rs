@@ -54,10 +54,14 @@ struct Outcome<T> {
     counts: [AtomicU64; 2],
 }
 
+/// What threads write to on lines of a cache that no other has.
+#[repr(align(128))]
+struct Apart<T>(T);
+
 /// All parts.
 pub struct Parts<P: Part> {
-    parts: Vec<Mutex<P>>,
-    outcomes: Vec<Outcome<P::Content>>,
+    parts: Vec<Apart<Mutex<P>>>,
+    outcomes: Vec<Apart<Outcome<P::Content>>>,
     window: u64,
     /// End of the present window, and of the last one.
     end: AtomicU64,
@@ -75,14 +79,16 @@ fn take<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<P: Part> Parts<P> {
     /// Parts in the order of their numbers, and the time in which nothing crosses.
     pub fn new(parts: Vec<P>, window: u64) -> Self {
-        let outcome = |_| Outcome {
-            next: AtomicU64::new(0),
-            left: std::array::from_fn(|_| parts.iter().map(|_| Mutex::default()).collect()),
-            counts: Default::default(),
+        let outcome = |_| {
+            Apart(Outcome {
+                next: AtomicU64::new(0),
+                left: std::array::from_fn(|_| parts.iter().map(|_| Mutex::default()).collect()),
+                counts: Default::default(),
+            })
         };
         Parts {
             outcomes: (0..parts.len()).map(outcome).collect(),
-            parts: parts.into_iter().map(Mutex::new).collect(),
+            parts: parts.into_iter().map(|part| Apart(Mutex::new(part))).collect(),
             window,
             end: AtomicU64::new(0),
             until: 0,
@@ -120,20 +126,20 @@ impl<P: Part> Parts<P> {
         self.asked = asked;
         // What crossed last.
         for (number, mut part) in self.each().enumerate() {
-            let left = self.outcomes.iter().flat_map(|outcome| outcome.left.iter().map(|left| &left[number]));
+            let left = self.outcomes.iter().flat_map(|Apart(outcome)| outcome.left.iter().map(|left| &left[number]));
             left.for_each(|left| take(left).drain(..).for_each(|parcel| part.accept(parcel)));
         }
     }
 
     /// A part goes on to the end of a window.
     fn advance(&self, number: usize, window: u64) {
-        let mut part = take(&self.parts[number]);
+        let mut part = take(&self.parts[number].0);
         let (now, before) = ((window % 2) as usize, ((window + 1) % 2) as usize);
-        for other in &self.outcomes {
+        for Apart(other) in &self.outcomes {
             take(&other.left[before][number]).drain(..).for_each(|parcel| part.accept(parcel));
         }
         part.run_before(self.end.load(Ordering::Relaxed));
-        let outcome = &self.outcomes[number];
+        let Apart(outcome) = &self.outcomes[number];
         let mut next = part.next_at();
         for (to, left) in part.left().iter_mut().enumerate().filter(|(_, left)| !left.is_empty()) {
             next = left.iter().map(|parcel| parcel.at).fold(next, u64::min);
@@ -145,22 +151,24 @@ impl<P: Part> Parts<P> {
 
     /// Sets the end of the next window, if there is one.
     fn next(&self) -> bool {
-        let next = self.outcomes.iter().map(|of| of.next.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
+        let next = self.outcomes.iter().map(|Apart(of)| of.next.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
         self.end.store(next.saturating_add(self.window).min(self.until), Ordering::Relaxed);
         next < self.until && !self.stops.load(Ordering::Relaxed)
     }
 
     fn counts(&self) -> [u64; 2] {
-        std::array::from_fn(|i| self.outcomes.iter().map(|outcome| outcome.counts[i].load(Ordering::Relaxed)).sum())
+        std::array::from_fn(|i| {
+            self.outcomes.iter().map(|Apart(outcome)| outcome.counts[i].load(Ordering::Relaxed)).sum()
+        })
     }
 
     /// Each part.
     pub fn each(&self) -> impl Iterator<Item = MutexGuard<'_, P>> {
-        self.parts.iter().map(take)
+        self.parts.iter().map(|Apart(part)| take(part))
     }
 
     /// The parts, in the order of their numbers.
     pub fn into_parts(self) -> Vec<P> {
-        self.parts.into_iter().filter_map(|part| part.into_inner().ok()).collect()
+        self.parts.into_iter().filter_map(|Apart(part)| part.into_inner().ok()).collect()
     }
 }
