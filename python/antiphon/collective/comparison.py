@@ -158,9 +158,11 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # What takes long goes first, of what is alike the last of the list: so no core has much left when others are done.
-    short = short_algorithms()
-    order = sorted(range(len(ways)), key=lambda at: (at < len(specs) and specs[at].partition(":")[0] in short, -at))
+    # What takes long goes first, of algorithms the last known: so no core has much left when others are done.
+    known, short = known_names(), short_algorithms()
+    names = [spec.partition(":")[0] for spec in specs]
+    places = [(name in short, -known.index(name)) for name in names] + [(False, -len(known))] * len(others)
+    order = sorted(range(len(ways)), key=lambda at: places[at])
     found = dict(zip(order, in_parallel(time, [ways[at] for at in order], jobs), strict=True))
     outcomes = [found[at] for at in range(len(ways))]
     ladder = [runs for runs, _ in outcomes if runs]
