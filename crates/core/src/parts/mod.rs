@@ -172,3 +172,88 @@ impl<P: Part> Parts<P> {
         self.parts.into_iter().filter_map(|Apart(part)| part.into_inner().ok()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hands on every token that comes, to the next part of a ring, as late as it must.
+    struct Station {
+        coming: Vec<u64>,
+        seen: Vec<u64>,
+        left: Vec<Vec<Parcel<()>>>,
+        next: usize,
+    }
+
+    const DELAY: u64 = 7;
+
+    impl Part for Station {
+        type Content = ();
+
+        fn next_at(&self) -> u64 {
+            self.coming.iter().copied().min().unwrap_or(u64::MAX)
+        }
+
+        fn run_before(&mut self, end: u64) {
+            while self.next_at() < end {
+                let at = self.next_at();
+                let place = self.coming.iter().position(|&coming| coming == at).unwrap();
+                self.coming.swap_remove(place);
+                assert!(self.seen.last().is_none_or(|&last| last <= at), "{at} comes too late");
+                self.seen.push(at);
+                self.left[self.next].push(Parcel { at: at + DELAY, what: () });
+            }
+        }
+
+        fn left(&mut self) -> &mut [Vec<Parcel<()>>] {
+            &mut self.left
+        }
+
+        fn accept(&mut self, parcel: Parcel<()>) {
+            self.coming.push(parcel.at);
+        }
+
+        fn counts(&self) -> [u64; 2] {
+            [self.seen.len() as u64, 0]
+        }
+    }
+
+    /// A ring of parts, with a token of each that sets out at the time of its number.
+    fn ring(count: usize) -> Parts<Station> {
+        let station = |number| Station {
+            coming: vec![number as u64],
+            seen: vec![],
+            left: (0..count).map(|_| vec![]).collect(),
+            next: (number + 1) % count,
+        };
+        Parts::new((0..count).map(station).collect(), DELAY)
+    }
+
+    #[test]
+    fn tokens_go_round_in_time() {
+        for threads in 1..4 {
+            let mut parts = ring(3);
+            // Whatever has crossed when it ends is there when it goes on.
+            for until in [1, 2, 50, 51, 300] {
+                parts.run_before(until, threads, &mut |_| true);
+            }
+            for (number, part) in parts.into_parts().into_iter().enumerate() {
+                let mut all: Vec<u64> = (0..3)
+                    .flat_map(|token| {
+                        let first = token as u64 + (number + 3 - token) as u64 % 3 * DELAY;
+                        (first..300).step_by(3 * DELAY as usize)
+                    })
+                    .collect();
+                all.sort_unstable();
+                assert_eq!(part.seen, all);
+            }
+        }
+    }
+
+    #[test]
+    fn ends_when_it_is_told() {
+        let mut parts = ring(2);
+        parts.run_before(u64::MAX, 2, &mut |[seen, _]| seen < 1000);
+        assert!(parts.each().map(|part| part.seen.len()).sum::<usize>() >= 1000);
+    }
+}
