@@ -58,6 +58,11 @@ struct Outcome<T> {
 #[repr(align(128))]
 struct Apart<T>(T);
 
+/// The part, of `count`, that one of `all` things is in whose neighbours have numbers near its own.
+pub fn part_of(number: u32, all: usize, count: u32) -> u32 {
+    (u64::from(number) * u64::from(count) / all as u64) as u32
+}
+
 /// All parts.
 pub struct Parts<P: Part> {
     parts: Vec<Apart<Mutex<P>>>,
@@ -98,7 +103,7 @@ impl<P: Part> Parts<P> {
     }
 
     /// Runs all that is before `until` on so many threads, unless `goes_on`, which is given the counts of all parts now and
-    /// then, ends it.
+    /// then, ends it for good.
     pub fn run_before(&mut self, until: u64, threads: usize, goes_on: &mut dyn FnMut([u64; 2]) -> bool) {
         let next = self.each().map(|part| part.next_at()).min().unwrap_or(u64::MAX);
         if next >= until {

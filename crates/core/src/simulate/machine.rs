@@ -9,7 +9,7 @@ use super::clock::Ticks;
 use super::endpoints::Endpoints;
 use super::flight::{FlightRow, Order};
 use super::network::{Border, Crossing, Network, Packet};
-use super::parts::Parts;
+use super::parts::Division;
 use super::period::Periods;
 use super::plan::Plan;
 use super::recorder::Deliveries;
@@ -225,7 +225,7 @@ impl<'a> Machine<'a, Packet<'a>> {
     ///
     /// # Errors
     /// As [`Machine::new`].
-    pub fn of_part(plan: &'a Plan<'a>, shortcuts: Shortcuts, parts: &'a Parts, own: u32) -> Result<Self> {
+    pub fn of_part(plan: &'a Plan<'a>, shortcuts: Shortcuts, parts: &'a Division, own: u32) -> Result<Self> {
         let mut machine = Machine::<Packet>::new(plan, Order::default(), shortcuts)?;
         machine.periods = None;
         machine.endpoints.keep(|rank| parts.of_rank(rank) == own);

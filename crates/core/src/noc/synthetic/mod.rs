@@ -207,12 +207,11 @@ impl Experiment {
             return Err(Error::new(Code::NotApplicable, format!("fabric {} {what}", fabric.name)));
         }
         let pattern = Pattern::parse(&self.traffic, fabric)?;
-        let ranks = fabric.ranks() as u32;
-        let nodes: Vec<NodeId> = (0..ranks).map(|rank| fabric.node_of_rank(rank)).collect();
+        let nodes: Vec<NodeId> = (0..fabric.ranks() as u32).map(|rank| fabric.node_of_rank(rank)).collect();
         let kind = self.routing.unwrap_or(Kind::of(fabric));
         let routes = Routes::new(kind, fabric, &nodes, self.router.virtual_channels)?;
         let waits = Waits::new(self.rate / self.packet_flits as f64);
-        let traffic = Traffic { experiment: self, fabric, pattern, ranks, nodes, routes, waits };
+        let traffic = Traffic { experiment: self, fabric, pattern, nodes, routes, waits };
         match Trial::new(&traffic, (parts, threads), progress)?.run() {
             // One part knows when it came about.
             Err(error) if error.code == Code::Stalled && parts > 1 => Trial::new(&traffic, (1, 1), progress)?.run(),

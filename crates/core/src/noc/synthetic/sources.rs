@@ -8,14 +8,13 @@ use crate::noc::network::{Network, Packet, Run};
 use crate::noc::route::{COIN_SHIFT, Routes};
 use crate::noc::traffic::{Pattern, Random, Waits};
 use crate::noc::wheel::{Event, Events, Wheel};
-use crate::parts::{Parcel, Part};
+use crate::parts::{Parcel, Part, part_of};
 
 /// What all sources have in common.
 pub struct Traffic<'a> {
     pub experiment: &'a Experiment,
     pub fabric: &'a Fabric,
     pub pattern: Pattern,
-    pub ranks: u32,
     /// Of the ranks.
     pub nodes: Vec<NodeId>,
     pub routes: Routes,
@@ -24,9 +23,14 @@ pub struct Traffic<'a> {
 }
 
 impl Traffic<'_> {
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
     /// Which of so many parts a node is in: neighbours have numbers near each other on most fabrics.
     pub fn part(&self, node: NodeId, count: u32) -> u32 {
-        (node as usize * count as usize / self.fabric.nodes.len()) as u32
+        part_of(node, self.fabric.nodes.len(), count)
     }
 }
 
@@ -51,8 +55,6 @@ pub struct Sources<'a> {
     /// Idle sources by that cycle, and those of the present one.
     waiting: Wheel,
     due: Events,
-    /// Whether there is one part.
-    is_whole: bool,
     /// Packets created, and the last cycle in which anything happened.
     pub created: u64,
     pub cycle: u64,
@@ -77,7 +79,7 @@ impl<'a> Sources<'a> {
             1 => u64::MAX,
             _ => network.enclose(own, count, |node| traffic.part(node, count)),
         };
-        let ranks = 0..traffic.ranks;
+        let ranks = 0..traffic.ranks();
         let mut sources = Sources {
             traffic,
             network,
@@ -85,7 +87,6 @@ impl<'a> Sources<'a> {
             next: vec![u64::MAX; nodes.len()],
             waiting: Wheel::with_room(64),
             due: Events::default(),
-            is_whole: count == 1,
             created: 0,
             cycle: 0,
             arrived: vec![],
@@ -109,10 +110,10 @@ impl<'a> Sources<'a> {
 
     /// Creates the next packet of a source, to be injected from `cycle` on.
     fn create(&mut self, rank: u32, cycle: u64) {
-        let Traffic { experiment, pattern, ranks, .. } = self.traffic;
+        let Traffic { experiment, pattern, .. } = self.traffic;
         let created = self.next[rank as usize];
         let random = &mut self.random[rank as usize];
-        let destination = pattern.destination(rank, *ranks, random);
+        let destination = pattern.destination(rank, self.traffic.ranks(), random);
         let coins = random.bits() >> COIN_SHIFT << COIN_SHIFT;
         self.schedule(rank, created + 1);
         self.created += 1;
@@ -149,8 +150,8 @@ impl Part for Sources<'_> {
 
     fn next_at(&self) -> u64 {
         let [source, network] = [self.waiting.next_cycle(), self.network.next_cycle()];
-        // Where packets are stuck all that could still happen is that more come.
-        if self.is_whole && network.is_none() && self.network.in_flight > 0 {
+        // Where packets are stuck all that could still happen is that more come. One of several parts waits for others.
+        if self.network.border.is_none() && network.is_none() && self.network.in_flight > 0 {
             return u64::MAX;
         }
         source.unwrap_or(u64::MAX).min(network.unwrap_or(u64::MAX))

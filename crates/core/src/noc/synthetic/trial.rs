@@ -146,7 +146,7 @@ impl<'a> Trial<'a> {
                 p99: measure.percentile(0.99),
             },
             network_latency_cycles: network,
-            accepted_flits_per_node_cycle: self.flits(window.packets) / (cycles * self.traffic.ranks as u64) as f64,
+            accepted_flits_per_node_cycle: self.flits(window.packets) / (cycles * self.traffic.ranks() as u64) as f64,
             hops_mean,
             stable: !saturated,
             packets,
@@ -181,7 +181,7 @@ impl<'a> Trial<'a> {
             let rate = self.flits(self.window.packets) / length as f64;
             let near = |a: f64, b: f64| (a - b).abs() <= 0.02 * a.max(b);
             let settled = before.is_some_and(|(m, r)| near(m, mean) && near(r, rate)) && self.window.packets > 0;
-            let growth = self.behind(now).saturating_sub(behind) as f64 / (length * self.traffic.ranks as u64) as f64;
+            let growth = self.behind(now).saturating_sub(behind) as f64 / (length * self.traffic.ranks() as u64) as f64;
             // Overload shows at once in sources that fall behind; its throughput still has to settle.
             let overload = growth > 0.05 && before.is_some_and(|(_, r)| near(r, rate));
             let long = self.flit_hops() > MAX_FLIT_HOPS / 2 && now > LONG_WARM_UP;
@@ -214,7 +214,7 @@ impl<'a> Trial<'a> {
                 break;
             }
         }
-        trend.offered = (*now - start) as f64 * self.traffic.ranks as f64 * self.packet_rate();
+        trend.offered = (*now - start) as f64 * self.traffic.ranks() as f64 * self.packet_rate();
         Ok(trend)
     }
 
@@ -272,7 +272,7 @@ impl<'a> Trial<'a> {
     fn is_behind(&self, now: u64) -> bool {
         let packets = (BEHIND.1 / self.packet_rate()) as u64;
         let average = BEHIND.0.max(packets).max(2 * self.limit() as u64);
-        self.behind(now) > average * self.traffic.ranks as u64
+        self.behind(now) > average * self.traffic.ranks() as u64
             || self.parts.each().any(|part| part.next().any(|next| now.saturating_sub(next) > 5 * average))
     }
 

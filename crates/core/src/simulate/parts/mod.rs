@@ -12,6 +12,7 @@ pub use run::together;
 use super::clock::Ticks;
 use super::plan::{Job, Plan};
 use crate::fabric::{LinkId, NodeId};
+use crate::parts::part_of;
 use crate::schedule::{Dependency, Event, Pacing};
 use crate::system::{Endpoint, Forwarding};
 
@@ -25,7 +26,7 @@ const MOST_TOLD_APART: f64 = 1.0 / 16.0;
 const MOST_TRANSFERS: usize = 1 << 18;
 
 /// Which part of a fabric everything is in.
-pub struct Parts {
+pub struct Division {
     of_link: Vec<u32>,
     of_rank: Vec<u32>,
     /// Links that lead to another part.
@@ -35,13 +36,13 @@ pub struct Parts {
     window: Ticks,
 }
 
-impl Parts {
+impl Division {
     /// As many as are worth it in a run that takes `events` in one machine, if any are. O(hops + dependencies).
-    pub fn new(plan: &Plan, events: f64) -> Option<Parts> {
+    pub fn new(plan: &Plan, events: f64) -> Option<Division> {
         let most = (plan.fabric.nodes.len() / FEWEST_NODES).min(MOST_PARTS);
         let counts = std::iter::successors(Some(most), |count| Some(count / 2)).take_while(|&count| count > 1);
-        let is_worth_it = |parts: &Parts| parts.told_apart(plan) as f64 <= events * MOST_TOLD_APART;
-        counts.map_while(|count| Parts::of(plan, count)).find(is_worth_it)
+        let is_worth_it = |parts: &Division| parts.told_apart(plan) as f64 <= events * MOST_TOLD_APART;
+        counts.map_while(|count| Division::of(plan, count)).find(is_worth_it)
     }
 
     /// How many packets behind others of their messages may no longer be in runs with them, as they cross to another part:
@@ -57,7 +58,7 @@ impl Parts {
 
     /// So many parts of the fabric of a plan, if they meet only at links with latency and ranks wait only for what happens in
     /// theirs.
-    pub fn of(plan: &Plan, count: usize) -> Option<Parts> {
+    pub fn of(plan: &Plan, count: usize) -> Option<Division> {
         let [of] = &plan.flights[..] else { return None };
         let stands_alone = of.flight.after.is_empty() && !of.flight.held && plan.units.is_none() && !plan.trace;
         let is_plain = matches!(plan.system.endpoint, Endpoint::System | Endpoint::Ideal(_));
@@ -69,7 +70,7 @@ impl Parts {
         }
         // Neighbours have numbers near each other on most fabrics.
         let nodes = plan.fabric.nodes.len();
-        let part = |node: NodeId| (node as usize * count / nodes) as u32;
+        let part = |node: NodeId| part_of(node, nodes, count as u32);
         let links = &plan.fabric.links;
         let crosses: Vec<bool> = links.iter().map(|link| part(link.from) != part(link.to)).collect();
         let borders = || (0..links.len()).filter(|&link| crosses[link]);
@@ -81,7 +82,7 @@ impl Parts {
             Forwarding::StoreAndForward => plan.kinds.iter().map(|kind| kind.packets.flits).min()?,
             Forwarding::CutThrough => 1,
         };
-        let parts = Parts {
+        let parts = Division {
             of_link: links.iter().map(|link| part(link.from)).collect(),
             of_rank: (0..plan.fabric.ranks() as u32).map(|rank| part(plan.node_of(0, rank))).collect(),
             count: count as u32,

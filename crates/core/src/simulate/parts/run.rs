@@ -1,7 +1,8 @@
 //! Runs in one machine, and in parts.
 
-use super::Parts;
+use super::Division;
 use crate::error::Result;
+use crate::parts::Parts;
 use crate::simulate::Progress;
 use crate::simulate::budget::Budget;
 use crate::simulate::clock::Ticks;
@@ -30,7 +31,7 @@ pub fn run<'a>(plan: &'a Plan<'a>, shortcuts: Shortcuts, progress: &mut Progress
         let (events, share) = (machine.events(), machine.share());
         let may_recur = longest >= MIN_CHUNKS as f64 && share * longest < MANY_CHUNKS;
         let is_long = events >= shortcuts.alone && !may_recur && share < MOST_ALONE;
-        is_long && parts.get_or_init(|| Parts::new(plan, events as f64 / share)).is_some()
+        is_long && parts.get_or_init(|| Division::new(plan, events as f64 / share)).is_some()
     };
     if let Some(result) = alone(plan, shortcuts, leaves, &mut |done| {
         share = done;
@@ -64,13 +65,13 @@ fn alone<'a>(
 /// As [`Machine::new`] and [`Budget::judge`].
 pub fn together(
     plan: &Plan,
-    parts: &Parts,
+    parts: &Division,
     shortcuts: Shortcuts,
     progress: &mut Progress,
 ) -> Result<Option<SimulationResult>> {
     let machine = |part| Machine::of_part(plan, shortcuts, parts, part);
     let machines: Result<Vec<_>> = (0..parts.count).map(machine).collect();
-    let mut together = crate::parts::Parts::new(machines?, parts.window);
+    let mut together = Parts::new(machines?, parts.window);
     let (unit, most) = Packet::WORK;
     let (mut budget, mut judged) = (Budget::new(most, unit), Ok(()));
     together.run_before(Ticks::MAX, shortcuts.cores, &mut |[events, done]| {

@@ -1,7 +1,7 @@
 //! Runs in parts: every time is that of one machine.
 
 use super::*;
-use crate::simulate::parts::{Parts, together};
+use crate::simulate::parts::{Division, together};
 
 /// A run in one machine and in `count` parts on `cores` threads, if the fabric can be divided.
 fn divided(
@@ -14,7 +14,7 @@ fn divided(
     let flights = [Flight::new(schedule)];
     let mut plan = Plan::new(fabric, &flights, system).ok()?;
     plan.power = Some(PowerRates::new(&plan));
-    let parts = Parts::of(&plan, count)?;
+    let parts = Division::of(&plan, count)?;
     let joint = together(&plan, &parts, shortcuts, &mut |_| true).unwrap();
     let Ok(whole) =
         run(&plan, Order::Fifo, Fidelity::Packet, Shortcuts { skip_periods: false, ..shortcuts }, &mut |_| true)
@@ -77,7 +77,7 @@ fn what_is_not_divided() {
         let mut schedule = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 1 << 20, spec).unwrap();
         change(&mut system, &mut schedule);
         let flights = [Flight::new(&schedule)];
-        Parts::of(&Plan::new(&fabric, &flights, &system).unwrap(), 3).map(|parts| parts.count())
+        Division::of(&Plan::new(&fabric, &flights, &system).unwrap(), 3).map(|parts| parts.count())
     };
     assert_eq!(count("dbtree", &|_, _| ()), Some(3));
     assert_eq!(count("dbtree", &|system, _| system.link_latency_ps = 0), None);

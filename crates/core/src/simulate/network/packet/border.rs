@@ -10,7 +10,7 @@ use crate::fabric::LinkId;
 use crate::parts::Parcel;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
-use crate::simulate::parts::Parts;
+use crate::simulate::parts::Division;
 
 /// What crosses to another part.
 pub enum Crossing {
@@ -22,14 +22,14 @@ pub enum Crossing {
 
 /// See the module.
 pub struct Border<'a> {
-    parts: &'a Parts,
+    parts: &'a Division,
     /// What has left, by the part that it is for.
     left: Vec<Vec<Parcel<Crossing>>>,
 }
 
 impl<'a> Border<'a> {
     /// That of a part.
-    pub fn new(parts: &'a Parts) -> Self {
+    pub fn new(parts: &'a Division) -> Self {
         Border { parts, left: (0..parts.count()).map(|_| vec![]).collect() }
     }
 }
