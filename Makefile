@@ -30,11 +30,11 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 	@mkdir -p out
 	$(BIN)/antiphon compare mesh:8x8 --bytes 64MiB --system tto --report out/demo.html
 
-test: compiled extension lint browser sdist ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
+test: compiled extension lint sdist ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
 	$(CARGO_TEST)
 	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=
 
-test-all: compiled extension lint browser sdist ## test, with the longer sweeps
+test-all: compiled extension lint sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite algorithms::random
@@ -118,12 +118,12 @@ clean: ## remove everything the other targets made
 	@touch $@
 
 .venv/requirements.stamp: requirements-dev.txt .venv/python.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
 	@touch $@
 
-# The Rust tests, compiled while pip, which uses one core, fills .venv.
+# The Rust tests, compiled while pip, which uses one core, fills .venv, and a browser is fetched.
 compiled: tools
-	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) .venv/requirements.stamp && wait $$compiling
+	@$(CARGO_TEST) --no-run & compiling=$$!; $(MAKE) .venv/requirements.stamp browser && wait $$compiling
 
 # The extension that is there, if it is of these sources; else one without optimisation over crates, which is built sooner.
 extension:

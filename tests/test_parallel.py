@@ -46,15 +46,16 @@ def test_jobs_change_no_output() -> None:
 
 def test_cores_change_no_time() -> None:
     schedule = antiphon.build("mesh:12x12", "dbtree", bytes="1MiB")
-    one, all_cores = (antiphon.simulate("mesh:12x12", schedule, jobs=jobs) for jobs in (1, None))
-    assert one.time_ns == all_cores.time_ns
-    assert one.links == all_cores.links
+    one, all_cores, more = (antiphon.simulate("mesh:12x12", schedule, jobs=jobs) for jobs in (1, None, 2**70))
+    assert one.time_ns == all_cores.time_ns == more.time_ns
+    assert one.links == all_cores.links == more.links
 
 
 def test_cores_change_no_figure_of_traffic() -> None:
     """A network of 64 nodes goes on in two parts."""
-    one, two = (antiphon.noc("mesh:8x8", rate=0.3, warm_up_cycles=200, cycles=500, jobs=jobs) for jobs in (1, 2))
-    assert one.to_dict() == two.to_dict()
+    rates = (antiphon.noc("mesh:8x8", rate=0.3, warm_up_cycles=200, cycles=500, jobs=jobs) for jobs in (1, 2, 2**70))
+    one, two, more = (rate.to_dict() for rate in rates)
+    assert one == two == more
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])

@@ -15,6 +15,9 @@ from antiphon.errors import AntiphonError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+MOST_JOBS = 256
+"""Most threads of a command, or of one run."""
+
 _thread = threading.local()
 
 
@@ -97,3 +100,8 @@ def threads_of(jobs: int | None) -> int:
         message = f"jobs is {shown(jobs)}; give a whole number of at least 1, or None for all cores"
         raise AntiphonError(message, "bad-size")
     return cores() if jobs is None else jobs
+
+
+def cores_of(jobs: int | None) -> int:
+    """On how many cores one run goes on: as many as ``threads_of`` says, at most ``MOST_JOBS``."""
+    return min(threads_of(jobs), MOST_JOBS)

@@ -38,6 +38,7 @@ from antiphon.collective.schedules import is_foreign, read_schedule
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
+from antiphon.parallel import MOST_JOBS
 from antiphon.results import Bound, Proof, Stats, rows_of
 from antiphon.view.terminal.comparison import print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
@@ -167,7 +168,7 @@ def schedule_option(function: F) -> F:
 @energy_option
 @trace_option
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), help="Cores that a long run in packets uses.  [default: all there are]"
+    "--jobs", type=click.IntRange(1, MOST_JOBS), help="Cores that a long run in packets uses.  [default: all there are]"
 )
 @output_option
 def simulate(

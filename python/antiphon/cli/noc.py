@@ -15,7 +15,7 @@ from antiphon.cli.options import FABRIC, F, Sectioned, SectionedOption, completi
 from antiphon.cli.output import output_option
 from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
-from antiphon.parallel import in_parallel
+from antiphon.parallel import MOST_JOBS, in_parallel
 from antiphon.view.terminal.console import open_console, progress_bar
 from antiphon.view.terminal.networks import print_noc
 
@@ -91,7 +91,9 @@ NETWORK_OPTIONS: Sequence[tuple[str, str, str | int | None, str]] = (
 @system_option
 @groups_option
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), help="Rates at a time, and cores of one alone.  [default: as many as cores]"
+    "--jobs",
+    type=click.IntRange(1, MOST_JOBS),
+    help="Rates at a time, and cores of one alone.  [default: as many as cores]",
 )
 @output_option
 def noc(

@@ -12,6 +12,7 @@ import antiphon
 from antiphon.cli.documented import Documented
 from antiphon.collective.specs import known_names
 from antiphon.errors import AntiphonError
+from antiphon.parallel import MOST_JOBS
 from antiphon.platforms import parameter_names, read_endpoint, read_system
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,7 +129,7 @@ class Share(click.types.FloatParamType):
             self.fail(f"'{value:.40}' is no number; give a share such as 0.95", param, ctx)
 
 
-JOBS = click.option("--jobs", type=click.IntRange(1, 256), help="Runs at a time.  [default: as many as cores]")
+JOBS = click.option("--jobs", type=click.IntRange(1, MOST_JOBS), help="Runs at a time.  [default: as many as cores]")
 
 
 def fidelity_option(text: str) -> Callable[[F], F]:

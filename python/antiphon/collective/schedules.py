@@ -21,7 +21,7 @@ from antiphon.errors import AntiphonError
 from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
-from antiphon.parallel import threads_of
+from antiphon.parallel import cores_of
 from antiphon.results import Bound, Proof, SimulationResult
 
 Heartbeat = Callable[[float], object]
@@ -240,4 +240,4 @@ def simulate(
     expect("energy", energy, bool)
     program, platform = as_schedule(schedule, fabric), as_system(system)
     with trace_to(trace) as write:
-        return core_simulate(fabric, program, platform, fidelity, progress, energy, write, threads_of(jobs))
+        return core_simulate(fabric, program, platform, fidelity, progress, energy, write, cores_of(jobs))

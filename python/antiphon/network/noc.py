@@ -10,7 +10,7 @@ from antiphon._core import noc as core_noc
 from antiphon.arguments import expect
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Routing
-from antiphon.parallel import threads_of
+from antiphon.parallel import cores_of
 from antiphon.results import NocResult
 
 
@@ -80,6 +80,6 @@ def noc(
     """
     arguments: dict[str, Any] = locals()
     expect("energy", energy, bool)
-    arguments["jobs"] = threads_of(jobs)
+    arguments["jobs"] = cores_of(jobs)
     arguments["platform"] = as_system(arguments.pop("system"))
     return core_noc(as_fabric(arguments.pop("fabric")), **arguments)

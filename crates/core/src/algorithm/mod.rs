@@ -240,10 +240,12 @@ impl<'a> Request<'a> {
         bytes.next_multiple_of(if format.fixed_size { format.payload_bytes } else { 1 })
     }
 
-    /// [`Request::expect`] for an algorithm that sends every shard once around all ranks, or twice.
-    fn expect_ring(&self) -> Result<()> {
+    /// [`Request::expect`] for an algorithm that sends every shard once around all ranks, or twice, in so many parts by
+    /// themselves; how many transfers that is.
+    fn expect_ring(&self, parts: u64) -> Result<u64> {
         let passes = u64::from(self.scatters()) + u64::from(self.gathers());
-        self.expect(passes * u64::from(self.ranks()) * u64::from(self.ranks() - 1), 0)
+        let transfers = parts * passes * u64::from(self.ranks()) * u64::from(self.ranks() - 1);
+        self.expect(transfers, 0).map(|()| transfers)
     }
 
     /// Adds a lane for the shard of every rank in `owners`, cut into chunks of about `chunk` bytes,

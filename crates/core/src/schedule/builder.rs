@@ -91,6 +91,11 @@ impl<'a> Builder<'a> {
         Builder { watch, ..self }
     }
 
+    /// Makes room for so many transfers. A list of millions that grows is copied, and twice its memory asked for.
+    pub fn reserve(&mut self, transfers: u64) {
+        self.schedule.transfers.reserve_exact(transfers.min(MAX_TRANSFERS as u64) as usize);
+    }
+
     /// Adds a lane and returns its id.
     pub fn lane(&mut self, lane: Lane) -> LaneId {
         self.schedule.lanes.push(lane);

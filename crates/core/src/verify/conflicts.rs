@@ -2,15 +2,14 @@
 
 use super::text;
 use crate::error::Result;
-use crate::fabric::{Fabric, LinkId};
+use crate::fabric::Fabric;
 use crate::schedule::{Schedule, TransferId};
 use crate::watch::interruptible;
 use num_integer::{ExtendedGcd, Integer};
 
-/// The slots in which one transfer uses one link: `start + k * stride` for `k < count`.
+/// The slots in which one transfer uses each link of its route: `start + k * stride` for `k < count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Use {
-    link: LinkId,
     phase: u32,
     stride: u64,
     /// `start` modulo `stride`: uses of equal stride meet only if it is equal.
@@ -21,6 +20,14 @@ struct Use {
 }
 
 impl Use {
+    fn of(schedule: &Schedule, id: TransferId) -> Use {
+        let transfer = &schedule.transfers[id as usize];
+        let lane = &schedule.lanes[transfer.payload.first() as usize];
+        let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
+        let start = transfer.step as u64;
+        Use { phase: transfer.phase, stride, residue: start % stride, start, count: lane.chunks, transfer: id }
+    }
+
     fn last(&self) -> u128 {
         self.start as u128 + (self.count as u128 - 1) * self.stride as u128
     }
@@ -33,26 +40,22 @@ impl Use {
 /// [`crate::error::Code::NotProven`], naming link, slot and both transfers.
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     let channels = schedule.channels(fabric);
-    // Those of a link come nearly in order.
-    let mut of_channels = vec![Vec::new(); fabric.links.len()];
-    for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
-        let lane = &schedule.lanes[transfer.payload.first() as usize];
-        let stride = if lane.chunks > 1 { lane.stride as u64 } else { 1 };
-        let start = transfer.step as u64;
-        for &link in &transfer.route {
-            let link = channels.first_of(link);
-            let (phase, residue, count, transfer) = (transfer.phase, start % stride, lane.chunks, id as TransferId);
-            of_channels[link as usize].push(Use { link, phase, stride, residue, start, count, transfer });
-        }
+    let mut of_channels: Vec<Vec<TransferId>> = vec![Vec::new(); fabric.links.len()];
+    for (id, transfer) in (0..).zip(interruptible(&schedule.transfers)) {
+        transfer.route.iter().for_each(|&link| of_channels[channels.first_of(link) as usize].push(id));
     }
-    of_channels.iter_mut().for_each(|uses| uses.sort_unstable());
-    for group in of_channels.iter().flat_map(|uses| uses.chunk_by(|a, b| a.phase == b.phase)) {
-        if let Some((slot, a, b)) = first_meeting(group) {
-            let link = fabric.link(a.link);
+    // Of one link at a time: those of all would take more memory than the schedule.
+    let mut uses = Vec::new();
+    for (number, transfers) in (0..).zip(&of_channels) {
+        uses.clear();
+        uses.extend(interruptible(transfers).map(|&id| Use::of(schedule, id)));
+        uses.sort_unstable();
+        let meeting = uses.chunk_by(|a, b| a.phase == b.phase).find_map(first_meeting);
+        if let Some((slot, a, b)) = meeting {
+            let link = fabric.link(number);
             return text::not_proven(format!(
-                "link {} (node {} to {}) carries two messages in slot {slot}, though the schedule claims to be \
+                "link {number} (node {} to {}) carries two messages in slot {slot}, though the schedule claims to be \
                  conflict free: {} and {}",
-                a.link,
                 link.from,
                 link.to,
                 text::transfer(schedule, a.transfer),
@@ -135,15 +138,8 @@ mod tests {
 
     #[test]
     fn extreme_slots_do_not_overflow() {
-        let extreme = |start, stride: u64, count| Use {
-            link: 0,
-            phase: 0,
-            stride,
-            residue: start % stride,
-            start,
-            count,
-            transfer: 0,
-        };
+        let extreme =
+            |start, stride: u64, count| Use { phase: 0, stride, residue: start % stride, start, count, transfer: 0 };
         let max = u32::MAX as u64;
         let (a, b) = (extreme(max, max, 1 << 40), extreme(0, max - 1, 1 << 40));
         assert!(meeting(&a, &b).is_some());
@@ -157,7 +153,7 @@ mod tests {
                 .enumerate()
                 .map(|(id, &(start, stride, count))| {
                     let stride = if count > 1 { stride } else { 1 };
-                    Use { link: 0, phase: 0, stride, residue: start % stride, start, count, transfer: id as u32 }
+                    Use { phase: 0, stride, residue: start % stride, start, count, transfer: id as u32 }
                 })
                 .collect();
             uses.sort_unstable();

@@ -257,9 +257,11 @@ impl Algorithm for MultiTree {
             if kind.rooted() { vec![request.collective.root] } else { (0..request.ranks()).collect() };
         // Growing the trees takes long; do not start what cannot be held.
         let passes = if kind == Kind::AllReduce { 2 } else { 1 };
-        request.expect((passes * roots.len() * (fabric.ranks() - 1)) as u64, 0)?;
+        let transfers = (passes * roots.len() * (fabric.ranks() - 1)) as u64;
+        request.expect(transfers, 0)?;
         let (edges, steps) = everywhere(fabric, &roots);
         let mut builder = request.builder();
+        builder.reserve(transfers);
         if kind.rooted() {
             let chunks = request.bytes.div_ceil(chunk);
             let lane = Lane {
