@@ -600,11 +600,16 @@ fn forest_refuses() {
 /// Before any transfer is made: 4096 ranks would have 33 million.
 #[test]
 fn schedules_that_are_too_large_are_refused_before_they_are_built() {
-    let fabric = Fabric::parse("switch:4096").unwrap();
     let system = System::preset("generic").unwrap();
-    for name in ["ring", "ring-bi", "direct"] {
+    for (ranks, name, transfers) in [
+        (4096, "ring", 33_546_240),
+        (4096, "direct", 33_546_240),
+        (4096, "ring-bi", 67_092_480),
+        (1500, "ring-bi", 8_994_000), // for a ring it is not too many
+    ] {
+        let fabric = Fabric::parse(&format!("switch:{ranks}")).unwrap();
         let error = algorithm::build(&fabric, &system, Collective::new(Kind::AllReduce), 4096, name).unwrap_err();
         assert_eq!(error.code, antiphon_core::error::Code::TooLarge);
-        assert!(error.message.contains("4096 ranks has 33546240 transfers"), "{error}");
+        assert!(error.message.contains(&format!("{ranks} ranks has {transfers} transfers")), "{error}");
     }
 }
