@@ -118,7 +118,7 @@ clean: ## remove everything the other targets made
 	@touch $@
 
 .venv/requirements.stamp: requirements-dev.txt .venv/python.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	@touch $@
 
 # The Rust tests, compiled while pip, which uses one core, fills .venv, and a browser is fetched.
