@@ -240,12 +240,15 @@ impl<'a> Request<'a> {
         bytes.next_multiple_of(if format.fixed_size { format.payload_bytes } else { 1 })
     }
 
-    /// [`Request::expect`] for an algorithm that sends every shard once around all ranks, or twice, in so many parts by
-    /// themselves; how many transfers that is.
-    fn expect_ring(&self, parts: u64) -> Result<u64> {
+    /// Transfers of so many rings, each of so many slots: every slot's data go once around, or twice.
+    fn ring_transfers(&self, rings: u64, slots: u64) -> u64 {
         let passes = u64::from(self.scatters()) + u64::from(self.gathers());
-        let transfers = parts * passes * u64::from(self.ranks()) * u64::from(self.ranks() - 1);
-        self.expect(transfers, 0).map(|()| transfers)
+        rings * passes * slots * (slots - 1)
+    }
+
+    /// [`Request::expect`] for so many rings of all ranks.
+    fn expect_rings(&self, rings: u64) -> Result<()> {
+        self.expect(self.ring_transfers(rings, self.ranks().into()), 0)
     }
 
     /// Adds a lane for the shard of every rank in `owners`, cut into chunks of about `chunk` bytes,

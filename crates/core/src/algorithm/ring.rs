@@ -35,7 +35,7 @@ impl Algorithm for Ring {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let transfers = request.expect_ring(1)?;
+        request.expect_rings(1)?;
         let buffers = request.options.given("buffers").map(Value::whole);
         let Cycle { ranks: walk, both_ways, direct } = match cycle::closed_walk(request.fabric, request.system) {
             Ok(cycle) => cycle,
@@ -44,7 +44,7 @@ impl Algorithm for Ring {
         let slots = walk.len();
         let block = request.block_bytes(request.ranks());
         let mut builder = request.builder();
-        builder.reserve(transfers);
+        builder.reserve(request.ring_transfers(1, slots as u64));
         builder.schedule.endpoint.issue = Issue::Links;
         builder.schedule.conflict_free = direct;
         for (slot, &rank) in walk.iter().enumerate() {

@@ -25,7 +25,7 @@ impl Algorithm for RingBi {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        let transfers = request.expect_ring(2)?;
+        request.expect_rings(2)?;
         let (cycle, direct) = match cycle::hamiltonian(request.fabric, request.system) {
             Ok(Cycle { ranks, both_ways: true, direct }) => (ranks, direct),
             Ok(_) => return request.refuse("links of the Hamiltonian cycles that were found go one way"),
@@ -41,7 +41,7 @@ impl Algorithm for RingBi {
         let slots = cycle.len();
         let block = request.block_bytes(request.ranks()).div_ceil(2);
         let mut builder = request.builder();
-        builder.reserve(transfers);
+        builder.reserve(request.ring_transfers(2, slots as u64));
         builder.schedule.endpoint.issue = Issue::Links;
         builder.schedule.conflict_free = direct;
         for direction in 0..2 {

@@ -44,7 +44,7 @@ pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     for (id, transfer) in (0..).zip(interruptible(&schedule.transfers)) {
         transfer.route.iter().for_each(|&link| of_channels[channels.first_of(link) as usize].push(id));
     }
-    // Of one link at a time: those of all would take more memory than the schedule.
+    // Of one link at a time: a use is large.
     let mut uses = Vec::new();
     for (number, transfers) in (0..).zip(&of_channels) {
         uses.clear();
