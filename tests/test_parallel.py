@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -19,6 +20,33 @@ def test_results_are_in_order(jobs: int | None) -> None:
     assert in_parallel(work, range(5), jobs) == [0, 1, 4, 9, 16]
     assert in_parallel(work, [], jobs) == []
     assert cores() >= 1
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_large_work_is_not_shared_while_there_is_other(jobs: int) -> None:
+    large = [True, True, False, False, False, True]
+    running, started, together = [0], [], []
+    lock = threading.Lock()
+
+    def work(item: int) -> int:
+        with lock:
+            running[0] += large[item]
+            started.append(item)
+            together.append((running[0], sum(not large[other] for other in started)))
+        time.sleep(0.01 * (6 - item))
+        with lock:
+            running[0] -= large[item]
+        return item
+
+    assert in_parallel(work, range(6), jobs, large) == [0, 1, 2, 3, 4, 5]
+    # Two at a time only when all others have been started.
+    assert all(count < 2 or others == 3 for count, others in together)
+    assert started[:2] == ([0, 1] if jobs == 1 else [0, 2])
+
+
+def test_cores_take_large_work_rather_than_none() -> None:
+    both = threading.Barrier(2, timeout=20)
+    assert in_parallel(lambda item: both.wait() >= 0, range(2), 2, [True, True]) == [True, True]
 
 
 def test_a_failure_ends_the_others() -> None:

@@ -47,6 +47,7 @@ __all__ = [
     "__version__",
     "advise_rails",
     "advise_trees",
+    "algorithm_scales",
     "algorithms",
     "area",
     "build",
@@ -79,7 +80,6 @@ __all__ = [
     "replan",
     "router_parameters",
     "shard",
-    "short_algorithms",
     "simulate",
     "simulate_flights",
     "systems",
@@ -1260,8 +1260,10 @@ def advise_trees(ranks: SupportsIndex, bytes: _Size, latency: str = "12.4us", gb
 def algorithms() -> list[Algorithm]:
     """All algorithms, in documentation order."""
 
-def short_algorithms() -> list[str]:
-    """Names of algorithms whose schedules have far fewer messages than pairs of ranks, or soon repeat themselves."""
+def algorithm_scales() -> dict[str, str]:
+    """How runs of each algorithm are among those of others, by its name: "short" if its schedules have far fewer
+    messages than there are pairs of ranks, or soon repeat themselves; "large", in memory, if they have a transfer or
+    two for every pair; "usual" else."""
 
 def fabrics() -> list[tuple[str, str, str]]:
     """(kind, example of a specification, meaning) of every kind of fabric."""

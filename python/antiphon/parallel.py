@@ -74,8 +74,16 @@ def threads(jobs: int | None = None) -> Iterator[tuple[Executor, int]]:
         pool.shutdown(cancel_futures=True)
 
 
-def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int | None = None) -> list[Result]:
+def in_parallel(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    jobs: int | None = None,
+    large: Sequence[bool] | None = None,
+) -> list[Result]:
     """What ``work`` returns for every item, in their order; ``jobs`` items at a time, by default as many as cores.
+
+    They start in their order, but for those that are ``large``: of these there is one at a time as long as there are
+    others to start, so that they need not share the memory.
 
     Raises:
         AntiphonError: ``bad-size`` if ``jobs`` is no whole number of at least 1.
@@ -85,13 +93,47 @@ def in_parallel(work: Callable[[Item], Result], items: Sequence[Item], jobs: int
     count = min(threads_of(jobs), len(items))
     if count <= 1:
         return [work(item) for item in items]
+    turns = _Turns(len(items), large)
+    futures: list[Future[Result]] = [Future() for _ in items]
+
+    def next_item() -> None:
+        with turns.next() as at:
+            try:
+                futures[at].set_result(work(items[at]))
+            except BaseException as error:
+                futures[at].set_exception(error)
+
     with threads(count) as (pool, _count):
-        futures = [pool.submit(work, item) for item in items]
+        for _ in items:
+            pool.submit(next_item)
         wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             if future.done():
                 future.result()
         return [future.result() for future in futures]
+
+
+class _Turns:
+    """Which item is started next: the first, of which none or another is large."""
+
+    def __init__(self, items: int, large: Sequence[bool] | None) -> None:
+        self._left = list(range(items))
+        self._large = large or [False] * items
+        self._running = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def next(self) -> Iterator[int]:
+        with self._lock:
+            fits = (at for at in self._left if not (self._running and self._large[at]))
+            at = next(fits, self._left[0])
+            self._left.remove(at)
+            self._running += self._large[at]
+        try:
+            yield at
+        finally:
+            with self._lock:
+                self._running -= self._large[at]
 
 
 def threads_of(jobs: int | None) -> int:

@@ -25,6 +25,7 @@ use bound::Certified;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// The collective of a name and a root, which must be a rank of the fabric.
 pub fn collective(name: &str, root: Int, fabric: &fabric::Fabric) -> PyResult<Collective> {
@@ -406,10 +407,10 @@ pub fn algorithms(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// Names of the algorithms whose schedules are timed soon.
+/// How the runs of every algorithm are among those of others: "short", "usual" or "large".
 #[pyfunction]
-pub fn short_algorithms() -> Vec<&'static str> {
-    algorithm::ALL.iter().filter(|algorithm| algorithm.is_short()).map(|algorithm| algorithm.info().name).collect()
+pub fn algorithm_scales() -> HashMap<&'static str, &'static str> {
+    algorithm::ALL.iter().map(|algorithm| (algorithm.info().name, algorithm.scale().name())).collect()
 }
 
 /// The kinds of fabrics as triples (kind, example of a specification, meaning).

@@ -11,7 +11,7 @@ from antiphon._core import (
     Fabric,
     Schedule,
     System,
-    short_algorithms,
+    algorithm_scales,
 )
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
 from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
@@ -27,6 +27,9 @@ Progress = Callable[[str, float], object]
 """Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
 REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
 """Error codes that leave an algorithm out of a comparison; all others end it."""
+
+SCALES = ("large", "usual", "short")
+"""The scales of algorithms, in the order in which they are compared."""
 
 
 def run(
@@ -158,12 +161,15 @@ def compare(
         return runs, refused
 
     ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # What takes long goes first, of algorithms the last known: so no core has much left when others are done.
-    known, short = known_names(), short_algorithms()
+    # What takes long goes first, of algorithms the last known: so no core has much left when others are done. And what
+    # takes much memory goes one after the other, if there is something else to do.
+    known, scale_of = known_names(), algorithm_scales()
     names = [spec.partition(":")[0] for spec in specs]
-    places = [(name in short, -known.index(name)) for name in names] + [(False, -len(known))] * len(others)
-    order = sorted(range(len(ways)), key=lambda at: places[at])
-    found = dict(zip(order, in_parallel(time, [ways[at] for at in order], jobs), strict=True))
+    scales = [scale_of[name] for name in names] + ["large"] * len(others)
+    places = [-known.index(name) for name in names] + [-len(known)] * len(others)
+    order = sorted(range(len(ways)), key=lambda at: (SCALES.index(scales[at]), places[at]))
+    large = [scales[at] == "large" for at in order]
+    found = dict(zip(order, in_parallel(time, [ways[at] for at in order], jobs, large), strict=True))
     outcomes = [found[at] for at in range(len(ways))]
     ladder = [runs for runs, _ in outcomes if runs]
     refused = [refusal for _, refusals in outcomes for refusal in refusals]

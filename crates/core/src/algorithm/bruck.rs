@@ -5,7 +5,7 @@
 //! all others that go the same way. Bruck et al., "Efficient algorithms for all-to-all communications in
 //! multiport message-passing systems", TPDS 1997.
 
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
 use crate::schedule::{LaneId, Op, Payload, Schedule};
@@ -30,8 +30,8 @@ impl Algorithm for Bruck {
         &INFO
     }
 
-    fn is_short(&self) -> bool {
-        true
+    fn scale(&self) -> Scale {
+        Scale::Short
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

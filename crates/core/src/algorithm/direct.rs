@@ -3,7 +3,7 @@
 //! Shards go in chunks: every rank gathers a chunk before it scatters the next. That keeps the ranks
 //! together, so that few packets wait in the network, and makes long runs periodic.
 
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::options::{Default::Derived, Opt};
@@ -31,6 +31,10 @@ const MAX_ALL_TO_ALL_RANKS: u32 = 1024;
 impl Algorithm for Direct {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Large
     }
 
     fn takes_matrix(&self) -> bool {

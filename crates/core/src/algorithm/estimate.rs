@@ -10,8 +10,7 @@ use crate::fabric::LinkId;
 use crate::schedule::Op;
 use crate::system::System;
 use crate::units::{Bytes, Picos, Rate};
-use std::fmt::Debug;
-use std::ops::Add;
+use num_traits::{Bounded, SaturatingAdd};
 
 /// Time of a flit on every link.
 pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
@@ -160,23 +159,20 @@ impl<'a> Recurrence<'a> {
 
     /// When each of the first `rounds` ends.
     fn ends(&self, rounds: u32, costs: &Costs) -> Vec<u128> {
-        let hop = costs.links.iter().map(|(busy, way)| busy + way).max().unwrap_or(0) + costs.adding;
-        let hops = self.hops.iter().map(Vec::len).sum::<usize>() as u128 * u128::from(rounds);
-        // Half the memory where all one after the other is not too long.
-        if hop.saturating_mul(hops) <= u64::MAX.into() {
-            self.ends_in::<u64>(rounds, costs)
-        } else {
-            self.ends_in::<u128>(rounds, costs)
-        }
+        // In as few bytes as hold all of them: most of the time goes into their memory.
+        let short = self.ends_in::<u32>(rounds, costs).or_else(|| self.ends_in::<u64>(rounds, costs));
+        short.or_else(|| self.ends_in::<u128>(rounds, costs)).expect("all times fit")
     }
 
-    fn ends_in<T>(&self, rounds: u32, costs: &Costs) -> Vec<u128>
+    /// [`Recurrence::ends`], if all times are less than the largest number.
+    fn ends_in<T>(&self, rounds: u32, costs: &Costs) -> Option<Vec<u128>>
     where
-        T: Copy + Default + Ord + Add<Output = T> + TryFrom<u128, Error: Debug> + Into<u128>,
+        T: Copy + Default + Ord + Bounded + SaturatingAdd + TryFrom<u128> + Into<u128>,
     {
-        let exact = |time| T::try_from(time).expect("all times fit");
-        let links: Vec<(T, T)> = costs.links.iter().map(|&(busy, way)| (exact(busy), exact(way))).collect();
-        let adding = exact(costs.adding);
+        let exact = |time| T::try_from(time).ok();
+        let links = costs.links.iter().map(|&(busy, way)| Some((exact(busy)?, exact(way)?)));
+        let links: Vec<(T, T)> = links.collect::<Option<_>>()?;
+        let adding = exact(costs.adding)?;
         let ranks = self.request.fabric.ranks();
         let lanes = ranks * self.table.trees.len();
         let mut ready = vec![T::default(); lanes * rounds as usize];
@@ -190,11 +186,11 @@ impl<'a> Recurrence<'a> {
                 }
                 let ready = &mut ready[round as usize * lanes..][..lanes];
                 let ((busy, way), free) = (links[hop.link as usize], &mut free[hop.link as usize]);
-                *free = ready[hop.from as usize].max(*free) + busy;
-                let mut arrives = *free + way;
+                *free = ready[hop.from as usize].max(*free).saturating_add(&busy);
+                let mut arrives = free.saturating_add(&way);
                 if let Some(rank) = hop.adds {
                     let adder = &mut adder[rank as usize];
-                    arrives = arrives.max(*adder) + adding;
+                    arrives = arrives.max(*adder).saturating_add(&adding);
                     *adder = arrives;
                 }
                 let ready = &mut ready[hop.to as usize];
@@ -205,7 +201,9 @@ impl<'a> Recurrence<'a> {
         for round in 1..ends.len() {
             ends[round] = ends[round].max(ends[round - 1]);
         }
-        ends.into_iter().map(T::into).collect()
+        // No time is later than the last of these.
+        let fit = ends.last().is_none_or(|last| *last < T::max_value());
+        fit.then(|| ends.into_iter().map(T::into).collect())
     }
 }
 
@@ -293,6 +291,16 @@ mod tests {
                     let result = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap();
                     let ratio = estimate.time(rounds) as f64 / result.time_ps as f64;
                     assert!((ratio - 1.0).abs() < 5e-4, "{spec}, {}, {rounds} rounds: {ratio}", system.name);
+                }
+                // Short numbers hold the same times, or say that they do not.
+                for (rounds, factor) in [(3, 1), (5, 1000), (9, 1 << 40)] {
+                    let mut costs = estimate.costs(100);
+                    costs.links.iter_mut().for_each(|(busy, _)| *busy *= factor);
+                    let ends = estimate.ends_in::<u128>(rounds, &costs).unwrap();
+                    let fit = |most: u128| ends.iter().all(|&end| end < most).then(|| ends.clone());
+                    assert_eq!(estimate.ends_in::<u32>(rounds, &costs), fit(u32::MAX.into()));
+                    assert_eq!(estimate.ends_in::<u64>(rounds, &costs), fit(u64::MAX.into()));
+                    assert_eq!(estimate.ends(rounds, &costs), ends);
                 }
             }
         }

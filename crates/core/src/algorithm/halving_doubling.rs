@@ -7,7 +7,7 @@
 //! Thakur, Rabenseifner and Gropp, IJHPCA 2005. On a BiGraph the ranks are mapped so that in each
 //! step every link between the layers carries one message (HDRM; Dong et al., EFLOPS, HPCA 2020).
 
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::Shape;
@@ -48,8 +48,8 @@ impl Algorithm for HalvingDoubling {
         &INFO
     }
 
-    fn is_short(&self) -> bool {
-        true
+    fn scale(&self) -> Scale {
+        Scale::Short
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

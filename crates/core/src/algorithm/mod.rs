@@ -48,6 +48,28 @@ pub struct Info {
     pub collectives: &'static [Kind],
 }
 
+/// How much time and memory the runs of an algorithm take, by its schedules: for those who run several side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Far fewer messages than there are pairs of ranks, or they soon repeat themselves: timed soon.
+    Short,
+    /// All others.
+    Usual,
+    /// A transfer or two for every pair of ranks: most memory.
+    Large,
+}
+
+impl Scale {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scale::Short => "short",
+            Scale::Usual => "usual",
+            Scale::Large => "large",
+        }
+    }
+}
+
 /// Turns a fabric and a collective into a schedule.
 pub trait Algorithm: Sync {
     /// What it is.
@@ -58,9 +80,9 @@ pub trait Algorithm: Sync {
         false
     }
 
-    /// Whether schedules have far fewer messages than there are pairs of ranks, or soon repeat themselves: such are timed soon.
-    fn is_short(&self) -> bool {
-        false
+    /// How its runs are among those of others.
+    fn scale(&self) -> Scale {
+        Scale::Usual
     }
 
     /// The schedule for a request whose collective is among [`Info::collectives`], with a matrix only if it takes one.

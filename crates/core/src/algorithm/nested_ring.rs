@@ -5,7 +5,8 @@
 //! neighbours, and the longer edges lie inside each other.
 
 use super::estimate::{flit_times, way};
-use super::{Algorithm, Info, Placed, Request, cycle, path};
+use super::path::{self, Way};
+use super::{Algorithm, Info, Placed, Request, cycle};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::Router;
@@ -66,24 +67,16 @@ impl Algorithm for NestedRing {
         if request.scatters() {
             for level in levels.clone() {
                 builder.phase(&format!("reduce-scatter {}", level + 1), false);
-                for ring in rings.of(level) {
-                    for slot in 0..ring.ranks.len() {
-                        let mut towards = path::around(&ring.ranks, slot, 0);
-                        towards.reverse();
-                        path::reduce_along(&mut builder, &towards, ring.lane(slot), ring.lanes, 0)?;
-                    }
-                }
+                let mut ways: Vec<Way> = rings.of(level).flat_map(Ring::ways).collect();
+                ways.iter_mut().for_each(|way| way.path.reverse());
+                path::reduce_along(&mut builder, &ways, 0)?;
             }
         }
         if request.gathers() {
             for level in levels.rev() {
                 builder.phase(&format!("all-gather {}", level + 1), false);
-                for ring in rings.of(level) {
-                    for slot in 0..ring.ranks.len() {
-                        let around = path::around(&ring.ranks, slot, 0);
-                        path::copy_along(&mut builder, &around, ring.lane(slot), ring.lanes, 0)?;
-                    }
-                }
+                let ways: Vec<Way> = rings.of(level).flat_map(Ring::ways).collect();
+                path::copy_along(&mut builder, &ways, 0)?;
             }
         }
         builder.finish()
@@ -150,9 +143,12 @@ struct Ring {
 }
 
 impl Ring {
-    /// The first lane of those that stay with the rank at a slot.
-    fn lane(&self, slot: usize) -> u32 {
-        self.first + slot as u32 * self.lanes
+    /// The way around from every slot, with the lanes that stay with the rank there.
+    fn ways(self) -> impl Iterator<Item = Way> {
+        (0..self.ranks.len()).map(move |slot| {
+            let first = self.first + slot as u32 * self.lanes;
+            Way { lanes: first..first + self.lanes, path: path::around(&self.ranks, slot, 0) }
+        })
     }
 }
 

@@ -5,7 +5,8 @@
 //! shard is cut in two, and each half still takes a whole turn.
 
 use super::cycle::{self, Cycle};
-use super::{Algorithm, Info, Request, half, path};
+use super::path::{self, Way};
+use super::{Algorithm, Info, Request, Scale, half};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
@@ -34,6 +35,10 @@ impl Algorithm for Ring {
         &INFO
     }
 
+    fn scale(&self) -> Scale {
+        Scale::Large
+    }
+
     fn build(&self, request: &Request) -> Result<Schedule> {
         request.expect_rings(1)?;
         let buffers = request.options.given("buffers").map(Value::whole);
@@ -56,25 +61,24 @@ impl Algorithm for Ring {
             builder.shard_block(rank, region, block);
         }
         // Slot `i` after `start`, going forwards along the walk.
-        let around = |start| path::around(&walk, start, 0);
+        // From every slot around the walk.
+        let ways = |turned: fn(&mut [u32])| -> Vec<Way> {
+            let around = |slot: usize| {
+                let mut path = path::around(&walk, slot, 0);
+                turned(&mut path);
+                Way { lanes: slot as u32..slot as u32 + 1, path }
+            };
+            (0..slots).map(around).collect()
+        };
         if request.scatters() {
             builder.phase("reduce-scatter", false);
-            for slot in 0..slots {
-                // To `slot`: backwards, or forwards where links go one way.
-                let mut towards = around(slot);
-                if both_ways {
-                    towards.reverse()
-                } else {
-                    towards.rotate_left(1)
-                }
-                path::reduce_along(&mut builder, &towards, slot as u32, 1, 0)?;
-            }
+            // To the slot: backwards, or forwards where links go one way.
+            let turned = if both_ways { <[u32]>::reverse } else { |path: &mut [u32]| path.rotate_left(1) };
+            path::reduce_along(&mut builder, &ways(turned), 0)?;
         }
         if request.gathers() {
             builder.phase("all-gather", false);
-            for slot in 0..slots {
-                path::copy_along(&mut builder, &around(slot), slot as u32, 1, 0)?;
-            }
+            path::copy_along(&mut builder, &ways(|_| {}), 0)?;
         }
         if let Some(buffers) = buffers {
             wait_for_buffers(&mut builder, buffers);

@@ -7,7 +7,8 @@
 //! default a barrier stands between the two; without (`held`) sums of the second dimension wait at
 //! their receivers until these have the complete parts of the first.
 
-use super::{Algorithm, Info, Placed, Request, path};
+use super::path::{self, Way};
+use super::{Algorithm, Info, Placed, Request, Scale};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::Opt;
@@ -76,8 +77,8 @@ impl Algorithm for Ring2d {
         &INFO
     }
 
-    fn is_short(&self) -> bool {
-        true
+    fn scale(&self) -> Scale {
+        Scale::Short
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
@@ -126,10 +127,11 @@ impl Algorithm for Ring2d {
             // On a line the owner of a part relays it before it gets it back complete, so the second
             // dimension must not add to it earlier.
             builder.phase(name, !published && !held && wraps != [true; 2] && reduce && !along_first);
+            let mut ways = vec![];
             for (which, (firsts, seconds)) in halves() {
                 for (first, second) in (0..firsts).flat_map(|f| (0..seconds).map(move |s| (f, s))) {
                     // Along the first dimension `second` is the line, along the second `first` is.
-                    let (mut route, id, lanes): (Vec<u32>, u32, u32) = if along_first {
+                    let (mut path, id, lanes): (Vec<u32>, u32, u32) = if along_first {
                         let positions = gather_path(first, firsts, wraps[which]);
                         (positions.iter().map(|&p| rank(which, p, second)).collect(), lane(which, first, 0), seconds)
                     } else {
@@ -137,14 +139,13 @@ impl Algorithm for Ring2d {
                         (positions.iter().map(|&p| rank(which, first, p)).collect(), lane(which, first, second), 1)
                     };
                     if reduce {
-                        route.reverse();
-                        path::reduce_along(&mut builder, &route, id, lanes, 0)?;
-                    } else {
-                        path::copy_along(&mut builder, &route, id, lanes, 0)?;
+                        path.reverse();
                     }
+                    ways.push(Way { lanes: id..id + lanes, path });
                 }
             }
-            Ok(())
+            let along = if reduce { path::reduce_along } else { path::copy_along };
+            along(&mut builder, &ways, 0)
         };
         if request.scatters() {
             dimension("reduce-scatter 1", true, true)?;

@@ -3,7 +3,8 @@
 //! TTO paper (HPCA 2024), sections II-B and III-B.
 
 use super::cycle::{self, Cycle};
-use super::{Algorithm, Info, Request, half, path};
+use super::path::{self, Way};
+use super::{Algorithm, Info, Request, Scale, half};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Issue, Schedule};
@@ -22,6 +23,10 @@ const INFO: Info = Info {
 impl Algorithm for RingBi {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Large
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
@@ -49,22 +54,22 @@ impl Algorithm for RingBi {
                 builder.shard_block(rank, half(request.shard(rank), direction), block);
             }
         }
-        let around = |slot, direction| path::around(&cycle, slot, direction);
-        let lanes = || (0..2).flat_map(|direction| (0..slots).map(move |slot| (direction, slot)));
+        // Of every lane the way from its slot.
+        let outwards = |lane: usize| {
+            let (direction, slot) = (lane / slots, lane % slots);
+            Way { lanes: lane as u32..lane as u32 + 1, path: path::around(&cycle, slot, direction) }
+        };
+        let mut ways: Vec<Way> = (0..2 * slots).map(outwards).collect();
+        let turn = |ways: &mut [Way]| ways.iter_mut().for_each(|way| way.path.reverse());
         if request.scatters() {
             builder.phase("reduce-scatter", false);
-            for (direction, slot) in lanes() {
-                let mut inwards = around(slot, direction);
-                inwards.reverse();
-                path::reduce_along(&mut builder, &inwards, (direction * slots + slot) as u32, 1, 0)?;
-            }
+            turn(&mut ways);
+            path::reduce_along(&mut builder, &ways, 0)?;
+            turn(&mut ways);
         }
         if request.gathers() {
             builder.phase("all-gather", false);
-            for (direction, slot) in lanes() {
-                let outwards = around(slot, direction);
-                path::copy_along(&mut builder, &outwards, (direction * slots + slot) as u32, 1, 0)?;
-            }
+            path::copy_along(&mut builder, &ways, 0)?;
         }
         builder.finish()
     }

@@ -5,7 +5,8 @@
 //! variant (`excluded=centre`) never forwards the last part to the centre:
 //! it is not a complete AllReduce and is kept for reproduction only.
 
-use super::{Algorithm, Info, Request, cycle, half, path};
+use super::path::{self, Way};
+use super::{Algorithm, Info, Request, Scale, cycle, half};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
 use crate::options::Opt;
@@ -36,6 +37,10 @@ const INFO: Info = Info {
 impl Algorithm for RingBiOdd {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Large
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
@@ -91,12 +96,12 @@ impl Algorithm for RingBiOdd {
             // The excluded rank's part arrives one step before the merging rank sends it on.
             let joins = slots as u32 - 1 - hops_to_merge(direction, slot);
             builder.send(Op::Reduce, excluded, merge[direction], lane, joins)?;
-            path::reduce_along(&mut builder, &inwards, lane, 1, 1)?;
+            path::reduce_along(&mut builder, &[Way { lanes: lane..lane + 1, path: inwards }], 1)?;
         }
         builder.phase("all-gather", false);
         for (direction, slot) in lanes() {
             let lane = (direction * slots + slot) as u32;
-            path::copy_along(&mut builder, &around(slot, direction), lane, 1, 0)?;
+            path::copy_along(&mut builder, &[Way { lanes: lane..lane + 1, path: around(slot, direction) }], 0)?;
             let leaves = hops_to_merge(direction, slot);
             if centre && leaves == slots as u32 - 1 {
                 builder.schedule.known_gaps.push((excluded, lane));

@@ -4,7 +4,7 @@
 //! The fourth corner is excluded from training: it forwards and adds in two trees.
 
 use super::tree::{Planter, Table, Work};
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::options::{
@@ -57,8 +57,8 @@ impl Algorithm for Tto {
         &INFO
     }
 
-    fn is_short(&self) -> bool {
-        true
+    fn scale(&self) -> Scale {
+        Scale::Short
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

@@ -256,6 +256,9 @@ impl<'a> Builder<'a> {
     /// Brings transfers into schedule order.
     fn sort(&mut self) {
         let transfers = &mut self.schedule.transfers;
+        if transfers.is_sorted_by_key(|t| (t.phase, t.step)) {
+            return;
+        }
         if self.waits {
             let mut order: Vec<usize> = (0..transfers.len()).collect();
             order.sort_by_key(|&id| (transfers[id].phase, transfers[id].step));

@@ -11,7 +11,7 @@
 
 mod timetable;
 
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{Dimension, DimensionShape, Fabric, LinkId, Product};
@@ -58,6 +58,10 @@ const MAX_RANKS: u32 = 1024;
 impl Algorithm for Exchange {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Large
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

@@ -7,7 +7,7 @@
 mod concentrated;
 
 use super::tree::{Laid, Tree, twins};
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::fabric::{DimensionShape, Fabric, LinkId, NodeId, Router};
@@ -242,6 +242,10 @@ fn everywhere(fabric: &Fabric, roots: &[u32]) -> (Vec<Edge>, u32) {
 impl Algorithm for MultiTree {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Large
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

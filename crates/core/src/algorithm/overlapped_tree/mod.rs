@@ -7,7 +7,7 @@ mod map;
 
 use super::estimate::{Steps, flit_times};
 use super::tree::{Priority, Table, Tree, Work};
-use super::{Algorithm, Info, Request};
+use super::{Algorithm, Info, Request, Scale};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{
@@ -60,8 +60,8 @@ impl Algorithm for OverlappedTree {
         &INFO
     }
 
-    fn is_short(&self) -> bool {
-        true
+    fn scale(&self) -> Scale {
+        Scale::Short
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {

@@ -1,6 +1,6 @@
 //! Messages that wait at their receivers.
 
-use super::waits::Waits;
+use super::waits::{Waiting, Waits};
 use super::{Carrier, Endpoints};
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
@@ -57,19 +57,19 @@ impl Endpoints<'_> {
         if let Some(sent) = &mut self.sent {
             sent[transfer as usize] += 1;
         }
-        self.wake(transfer, now, carrier);
+        let waiting = self.waits.take(transfer);
+        self.wake(transfer, waiting, now, carrier);
     }
 
-    /// Something became of a message: starts and releases what waited for it.
-    pub fn wake(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
+    /// Something became of a message: releases what waited for it at receivers, and starts those `waiting` at their senders.
+    pub fn wake(&mut self, transfer: TransferId, waiting: Waiting, now: Ticks, carrier: &mut impl Carrier) {
         if let Some(holds) = &mut self.holds {
-            let held: Vec<TransferId> = holds.waits.take(transfer).collect();
+            let held = holds.waits.take(transfer);
             held.into_iter().for_each(|held| self.release(held, now));
         }
-        let waited: SmallVec<[TransferId; 4]> = self.waits.take(transfer).collect();
-        let mut woken: SmallVec<[u32; 4]> = waited.iter().map(|&id| self.transfers[id as usize].queue).collect();
+        let mut woken: SmallVec<[u32; 4]> = waiting.iter().map(|&id| self.transfers[id as usize].queue).collect();
         if self.plan.units.is_some() {
-            waited.into_iter().zip(&woken).for_each(|(id, &queue)| self.come_back(queue, id));
+            waiting.into_iter().zip(&woken).for_each(|(id, &queue)| self.come_back(queue, id));
         }
         woken.sort_unstable();
         woken.dedup();

@@ -41,11 +41,13 @@ impl Endpoints<'_> {
         self.transfers[transfer as usize].applied += 1;
         self.done += 1;
         self.deliveries.applied(self.plan, transfer, chunk, now);
+        // Before a gate opens: what waits for this is not waiting any more.
+        let waiting = self.waits.take(transfer);
         self.phase_left[job.phase as usize] -= 1;
         if self.phase_left[job.phase as usize] == 0 {
             self.open_gate(job.flight, now, carrier);
         }
-        self.wake(transfer, now, carrier);
+        self.wake(transfer, waiting, now, carrier);
         self.drive(transfer, chunk, now, carrier);
         let left = &mut self.flights[job.flight as usize].left;
         *left -= 1;

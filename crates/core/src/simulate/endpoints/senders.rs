@@ -234,6 +234,10 @@ impl Endpoints<'_> {
 
     /// Whether the next chunk of a transfer may start, as far as data is concerned; if not, its queue will be woken.
     fn data_ready(&mut self, id: TransferId) -> bool {
+        // Nothing of what it waits for has happened since.
+        if self.waits.has(id) {
+            return false;
+        }
         let job = &self.plan.jobs[id as usize];
         let chunk = self.transfers[id as usize].started;
         let after = self.plan.start_after(job);

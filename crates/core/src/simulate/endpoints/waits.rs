@@ -1,11 +1,15 @@
 //! Which transfers wait for which, so that an applied message wakes those and no others.
 
 use crate::schedule::TransferId;
+use smallvec::SmallVec;
 
 /// End of a list.
 const END: TransferId = TransferId::MAX;
 /// In no list.
 const FREE: TransferId = TransferId::MAX - 1;
+
+/// Transfers that waited for one.
+pub type Waiting = SmallVec<[TransferId; 4]>;
 
 /// Lists of transfers; each transfer is in at most one.
 pub struct Waits(Vec<Wait>);
@@ -31,13 +35,20 @@ impl Waits {
         }
     }
 
+    /// Whether `id` waits for another.
+    #[inline]
+    pub fn has(&self, id: TransferId) -> bool {
+        self.0[id as usize].next != FREE
+    }
+
     /// Takes all that wait for `other`.
-    pub fn take(&mut self, other: TransferId) -> impl Iterator<Item = TransferId> {
+    pub fn take(&mut self, other: TransferId) -> Waiting {
         let mut at = std::mem::replace(&mut self.0[other as usize].first, END);
-        std::iter::from_fn(move || {
+        let next = || {
             let id = Some(at).filter(|&at| at != END)?;
             at = std::mem::replace(&mut self.0[id as usize].next, FREE);
             Some(id)
-        })
+        };
+        std::iter::from_fn(next).collect()
     }
 }
