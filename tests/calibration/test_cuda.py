@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
 from types import SimpleNamespace
@@ -39,16 +39,13 @@ class Tensor:
         return [self[start : start + size] for start in range(0, len(self), size)]
 
     def fill_(self, value: float) -> None:
-        FAKE.note("write")
-        self.array.fill(value)
+        FAKE.do("write", lambda: self.array.fill(value))
 
     def copy_(self, other: Tensor) -> None:
-        FAKE.note("copy")
-        np.copyto(self.array, other.array)
+        FAKE.do("copy", lambda: np.copyto(self.array, other.array))
 
     def add_(self, other: Tensor) -> None:
-        FAKE.note("reduce")
-        np.add(self.array, other.array, out=self.array)
+        FAKE.do("reduce", lambda: np.add(self.array, other.array, out=self.array))
 
 
 class Event:
@@ -65,6 +62,18 @@ class Event:
         return (later.time - self.time) * 1e3
 
 
+class Graph:
+    """What was called while it was recorded, to be done at every replay."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Callable[[], object]]] = []
+
+    def replay(self) -> None:
+        assert self.calls
+        for work, call in self.calls:
+            FAKE.do(work, call)
+
+
 class Fake:
     """The module; notes which work ran in which stream."""
 
@@ -75,10 +84,13 @@ class Fake:
     def __init__(self) -> None:
         self.streams: dict[str, set[int]] = defaultdict(set)
         self.threads: dict[int, int] = {}
+        self.recording: Graph | None = None
         self.cuda = SimpleNamespace(
             Event=Event,
             Stream=lambda: SimpleNamespace(synchronize=lambda: None),
             stream=self.stream,
+            CUDAGraph=Graph,
+            graph=self.graph,
             is_available=lambda: True,
             current_device=lambda: 0,
             synchronize=lambda: None,
@@ -94,8 +106,19 @@ class Fake:
         self.threads[get_ident()] = id(stream)
         yield
 
-    def note(self, work: str) -> None:
+    @contextmanager
+    def graph(self, graph: Graph, stream: Any) -> Iterator[None]:
+        self.recording = graph
+        with self.stream(stream):
+            yield
+        self.recording = None
+
+    def do(self, work: str, call: Callable[[], object]) -> None:
+        if self.recording is not None:
+            self.recording.calls.append((work, call))
+            return
         self.streams[work].add(self.threads[get_ident()])
+        call()
 
     def ones(self, shape: Any, dtype: Any, device: str) -> Tensor:
         assert device == "cuda"
@@ -110,16 +133,13 @@ class Fake:
         return Tensor(np.random.default_rng(1).integers(0, high, size))
 
     def sum(self, of: Tensor, dim: int, out: Tensor) -> None:
-        self.note("read")
-        np.sum(of.array, axis=dim, out=out.array)
+        self.do("read", lambda: np.sum(of.array, axis=dim, out=out.array))
 
     def mm(self, one: Tensor, other: Tensor, out: Tensor) -> None:
-        self.note("gemm")
-        np.matmul(one.array, other.array, out=out.array)
+        self.do("gemm", lambda: np.matmul(one.array, other.array, out=out.array))
 
     def index_select(self, rows: Tensor, dim: int, indices: Tensor, out: Tensor) -> None:
-        self.note("lookup")
-        np.take(rows.array, indices.array, axis=dim, out=out.array, mode="clip")
+        self.do("lookup", lambda: np.take(rows.array, indices.array, axis=dim, out=out.array, mode="clip"))
 
 
 FAKE = Fake()

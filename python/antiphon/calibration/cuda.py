@@ -6,6 +6,7 @@ import platform
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,36 +27,42 @@ from antiphon.errors import AntiphonError
 AHEAD = 4
 """Pieces under way at a time, so that the GPU never waits for Python."""
 PIECE_MS = 1.0
-"""About how long a piece takes: calls enough that starting them does not count."""
+"""About how long a piece takes: calls enough that starting it does not count."""
 LEAST_S = 0.02
 """The shortest sample: many pieces."""
-SPIN_CYCLES = 50_000_000
-"""For how many cycles the clock is watched."""
+SPINS, SPIN_CYCLES = 10, 50_000_000
+"""How often, and for how many cycles, the clock is watched: it rises from that of a GPU that has nothing to do."""
 SM_BYTES_PER_CYCLE = 64
 """What an SM reads in a cycle by the ACE paper, section III."""
 
 
 class CudaLane:
-    """Calls that go into a stream, a piece of several at a time."""
+    """Calls that go into a stream, a piece of several at a time. A piece is a CUDA graph: the calls of short ones from
+    Python take longer than the GPU needs for them."""
 
     def __init__(self, torch: Any, stream: Any, call: Callable[[], object], amount: float) -> None:
         self.torch, self.stream = torch, stream
-        self.call, self.amount, self.calls = call, amount, 1
         self.origin = _now(torch)
         self.events: list[Any] = []
-        self._choose_calls()
+        calls = self._calls_of_piece(call)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=stream):
+            for _ in range(calls):
+                call()
+        self.amount = amount * calls
+        self.begin()
+        self.piece()  # the first is slower
 
     def begin(self) -> None:
         self.events = [self._event()]
 
     def piece(self) -> float:
         with self.torch.cuda.stream(self.stream):
-            for _ in range(self.calls):
-                self.call()
+            self.graph.replay()
         self.events.append(self._event())
         if len(self.events) > AHEAD:
             self.events[-1 - AHEAD].synchronize()
-        return self.amount * self.calls
+        return self.amount
 
     def ends(self, _noted: Sequence[float] = ()) -> Sequence[float]:
         self.stream.synchronize()
@@ -66,17 +73,20 @@ class CudaLane:
         event.record(self.stream)
         return event
 
-    def _choose_calls(self) -> None:
-        """Doubles the calls of a piece until it takes long enough; the first loads what is called."""
-        self.begin()
-        self.piece()
-        while True:
-            self.begin()
-            self.piece()
-            first, last = self.ends()
-            if (last - first) * 1e3 >= PIECE_MS:
-                return
-            self.calls *= 2
+    def _calls_of_piece(self, call: Callable[[], object]) -> int:
+        """How often to call until it takes long enough, by doubling; the first call loads what is called."""
+        calls = 1
+        with self.torch.cuda.stream(self.stream):
+            call()
+            while True:
+                start = self._event()
+                for _ in range(calls):
+                    call()
+                end = self._event()
+                end.synchronize()
+                if start.elapsed_time(end) >= PIECE_MS:
+                    return calls
+                calls *= 2
 
 
 class Cuda:
@@ -176,8 +186,9 @@ def _now(torch: Any) -> Any:
 
 
 def _clock_ghz(torch: Any) -> float:
-    """The clock of an SM, by a kernel that waits for so many cycles."""
-    start = _now(torch)
-    torch.cuda._sleep(SPIN_CYCLES)
-    end = _now(torch)
-    return float(SPIN_CYCLES / (start.elapsed_time(end) * 1e6))
+    """The clock of an SM, by a kernel that waits for so many cycles; the fastest of several times."""
+    times = [_now(torch)]
+    for _ in range(SPINS):
+        torch.cuda._sleep(SPIN_CYCLES)
+        times.append(_now(torch))
+    return float(SPIN_CYCLES / (min(start.elapsed_time(end) for start, end in pairwise(times)) * 1e6))

@@ -18,6 +18,8 @@ pub struct MessageKind {
     pub adds: bool,
     /// How often a sender that reads what it sends reads a byte of it.
     pub(super) reads: u64,
+    /// Whether the route has a link after the first.
+    pub goes_on: bool,
     /// Packets of one message.
     pub packets: Packets,
     /// Time the receiver takes to add one message; 0 for copies.
@@ -64,6 +66,7 @@ impl MessageKind {
             adds,
             // What has come is read to be added to what is there.
             reads: if adds { 2 } else { 1 },
+            goes_on: transfer.route.len() > 1,
             packets: system.packets(bytes),
             reduce: 0,
             fetch: Fetch::default(),

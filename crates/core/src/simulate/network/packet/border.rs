@@ -63,7 +63,7 @@ impl<'a> Packet<'a> {
 
     /// The packet that has begun on a link which leads to another part will come there at `at`.
     pub fn cross(&mut self, at: Ticks, flow: Flow, last: bool) {
-        let (next, receiver) = (self.link_at(flow.next()), self.plan.jobs[flow.transfer as usize].to);
+        let (next, receiver) = (self.link_after(flow), self.plan.jobs[flow.transfer as usize].to);
         let Some(border) = &mut self.border else { return };
         let (to, what) = match next {
             Some(link) => (border.parts.of_link(link), Crossing::Packet { flow: flow.next(), last }),

@@ -217,7 +217,7 @@ impl Packet<'_> {
     fn begin(&mut self, link: LinkId, mut service: Service) -> Option<LinkId> {
         let Service { source, flow, packets, start, .. } = service;
         if packets > 1 {
-            service.feeds = self.link_at(flow.next()).map(|_| self.next_feeder);
+            service.feeds = self.link_after(flow).map(|_| self.next_feeder);
             self.next_feeder = self.next_feeder.wrapping_add(1);
         }
         let end = service.end_of(packets - 1);
@@ -253,7 +253,7 @@ impl Packet<'_> {
     }
 
     fn first_flit_ahead(&self, flow: Flow, link: LinkId, stages: Ticks) -> Ticks {
-        let Some(next) = self.link_at(flow.next()) else { return 0 };
+        let Some(next) = self.link_after(flow) else { return 0 };
         let flit = self.links[link as usize].flit.min(self.links[next as usize].flit);
         ((self.plan.kinds[flow.kind as usize].packets.flits - 1) * flit).saturating_sub(stages)
     }
@@ -319,7 +319,7 @@ impl Packet<'_> {
             // It was cut before it began.
         } else if self.goes_on(flow, link) {
             // It has.
-        } else if self.link_at(flow.next()).is_none() {
+        } else if self.link_after(flow).is_none() {
             if last {
                 endpoints.arrived(transfer, at);
             }

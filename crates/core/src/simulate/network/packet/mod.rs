@@ -215,6 +215,13 @@ impl Packet<'_> {
         Some(self.hops[flow.hop as usize]).filter(|&link| link != END)
     }
 
+    /// The link that packets on a link are to cross next, unless their route ends there. Routes of one link need not be
+    /// looked at, which would wait for memory.
+    #[inline]
+    fn link_after(&self, flow: Flow) -> Option<LinkId> {
+        if self.plan.kinds[flow.kind as usize].goes_on { self.link_at(flow.next()) } else { None }
+    }
+
     /// Turns an interface with messages for several links into a mixed one.
     fn split(&mut self, id: u32) {
         let first = self.interfaces[id as usize].queue[0].first;

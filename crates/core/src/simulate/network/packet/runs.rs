@@ -67,7 +67,7 @@ impl Packet<'_> {
         self.merge_runs
             && !self.ranking.is_shared(link)
             && !self.leaves(link)
-            && self.link_at(flow.next()).is_none_or(feeds)
+            && self.link_after(flow).is_none_or(feeds)
     }
 
     /// The next packet to come to a link, if any.
@@ -161,7 +161,7 @@ impl Packet<'_> {
 
     /// The link that takes the packets of a service without an event for each, and the number of the feeder there.
     pub fn fed(&self, service: &Service) -> Option<(LinkId, u32)> {
-        Some((self.link_at(service.flow.next())?, service.feeds?))
+        service.feeds.and_then(|number| Some((self.link_after(service.flow)?, number)))
     }
 
     /// The service that begins on a link feeds the next link, which is returned, if it is a run and its route goes on.
