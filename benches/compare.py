@@ -1,6 +1,6 @@
 """Compares ten algorithms on 1,024 ranks by the command line, with all cores; prints seconds and peak memory.
 
-``python benches/compare.py ANTIPHON...`` takes other installations in turns with this one, in three rounds, to compare versions.
+``python benches/compare.py ANTIPHON...`` compares versions: other installations and this one in turns, in three rounds.
 """
 
 from __future__ import annotations

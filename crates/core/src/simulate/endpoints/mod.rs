@@ -252,7 +252,11 @@ impl<'a> Endpoints<'a> {
 
     /// The last packet of a message reached the node of its receiver, or will at `at`.
     pub fn arrived(&mut self, transfer: TransferId, at: Ticks) {
-        self.push(at + self.hand_off, Event::Received { transfer });
+        let event = match self.is_stored_at_once(transfer) {
+            true => Event::Applied { transfer },
+            false => Event::Received { transfer },
+        };
+        self.push(at + self.hand_off, event);
     }
 
     /// The last packet of a message left its sender, or will at `at`.

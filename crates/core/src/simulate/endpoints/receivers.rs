@@ -5,11 +5,19 @@ use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
 
 impl Endpoints<'_> {
+    /// Whether messages of a transfer are applied when they are handed over, and nothing else happens then.
+    #[inline]
+    pub fn is_stored_at_once(&self, transfer: TransferId) -> bool {
+        let job = &self.plan.jobs[transfer as usize];
+        self.holds.is_none() && self.plan.kind(job).reduce == 0 && !self.flights[job.flight as usize].stop_and_wait
+    }
+
     /// A message was handed over.
     pub fn received(&mut self, transfer: TransferId, now: Ticks, carrier: &mut impl Carrier) {
         self.hold(transfer, now);
-        let queue = self.transfers[transfer as usize].queue;
-        if self.flights[self.queues[queue as usize].flight as usize].stop_and_wait {
+        let flight = self.plan.jobs[transfer as usize].flight;
+        if self.flights[flight as usize].stop_and_wait {
+            let queue = self.transfers[transfer as usize].queue;
             self.queues[queue as usize].outstanding -= 1;
             self.advance(queue, now, carrier);
         }

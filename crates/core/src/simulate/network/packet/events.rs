@@ -32,6 +32,8 @@ pub struct Events {
     runs: Vec<u128>,
     /// The node of the first link.
     leaf: usize,
+    /// The link whose service has just ended. Its end is still among `runs`, since mostly that of the next replaces it.
+    ended: Option<LinkId>,
 }
 
 /// No end.
@@ -50,7 +52,7 @@ impl Events {
             leaf = 4 * leaf + 1;
         }
         let runs = vec![NEVER; 4 * leaf + 1];
-        Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs, leaf }
+        Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs, leaf, ended: None }
     }
 
     /// Adds an event other than the end of a service.
@@ -67,6 +69,7 @@ impl Events {
 
     /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
     pub fn end_run(&mut self, link: LinkId, at: Ticks) {
+        self.ended.take_if(|ended| *ended == link);
         let mut node = self.leaf + link as usize;
         self.runs[node] = if at < Ticks::MAX { end(at, link) } else { NEVER };
         while node > 0 {
@@ -95,7 +98,7 @@ impl Events {
         self.arrivals.next_at().min(end)
     }
 
-    /// Removes the next event.
+    /// Removes the next event. When it has happened, [`Self::happened`] is to be called.
     #[inline]
     pub fn next(&mut self) -> Option<(Ticks, Event)> {
         let ((end, link), single) = self.first_end();
@@ -105,10 +108,18 @@ impl Events {
         }
         match single {
             true => drop(self.singles.pop()),
-            false if end < Ticks::MAX => self.end_run(link, Ticks::MAX),
+            false if end < Ticks::MAX => self.ended = Some(link),
             false => return None,
         }
         Some((end, Event::LinkDone { link }))
+    }
+
+    /// The event has happened.
+    #[inline]
+    pub fn happened(&mut self) {
+        if let Some(link) = self.ended {
+            self.end_run(link, Ticks::MAX);
+        }
     }
 
     /// Arrivals to come, in order.

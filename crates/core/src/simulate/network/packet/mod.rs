@@ -193,6 +193,7 @@ impl<'a> Network<'a> for Packet<'a> {
             Event::LinkDone { link } => {
                 self.turn = Turn::done(link);
                 self.link_done(link, endpoints);
+                self.events.happened();
             }
             Event::Arrive { flow, .. } if self.link_at(flow).is_none() => {
                 endpoints.arrived(flow.transfer, now);

@@ -189,6 +189,10 @@ impl Packet<'_> {
     pub fn limit(&mut self, link: LinkId, at: Moment) {
         let Some(service) = &self.links[link as usize].service else { return };
         let packets = service.packets;
+        // One that did not follow a run is being sent.
+        if packets == 1 && !matches!(service.source, Source::Run(_)) {
+            return;
+        }
         // Where inputs take turns, what waited does not go first.
         let begun = self.turns.as_ref().map_or(u64::MAX, |_| service.left_before(Turn::done(link), at) + 1);
         let keep = match service.source {
