@@ -33,7 +33,7 @@ def run(program: str) -> tuple[float, float]:
 
 
 def main(others: list[str]) -> int:
-    """Prints every run as a row, and what others take of the time of this one."""
+    """Prints every run as a row, and how many times as long as this one others take."""
     here = str(Path(sysconfig.get_path("scripts")) / "antiphon")
     programs = [*others, here]
     seconds: dict[str, list[float]] = {program: [] for program in programs}
@@ -48,7 +48,7 @@ def main(others: list[str]) -> int:
             print(f"| {program} | {took:.1f} s | {peak:.2f} GB |", flush=True)
     for program in others:
         ratios = [other / own for other, own in zip(seconds[program], seconds[here], strict=True)]
-        print(f"{program}: {median(ratios):.2f} of the time ({', '.join(f'{ratio:.2f}' for ratio in ratios)})")
+        print(f"{program} takes {median(ratios):.2f} times as long ({', '.join(f'{ratio:.2f}' for ratio in ratios)})")
     return int(max(peaks) > PEAK_GB)
 
 

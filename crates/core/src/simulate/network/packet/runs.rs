@@ -189,7 +189,7 @@ impl Packet<'_> {
     pub fn limit(&mut self, link: LinkId, at: Moment) {
         let Some(service) = &self.links[link as usize].service else { return };
         let packets = service.packets;
-        // One that did not follow a run is being sent.
+        // A single packet that follows no run is being sent.
         if packets == 1 && !matches!(service.source, Source::Run(_)) {
             return;
         }
