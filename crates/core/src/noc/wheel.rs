@@ -222,7 +222,7 @@ mod tests {
         #[test]
         fn comes_at_its_cycle(steps in prop::collection::vec(prop::option::weighted(0.6, 0u64..1_000), 0..200), by in 0u64..1_000) {
             let (mut wheel, mut cycles, mut now) = (Wheel::new(), vec![], 0);
-            let mut take = |wheel: &mut Wheel, cycles: &mut Vec<u64>, by: u64| {
+            let take = |wheel: &mut Wheel, cycles: &mut Vec<u64>, by: u64| {
                 cycles.sort_unstable();
                 let next = cycles.first().copied();
                 prop_assert_eq!(wheel.next_cycle(), next.map(|cycle| cycle + by));
