@@ -81,7 +81,7 @@ def test_building_and_proving_are_reported() -> None:
     antiphon.compare(fabric, bytes="64KiB", algorithms="ring", progress=lambda name, share: seen.append(name))
     assert (seen[0], seen[-1]) == ("ring (building)", "ring")
     with pytest.raises(ZeroDivisionError):
-        # Eight million transfers: more than a tenth of a second, after which the first report comes, on any machine.
+        # Eight million transfers: they take more than a tenth of a second, after which the first report comes.
         antiphon.build(antiphon.Fabric("switch:2048"), "ring", progress=lambda share: 1 / 0)
 
 
