@@ -16,60 +16,64 @@ const HEAP: usize = LISTS;
 pub struct Agenda<E> {
     lists: [VecDeque<(Ticks, E)>; LISTS],
     heap: BinaryHeap<Reverse<(Ticks, E)>>,
-    /// The first of all, and where it is.
-    first: Option<((Ticks, E), usize)>,
+    /// When the first of all is, [`Ticks::MAX`] if there is none, and where.
+    first: (Ticks, usize),
 }
 
 impl<E: Copy + Ord> Agenda<E> {
     /// Without events.
     pub fn new() -> Self {
-        Agenda { lists: Default::default(), heap: BinaryHeap::new(), first: None }
+        Agenda { lists: Default::default(), heap: BinaryHeap::new(), first: (Ticks::MAX, HEAP) }
     }
 
     /// Adds an event.
     #[inline]
     pub fn push(&mut self, at: Ticks, event: E) {
         let entry = (at, event);
-        let list = self.lists.iter().position(|list| list.back().is_none_or(|last| *last <= entry));
-        match list {
-            Some(list) => self.lists[list].push_back(entry),
-            None => self.heap.push(Reverse(entry)),
+        let is_first = at < self.first.0 || at == self.first.0 && self.first().is_none_or(|first| entry < first);
+        let place = self.lists.iter().position(|list| list.back().is_none_or(|last| *last <= entry)).unwrap_or(HEAP);
+        if is_first {
+            self.first = (at, place);
         }
-        if self.first.is_none_or(|(first, _)| entry < first) {
-            self.first = Some((entry, list.unwrap_or(HEAP)));
+        match self.lists.get_mut(place) {
+            Some(list) => list.push_back(entry),
+            None => self.heap.push(Reverse(entry)),
         }
     }
 
     /// When the next event is; [`Ticks::MAX`] if there is none.
     #[inline]
     pub fn next_at(&self) -> Ticks {
-        self.first.map_or(Ticks::MAX, |((at, _), _)| at)
+        self.first.0
     }
 
     /// The next event.
     #[inline]
     pub fn first(&self) -> Option<(Ticks, E)> {
-        self.first.map(|(first, _)| first)
+        match self.lists.get(self.first.1) {
+            Some(list) => list.front().copied(),
+            None => self.heap.peek().map(|&Reverse(top)| top),
+        }
     }
 
     /// Removes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Ticks, E)> {
-        let (entry, place) = self.first?;
-        if place == HEAP {
-            self.heap.pop();
-        } else {
-            self.lists[place].pop_front();
-        }
-        self.first = self.heap.peek().map(|&Reverse(top)| (top, HEAP));
+        let entry = match self.lists.get_mut(self.first.1) {
+            Some(list) => list.pop_front(),
+            None => self.heap.pop().map(|Reverse(top)| top),
+        };
+        self.first = (Ticks::MAX, HEAP);
+        let mut first = self.heap.peek().map(|Reverse(top)| top);
         for (place, list) in self.lists.iter().enumerate() {
-            if let Some(&front) = list.front()
-                && self.first.is_none_or(|(first, _)| front < first)
+            if let Some(front) = list.front()
+                && first.is_none_or(|first| front < first)
             {
-                self.first = Some((front, place));
+                (first, self.first.1) = (Some(front), place);
             }
         }
-        Some(entry)
+        self.first.0 = first.map_or(Ticks::MAX, |&(at, _)| at);
+        entry
     }
 
     /// All events, in order.

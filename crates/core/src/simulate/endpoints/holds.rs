@@ -67,6 +67,14 @@ impl Endpoints<'_> {
             let held = holds.waits.take(transfer);
             held.into_iter().for_each(|held| self.release(held, now));
         }
+        // Mostly it is one, or none.
+        if let [id] = waiting[..] {
+            let queue = self.transfers[id as usize].queue;
+            if self.plan.units.is_some() {
+                self.come_back(queue, id);
+            }
+            return self.advance(queue, now, carrier);
+        }
         let mut woken: SmallVec<[u32; 4]> = waiting.iter().map(|&id| self.transfers[id as usize].queue).collect();
         if self.plan.units.is_some() {
             waiting.into_iter().zip(&woken).for_each(|(id, &queue)| self.come_back(queue, id));

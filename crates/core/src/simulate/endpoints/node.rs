@@ -77,6 +77,9 @@ impl Node {
 impl Endpoints<'_> {
     /// Lets a message be read for an interface, if its rank reads; whether it does.
     pub fn fetch(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> bool {
+        if self.nodes.is_none() {
+            return false;
+        }
         let place = self.place(transfer, self.transfers[transfer as usize].started - 1);
         let Some(nodes) = &mut self.nodes else { return false };
         let rank = self.plan.jobs[transfer as usize].from;

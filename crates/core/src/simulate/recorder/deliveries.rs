@@ -6,7 +6,7 @@ use crate::simulate::clock::Ticks;
 use crate::simulate::plan::Plan;
 use crate::simulate::result::ChunkRow;
 use crate::watch::interruptible;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Most rows of the chunk table.
 const MAX_CHUNK_ROWS: u64 = 1 << 20;
@@ -171,7 +171,7 @@ impl Deliveries {
         let mut chunks = vec![0; plan.jobs.len()];
         record.iter().for_each(|&(id, _, _)| chunks[id as usize] += 1);
         // Latest time in every row, by how many rows further it is repeated.
-        let mut latest: HashMap<(usize, usize), Ticks> = HashMap::new();
+        let mut latest: FxHashMap<(usize, usize), Ticks> = FxHashMap::default();
         for (id, chunk, at) in record {
             let job = &plan.jobs[id as usize];
             let finish = &mut self.finish[job.to as usize];
@@ -182,8 +182,11 @@ impl Deliveries {
             }
         }
         for ((row, step), at) in latest {
-            for (i, entry) in (1..=periods).zip(self.complete[row..].iter_mut().step_by(step).skip(1)) {
-                *entry = (at + i * period).max(*entry);
+            let (mut row, mut at) = (row, at);
+            for _ in 0..periods {
+                (row, at) = (row + step, at + period);
+                let entry = &mut self.complete[row];
+                *entry = at.max(*entry);
             }
         }
     }

@@ -55,11 +55,11 @@ impl<A: Amount> Windows<A> {
             }
         }
         self.reach(end);
+        if spacing == length {
+            return self.add_one(start, end, weight);
+        }
         // Time in use before `at`, which is after the start.
         let before = |at: Ticks| {
-            if spacing == length {
-                return at - start;
-            }
             let over = ((at - start) / spacing).min(gaps);
             over * length + (at - start - over * spacing).min(length)
         };
@@ -69,6 +69,23 @@ impl<A: Amount> Windows<A> {
             let busy = if end <= until { total } else { before(until) };
             self.sums[window as usize] += weight * A::from(busy - done);
             (window, done) = (window + 1, busy);
+        }
+    }
+
+    /// All of the time from `start` to `end`, which they reach to, was in use.
+    #[inline]
+    fn add_one(&mut self, start: Ticks, end: Ticks, weight: A) {
+        let (first, last) = (start >> self.shift, end >> self.shift);
+        if first == last {
+            self.sums[first as usize] += weight * A::from(end - start);
+            return;
+        }
+        let whole = weight * A::from(1 << self.shift);
+        self.sums[first as usize] += weight * A::from(((first + 1) << self.shift) - start);
+        self.sums[first as usize + 1..last as usize].iter_mut().for_each(|sum| *sum += whole);
+        // The end may be that of the last window.
+        if let Some(sum) = self.sums.get_mut(last as usize) {
+            *sum += weight * A::from(end - (last << self.shift));
         }
     }
 

@@ -27,21 +27,13 @@ pub struct Events {
     created: u64,
     /// Ends of services of one packet each, by link.
     singles: Agenda<LinkId>,
-    /// The first end of another service below every node, as its time and its link. Node 0 is the root, those below node
-    /// `i` are `4 i + 1` to `4 i + 4`, the last ones the links.
-    runs: Vec<u128>,
+    /// The first end of another service below every node, [`Ticks::MAX`] if there is none. Node 0 is the root, those below
+    /// node `i` are `4 i + 1` to `4 i + 4`, the last ones the links.
+    runs: Vec<Ticks>,
     /// The node of the first link.
     leaf: usize,
     /// The link whose service has just ended. Its end is still among `runs`, since mostly that of the next replaces it.
     ended: Option<LinkId>,
-}
-
-/// No end.
-const NEVER: u128 = (Ticks::MAX as u128) << 32;
-
-/// In the order of time; of simultaneous ends that of the lowest link is first.
-fn end(at: Ticks, link: LinkId) -> u128 {
-    u128::from(at) << 32 | u128::from(link)
 }
 
 impl Events {
@@ -51,7 +43,7 @@ impl Events {
         while 3 * leaf + 1 < links {
             leaf = 4 * leaf + 1;
         }
-        let runs = vec![NEVER; 4 * leaf + 1];
+        let runs = vec![Ticks::MAX; 4 * leaf + 1];
         Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs, leaf, ended: None }
     }
 
@@ -71,47 +63,67 @@ impl Events {
     pub fn end_run(&mut self, link: LinkId, at: Ticks) {
         self.ended.take_if(|ended| *ended == link);
         let mut node = self.leaf + link as usize;
-        self.runs[node] = if at < Ticks::MAX { end(at, link) } else { NEVER };
-        while node > 0 {
-            node = (node - 1) / 4;
-            let &[a, b, c, d] = self.runs[4 * node + 1..].first_chunk().expect("a node has four below it");
-            let first = a.min(b).min(c.min(d));
-            if self.runs[node] == first {
-                return; // so are all above
+        let before = std::mem::replace(&mut self.runs[node], at);
+        if at < before {
+            // It is the first below every node whose first is later.
+            while node > 0 {
+                node = (node - 1) / 4;
+                if self.runs[node] <= at {
+                    return;
+                }
+                self.runs[node] = at;
             }
-            self.runs[node] = first;
+        } else {
+            // Another may be the first where it was.
+            while node > 0 {
+                node = (node - 1) / 4;
+                let first = self.below(node).into_iter().fold(Ticks::MAX, Ticks::min);
+                if self.runs[node] == first {
+                    return;
+                }
+                self.runs[node] = first;
+            }
         }
     }
 
-    /// The first end of a service, and whether it is one of `singles`.
-    fn first_end(&self) -> ((Ticks, LinkId), bool) {
-        let run = self.runs[0];
-        match self.singles.first() {
-            Some(single) if end(single.0, single.1) < run => (single, true),
-            _ => (((run >> 32) as Ticks, run as LinkId), false),
+    /// What the nodes below a node know.
+    fn below(&self, node: usize) -> [Ticks; 4] {
+        *self.runs[4 * node + 1..].first_chunk().expect("a node has four below it")
+    }
+
+    /// The link of the first run to end, of simultaneous ones the lowest.
+    fn first_run(&self) -> LinkId {
+        let (mut node, first) = (0, self.runs[0]);
+        while node < self.leaf {
+            let place = self.below(node).iter().position(|end| *end == first);
+            node = 4 * node + 1 + place.expect("a node knows an end below it");
         }
+        (node - self.leaf) as LinkId
     }
 
     /// When the next event is; [`Ticks::MAX`] if there is none.
     pub fn next_at(&self) -> Ticks {
-        let ((end, _), _) = self.first_end();
-        self.arrivals.next_at().min(end)
+        self.arrivals.next_at().min(self.singles.next_at()).min(self.runs[0])
     }
 
     /// Removes the next event. When it has happened, [`Self::happened`] is to be called.
     #[inline]
     pub fn next(&mut self) -> Option<(Ticks, Event)> {
-        let ((end, link), single) = self.first_end();
+        let (run, single) = (self.runs[0], self.singles.next_at());
         // A simultaneous end comes first.
-        if self.arrivals.next_at() < end {
+        if self.arrivals.next_at() < run.min(single) {
             return self.arrivals.pop().map(|(at, (_, event))| (at, event));
         }
-        match single {
-            true => drop(self.singles.pop()),
-            false if end < Ticks::MAX => self.ended = Some(link),
-            false => return None,
+        if run.min(single) == Ticks::MAX {
+            return None;
         }
-        Some((end, Event::LinkDone { link }))
+        // Of simultaneous ends that of the lowest link is first.
+        if single < run || single == run && self.singles.first() < Some((run, self.first_run())) {
+            return self.singles.pop().map(|(at, link)| (at, Event::LinkDone { link }));
+        }
+        let link = self.first_run();
+        self.ended = Some(link);
+        Some((run, Event::LinkDone { link }))
     }
 
     /// The event has happened.
@@ -131,6 +143,51 @@ impl Events {
     pub fn delay(&mut self, by: Ticks) {
         self.arrivals.replace(|at, arrival| (at + by, arrival));
         self.singles.replace(|at, link| (at + by, link));
-        self.runs.iter_mut().filter(|run| **run < NEVER).for_each(|run| *run += end(by, 0));
+        self.runs.iter_mut().filter(|end| **end < Ticks::MAX).for_each(|end| *end += by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// Ends of runs and of single packets come by time and link, however often those of runs change.
+        #[test]
+        fn ends_come_in_order(steps in prop::collection::vec((0u32..21, prop::option::weighted(0.7, 0u64..9), any::<bool>()), 0..200)) {
+            let mut events = Events::new(21);
+            let mut ends: BTreeMap<LinkId, (Ticks, bool)> = BTreeMap::new();
+            let first = |ends: &BTreeMap<LinkId, (Ticks, bool)>| ends.iter().map(|(&link, &(at, _))| (at, link)).min();
+            let mut now = 0;
+            for (link, step, alone) in steps {
+                match (step, ends.get(&link)) {
+                    // Those of single packets never change.
+                    (Some(_), Some((_, true))) => {}
+                    (Some(after), None) if alone => {
+                        events.end_single(link, now + after);
+                        ends.insert(link, (now + after, true));
+                    }
+                    (Some(after), _) => {
+                        events.end_run(link, now + after);
+                        ends.insert(link, (now + after, false));
+                    }
+                    (None, _) => {
+                        let expected = first(&ends);
+                        let got = events.next().map(|(at, event)| match event {
+                            Event::LinkDone { link } => (at, link),
+                            Event::Arrive { flow, .. } => (at, flow.transfer),
+                        });
+                        prop_assert_eq!(got, expected);
+                        let Some((at, link)) = expected else { continue };
+                        now = at;
+                        ends.remove(&link);
+                        events.happened();
+                    }
+                }
+                prop_assert_eq!(events.next_at(), first(&ends).map_or(Ticks::MAX, |(at, _)| at));
+            }
+        }
     }
 }
