@@ -5,16 +5,18 @@
 
 use super::{Fabric, LinkId, NodeId};
 use crate::error::{Code, Error, Result};
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::collections::VecDeque;
 use std::iter;
 
 /// Minimal routes of one fabric, computed per destination on first use.
 pub struct Router<'a> {
     fabric: &'a Fabric,
     configuration: u32,
-    reverse: Vec<Vec<NodeId>>,
+    /// Nodes before every node, and the first link from each.
+    reverse: Vec<Vec<(NodeId, LinkId)>>,
     /// The first link from one node to another; only looked up.
-    neighbours: HashMap<(NodeId, NodeId), LinkId>,
+    neighbours: FxHashMap<(NodeId, NodeId), LinkId>,
     /// By destination, the first link from every node; [`NO_LINK`] where there is none.
     towards: Vec<Option<Vec<LinkId>>>,
 }
@@ -30,45 +32,45 @@ impl<'a> Router<'a> {
     /// A router for `fabric` in one of its configurations.
     pub fn within(fabric: &'a Fabric, configuration: u32) -> Self {
         let mut reverse = vec![Vec::new(); fabric.nodes.len()];
-        let mut neighbours = HashMap::with_capacity(fabric.links.len());
+        let mut neighbours = FxHashMap::with_capacity_and_hasher(fabric.links.len(), FxBuildHasher);
         for (id, link) in (0..).zip(&fabric.links).filter(|(id, _)| fabric.has(*id, configuration)) {
-            reverse[link.to as usize].push(link.from);
-            neighbours.entry((link.from, link.to)).or_insert(id);
+            neighbours.entry((link.from, link.to)).or_insert_with(|| {
+                reverse[link.to as usize].push((link.from, id));
+                id
+            });
         }
         Router { fabric, configuration, reverse, neighbours, towards: vec![None; fabric.nodes.len()] }
     }
 
     /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links).
     pub fn distances(&self, to: NodeId) -> Vec<u32> {
-        let mut distances = vec![u32::MAX; self.reverse.len()];
+        self.search(to).0
+    }
+
+    /// [`Router::distances`], and the first link towards `to` from every node. O(links).
+    fn search(&self, to: NodeId) -> (Vec<u32>, Vec<LinkId>) {
+        let (mut distances, mut first) = (vec![u32::MAX; self.reverse.len()], vec![NO_LINK; self.reverse.len()]);
         distances[to as usize] = 0;
         let mut queue = VecDeque::from([to]);
         while let Some(node) = queue.pop_front() {
-            for &previous in &self.reverse[node as usize] {
-                if distances[previous as usize] == u32::MAX {
-                    distances[previous as usize] = distances[node as usize] + 1;
+            let distance = distances[node as usize] + 1;
+            for &(previous, link) in &self.reverse[node as usize] {
+                let (known, best) = (&mut distances[previous as usize], &mut first[previous as usize]);
+                if *known == u32::MAX {
+                    (*known, *best) = (distance, link);
                     queue.push_back(previous);
+                } else if *known == distance && node < self.fabric.link(*best).to {
+                    *best = link;
                 }
             }
         }
-        distances
+        (distances, first)
     }
 
     /// The first link towards `to` from every node. O(links) once per destination.
     fn towards(&mut self, to: NodeId) -> &[LinkId] {
         if self.towards[to as usize].is_none() {
-            let (links, distances) = (&self.fabric.links, self.distances(to));
-            let mut first = vec![NO_LINK; distances.len()];
-            let there = |id| self.fabric.has(id, self.configuration);
-            for (id, link) in (0..).zip(links).filter(|(id, _)| there(*id)) {
-                let (before, after) = (distances[link.from as usize], distances[link.to as usize]);
-                let best = &mut first[link.from as usize];
-                // Of links to the same node the first one stays.
-                if after < before && (*best == NO_LINK || link.to < links[*best as usize].to) {
-                    *best = id;
-                }
-            }
-            self.towards[to as usize] = Some(first);
+            self.towards[to as usize] = Some(self.search(to).1);
         }
         self.towards[to as usize].as_deref().unwrap_or_default()
     }

@@ -42,12 +42,13 @@ impl Schedule {
         if let Some(wrong) = self.certificate.as_ref().and_then(|certificate| certificate.wrong(links)) {
             return bad(format!("certificate: {wrong}"));
         }
+        // Another name may be of the same fabric: that of a file, for example.
+        let renamed = self.fabric != fabric.name;
         for (id, transfer) in interruptible(&self.transfers).enumerate() {
             if let Some(link) = transfer.route.iter().find(|&&link| link as usize >= fabric.links.len()) {
                 return bad(format!("transfer {id} uses link {link} of {}", fabric.links.len()));
             }
-            // Another name may be of the same fabric: that of a file, for example.
-            if self.fabric != fabric.name && !self.is_routed(fabric, transfer) {
+            if renamed && !self.is_routed(fabric, transfer) {
                 let (from, to) = (transfer.from, transfer.to);
                 return bad(format!("the route of transfer {id} does not lead from rank {from} to {to} there"));
             }

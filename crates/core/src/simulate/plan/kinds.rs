@@ -4,6 +4,7 @@ use crate::schedule::{Op, Schedule, Transfer};
 use crate::simulate::clock::Ticks;
 use crate::system::{Endpoint, Packets, System};
 use crate::units::Bytes;
+use rustc_hash::FxHashMap;
 
 /// The messages of a transfer, one for every chunk; many transfers have the same. Sizes and times are resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,6 +27,14 @@ pub struct MessageKind {
     pub reduce: Ticks,
     /// What the sender's node does first.
     pub fetch: Fetch,
+}
+
+/// Kinds of a flight, before packets and times are resolved, and their numbers.
+#[derive(Default)]
+pub(super) struct Known {
+    pub numbers: FxHashMap<MessageKind, u32>,
+    /// That of the transfer before: most have the same.
+    pub last: Option<(MessageKind, u32)>,
 }
 
 /// Reading a message from memory and bringing it over a bus, and the same of its first part.
@@ -55,23 +64,22 @@ impl Fetch {
 }
 
 impl MessageKind {
-    pub(super) fn of(system: &System, schedule: &Schedule, transfer: &Transfer) -> MessageKind {
+    /// That of a transfer, before packets and times are resolved.
+    pub(super) fn of(schedule: &Schedule, transfer: &Transfer) -> MessageKind {
         let lane = &schedule.lanes[transfer.payload.first() as usize];
-        let bytes = schedule.message_bytes(transfer);
         let adds = transfer.op == Op::Reduce;
-        let plain = MessageKind {
+        MessageKind {
             chunks: lane.chunks,
             stride: lane.stride.into(),
-            bytes,
+            bytes: schedule.message_bytes(transfer),
             adds,
             // What has come is read to be added to what is there.
             reads: if adds { 2 } else { 1 },
             goes_on: transfer.route.len() > 1,
-            packets: system.packets(bytes),
+            packets: Packets { count: 0, flits: 0 },
             reduce: 0,
             fetch: Fetch::default(),
-        };
-        plain.resolved(system)
+        }
     }
 
     /// With packets and times for its size.

@@ -17,8 +17,8 @@ use crate::schedule::{Channels, Dependency, LaneId, MAX_TRANSFERS, Phase, Transf
 use crate::system::{Endpoint, System};
 use crate::units::{Bytes, Picos};
 use crate::watch::interruptible;
+use kinds::Known;
 use relays::Relays;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// A transfer with all that an event needs of it in one line of a cache: large runs wait for memory more than they
@@ -255,9 +255,9 @@ impl<'a> Plan<'a> {
             after: self.after.len()..self.after.len(),
             parts: 1,
         });
-        let mut known = HashMap::new();
+        let mut known = Known::default();
         for (index, transfer) in interruptible(&schedule.transfers).enumerate() {
-            let kind = MessageKind::of(self.system, schedule, transfer);
+            let kind = MessageKind::of(schedule, transfer);
             match relays.filter(|relays| relays.is_stored(index)) {
                 Some(relays) => self.add_legs(index, transfer, relays, kind, &mut known),
                 None => {
@@ -272,16 +272,18 @@ impl<'a> Plan<'a> {
     }
 
     /// The number of a kind, of those known of a flight or a new one.
-    fn number(&mut self, kind: MessageKind, known: &mut HashMap<MessageKind, u32>) -> u32 {
-        // Most transfers have the same as the one before.
-        let last = self.jobs.last().map(|job| job.kind).filter(|_| !known.is_empty());
-        if let Some(last) = last.filter(|&last| self.kinds[last as usize] == kind) {
-            return last;
+    fn number(&mut self, kind: MessageKind, known: &mut Known) -> u32 {
+        if let Some((last, number)) = known.last
+            && last == kind
+        {
+            return number;
         }
-        *known.entry(kind).or_insert_with(|| {
-            self.kinds.push(kind);
+        let number = *known.numbers.entry(kind).or_insert_with(|| {
+            self.kinds.push(kind.resolved(self.system));
             self.kinds.len() as u32 - 1
-        })
+        });
+        known.last = Some((kind, number));
+        number
     }
 
     fn push_job(&mut self, job: Job) {

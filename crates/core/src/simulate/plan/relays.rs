@@ -1,9 +1,9 @@
 //! Messages that are stored at ranks on their way: each is several, a leg after another.
 
+use super::kinds::Known;
 use super::{Job, MessageKind, Plan};
 use crate::fabric::{Fabric, NodeId};
 use crate::schedule::{Dependency, Event, Schedule, Transfer, TransferId};
-use std::collections::HashMap;
 
 /// Where messages are stored on the way: at ranks that a route passes.
 pub(super) struct Relays {
@@ -64,7 +64,7 @@ impl Plan<'_> {
         transfer: &Transfer,
         relays: &Relays,
         kind: MessageKind,
-        known: &mut HashMap<MessageKind, u32>,
+        known: &mut Known,
     ) {
         let stops = relays.stops(self.fabric, transfer);
         let whole = self.job(index, transfer, 0, Some(relays));
@@ -72,7 +72,7 @@ impl Plan<'_> {
         for (leg, &(from, to)) in stops.iter().enumerate() {
             let is_last = leg + 1 == stops.len();
             let reads = if leg == 0 { kind.reads } else { 1 };
-            let of_leg = MessageKind { adds: is_last && kind.adds, reads, ..kind }.resolved(self.system);
+            let of_leg = MessageKind { adds: is_last && kind.adds, reads, ..kind };
             let number = self.number(of_leg, known);
             let before = self.after.len();
             if leg > 0 {

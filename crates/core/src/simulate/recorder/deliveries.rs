@@ -182,11 +182,12 @@ impl Deliveries {
             }
         }
         for ((row, step), at) in latest {
-            let (mut row, mut at) = (row, at);
-            for _ in 0..periods {
-                (row, at) = (row + step, at + period);
-                let entry = &mut self.complete[row];
-                *entry = at.max(*entry);
+            let (rows, mut at) = (&mut self.complete[row..], at);
+            for i in 1..=periods as usize {
+                at += period;
+                if rows[i * step] < at {
+                    rows[i * step] = at;
+                }
             }
         }
     }
@@ -195,7 +196,7 @@ impl Deliveries {
     pub fn chunk_rows(&self, plan: &Plan) -> Vec<ChunkRow> {
         let mut moved = vec![false; plan.lane_chunks.len()];
         plan.jobs.iter().flat_map(|job| plan.lanes(job)).for_each(|lane| moved[lane] = true);
-        let mut chunks = Vec::new();
+        let mut chunks = Vec::with_capacity(self.complete.len());
         for (lane, &start) in self.lane_rows.iter().enumerate().filter(|(lane, _)| moved[*lane]) {
             let count = plan.lane_chunks[lane];
             let rows = if self.all_chunks { count } else { count.min(2) };

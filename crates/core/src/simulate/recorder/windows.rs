@@ -129,9 +129,8 @@ impl<A: Amount> Windows<A> {
     /// Adds what was recorded `periods` times, each `period` later.
     pub fn repeat(&mut self, periods: u64, period: Ticks) {
         let Some(spans) = self.record.take() else { return };
-        let ramp = |time: fn(&(Ticks, Ticks, A)) -> Ticks| {
-            Ramp::new(spans.iter().map(|span| (time(span), span.2.into())).collect())
-        };
+        let ramp =
+            |time: fn(&(Ticks, Ticks, A)) -> Ticks| Ramp::new(spans.iter().map(|span| (time(span), span.2)).collect());
         let (starts, ends) = (ramp(|span| span.0), ramp(|span| span.1));
         let Some(&(end, _)) = ends.times.last() else { return };
         self.reach(end + periods * period);
@@ -168,18 +167,18 @@ impl<A: Amount> Windows<A> {
 }
 
 /// How long ago given times were, summed with weights, as a function of time.
-struct Ramp {
-    times: Vec<(Ticks, u128)>,
+struct Ramp<A> {
+    times: Vec<(Ticks, A)>,
     /// Sums of the weights and of the times before each.
     sums: Vec<(u128, u128)>,
 }
 
-impl Ramp {
-    fn new(mut times: Vec<(Ticks, u128)>) -> Self {
-        times.sort_unstable();
+impl<A: Amount> Ramp<A> {
+    fn new(mut times: Vec<(Ticks, A)>) -> Self {
+        times.sort_unstable_by_key(|&(at, _)| at);
         let mut sums = vec![(0, 0)];
         for &(at, weight) in &times {
-            let (weights, sum) = sums[sums.len() - 1];
+            let ((weights, sum), weight) = (sums[sums.len() - 1], weight.into());
             sums.push((weights + weight, sum + at as u128 * weight));
         }
         Ramp { times, sums }

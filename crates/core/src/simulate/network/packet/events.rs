@@ -9,6 +9,7 @@ use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::agenda::Agenda;
 use crate::simulate::clock::Ticks;
+use std::collections::VecDeque;
 
 /// What can happen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,11 +26,12 @@ pub struct Events {
     /// in schedule order, whatever happened before.
     arrivals: Agenda<(u64, Event)>,
     created: u64,
-    /// Ends of services of one packet each, by link.
-    singles: Agenda<LinkId>,
-    /// The first end of another service below every node, [`Ticks::MAX`] if there is none. Node 0 is the root, those below
-    /// node `i` are `4 i + 1` to `4 i + 4`, the last ones the links.
-    runs: Vec<Ticks>,
+    /// Ends of services of one packet each, and their links, in order: mostly packets take equally long. Others are among
+    /// `runs`.
+    singles: VecDeque<(Ticks, LinkId)>,
+    /// The first end of another service below every node and its link; [`Ticks::MAX`] if there is none. Node 0 is the root,
+    /// those below node `i` are `4 i + 1` to `4 i + 4`, the last ones the links.
+    runs: Vec<(Ticks, LinkId)>,
     /// The node of the first link.
     leaf: usize,
     /// The link whose service has just ended. Its end is still among `runs`, since mostly that of the next replaces it.
@@ -43,8 +45,8 @@ impl Events {
         while 3 * leaf + 1 < links {
             leaf = 4 * leaf + 1;
         }
-        let runs = vec![Ticks::MAX; 4 * leaf + 1];
-        Events { arrivals: Agenda::new(), created: 0, singles: Agenda::new(), runs, leaf, ended: None }
+        let runs = vec![(Ticks::MAX, 0); 4 * leaf + 1];
+        Events { arrivals: Agenda::new(), created: 0, singles: VecDeque::new(), runs, leaf, ended: None }
     }
 
     /// Adds an event other than the end of a service.
@@ -56,74 +58,68 @@ impl Events {
     /// The service of an idle link, of one packet, ends at `at`.
     #[inline]
     pub fn end_single(&mut self, link: LinkId, at: Ticks) {
-        self.singles.push(at, link);
+        match self.singles.back() {
+            Some(last) if *last > (at, link) => self.end_run(link, at),
+            _ => self.singles.push_back((at, link)),
+        }
     }
 
     /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
     pub fn end_run(&mut self, link: LinkId, at: Ticks) {
         self.ended.take_if(|ended| *ended == link);
         let mut node = self.leaf + link as usize;
-        let before = std::mem::replace(&mut self.runs[node], at);
-        if at < before {
+        let before = std::mem::replace(&mut self.runs[node], (at, link));
+        if at < before.0 {
             // It is the first below every node whose first is later.
             while node > 0 {
                 node = (node - 1) / 4;
-                if self.runs[node] <= at {
+                if self.runs[node] < (at, link) {
                     return;
                 }
-                self.runs[node] = at;
+                self.runs[node] = (at, link);
             }
         } else {
             // Another may be the first where it was.
             while node > 0 {
                 node = (node - 1) / 4;
-                let first = self.below(node).into_iter().fold(Ticks::MAX, Ticks::min);
-                if self.runs[node] == first {
+                if self.runs[node].1 != link {
                     return;
                 }
-                self.runs[node] = first;
+                let &[a, b, c, d] = self.runs[4 * node + 1..].first_chunk().expect("a node has four below it");
+                // Of simultaneous ends that of the lowest link is first: links are in order.
+                let first = |one: (Ticks, LinkId), other: (Ticks, LinkId)| if other.0 < one.0 { other } else { one };
+                self.runs[node] = first(first(a, b), first(c, d));
             }
         }
     }
 
-    /// What the nodes below a node know.
-    fn below(&self, node: usize) -> [Ticks; 4] {
-        *self.runs[4 * node + 1..].first_chunk().expect("a node has four below it")
-    }
-
-    /// The link of the first run to end, of simultaneous ones the lowest.
-    fn first_run(&self) -> LinkId {
-        let (mut node, first) = (0, self.runs[0]);
-        while node < self.leaf {
-            let place = self.below(node).iter().position(|end| *end == first);
-            node = 4 * node + 1 + place.expect("a node knows an end below it");
-        }
-        (node - self.leaf) as LinkId
-    }
-
     /// When the next event is; [`Ticks::MAX`] if there is none.
     pub fn next_at(&self) -> Ticks {
-        self.arrivals.next_at().min(self.singles.next_at()).min(self.runs[0])
+        self.arrivals.next_at().min(self.next_single()).min(self.runs[0].0)
+    }
+
+    /// When the first of `singles` is.
+    fn next_single(&self) -> Ticks {
+        self.singles.front().map_or(Ticks::MAX, |&(at, _)| at)
     }
 
     /// Removes the next event. When it has happened, [`Self::happened`] is to be called.
     #[inline]
     pub fn next(&mut self) -> Option<(Ticks, Event)> {
-        let (run, single) = (self.runs[0], self.singles.next_at());
-        // A simultaneous end comes first.
-        if self.arrivals.next_at() < run.min(single) {
+        let (run, single) = (self.runs[0], self.singles.front().copied().unwrap_or((Ticks::MAX, 0)));
+        // A simultaneous end comes first; of several that of the lowest link.
+        if self.arrivals.next_at() < run.0.min(single.0) {
             return self.arrivals.pop().map(|(at, (_, event))| (at, event));
         }
-        if run.min(single) == Ticks::MAX {
+        if single < run {
+            return self.singles.pop_front().map(|(at, link)| (at, Event::LinkDone { link }));
+        }
+        let (at, link) = run;
+        if at == Ticks::MAX {
             return None;
         }
-        // Of simultaneous ends that of the lowest link is first.
-        if single < run || single == run && self.singles.first() < Some((run, self.first_run())) {
-            return self.singles.pop().map(|(at, link)| (at, Event::LinkDone { link }));
-        }
-        let link = self.first_run();
         self.ended = Some(link);
-        Some((run, Event::LinkDone { link }))
+        Some((at, Event::LinkDone { link }))
     }
 
     /// The event has happened.
@@ -142,8 +138,8 @@ impl Events {
     /// Makes every event happen later by `by`.
     pub fn delay(&mut self, by: Ticks) {
         self.arrivals.replace(|at, arrival| (at + by, arrival));
-        self.singles.replace(|at, link| (at + by, link));
-        self.runs.iter_mut().filter(|end| **end < Ticks::MAX).for_each(|end| *end += by);
+        self.singles.iter_mut().for_each(|(at, _)| *at += by);
+        self.runs.iter_mut().filter(|(at, _)| *at < Ticks::MAX).for_each(|(at, _)| *at += by);
     }
 }
 

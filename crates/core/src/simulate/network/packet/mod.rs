@@ -57,7 +57,8 @@ fn revisiting(plan: &Plan) -> Vec<bool> {
     let mut visited = vec![TransferId::MAX; plan.fabric.links.len()];
     let mut revisits = |id: TransferId| {
         let mut visit = |&link: &LinkId| std::mem::replace(&mut visited[link as usize], id) == id;
-        plan.route(&plan.jobs[id as usize]).iter().any(&mut visit)
+        let route = plan.route(&plan.jobs[id as usize]);
+        route.len() > 1 && route.iter().any(&mut visit)
     };
     (0..plan.jobs.len() as TransferId).map(&mut revisits).collect()
 }
