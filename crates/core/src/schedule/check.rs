@@ -176,11 +176,13 @@ impl Schedule {
                 return bad(format!("transfer {id} carries lane {} of {}", highest.end - 1, self.lanes.len()));
             }
             let first = &self.lanes[lowest.start as usize];
-            let unlike = |lane: usize| {
-                let lane = &self.lanes[lane];
-                (lane.chunks, lane.stride) != (first.chunks, first.stride)
-            };
-            if transfer.lanes().any(unlike) {
+            let (mut alike, mut wire, mut lanes) = (true, 0u128, 0);
+            transfer.lanes().map(|lane| &self.lanes[lane]).for_each(|lane| {
+                alike &= (lane.chunks, lane.stride) == (first.chunks, first.stride);
+                wire += u128::from(lane.chunk_bytes);
+                lanes += 1;
+            });
+            if !alike {
                 return bad(format!("transfer {id} carries lanes with different chunk counts or strides"));
             }
             if transfer.phase as usize >= self.phases.len() {
@@ -189,11 +191,6 @@ impl Schedule {
             let exists = |other: &&Dependency| (other.transfer() as usize) < self.transfers.len();
             if let Some(other) = transfer.dependencies().find(|other| !exists(other)) {
                 return bad(format!("transfer {id} waits for transfer {}, which does not exist", other.transfer()));
-            }
-            let (mut wire, mut lanes) = (0u128, 0);
-            for lane in transfer.lanes() {
-                wire += self.lanes[lane].chunk_bytes as u128;
-                lanes += 1;
             }
             if wire * first.chunks as u128 > 1 << 60 {
                 return bad(format!("transfer {id} carries {wire} bytes {} times, more than 1 EiB", first.chunks));

@@ -7,7 +7,7 @@
 
 use super::text;
 use crate::error::Result;
-use crate::schedule::{Event, Lane, LaneId, Schedule, Transfer, TransferId};
+use crate::schedule::{Event, Schedule, Transfer, TransferId};
 use crate::watch::{Watch, interruptible};
 
 /// Checks that every dependency is on something that happens at the rank that waits, repeats for as many
@@ -19,7 +19,7 @@ use crate::watch::{Watch, interruptible};
 pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     let mut late = None;
     // A dependency looks at one of these, which are close together.
-    let places: Vec<Place> = schedule.transfers.iter().map(Place::of).collect();
+    let places: Vec<Place> = schedule.transfers.iter().map(|transfer| Place::of(schedule, transfer)).collect();
     for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
         watch.at(id, schedule.transfers.len())?;
         let own = places[id];
@@ -38,11 +38,10 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
                 Event::Sent if needed.from != rank => return fail(format!("which is not sent by rank {rank}")),
                 _ => {}
             }
-            let lane = |place: Place| &schedule.lanes[place.lane as usize];
-            if lane(needed).chunks != lane(own).chunks {
+            if needed.chunks != own.chunks {
                 return fail("which has another number of chunks".into());
             }
-            if late.is_none() && !served_before((needed, other, lane(needed)), (own, id, lane(own)), dependency.lag()) {
+            if late.is_none() && !served_before((needed, other), (own, id), dependency.lag()) {
                 late = Some(fail("which the order of service puts later".into()));
             }
         }
@@ -66,30 +65,33 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
     }
 }
 
-/// Between whom a transfer is, and when its first chunk is served.
+/// Between whom a transfer is, and when its chunks are served.
 #[derive(Clone, Copy)]
 struct Place {
     from: u32,
     to: u32,
     phase: u32,
     step: u32,
-    lane: LaneId,
+    stride: u32,
+    chunks: u64,
 }
 
 impl Place {
-    fn of(&Transfer { from, to, phase, step, ref payload, .. }: &Transfer) -> Place {
-        Place { from, to, phase, step, lane: payload.first() }
+    fn of(schedule: &Schedule, &Transfer { from, to, phase, step, ref payload, .. }: &Transfer) -> Place {
+        let lane = &schedule.lanes[payload.first() as usize];
+        Place { from, to, phase, step, stride: lane.stride, chunks: lane.chunks }
     }
 }
 
 /// Whether chunk `k - lag` of `a` is always served before chunk `k` of `b`. Slots grow linearly with the
 /// chunk, so the first and the last one decide.
-fn served_before(a: (Place, TransferId, &Lane), b: (Place, TransferId, &Lane), lag: u32) -> bool {
-    let moment = |(place, id, lane): (Place, TransferId, &Lane), chunk: u64| {
-        (place.phase, u128::from(place.step) + u128::from(chunk) * u128::from(lane.stride), id)
+fn served_before(a: (Place, TransferId), b: (Place, TransferId), lag: u32) -> bool {
+    let moment = |(place, id): (Place, TransferId), chunk: u64| {
+        (u128::from(place.step) + u128::from(chunk) * u128::from(place.stride), id)
     };
-    let (lag, last) = (lag as u64, b.2.chunks - 1);
-    lag > last || (moment(a, 0) < moment(b, lag) && (last == lag || moment(a, last - lag) < moment(b, last)))
+    let (lag, last) = (lag as u64, b.0.chunks - 1);
+    let in_phase = || moment(a, 0) < moment(b, lag) && (last == lag || moment(a, last - lag) < moment(b, last));
+    lag > last || a.0.phase < b.0.phase || a.0.phase == b.0.phase && in_phase()
 }
 
 /// A cycle of dependencies within a chunk, first transfer repeated at the end.

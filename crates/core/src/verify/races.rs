@@ -60,6 +60,10 @@ pub fn check(
 /// before it is added or stored: its own if that has a barrier, or what it inherits from its dependencies.
 fn gates(schedule: &Schedule) -> Vec<[u32; 2]> {
     let mut gates = vec![[0; 2]; schedule.transfers.len()];
+    // The first phase waits for none.
+    if !schedule.phases.iter().skip(1).any(|phase| phase.barrier) {
+        return gates;
+    }
     for id in schedule.order() {
         let transfer = &schedule.transfers[id as usize];
         let inherited = |own: u32, after: &[Dependency]| {
@@ -79,11 +83,16 @@ fn gates(schedule: &Schedule) -> Vec<[u32; 2]> {
 fn split(schedule: &Schedule) -> Vec<bool> {
     let mut split = vec![];
     for (id, transfer) in schedule.transfers.iter().enumerate() {
-        let own = transfer.apply_after.iter().map(|_| id);
-        let sent = transfer.dependencies().filter(|other| other.event() == Event::Sent);
-        for id in own.chain(sent.map(|other| other.transfer() as usize)) {
+        let mut is_two = |id: usize| {
             split.resize(schedule.transfers.len(), false);
             split[id] = true;
+        };
+        if !transfer.apply_after.is_empty() {
+            is_two(id);
+        }
+        for after in [&transfer.start_after[..], &transfer.apply_after[..]] {
+            let sent = after.iter().filter(|other| other.event() == Event::Sent);
+            sent.for_each(|other| is_two(other.transfer() as usize));
         }
     }
     split
