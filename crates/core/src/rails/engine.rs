@@ -507,8 +507,10 @@ pub fn run(topology: &Topology, plan: &Plan, queue: Queue, sharing: u32) -> Run 
     let (mut spans, mut busy_ps) = (vec![Vec::new(); dimensions], vec![0; dimensions]);
     let mut engine = Engine::new(dimensions, queue, sharing);
     let time_ps = engine.run(topology, plan, |dimension, span| spans[dimension].push(span));
-    for stage in plan.orders.iter().flat_map(|order| plan.stages(topology, order)) {
-        busy_ps[usize::from(stage.dimension)] += stage.busy_ps;
+    for step in &engine.steps {
+        if let Step::Serve(service) = step {
+            busy_ps[usize::from(service.server)] += service.busy_ps;
+        }
     }
     spans.iter_mut().for_each(|spans| spans.sort_by_key(|span| span.start_ps));
     Run { time_ps, spans, busy_ps }

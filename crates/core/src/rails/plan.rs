@@ -151,13 +151,13 @@ impl Plan {
         let phased = self.phased && self.kind == Kind::AllReduce;
         // Where the AllGather of all but the first comes at once, it is not to come again.
         let gather = if phased { &gather[gather.len().saturating_sub(1)..] } else { gather };
-        let at_once = move |(place, &number): (usize, &u8)| {
-            let gathered = (phased && place > 0).then_some((number, Basic::Gather));
-            std::iter::once((number, basic)).chain(gathered)
-        };
-        let both = first.iter().enumerate().flat_map(at_once);
-        let both = both.chain(gather.iter().map(|&number| (number, Basic::Gather)));
-        both.map(move |(number, basic)| {
+        let before = if phased { (2 * first.len()).saturating_sub(1) } else { first.len() };
+        (0..before + gather.len()).map(move |place| {
+            let (number, basic) = match place.checked_sub(before) {
+                Some(place) => (gather[place], Basic::Gather),
+                None if !phased => (first[place], basic),
+                None => (first[place.div_ceil(2)], if place == 0 || place % 2 == 1 { basic } else { Basic::Gather }),
+            };
             let (stage, after) = self.stage(topology, number, basic, parts);
             parts = after;
             stage

@@ -312,8 +312,8 @@ impl<'a> Builder<'a> {
                     let writes = &writes[transfer.from as usize];
                     if known == 0 {
                         transfer.start_after.extend_from_slice(writes);
-                    } else {
-                        // Another lane of the same transfer may have the same writes.
+                    } else if transfer.start_after[..] != writes[..] {
+                        // Another lane of the same transfer may have some of these writes; mostly it has the same.
                         visit += 1;
                         let plain = transfer.start_after.iter().filter(|other| other.is_plain());
                         plain.for_each(|other| known_at[other.transfer() as usize] = visit);

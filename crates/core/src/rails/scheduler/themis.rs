@@ -32,11 +32,12 @@ impl Scheduler for Themis {
             |dimension: &Dimension| (u128::from(dimension.npu_latency()) * u128::from(dimension.steps())) << fine;
         let start = |dimension| if self.fixed_delay { delay(dimension) } else { 0 };
         let mut loads: Vec<u128> = topology.dimensions.iter().map(start).collect();
+        let thresholds: Vec<u128> = (0..loads.len()).map(|emptiest| threshold(&one_way, topology, emptiest)).collect();
         let mut path = baseline;
         for chunk in 0..plan.orders.len() {
             let (least, most) = (loads.iter().min().copied().unwrap_or(0), loads.iter().max().copied().unwrap_or(0));
             let emptiest = loads.iter().position(|&load| load == least).unwrap_or(0);
-            if most - least < threshold(&one_way, topology, emptiest) {
+            if most - least < thresholds[emptiest] {
                 path = baseline;
             } else if plan.kind == Kind::AllGather {
                 // Most load first. Equal loads stay as they were.
