@@ -112,16 +112,28 @@ impl Limit {
     }
 }
 
-fn least_cuts(fabric: &Fabric, capacities: &Capacities, task: &Task, entering: bool) -> LeastCuts {
+/// What finds the least sets around sites: none where every node is a site, since they are the sites themselves then.
+fn least_cuts(fabric: &Fabric, capacities: &Capacities, task: &Task, entering: bool) -> Option<LeastCuts> {
+    if task.sites.len() == fabric.nodes.len() {
+        return None;
+    }
     let links = fabric.links.iter().zip(&capacities.links).map(|(link, &capacity)| (link.from, link.to, capacity));
     let sites = task.sites.iter().map(|site| site.node).collect();
-    LeastCuts::new(fabric.nodes.len(), &links.collect::<Vec<_>>(), sites, entering)
+    Some(LeastCuts::new(fabric.nodes.len(), &links.collect::<Vec<_>>(), sites, entering))
 }
 
 /// 1 for every link that leaves, or enters, the least set with the sites `inside`.
-fn crossing(fabric: &Fabric, cuts: &mut LeastCuts, inside: impl Fn(NodeId) -> bool, entering: bool) -> Vec<u64> {
-    cuts.around(inside);
-    let crosses = |from: NodeId, to: NodeId| u64::from(cuts.holds(from) && !cuts.holds(to));
+fn crossing(
+    fabric: &Fabric,
+    cuts: &mut Option<LeastCuts>,
+    inside: impl Fn(NodeId) -> bool,
+    entering: bool,
+) -> Vec<u64> {
+    if let Some(cuts) = cuts {
+        cuts.around(&inside);
+    }
+    let holds = |node: NodeId| cuts.as_ref().map_or_else(|| inside(node), |cuts| cuts.holds(node));
+    let crosses = |from: NodeId, to: NodeId| u64::from(holds(from) && !holds(to));
     let of = |link: &Link| if entering { crosses(link.to, link.from) } else { crosses(link.from, link.to) };
     fabric.links.iter().map(of).collect()
 }

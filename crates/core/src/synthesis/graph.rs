@@ -2,7 +2,7 @@
 
 use crate::fabric::{Fabric, Link, LinkId, NodeId};
 use crate::system::System;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A link, or parallel links that act together.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +41,13 @@ impl Graph {
             bytes as f64 / (seconds as f64 * 1e12)
         };
         // The first link of those that act together stands for all.
-        let together: HashMap<LinkId, Vec<LinkId>> = fabric
+        let together: FxHashMap<LinkId, Vec<LinkId>> = fabric
             .parallel_links()
             .into_values()
             .filter(|links| fabric.are_always_together(links))
             .map(|links| (links[0], links))
             .collect();
-        let others: HashSet<LinkId> = together.values().flat_map(|links| &links[1..]).copied().collect();
+        let others: FxHashSet<LinkId> = together.values().flat_map(|links| &links[1..]).copied().collect();
         let arc = |(id, link): (LinkId, &Link)| {
             let links = together.get(&id).cloned().unwrap_or_else(|| vec![id]);
             Arc { from: link.from, to: link.to, rate: links.iter().copied().map(rate).sum(), links }
@@ -70,7 +70,7 @@ impl Graph {
 
     /// Whether nodes are joined equally fast both ways. O(arcs).
     pub fn is_symmetric(&self) -> bool {
-        let mut rates: HashMap<(NodeId, NodeId), f64> = HashMap::new();
+        let mut rates: FxHashMap<(NodeId, NodeId), f64> = FxHashMap::default();
         self.arcs.iter().for_each(|arc| *rates.entry((arc.from, arc.to)).or_default() += arc.rate);
         let back = |(from, to): (NodeId, NodeId)| rates.get(&(to, from)).copied().unwrap_or(0.0);
         rates.iter().all(|(&ends, &rate)| (rate - back(ends)).abs() <= ALIKE * rate)

@@ -174,8 +174,9 @@ impl<'a> Holdings<'a> {
         if !self.reduces && self.sets[transfer.from as usize].is_clear() {
             return fail(transfer.from, "sends data it does not have".into(), format!("to rank {}", transfer.to));
         }
-        self.written_by[transfer.to as usize] = Some(id);
-        self.touched.push(transfer.to);
+        if self.written_by[transfer.to as usize].replace(id).is_none() {
+            self.touched.push(transfer.to);
+        }
         let Ok([from, to]) = self.sets.get_disjoint_mut([transfer.from as usize, transfer.to as usize]) else {
             // To itself, which `Schedule::check` refuses.
             return Ok(true);
