@@ -9,7 +9,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::VecDeque;
 use std::iter;
 
-/// Minimal routes of one fabric, computed per destination on first use.
+/// Minimal routes of one fabric, searched from each destination as far as somebody asked.
 pub struct Router<'a> {
     fabric: &'a Fabric,
     configuration: u32,
@@ -26,6 +26,7 @@ const NO_LINK: LinkId = LinkId::MAX;
 /// Routes to one destination, searched from there as far as somebody asked.
 #[derive(Clone)]
 struct Search {
+    /// Links from every node, `u32::MAX` where that is not known yet; empty when all is.
     distances: Vec<u32>,
     /// The first link from every node; [`NO_LINK`] where none is known.
     first: Vec<LinkId>,

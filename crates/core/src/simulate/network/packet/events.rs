@@ -1,8 +1,8 @@
 //! Events in time order, ties broken in schedule order.
 //!
 //! A link has at most one event to come, the end of its service, and these are most of all events,
-//! so they are not with the others. Ends of single packets are never changed. Those of runs are in a tournament: a tree
-//! over the links in which every node knows the earliest end below it.
+//! so they are not with the others. Ends of single packets are never changed: those that come in order are a list. Others, and
+//! those of runs, are in a tournament: a tree over the links in which every node knows the earliest end below it.
 
 use super::service::Flow;
 use crate::fabric::LinkId;
@@ -64,7 +64,8 @@ impl Events {
         }
     }
 
-    /// The service of a link, of several packets until now, ends at `at`; replaces what was set.
+    /// The service of a link, of several packets until now or out of order, ends at `at`, or never ([`Ticks::MAX`]); replaces
+    /// what was set.
     pub fn end_run(&mut self, link: LinkId, at: Ticks) {
         self.ended.take_if(|ended| *ended == link);
         let mut node = self.leaf + link as usize;
