@@ -3,10 +3,10 @@
 //! On a mesh this goes along the row first towards larger rows and along the column first towards
 //! smaller ones, as the tables of the TTO artifact (HPCA 2024) do.
 
-use super::{Fabric, Link, LinkId, NodeId};
+use super::{Fabric, LinkId, NodeId};
 use crate::error::{Code, Error, Result};
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
 use std::iter;
 
 /// Minimal routes of one fabric, searched from each destination as far as somebody asked.
@@ -26,37 +26,42 @@ const NO_LINK: LinkId = LinkId::MAX;
 /// Routes to one destination, searched from there as far as somebody asked.
 #[derive(Clone)]
 struct Search {
-    /// Links from every node, `u32::MAX` where that is not known yet; empty when all is.
-    distances: Vec<u32>,
+    to: NodeId,
     /// The first link from every node; [`NO_LINK`] where none is known.
     first: Vec<LinkId>,
-    /// Nodes that are known but not those before them, nearest first.
-    queue: VecDeque<NodeId>,
+    /// Nodes as near as each other of which those before them are not known, the lowest last.
+    level: Vec<NodeId>,
+    /// Those found before them.
+    next: Vec<NodeId>,
 }
 
 impl Search {
     /// Nothing known but the destination.
     fn new(nodes: usize, to: NodeId) -> Search {
-        let (mut distances, first) = (vec![u32::MAX; nodes], vec![NO_LINK; nodes]);
-        distances[to as usize] = 0;
-        Search { distances, first, queue: VecDeque::from([to]) }
+        Search { to, first: vec![NO_LINK; nodes], level: vec![to], next: vec![] }
     }
 
-    /// Goes on until all nodes nearer than `from` have been looked at, or all there are.
-    fn run(&mut self, reverse: &[Vec<(NodeId, LinkId)>], links: &[Link], from: Option<NodeId>) {
-        while let Some(&node) = self.queue.front() {
-            let distance = self.distances[node as usize];
-            if from.is_some_and(|from| self.distances[from as usize] <= distance) {
-                return;
-            }
-            self.queue.pop_front();
+    fn knows(&self, from: NodeId) -> bool {
+        from == self.to || self.first[from as usize] != NO_LINK
+    }
+
+    /// Goes on until `from` is found, or all nodes are; says which node was found before which. The lowest of a level finds
+    /// first, so that no link is replaced.
+    fn run(&mut self, reverse: &[Vec<(NodeId, LinkId)>], from: Option<NodeId>, mut found: impl FnMut(NodeId, NodeId)) {
+        while !from.is_some_and(|from| self.knows(from)) {
+            let Some(node) = self.level.pop() else {
+                if self.next.is_empty() {
+                    return;
+                }
+                std::mem::swap(&mut self.level, &mut self.next);
+                self.level.sort_unstable_by_key(|&node| Reverse(node));
+                continue;
+            };
             for &(previous, link) in &reverse[node as usize] {
-                let (known, best) = (&mut self.distances[previous as usize], &mut self.first[previous as usize]);
-                if *known == u32::MAX {
-                    (*known, *best) = (distance + 1, link);
-                    self.queue.push_back(previous);
-                } else if *known == distance + 1 && node < links[*best as usize].to {
-                    *best = link;
+                if !self.knows(previous) {
+                    self.first[previous as usize] = link;
+                    self.next.push(previous);
+                    found(previous, node);
                 }
             }
         }
@@ -84,19 +89,17 @@ impl<'a> Router<'a> {
 
     /// Number of links from every node to `to` (`u32::MAX` where there is no path). O(links).
     pub fn distances(&self, to: NodeId) -> Vec<u32> {
-        let mut search = Search::new(self.reverse.len(), to);
-        search.run(&self.reverse, &self.fabric.links, None);
-        search.distances
+        let mut distances = vec![u32::MAX; self.reverse.len()];
+        distances[to as usize] = 0;
+        let found = |previous: NodeId, node: NodeId| distances[previous as usize] = distances[node as usize] + 1;
+        Search::new(self.reverse.len(), to).run(&self.reverse, None, found);
+        distances
     }
 
     /// The first link towards `to` from every node that is on the way from `from`. O(links) for all of a destination.
     fn towards(&mut self, from: NodeId, to: NodeId) -> &[LinkId] {
         let search = self.searches[to as usize].get_or_insert_with(|| Search::new(self.reverse.len(), to));
-        search.run(&self.reverse, &self.fabric.links, Some(from));
-        if search.queue.is_empty() {
-            // Nobody asks for them any more.
-            search.distances = vec![];
-        }
+        search.run(&self.reverse, Some(from), |_, _| {});
         &search.first
     }
 

@@ -288,7 +288,7 @@ impl<'a> Builder<'a> {
         let schedule = &mut self.schedule;
         let by_lane = schedule.transfers_by_lane();
         // Writes each rank has received of the current lane since it was last overwritten.
-        let mut writes: Vec<Vec<Dependency>> = vec![Vec::new(); schedule.ranks as usize];
+        let mut writes = vec![Dependencies::new(); schedule.ranks as usize];
         let stores: Vec<bool> = match self.hold_sums {
             true => schedule.transfers.iter().map(|transfer| transfer.op == Op::Copy).collect(),
             false => vec![],
@@ -340,7 +340,7 @@ impl<'a> Builder<'a> {
                     received.push(id.into());
                 }
             }
-            writes.iter_mut().for_each(Vec::clear);
+            writes.iter_mut().for_each(Dependencies::clear);
         }
         Ok(self.schedule)
     }

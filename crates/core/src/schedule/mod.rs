@@ -253,10 +253,11 @@ impl Schedule {
     /// Transfer indices by (phase, step, index).
     pub fn order(&self) -> Vec<TransferId> {
         let mut order: Vec<TransferId> = (0..self.transfers.len() as TransferId).collect();
-        order.sort_by_key(|&id| {
-            let transfer = &self.transfers[id as usize];
-            (transfer.phase, transfer.step, id)
-        });
+        let moment = |transfer: &Transfer| (transfer.phase, transfer.step);
+        // A builder leaves them sorted.
+        if !self.transfers.is_sorted_by_key(moment) {
+            order.sort_by_key(|&id| moment(&self.transfers[id as usize]));
+        }
         order
     }
 }

@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::error::Result;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, LinkId};
 use crate::schedule::{Schedule, TransferId};
 use crate::watch::interruptible;
 use num_integer::{ExtendedGcd, Integer};
@@ -40,15 +40,26 @@ impl Use {
 /// [`crate::error::Code::NotProven`], naming link, slot and both transfers.
 pub fn check(fabric: &Fabric, schedule: &Schedule) -> Result<()> {
     let channels = schedule.channels(fabric);
-    let mut of_channels: Vec<Vec<TransferId>> = vec![Vec::new(); fabric.links.len()];
-    for (id, transfer) in (0..).zip(interruptible(&schedule.transfers)) {
-        transfer.route.iter().for_each(|&link| of_channels[channels.first_of(link) as usize].push(id));
+    let transfers = || (0..).zip(interruptible(&schedule.transfers));
+    // Those of channel `c` are `users[ends[c - 1]..ends[c]]`, when all are there.
+    let mut ends = vec![0; fabric.links.len() + 1];
+    let mut count = |&link: &LinkId| ends[channels.first_of(link) as usize + 1] += 1;
+    transfers().for_each(|(_, transfer)| transfer.route.iter().for_each(&mut count));
+    (1..ends.len()).for_each(|channel| ends[channel] += ends[channel - 1]);
+    let mut users: Vec<TransferId> = vec![0; ends[fabric.links.len()]];
+    for (id, transfer) in transfers() {
+        for &link in &transfer.route {
+            let end = &mut ends[channels.first_of(link) as usize];
+            users[*end] = id;
+            *end += 1;
+        }
     }
     // Of one link at a time: a use is large.
-    let mut uses = Vec::new();
-    for (number, transfers) in (0..).zip(&of_channels) {
+    let (mut uses, mut start) = (Vec::new(), 0);
+    for (number, &end) in (0..).zip(&ends[..fabric.links.len()]) {
         uses.clear();
-        uses.extend(interruptible(transfers).map(|&id| Use::of(schedule, id)));
+        uses.extend(interruptible(&users[start..end]).map(|&id| Use::of(schedule, id)));
+        start = end;
         uses.sort_unstable();
         let meeting = uses.chunk_by(|a, b| a.phase == b.phase).find_map(first_meeting);
         if let Some((slot, a, b)) = meeting {

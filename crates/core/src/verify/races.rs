@@ -20,6 +20,7 @@ use super::text;
 use crate::error::Result;
 use crate::schedule::{Dependency, Event, Op, Schedule, TransferId};
 use crate::watch::Watch;
+use smallvec::SmallVec;
 
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
 const BLOCK_WORDS: usize = 8;
@@ -131,15 +132,19 @@ struct Pair {
     rank: u32,
 }
 
-/// Accesses to one rank's copy of a lane, as the points at which they end.
+/// Accesses to a place that nothing of the other kind comes between: the points at which they end, and their transfers. Few
+/// are stored in place.
+type Group = SmallVec<[(u32, TransferId); 2]>;
+
+/// Accesses to one rank's copy of a lane.
 #[derive(Default)]
 struct Place {
     /// The group before `writes`.
-    before: Vec<u32>,
+    before: Group,
     /// A copy, or reductions.
-    writes: Vec<u32>,
+    writes: Group,
     /// Reads since then.
-    reads: Vec<u32>,
+    reads: Group,
 }
 
 /// Every rank's place, and the pairs found that neither a barrier nor one dependency orders.
@@ -176,29 +181,29 @@ impl<'a> Places<'a> {
                 place.reads.clear();
             }
         }
-        let id_of = |&point: &u32| list[points.position[point as usize] as usize];
         for (&id, &[sending, applying]) in list.iter().zip(&points.of) {
             let transfer = &transfers[id as usize];
             for other in transfer.start_after.iter().filter(|other| other.is_plain()) {
                 needed_by[other.transfer() as usize] = id;
             }
             // Groups are in schedule order, so what a barrier orders is a prefix.
-            let mut compare = |group: &[u32], second: u32, gate: u32, rank: u32| {
-                let behind = group.partition_point(|first| transfers[id_of(first) as usize].phase < gate);
-                let pairs = group[behind..].iter().filter(|&first| needed_by[id_of(first) as usize] != id);
-                open.extend(pairs.map(|&first| Pair { first, second, rank }));
+            let mut compare = |group: &[(u32, TransferId)], second: u32, gate: u32, rank: u32| {
+                let is_behind = |&(_, first): &(u32, TransferId)| transfers[first as usize].phase < gate;
+                let behind = if gate > 0 { group.partition_point(is_behind) } else { 0 };
+                let pairs = group[behind..].iter().filter(|(_, first)| needed_by[*first as usize] != id);
+                open.extend(pairs.map(|&(first, _)| Pair { first, second, rank }));
             };
             let [start_gate, apply_gate] = gates[id as usize];
             let place = &mut self.places[transfer.from as usize];
             compare(&place.writes, sending, start_gate, transfer.from);
-            place.reads.push(sending);
+            place.reads.push((sending, id));
             let place = &mut self.places[transfer.to as usize];
             if repeats.next_if_eq(&&id).is_some() {
                 compare(&place.writes, applying, apply_gate, transfer.to);
-                place.reads.push(applying);
+                place.reads.push((applying, id));
                 continue;
             }
-            let commutes = |first: &u32| transfers[id_of(first) as usize].op == Op::Reduce;
+            let commutes = |&(_, first): &(u32, TransferId)| transfers[first as usize].op == Op::Reduce;
             let joins = transfer.op == Op::Reduce
                 && self.schedule.endpoint.serial_reductions
                 && place.reads.is_empty()
@@ -210,7 +215,7 @@ impl<'a> Places<'a> {
                 place.reads.clear();
             }
             compare(&place.before, applying, apply_gate, transfer.to);
-            place.writes.push(applying);
+            place.writes.push((applying, id));
         }
     }
 }

@@ -223,8 +223,8 @@ impl<'a> Table<'a> {
         for Message { tree, op, from, to, route, slot, .. } in self.messages(ops) {
             match route {
                 [] => builder.send(op, from, to, tree as u32, slot)?,
-                route if self.together => builder.send_over(op, from, to, tree as u32, slot, route.to_vec())?,
-                route => builder.send_via(op, from, to, tree as u32, slot, route.to_vec())?,
+                route if self.together => builder.send_over(op, from, to, tree as u32, slot, route)?,
+                route => builder.send_via(op, from, to, tree as u32, slot, route)?,
             };
         }
         Ok(())

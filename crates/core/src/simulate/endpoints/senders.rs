@@ -135,12 +135,13 @@ impl Endpoints<'_> {
             if phase >= self.gate(queue) {
                 return;
             }
-            if !self.has_machine(id) || self.is_behind(queue, id) {
+            let units = self.plan.units.is_some();
+            if units && (!self.has_machine(id) || self.is_behind(queue, id)) {
                 self.queues[queue as usize].turns.park(self.plan);
                 continue;
             }
             if !self.data_ready(id) {
-                if self.step_aside(queue, id) {
+                if units && self.step_aside(queue, id) {
                     self.queues[queue as usize].turns.park(self.plan);
                     continue;
                 }

@@ -48,6 +48,26 @@ pub struct Job {
     pub origin: TransferId,
 }
 
+/// What decides how long a message of a job takes.
+#[derive(PartialEq)]
+struct Path {
+    kind: u32,
+    hops: u32,
+    slowest_flit: Ticks,
+    latency: u128,
+}
+
+impl Path {
+    fn of(plan: &Plan, job: &Job) -> Path {
+        let (mut slowest_flit, mut latency) = (0, 0);
+        for &link in plan.route(job) {
+            slowest_flit = plan.flit[link as usize].max(slowest_flit);
+            latency += u128::from(plan.latency[link as usize]);
+        }
+        Path { kind: job.kind, hops: job.hops.len() as u32, slowest_flit, latency }
+    }
+}
+
 /// A range of one of the tables of a plan, from `start` to its end.
 fn range_from<T>(start: usize, table: &[T]) -> Range<u32> {
     start as u32..table.len() as u32
@@ -231,10 +251,21 @@ impl<'a> Plan<'a> {
 
     /// What all messages take one after the other, at most, in picoseconds, before times are ticks.
     fn longest_ps(&self) -> u128 {
-        let of_job = |job: &Job| self.store_and_forward_ps(job).saturating_mul(self.kind(job).chunks.into());
         let starts = self.flights.iter().map(|of| u128::from(of.flight.start_ps));
         let changes = self.phase_messages.iter().map(|_| u128::from(self.switching));
-        self.jobs.iter().map(of_job).chain(starts).chain(changes).fold(0, u128::saturating_add)
+        let mut longest = starts.chain(changes).fold(0, u128::saturating_add);
+        // Most jobs take as long as the one before.
+        let mut last = None;
+        for job in &self.jobs {
+            let path = Path::of(self, job);
+            let time = match last {
+                Some((known, time)) if known == path => time,
+                _ => self.store_and_forward_ps(&path).saturating_mul(self.kinds[path.kind as usize].chunks.into()),
+            };
+            last = Some((path, time));
+            longest = longest.saturating_add(time);
+        }
+        longest
     }
 
     /// Adds the jobs of a flight.
@@ -324,17 +355,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// One message of a job, before times are ticks.
-    fn store_and_forward_ps(&self, job: &Job) -> u128 {
-        let (system, route, kind) = (self.system, self.route(job), self.kind(job));
-        let packet = |l: &LinkId| (self.flit[*l as usize] as u128).saturating_mul(kind.packets.flits as u128);
-        let slowest = route.iter().map(packet).max().unwrap_or(0);
-        let latency = route.iter().map(|&l| self.latency[l as usize] as u128).sum::<u128>();
+    /// One message on a path, before times are ticks.
+    fn store_and_forward_ps(&self, path: &Path) -> u128 {
+        let (system, kind) = (self.system, &self.kinds[path.kind as usize]);
+        let packet = u128::from(path.slowest_flit).saturating_mul(kind.packets.flits.into());
         (kind.packets.count as u128)
-            .saturating_mul(
-                slowest.saturating_mul(route.len() as u128).saturating_add(system.interface.issue_ps as u128),
-            )
-            .saturating_add(latency + system.interface.issue_ps as u128 + system.hand_off() as u128)
+            .saturating_mul(packet.saturating_mul(path.hops.into()).saturating_add(system.interface.issue_ps as u128))
+            .saturating_add(path.latency + system.interface.issue_ps as u128 + system.hand_off() as u128)
             .saturating_add(kind.reduce as u128)
             .saturating_add(kind.fetch.read as u128 + kind.fetch.bus as u128)
     }
