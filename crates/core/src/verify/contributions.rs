@@ -12,16 +12,8 @@ use crate::watch::Watch;
 use fixedbitset::FixedBitSet;
 use std::collections::BTreeSet;
 
-/// What following the contributions showed.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Followed {
-    /// The known gaps in one line; empty if there are none.
-    pub gaps: String,
-    /// For every lane, the copies that bring a rank what it has already, in schedule order.
-    pub repeats: Vec<Vec<TransferId>>,
-}
-
-/// Follows every lane with data.
+/// Follows every lane with data. `followed` is told of each, with the copies in it that bring a rank what it has already, in
+/// schedule order. Returns the known gaps in one line, which is empty if there are none.
 ///
 /// Complexity: O(lane transfers * ranks / 64) for reducing collectives, O(lane transfers)
 /// otherwise, and O(lanes * ranks that need them).
@@ -29,10 +21,15 @@ pub struct Followed {
 /// # Errors
 /// [`crate::error::Code::NotProven`] with the first contribution missing or counted twice, the
 /// first rank that sends what it does not have, or a declared gap that is none.
-pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>], watch: Watch) -> Result<Followed> {
+pub fn check(
+    schedule: &Schedule,
+    by_lane: &[Vec<TransferId>],
+    watch: Watch,
+    followed: &mut dyn FnMut(usize, &[TransferId]),
+) -> Result<String> {
     let gaps: BTreeSet<(LaneId, u32)> = schedule.known_gaps.iter().map(|&(rank, lane)| (lane, rank)).collect();
     let mut holdings = Holdings::new(schedule);
-    let mut repeats = vec![Vec::new(); by_lane.len()];
+    let mut repeats = vec![];
     let mut first_gap = None;
     let mut count = 0;
     for (lane, list) in by_lane.iter().enumerate() {
@@ -43,9 +40,11 @@ pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>], watch: Watch) -> 
         holdings.start(lane);
         for &id in list {
             if holdings.apply(lane, id)? {
-                repeats[lane].push(id);
+                repeats.push(id);
             }
         }
+        followed(lane, &repeats);
+        repeats.clear();
         for rank in holdings.needing(lane) {
             if holdings.complete(rank) || gaps.contains(&(lane as LaneId, rank)) {
                 continue;
@@ -65,12 +64,11 @@ pub fn check(schedule: &Schedule, by_lane: &[Vec<TransferId>], watch: Watch) -> 
         }
         holdings.reset();
     }
-    let gaps = match (first_gap, count) {
+    Ok(match (first_gap, count) {
         (None, _) => String::new(),
         (Some(first), 1) => first,
         (Some(first), _) => format!("{first}; and {} more known gaps", count - 1),
-    };
-    Ok(Followed { gaps, repeats })
+    })
 }
 
 /// What every rank holds of the lane being followed.
@@ -222,7 +220,7 @@ mod tests {
     use super::*;
 
     fn run(schedule: &Schedule) -> Result<String> {
-        check(schedule, &schedule.transfers_by_lane(), Watch::default()).map(|followed| followed.gaps)
+        check(schedule, &schedule.transfers_by_lane(), Watch::default(), &mut |_, _| {})
     }
 
     fn broken(schedule: &Schedule, change: impl Fn(&mut Schedule)) -> String {

@@ -22,7 +22,7 @@ use crate::error::{Code, Error, Result};
 use crate::fabric::Fabric;
 use crate::schedule::Schedule;
 use crate::watch::Watch;
-use contributions::Followed;
+use races::Races;
 use serde::Serialize;
 
 /// What was proven.
@@ -97,9 +97,14 @@ fn verify_steps(schedule: &Schedule, watch: Watch) -> Result<Proof> {
     order::check(schedule, watch)?;
     coverage::check(schedule)?;
     let by_lane = schedule.transfers_by_lane();
-    let Followed { mut gaps, repeats } = contributions::check(schedule, &by_lane, watch)?;
-    match races::check(schedule, &by_lane, &repeats, watch) {
-        Err(error) if error.code == Code::Interrupted => return Err(error),
+    // Of each lane as soon as it has been followed, while its transfers are in the cache.
+    let (mut races, mut race) = (Races::new(schedule), Ok(()));
+    let mut gaps = contributions::check(schedule, &by_lane, watch, &mut |lane, repeats| {
+        if race.is_ok() {
+            race = races.check(lane, &by_lane[lane], repeats);
+        }
+    })?;
+    match race {
         Err(_) if schedule.known_race => gaps = "sends data before it has arrived (a known race)".into(),
         Ok(()) if schedule.known_race => {
             let what = "it is said to have a data race, but has none; clear known_race";

@@ -18,43 +18,50 @@
 
 use super::text;
 use crate::error::Result;
-use crate::schedule::{Dependency, Event, Op, Schedule, TransferId};
-use crate::watch::Watch;
+use crate::schedule::{Dependency, Event, Op, Schedule, Transfer, TransferId};
 use smallvec::SmallVec;
 
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
 const BLOCK_WORDS: usize = 8;
 
-/// Checks every lane with data, knowing the copies in each that repeat what the receiver has. Expects
-/// a schedule that `order` accepts.
-///
-/// Complexity: O(lane dependencies + pairs of accesses in neighbouring groups); for lanes with
-/// pairs that no single dependency orders, O(dependencies * transfers / 64) time and O(transfers)
-/// memory more.
-///
-/// # Errors
-/// [`crate::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
-pub fn check(
-    schedule: &Schedule,
-    by_lane: &[Vec<TransferId>],
-    repeats: &[Vec<TransferId>],
-    watch: Watch,
-) -> Result<()> {
-    let (gates, split, mut points) = (gates(schedule), split(schedule), Points::default());
-    let mut places = Places::new(schedule);
-    let mut closure = Closure::new(schedule);
-    for (lane, list) in by_lane.iter().enumerate() {
-        watch.at(lane, by_lane.len())?;
+/// What lanes are checked with, one at a time. Expects a schedule that `order` accepts.
+pub struct Races<'a> {
+    schedule: &'a Schedule,
+    gates: Vec<[u32; 2]>,
+    split: Vec<bool>,
+    points: Points,
+    places: Places<'a>,
+    closure: Closure<'a>,
+}
+
+impl<'a> Races<'a> {
+    /// For the lanes of a schedule.
+    pub fn new(schedule: &'a Schedule) -> Self {
+        let (gates, split) = (gates(schedule), split(schedule));
+        let (places, closure) = (Places::new(schedule), Closure::new(schedule));
+        Races { schedule, gates, split, points: Points::default(), places, closure }
+    }
+
+    /// Checks a lane and its transfers, in schedule order, knowing the copies that repeat what the receiver has.
+    ///
+    /// Complexity: O(dependencies + pairs of accesses in neighbouring groups); for lanes with
+    /// pairs that no single dependency orders, O(dependencies * transfers / 64) time and O(transfers)
+    /// memory more.
+    ///
+    /// # Errors
+    /// [`crate::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
+    pub fn check(&mut self, lane: usize, list: &[TransferId], repeats: &[TransferId]) -> Result<()> {
+        let Races { schedule, gates, split, points, places, closure } = self;
         if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
-            continue;
+            return Ok(());
         }
-        points.load(list, &split);
-        places.follow(list, &points, &repeats[lane], &gates);
-        if let Some(race) = closure.an_unordered(list, &points, &mut places.open) {
-            return text::not_proven(describe(schedule, lane, list, &points, race));
+        points.load(list, split);
+        places.follow(list, points, repeats, gates);
+        match closure.an_unordered(list, points, &mut places.pairs.open) {
+            Some(race) => text::not_proven(describe(schedule, lane, list, points, race)),
+            None => Ok(()),
         }
     }
-    Ok(())
 }
 
 /// For every transfer, phases such that all transfers of earlier phases are applied before it starts, and
@@ -132,9 +139,10 @@ struct Pair {
     rank: u32,
 }
 
-/// Accesses to a place that nothing of the other kind comes between: the points at which they end, and their transfers. Few
-/// are stored in place.
-type Group = SmallVec<[(u32, TransferId); 2]>;
+/// The point at which an access ends, or before which it comes, and its transfer.
+type Access = (u32, TransferId);
+/// Accesses to a place that nothing of the other kind comes between; few are stored in place.
+type Group = SmallVec<[Access; 2]>;
 
 /// Accesses to one rank's copy of a lane.
 #[derive(Default)]
@@ -147,31 +155,49 @@ struct Place {
     reads: Group,
 }
 
-/// Every rank's place, and the pairs found that neither a barrier nor one dependency orders.
-struct Places<'a> {
-    schedule: &'a Schedule,
-    places: Vec<Place>,
+/// The pairs found that neither a barrier nor one dependency orders.
+struct Pairs<'a> {
+    transfers: &'a [Transfer],
     /// Last transfer that depends directly on each transfer having been applied.
     needed_by: Vec<TransferId>,
     open: Vec<Pair>,
 }
 
+impl Pairs<'_> {
+    /// Adds those of an access to a rank's place with the group before it; what is of a phase before the gate is ordered.
+    #[inline(always)]
+    fn compare(&mut self, group: &[Access], (second, id): Access, gate: u32, rank: u32) {
+        // Groups are in schedule order, so what a barrier orders is a prefix.
+        let is_behind = |&(_, first): &Access| self.transfers[first as usize].phase < gate;
+        let behind = if gate > 0 { group.partition_point(is_behind) } else { 0 };
+        let pairs = group[behind..].iter().filter(|(_, first)| self.needed_by[*first as usize] != id);
+        self.open.extend(pairs.map(|&(first, _)| Pair { first, second, rank }));
+    }
+}
+
+/// Every rank's place, and the pairs found in them.
+struct Places<'a> {
+    schedule: &'a Schedule,
+    places: Vec<Place>,
+    pairs: Pairs<'a>,
+}
+
 impl<'a> Places<'a> {
     fn new(schedule: &'a Schedule) -> Self {
+        let transfers = &schedule.transfers;
         Places {
             schedule,
             places: (0..schedule.ranks).map(|_| Place::default()).collect(),
-            needed_by: vec![TransferId::MAX; schedule.transfers.len()],
-            open: vec![],
+            pairs: Pairs { transfers, needed_by: vec![TransferId::MAX; transfers.len()], open: vec![] },
         }
     }
 
-    /// Follows one lane and leaves in `open` the pairs that are still to be shown ordered. `repeats`
+    /// Follows one lane and leaves the pairs that are still to be shown ordered. `repeats`
     /// is a part of `list`, in the same order.
     fn follow(&mut self, list: &[TransferId], points: &Points, repeats: &[TransferId], gates: &[[u32; 2]]) {
         let transfers = &self.schedule.transfers;
-        let (needed_by, open) = (&mut self.needed_by, &mut self.open);
-        open.clear();
+        let pairs = &mut self.pairs;
+        pairs.open.clear();
         let mut repeats = repeats.iter().peekable();
         for &id in list {
             for rank in [transfers[id as usize].from, transfers[id as usize].to] {
@@ -184,26 +210,19 @@ impl<'a> Places<'a> {
         for (&id, &[sending, applying]) in list.iter().zip(&points.of) {
             let transfer = &transfers[id as usize];
             for other in transfer.start_after.iter().filter(|other| other.is_plain()) {
-                needed_by[other.transfer() as usize] = id;
+                pairs.needed_by[other.transfer() as usize] = id;
             }
-            // Groups are in schedule order, so what a barrier orders is a prefix.
-            let mut compare = |group: &[(u32, TransferId)], second: u32, gate: u32, rank: u32| {
-                let is_behind = |&(_, first): &(u32, TransferId)| transfers[first as usize].phase < gate;
-                let behind = if gate > 0 { group.partition_point(is_behind) } else { 0 };
-                let pairs = group[behind..].iter().filter(|(_, first)| needed_by[*first as usize] != id);
-                open.extend(pairs.map(|&(first, _)| Pair { first, second, rank }));
-            };
             let [start_gate, apply_gate] = gates[id as usize];
             let place = &mut self.places[transfer.from as usize];
-            compare(&place.writes, sending, start_gate, transfer.from);
+            pairs.compare(&place.writes, (sending, id), start_gate, transfer.from);
             place.reads.push((sending, id));
             let place = &mut self.places[transfer.to as usize];
             if repeats.next_if_eq(&&id).is_some() {
-                compare(&place.writes, applying, apply_gate, transfer.to);
+                pairs.compare(&place.writes, (applying, id), apply_gate, transfer.to);
                 place.reads.push((applying, id));
                 continue;
             }
-            let commutes = |&(_, first): &(u32, TransferId)| transfers[first as usize].op == Op::Reduce;
+            let commutes = |&(_, first): &Access| transfers[first as usize].op == Op::Reduce;
             let joins = transfer.op == Op::Reduce
                 && self.schedule.endpoint.serial_reductions
                 && place.reads.is_empty()
@@ -214,7 +233,7 @@ impl<'a> Places<'a> {
                 place.writes.clear();
                 place.reads.clear();
             }
-            compare(&place.before, applying, apply_gate, transfer.to);
+            pairs.compare(&place.before, (applying, id), apply_gate, transfer.to);
             place.writes.push((applying, id));
         }
     }
@@ -334,8 +353,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn run(schedule: &Schedule) -> Result<()> {
-        let by_lane = schedule.transfers_by_lane();
-        check(schedule, &by_lane, &vec![Vec::new(); by_lane.len()], Watch::default())
+        let mut races = Races::new(schedule);
+        (0..).zip(schedule.transfers_by_lane()).try_for_each(|(lane, list)| races.check(lane, &list, &[]))
     }
 
     #[test]
@@ -550,7 +569,7 @@ mod tests {
                     }
                 }
             }
-            let raced = check(&schedule, &schedule.transfers_by_lane(), std::slice::from_ref(&repeats), Watch::default()).is_err();
+            let raced = Races::new(&schedule).check(0, &schedule.transfers_by_lane()[0], &repeats).is_err();
             prop_assert_eq!(raced, races_by_definition(&schedule, &repeats));
         }
     }
