@@ -27,8 +27,9 @@ pub struct Message {
 pub struct Share {
     /// Which flight.
     pub flight: u32,
-    /// In what order.
+    /// In what order, unless one interface sends all of them: it does so in this order.
     pub turns: Turns,
+    from_one: bool,
     /// Messages that have come and wait for their turn.
     pub waiting: BinaryHeap<Reverse<Message>>,
 }
@@ -50,16 +51,26 @@ impl Link {
         let mut links: Vec<Link> = plan.fabric.links.iter().map(|_| Link::default()).collect();
         for id in plan.flights.iter().flat_map(|flight| interruptible(plan.in_order(flight))) {
             let job = &plan.jobs[id as usize];
-            for &link in plan.route(job) {
+            for (hop, &link) in plan.route(job).iter().enumerate() {
                 let flights = &mut links[link as usize].flights;
                 if flights.last().is_none_or(|share| share.flight != job.flight) {
                     let (turns, waiting) = (Turns::default(), BinaryHeap::new());
-                    flights.push(Share { flight: job.flight, turns, waiting });
+                    flights.push(Share { flight: job.flight, turns, from_one: true, waiting });
                 }
-                flights.last_mut().expect("just seen").turns.add(id);
+                let share = flights.last_mut().expect("just seen");
+                share.turns.add(id);
+                share.from_one &= hop == 0;
             }
         }
-        links.iter_mut().flat_map(|link| &mut link.flights).for_each(|share| share.turns.begin(plan));
+        for Link { flights, .. } in &mut links {
+            match &mut flights[..] {
+                [share] if share.from_one => share.turns = Turns::default(),
+                shares => shares.iter_mut().for_each(|share| {
+                    share.from_one = false;
+                    share.turns.begin(plan);
+                }),
+            }
+        }
         links
     }
 
@@ -115,6 +126,6 @@ impl Share {
 
     /// Whether the message of a turn is the next to be served; if so, its turn is over.
     pub fn turn_of(&mut self, turn: Turn, plan: &Plan) -> bool {
-        self.turns.peek() == Some(turn) && self.turns.pop(plan).is_some()
+        self.from_one || self.turns.peek() == Some(turn) && self.turns.pop(plan).is_some()
     }
 }

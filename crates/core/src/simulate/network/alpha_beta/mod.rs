@@ -21,6 +21,7 @@ use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
 use link::{Link, Message};
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 /// See the module.
 pub struct AlphaBeta<'a> {
@@ -34,23 +35,24 @@ pub struct AlphaBeta<'a> {
     ranking: Ranking,
     /// Whether links serve messages as they come, since ranks have an order of their own.
     any_order: bool,
-    /// Events to come.
+    /// When which interfaces are left next; of simultaneous events these come first.
+    departures: Agenda<u32>,
+    /// Messages that leave every interface, and when.
+    leaving: Vec<VecDeque<(Ticks, TransferId)>>,
+    /// Other events to come.
     agenda: Agenda<Event>,
     /// Messages on their way, between calls none.
     moving: Vec<Message>,
-    /// Messages timed to the end of their first link, and to the end of their routes; the ranks not told yet.
-    sent: Vec<(TransferId, Ticks)>,
+    /// Messages timed to the end of their routes, of several links or none; the ranks not told yet.
     arrivals: Vec<(TransferId, Ticks)>,
 }
 
-/// What is to happen. Of simultaneous events departures come first.
+/// What is to happen at a link that several flights use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A message has left its interface.
-    Departed { interface: u32 },
-    /// A link that several flights use is free.
+    /// It is free.
     Free { link: u32 },
-    /// A message has come to one.
+    /// A message has come to it.
     Come { link: u32, message: Message },
 }
 
@@ -94,36 +96,35 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
             queued: vec![0; endpoints.interfaces()],
             ranking: endpoints.ranking().clone(),
             any_order: plan.units.is_some(),
+            departures: Agenda::new(),
+            leaving: vec![VecDeque::new(); endpoints.interfaces()],
             agenda: Agenda::new(),
             moving: vec![],
-            sent: vec![],
             arrivals: vec![],
         })
     }
 
     fn next_at(&self) -> Ticks {
-        self.agenda.next_at()
+        self.departures.next_at().min(self.agenda.next_at())
     }
 
     fn step(&mut self, endpoints: &mut Endpoints) {
-        let Some((now, event)) = self.agenda.pop() else { return };
-        match event {
-            Event::Departed { interface } => {
-                self.queued[interface as usize] -= 1;
-                endpoints.departed(interface, now, self);
-            }
-            Event::Free { link } => self.serve(link, now),
-            Event::Come { link, message } => {
+        if self.departures.next_at() <= self.agenda.next_at() {
+            let Some((now, interface)) = self.departures.pop() else { return };
+            self.depart(interface, now, endpoints);
+        } else {
+            let Some((now, event)) = self.agenda.pop() else { return };
+            let (Event::Free { link } | Event::Come { link, .. }) = event;
+            if let Event::Come { message, .. } = event {
                 let flight = self.plan.jobs[message.turn.2 as usize].flight;
                 self.links[link as usize].wait(flight, message);
-                self.serve(link, now);
             }
+            self.serve(link, now);
         }
         self.after_ranks(endpoints);
     }
 
     fn after_ranks(&mut self, endpoints: &mut Endpoints) {
-        self.sent.drain(..).for_each(|(transfer, at)| endpoints.sent(transfer, at));
         self.arrivals.drain(..).for_each(|(transfer, at)| endpoints.arrived(transfer, at));
     }
 
@@ -133,10 +134,31 @@ impl<'a> Network<'a> for AlphaBeta<'a> {
 }
 
 impl AlphaBeta<'_> {
+    /// The first of its messages has left an interface.
+    fn depart(&mut self, interface: u32, now: Ticks, endpoints: &mut Endpoints) {
+        let (plan, leaving) = (self.plan, &mut self.leaving[interface as usize]);
+        let Some((_, id)) = leaving.pop_front() else { return };
+        if let Some(&(at, _)) = leaving.front() {
+            self.departures.push(at, interface);
+        }
+        endpoints.sent(id, now);
+        let job = &plan.jobs[id as usize];
+        if let [link] = *plan.route(job) {
+            endpoints.arrived(id, now + plan.latency[link as usize]);
+        }
+        self.queued[interface as usize] -= 1;
+        endpoints.departed(interface, now, self);
+    }
+
     /// Times a message, and those that waited for it, as far as the order on their links allows.
     fn carry(&mut self, message: Message) {
-        let plan = self.plan;
         self.moving.push(message);
+        self.carry_on();
+    }
+
+    /// The same of all that are moving.
+    fn carry_on(&mut self) {
+        let plan = self.plan;
         while let Some(message) = self.moving.pop() {
             let (.., id) = message.turn;
             let Some(&link) = plan.route(&plan.jobs[id as usize]).get(message.hop as usize) else {
@@ -156,8 +178,7 @@ impl AlphaBeta<'_> {
             }
             let mut served = Some(message);
             while let Some(message) = served {
-                let message = self.cross(link, message);
-                self.moving.push(message);
+                self.cross(link, message);
                 served = self.links[link as usize].of(flight).take(plan);
             }
         }
@@ -170,14 +191,14 @@ impl AlphaBeta<'_> {
         }
         let next = self.links[link as usize].next(self.plan, self.any_order, |flight| self.ranking.of(flight));
         if let Some(message) = next {
-            let message = self.cross(link, message);
+            self.cross(link, message);
             self.agenda.push(self.links[link as usize].free_at, Event::Free { link });
-            self.carry(message);
+            self.carry_on();
         }
     }
 
-    /// A message crosses a link; as it comes to the next.
-    fn cross(&mut self, link: u32, message: Message) -> Message {
+    /// A message crosses a link, and moves on if its route does.
+    fn cross(&mut self, link: u32, message: Message) {
         let (plan, (.., id)) = (self.plan, message.turn);
         let job = &plan.jobs[id as usize];
         let (flit, latency) = (plan.flit[link as usize], plan.latency[link as usize]);
@@ -186,13 +207,20 @@ impl AlphaBeta<'_> {
         let end = start + plan.kind(job).packets.count * plan.packet_time(job, link);
         *free_at = end;
         self.traffic.transmitted(link, Some(id), start, end);
+        if message.hop == 0 {
+            let leaving = &mut self.leaving[message.interface as usize];
+            leaving.push_back((end, id));
+            if leaving.len() == 1 {
+                self.departures.push(end, message.interface);
+            }
+            if !plan.kind(job).goes_on {
+                return;
+            }
+        }
         // The tail leaves after the head and, but for the first link, one flit after it came in.
         let tail = if message.hop == 0 { end } else { end.max(message.tail + flit) };
-        if message.hop == 0 {
-            self.agenda.push(end, Event::Departed { interface: message.interface });
-            self.sent.push((id, end));
-        }
         // The next link starts when the first flit is there.
-        Message { hop: message.hop + 1, head: start + latency + flit, tail: tail + latency, ..message }
+        let (head, tail) = (start + latency + flit, tail + latency);
+        self.moving.push(Message { hop: message.hop + 1, head, tail, ..message });
     }
 }

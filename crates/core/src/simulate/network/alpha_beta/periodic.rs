@@ -42,10 +42,13 @@ impl Recurrent for AlphaBeta<'_> {
                 state.extend(waiting.into_iter().flat_map(|message| self.words(message, now)));
             }
         }
+        for leaving in &self.leaving {
+            state.push(leaving.len() as u64);
+            state.extend(leaving.iter().flat_map(|&(at, id)| [at - now, id.into()]));
+        }
         for (at, event) in self.agenda.in_order() {
             state.push(at - now);
             match event {
-                Event::Departed { interface } => state.push(interface as u64),
                 Event::Free { link } => state.push(1 << 32 | link as u64),
                 Event::Come { link, message } => {
                     state.push(2 << 32 | link as u64);
@@ -72,8 +75,10 @@ impl Recurrent for AlphaBeta<'_> {
         }
         let event = |event| match event {
             Event::Come { link, message } => Event::Come { link, message: delayed(message) },
-            other => other,
+            free => free,
         };
+        self.departures.replace(|at, interface| (at + by, interface));
+        self.leaving.iter_mut().flatten().for_each(|(at, _)| *at += by);
         self.agenda.replace(|at, what| (at + by, event(what)));
         self.taken.iter_mut().zip(chunks).for_each(|(taken, chunks)| *taken += chunks);
     }
