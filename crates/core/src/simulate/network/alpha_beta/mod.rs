@@ -213,7 +213,8 @@ impl AlphaBeta<'_> {
             if leaving.len() == 1 {
                 self.departures.push(end, message.interface);
             }
-            if !plan.kind(job).goes_on {
+            // Then it arrives when it has left.
+            if job.hops.len() == 1 {
                 return;
             }
         }
