@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,44 @@ def test_states_are_by_number_and_may_be_long() -> None:
         assert 0 <= states[2]["age_s"] < 60
         part.say(0, waits_for="x" * RECORD_BYTES)  # what does not fit is not read, and spoils no other
         assert sorted(job.states()) == [2]
+
+
+def test_a_command_says_how_it_ended_and_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.execution.job.LEAVE_S", 0.5)
+    with Job({}, []) as job:
+        quick = job.start(["sh", "-c", "echo $0; exit 3"])
+        assert (quick.status(within_s=30), quick.status(), job.printed()) == (3, 3, f"{job.folder}\n")
+        quick.end()
+        for deaf, signal_number in (("", signal.SIGTERM), ("trap '' TERM; echo deaf; ", signal.SIGKILL)):
+            endless = job.start(["sh", "-c", f"{deaf}while true; do sleep 0.05; done"])
+            while deaf and "deaf" not in job.printed():
+                time.sleep(0.01)
+            assert endless.status(within_s=0.05) is None
+            endless.end()
+            assert endless.status(within_s=30) == -signal_number
+
+
+def test_interrupts_lose_no_command() -> None:
+    """Wherever an interrupt comes, the command can be ended afterwards, and nobody waits for it in vain."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Job({}, []) as job:
+            for number in range(50):
+                endless = job.start(["sh", "-c", "exec sleep 600"])
+                signal.setitimer(signal.ITIMER_REAL, 1e-3 + 1e-5 * number)
+                with suppress(KeyboardInterrupt):
+                    while True:
+                        endless.status(within_s=2e-4)
+                start = time.monotonic()
+                endless.end()
+                assert endless.status() == -signal.SIGTERM
+                assert time.monotonic() - start < 4
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_job_that_fails_leaves_nothing(folder: Path) -> None:

@@ -329,7 +329,9 @@ impl Node {
             links.into_iter().map(address).collect()
         };
         let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(Duration::MAX);
-        let node = run(py, || core::Node::connect(&addresses(ins)?, &addresses(outs)?, packet_bytes, patience))?;
+        let node = run(py, || {
+            core::Node::connect(core::Node::listen(&addresses(ins)?)?, &addresses(outs)?, packet_bytes, patience)
+        })?;
         Ok(Node { node, orders: Mutex::default() })
     }
 

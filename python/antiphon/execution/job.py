@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 PREFIX = "antiphon-run-"
@@ -23,6 +25,8 @@ BEAT_S = 0.25
 """How often a process says what it is at, and looks whether the job is still there."""
 SILENT_S = 1.5
 """A process that has said nothing for so long does not run."""
+LEAVE_S = 5.0
+"""Time for a command to end what it has started when it is told to end."""
 
 
 class Job:
@@ -57,16 +61,18 @@ class Job:
         shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
-    def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    def start(self, command: Sequence[str]) -> Started:
         """Starts a command with the folder behind it. Its session is its own: Ctrl-C is for this process, which ends
         it."""
         with (self.folder / "output").open("wb") as output:
-            return subprocess.Popen(
-                [*command, str(self.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            return Started(
+                subprocess.Popen(
+                    [*command, str(self.folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
             )
 
     def printed(self) -> str:
@@ -81,6 +87,35 @@ class Job:
     def states(self) -> dict[int, dict[str, Any]]:
         """What each process is at, by its number: ``pid``, ``age_s`` since it said so, and what it said."""
         return states_in(self.folder)
+
+
+class Started:
+    """A command that was started.
+
+    Only a thread of its own waits for it by ``Popen``: an interrupt in there may leave a lock taken, for which whoever
+    then waits for the end of the process waits forever.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._pid = process.pid
+        self._ended: SimpleQueue[int] = SimpleQueue()
+        self._status: int | None = None
+        threading.Thread(target=lambda: self._ended.put(process.wait()), daemon=True).start()
+
+    def status(self, within_s: float = 0.0) -> int | None:
+        """Its exit status as soon as it has ended; None if it has not within so many seconds."""
+        if self._status is None:
+            with suppress(Empty):
+                self._status = self._ended.get(timeout=within_s)
+        return self._status
+
+    def end(self) -> None:
+        """Tells it to end, and kills it if it has not after `LEAVE_S`."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.status() is None:
+                with suppress(ProcessLookupError):
+                    os.kill(self._pid, number)
+                self.status(LEAVE_S)
 
 
 class Part:

@@ -13,11 +13,8 @@ from typing import Any
 
 from antiphon._core import Schedule
 from antiphon.errors import AntiphonError
-from antiphon.execution.job import Job
+from antiphon.execution.job import LEAVE_S, Job
 from antiphon.execution.measure import Measured, Plan, Timing
-
-LEAVE_S = 5.0
-"""Time for mpiexec to end its ranks when it is told to end."""
 
 
 def launch(
@@ -34,16 +31,12 @@ def launch(
     with Job(task, [schedule.to_json() for schedule in schedules]) as job:
         process = job.start(command)
         try:
-            while True:
-                try:
-                    code = process.wait(timeout=0.1)
-                    break
-                except subprocess.TimeoutExpired:
-                    if progress is not None:
-                        progress(len(job.results()) / len(schedules))
-                    _check_beats(job, timeout_s)
+            while (code := process.status(within_s=0.1)) is None:
+                if progress is not None:
+                    progress(len(job.results()) / len(schedules))
+                _check_beats(job, timeout_s)
         except BaseException:
-            _end(process)
+            process.end()
             raise
         results = job.results()
         if code == 0 and len(results) == len(schedules):
@@ -81,15 +74,6 @@ def _check_beats(job: Job, timeout_s: float) -> None:
         if state["age_s"] > timeout_s + LEAVE_S:
             message = f"rank {rank} hangs: it has said nothing for {state['age_s']:.0f} s{_waiting(job.states(), rank)}"
             raise AntiphonError(message, "stalled")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(LEAVE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _measured(result: dict[str, Any]) -> Measured:

@@ -19,6 +19,8 @@ pub const HEADER_BYTES: usize = 16;
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Messages of a rank that a link is given at once: the one on its way, and the next.
 const AHEAD: usize = 2;
+/// After what time it is tried again to join a link.
+const RETRY: Duration = Duration::from_millis(20);
 /// Header of what ends a run.
 const END: TransferId = TransferId::MAX;
 
@@ -113,22 +115,28 @@ pub struct AtNode<'a> {
 }
 
 impl Node {
-    /// Joins links: `ins` at addresses of this node, `outs` at those of others, which must join within `patience`. Packets
-    /// carry `packet_bytes` of data.
+    /// Listens for links that come in, at addresses of this node.
+    ///
+    /// # Errors
+    /// [`Code::Stalled`] if an address cannot be had.
+    pub fn listen(ins: &[(LinkId, SocketAddr)]) -> Result<Vec<(LinkId, TcpListener)>> {
+        let listen = |&(link, at): &(LinkId, SocketAddr)| Ok((link, TcpListener::bind(at).map_err(of_link(link))?));
+        ins.iter().map(listen).collect()
+    }
+
+    /// Joins links, all within `patience`: `ins` where it listens, `outs` at addresses where others do. Packets carry
+    /// `packet_bytes` of data.
     ///
     /// # Errors
     /// [`Code::Stalled`] if a link does not come about.
     pub fn connect(
-        ins: &[(LinkId, SocketAddr)],
+        ins: Vec<(LinkId, TcpListener)>,
         outs: &[(LinkId, SocketAddr)],
         packet_bytes: usize,
         patience: Duration,
     ) -> Result<Node> {
-        let failed = |link: LinkId, what: io::Error| Error::new(Code::Stalled, format!("link {link}: {what}"));
-        let listen =
-            |&(link, at): &(LinkId, SocketAddr)| Ok((link, TcpListener::bind(at).map_err(|e| failed(link, e))?));
-        let listeners = ins.iter().map(listen).collect::<Result<Vec<_>>>()?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now().checked_add(patience);
+        let is_over = || deadline.is_some_and(|deadline| Instant::now() > deadline);
         let join = |&(link, at): &(LinkId, SocketAddr)| loop {
             let stream = TcpStream::connect_timeout(&at, Duration::from_secs(1)).and_then(|stream| {
                 let socket = socket2::SockRef::from(&stream);
@@ -138,16 +146,26 @@ impl Node {
             });
             match stream {
                 Ok(stream) => return Ok((link, stream)),
-                Err(what) if Instant::now() > deadline => return Err(failed(link, what)),
-                Err(_) => thread::sleep(Duration::from_millis(20)),
+                Err(what) if is_over() => return Err(of_link(link)(what)),
+                Err(_) => thread::sleep(RETRY),
             }
         };
         let outs = outs.iter().map(join).collect::<Result<_>>()?;
-        let accept =
-            |(link, listener): (LinkId, TcpListener)| Ok((link, listener.accept().map_err(|e| failed(link, e))?.0));
+        let accept = |(link, listener): (LinkId, TcpListener)| {
+            let accepted = loop {
+                match accept_now(&listener) {
+                    Err(what) if what.kind() == io::ErrorKind::WouldBlock && !is_over() => thread::sleep(RETRY),
+                    Err(what) if what.kind() == io::ErrorKind::WouldBlock => {
+                        break Err(io::Error::other("nobody joined it"));
+                    }
+                    accepted => break accepted,
+                }
+            };
+            Ok((link, accepted.map_err(of_link(link))?))
+        };
         Ok(Node {
             outs,
-            ins: listeners.into_iter().map(accept).collect::<Result<_>>()?,
+            ins: ins.into_iter().map(accept).collect::<Result<_>>()?,
             packet_bytes,
             spares: Spares::default(),
         })
@@ -240,6 +258,19 @@ impl Node {
             outcome.and(links)
         })
     }
+}
+
+/// Says which link it is that failed.
+fn of_link(link: LinkId) -> impl Fn(io::Error) -> Error {
+    move |what| Error::new(Code::Stalled, format!("link {link}: {what}"))
+}
+
+/// The connection that waits for being accepted.
+fn accept_now(listener: &TcpListener) -> io::Result<TcpStream> {
+    listener.set_nonblocking(true)?;
+    let (stream, _) = listener.accept()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 fn joined<T>(outcome: thread::Result<io::Result<T>>) -> Result<T> {
@@ -511,26 +542,25 @@ mod tests {
     use crate::fabric::Fabric;
     use crate::schedule::Program;
     use crate::system::System;
+    use crate::verify::fixtures::assert_has;
     use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Nodes of a fabric, joined through this machine's loop.
     fn nodes(fabric: &Fabric) -> Vec<Node> {
-        let ports: Vec<SocketAddr> = (0..fabric.links.len())
-            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr()).unwrap())
-            .collect();
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let links: Vec<(LinkId, SocketAddr)> = (0..fabric.links.len() as u32).map(|link| (link, any_port)).collect();
+        let mut listeners: Vec<Vec<_>> = fabric.nodes.iter().map(|_| vec![]).collect();
+        let mut outs: Vec<Vec<_>> = listeners.iter().map(|_| vec![]).collect();
+        for (link, listener) in Node::listen(&links).unwrap() {
+            let ends = &fabric.links[link as usize];
+            outs[ends.from as usize].push((link, listener.local_addr().unwrap()));
+            listeners[ends.to as usize].push((link, listener));
+        }
+        let connect = |ins, outs: &[_]| Node::connect(ins, outs, 1000, Duration::from_secs(5)).unwrap();
         thread::scope(|scope| {
-            let threads: Vec<_> = (0..fabric.nodes.len() as u32)
-                .map(|node| {
-                    let of = |leaves: bool| -> Vec<(LinkId, SocketAddr)> {
-                        let links = (0..).zip(&fabric.links);
-                        let own = links.filter(|(_, link)| node == if leaves { link.from } else { link.to });
-                        own.map(|(id, _)| (id, ports[id as usize])).collect()
-                    };
-                    let (ins, outs) = (of(false), of(true));
-                    scope.spawn(move || Node::connect(&ins, &outs, 1000, Duration::from_secs(5)).unwrap())
-                })
-                .collect();
+            let ends = listeners.into_iter().zip(&outs);
+            let threads: Vec<_> = ends.map(|(ins, outs)| scope.spawn(move || connect(ins, outs))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
     }
@@ -593,6 +623,20 @@ mod tests {
                 assert!(found.iter().flatten().all(|&(_, rate)| rate > 0.0));
             });
         }
+    }
+
+    #[test]
+    fn nobody_waits_for_long_for_a_link() {
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let ins = Node::listen(&[(7, any_port)]).unwrap();
+        let taken = ins[0].1.local_addr().unwrap();
+        assert_has(&Node::listen(&[(3, taken)]).unwrap_err().message, &["link 3: ", "in use"]);
+        let patience = Duration::from_millis(50);
+        let error = Node::connect(ins, &[], 1000, patience).unwrap_err();
+        assert_eq!((error.code, &error.message[..]), (Code::Stalled, "link 7: nobody joined it"));
+        // Now nobody listens there.
+        let error = Node::connect(vec![], &[(7, taken)], 1000, patience).unwrap_err();
+        assert!(error.code == Code::Stalled && error.message.starts_with("link 7: "), "{error}");
     }
 
     #[test]

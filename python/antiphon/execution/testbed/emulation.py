@@ -15,8 +15,7 @@ from antiphon._core import Executor, Fabric, Schedule, System, simulate
 from antiphon.arguments import expect, shown
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.errors import AntiphonError, NotApplicable
-from antiphon.execution.job import Job
-from antiphon.execution.launch import LEAVE_S
+from antiphon.execution.job import LEAVE_S, Job
 from antiphon.execution.result import Emulated
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.host import WARM_UP_RUNS
@@ -215,20 +214,16 @@ def _results(
     """
     host = job.start(command)
     try:
-        while host.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                host.wait(timeout=0.1)
+        while host.status(within_s=0.1) is None:
             if progress is not None:
                 progress(max(0, len(job.results()) - 1) / wanted)
             for number, state in job.states().items():
                 # By then the others have said what they wait for, where they do.
-                if host.poll() is None and state["age_s"] > timeout_s + LEAVE_S:
+                if host.status() is None and state["age_s"] > timeout_s + LEAVE_S:
                     name = "the host" if number == network.MOST_NODES else f"node {number}"
                     raise AntiphonError(f"{name} hangs: it has said nothing for {state['age_s']:.0f} s", "stalled")
     finally:
-        if host.poll() is None:
-            host.kill()  # the nodes see that it is gone
-            host.wait()
+        host.end()  # the nodes see that it is gone
     results = job.results()
     for result in results:
         if "error" in result:
