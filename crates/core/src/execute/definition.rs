@@ -83,6 +83,10 @@ where
     // Places where a rank has no input hold numbers of its own, too: they must not matter.
     let mut data: Vec<Vec<T>> =
         ranks.clone().map(|rank| (0..length * parts(schedule)).map(|at| initial(rank, at)).collect()).collect();
+    let mut sums = vec![T::default(); if schedule.collective.kind.reduces() { length } else { 0 }];
+    for (_, own) in takes_part.iter().zip(&data).filter(|(takes_part, _)| **takes_part) {
+        sums.iter_mut().zip(own).for_each(|(sum, &own)| *sum = *sum + own);
+    }
     let seed = match how {
         How::Alone(seed) => {
             execute(schedule, &mut data, seed)?;
@@ -98,9 +102,6 @@ where
         }
     };
 
-    let participants: Vec<usize> = ranks.clone().filter(|&rank| takes_part[rank]).collect();
-    let sum = |at: usize| participants.iter().fold(T::default(), |sum, &rank| sum + initial(rank, at));
-    let sums: Vec<T> = if schedule.collective.kind.reduces() { (0..length).map(sum).collect() } else { vec![] };
     for rank in ranks {
         let gaps: Vec<Range<usize>> = schedule
             .known_gaps

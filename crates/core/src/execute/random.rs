@@ -45,19 +45,22 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
 
     fn read(&self, rank: u32, message: Message) -> Vec<T> {
         let buffer = &self.data[rank as usize];
-        self.ranges(message).into_iter().flat_map(|range| &buffer[range]).copied().collect()
+        let mut payload = vec![];
+        self.ranges(message).into_iter().for_each(|range| payload.extend_from_slice(&buffer[range]));
+        payload
     }
 
     fn write(&mut self, message: Message, op: Op, payload: &[T]) {
-        let ranges = self.ranges(message);
         let to = self.transfer(message).to as usize;
-        let slots = ranges.into_iter().flatten();
-        for (slot, &value) in slots.zip(payload) {
-            let old = &mut self.data[to][slot];
-            *old = match op {
-                Op::Reduce => *old + value,
-                Op::Copy => value,
-            };
+        let mut rest = payload;
+        for range in self.ranges(message) {
+            let (now, later) = rest.split_at(range.len());
+            let own = &mut self.data[to][range];
+            match op {
+                Op::Reduce => own.iter_mut().zip(now).for_each(|(own, &other)| *own = *own + other),
+                Op::Copy => own.copy_from_slice(now),
+            }
+            rest = later;
         }
     }
 
