@@ -110,7 +110,7 @@ class Started:
         return self._status
 
     def end(self) -> None:
-        """Tells it to end, and kills it if it has not after `LEAVE_S`."""
+        """Tells it to end, and kills it if it has not after ``LEAVE_S``."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.status() is None:
                 with suppress(ProcessLookupError):

@@ -125,8 +125,8 @@ pub fn pieces(schedule: &Schedule, message: &Message, size: Bytes) -> Vec<Range<
     pieces
 }
 
-/// Appends the bytes of pieces of a memory, one after the other.
-pub fn gather(pieces: &[Range<usize>], memory: &[u8], into: &mut Vec<u8>) {
+/// Appends what pieces of a memory hold, one after the other.
+pub fn gather<T: Copy>(pieces: &[Range<usize>], memory: &[T], into: &mut Vec<T>) {
     into.reserve(pieces.iter().map(Range::len).sum());
     pieces.iter().for_each(|piece| into.extend_from_slice(&memory[piece.clone()]));
 }

@@ -1,6 +1,6 @@
 //! One message after the other, in schedule order or in a random one.
 
-use super::elements;
+use super::{elements, gather};
 use crate::schedule::{Dependency, Event, LaneId, Op, Schedule, Transfer, TransferId};
 use crate::watch::interruptible;
 use std::collections::HashMap;
@@ -44,9 +44,8 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     }
 
     fn read(&self, rank: u32, message: Message) -> Vec<T> {
-        let buffer = &self.data[rank as usize];
         let mut payload = vec![];
-        self.ranges(message).into_iter().for_each(|range| payload.extend_from_slice(&buffer[range]));
+        gather(&self.ranges(message), &self.data[rank as usize], &mut payload);
         payload
     }
 

@@ -136,39 +136,11 @@ impl Node {
         patience: Duration,
     ) -> Result<Node> {
         let deadline = Instant::now().checked_add(patience);
-        let is_over = || deadline.is_some_and(|deadline| Instant::now() > deadline);
-        let join = |&(link, at): &(LinkId, SocketAddr)| loop {
-            let stream = TcpStream::connect_timeout(&at, Duration::from_secs(1)).and_then(|stream| {
-                let socket = socket2::SockRef::from(&stream);
-                socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-                stream.set_nodelay(true)?;
-                Ok(stream)
-            });
-            match stream {
-                Ok(stream) => return Ok((link, stream)),
-                Err(what) if is_over() => return Err(of_link(link)(what)),
-                Err(_) => thread::sleep(RETRY),
-            }
-        };
+        let join = |&(link, at): &(LinkId, SocketAddr)| soon(link, deadline, || join(at));
         let outs = outs.iter().map(join).collect::<Result<_>>()?;
-        let accept = |(link, listener): (LinkId, TcpListener)| {
-            let accepted = loop {
-                match accept_now(&listener) {
-                    Err(what) if what.kind() == io::ErrorKind::WouldBlock && !is_over() => thread::sleep(RETRY),
-                    Err(what) if what.kind() == io::ErrorKind::WouldBlock => {
-                        break Err(io::Error::other("nobody joined it"));
-                    }
-                    accepted => break accepted,
-                }
-            };
-            Ok((link, accepted.map_err(of_link(link))?))
-        };
-        Ok(Node {
-            outs,
-            ins: ins.into_iter().map(accept).collect::<Result<_>>()?,
-            packet_bytes,
-            spares: Spares::default(),
-        })
+        let accept = |(link, listener): (LinkId, TcpListener)| soon(link, deadline, || accept(&listener));
+        let ins = ins.into_iter().map(accept).collect::<Result<_>>()?;
+        Ok(Node { outs, ins, packet_bytes, spares: Spares::default() })
     }
 
     /// Sends `bytes` on all links at once, and returns the rate in bytes a second at which the last half came on every link
@@ -265,10 +237,36 @@ fn of_link(link: LinkId) -> impl Fn(io::Error) -> Error {
     move |what| Error::new(Code::Stalled, format!("link {link}: {what}"))
 }
 
+/// The connection of a link, tried for again and again until `deadline`, if there is one.
+fn soon(
+    link: LinkId,
+    deadline: Option<Instant>,
+    connection: impl Fn() -> io::Result<TcpStream>,
+) -> Result<(LinkId, TcpStream)> {
+    loop {
+        match connection() {
+            Ok(stream) => return Ok((link, stream)),
+            Err(what) if deadline.is_some_and(|deadline| Instant::now() > deadline) => return Err(of_link(link)(what)),
+            Err(_) => thread::sleep(RETRY),
+        }
+    }
+}
+
+/// Joins a link where somebody listens.
+fn join(at: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&at, Duration::from_secs(1))?;
+    socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 /// The connection that waits for being accepted.
-fn accept_now(listener: &TcpListener) -> io::Result<TcpStream> {
+fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     listener.set_nonblocking(true)?;
-    let (stream, _) = listener.accept()?;
+    let (stream, _) = listener.accept().map_err(|what| match what.kind() {
+        io::ErrorKind::WouldBlock => io::Error::other("nobody joined it"),
+        _ => what,
+    })?;
     stream.set_nonblocking(false)?;
     Ok(stream)
 }
