@@ -117,8 +117,9 @@ clean: ## remove everything the other targets made
 	$(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make virtual environments (Debian: install python3-venv)"; exit 1; }
 	@touch $@
 
+# What is imported is compiled then; most of it never is.
 .venv/requirements.stamp: requirements-dev.txt .venv/python.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
 	@touch $@
 
 # The Rust tests, compiled while pip, which uses one core, fills .venv, and a browser is fetched.

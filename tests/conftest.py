@@ -19,12 +19,18 @@ from click.testing import CliRunner, Result
 
 import antiphon
 from antiphon.cli import main
+from antiphon.parallel import cores
 
 ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
 # A shared machine is slow now and then, so no deadlines; on CI the same examples every time.
 hypothesis.settings.register_profile("antiphon", deadline=None, derandomize=ON_CI, print_blob=True)
 hypothesis.settings.load_profile("antiphon")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores, since some tests wait for others' processes."""
+    return cores() + 1
 
 
 @dataclass(frozen=True)

@@ -392,7 +392,7 @@ mod tests {
         let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
         let fabric = Reconfigurable::parse("aries:4x4").unwrap();
         let with = |switching_ps| {
-            let effort = Effort { switching_ps, ..effort(Method::Search, 400) };
+            let effort = Effort { switching_ps, ..effort(Method::Search, 150) };
             configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap()
         };
         let (none, soon, late) = (with(None), with(Some(50_000)), with(Some(1_000_000_000)));
@@ -431,8 +431,8 @@ mod tests {
     }
 
     proptest! {
-        // A case is a search: 6 of them, or a share of the `PROPTEST_CASES` of longer sweeps.
-        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 40, ..ProptestConfig::default() })]
+        // A case is a search: 3 of them, or a share of the `PROPTEST_CASES` of longer sweeps.
+        #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 80, ..ProptestConfig::default() })]
 
         /// Whatever is asked for, what comes out is proven, no slower than what was given, and the same again; and nothing
         /// beats the bound.
