@@ -414,7 +414,7 @@ fn read_back(every: usize) {
         let raised = plan.raise(fabric, BYTES, &[], Watch::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(verify(fabric, &raised).unwrap().complete, "{name}");
         assert!(near(&moved(&raised), &moved(schedule)), "{name}");
-        if written * every % 16 == 0 {
+        if (written * every).is_multiple_of(16) {
             let root = plan.collective().root as usize;
             run(&plan, plan.collective().kind, root, Turn::Random(1)).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
