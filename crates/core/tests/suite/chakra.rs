@@ -470,7 +470,7 @@ fn plans_read_back() {
                     .collect();
                 let each: Vec<Option<&Schedule>> = built.iter().map(Option::as_ref).collect();
                 for &(_, fidelity) in Fidelity::ALL {
-                    if fidelity == Fidelity::Flit && unroll > 1 {
+                    if fidelity == Fidelity::Flit && (unroll > 1 || spec == "direct") {
                         continue;
                     }
                     for order in [Order::Priority, Order::Lifo] {

@@ -84,7 +84,18 @@ fn excesses(spec: &str, kind: Kind, bytes: u64, chunks: u32, slices: u32) -> Vec
 /// With large chunks both levels agree, on all kinds of dimension, for every scheduler; also in bytes.
 #[test]
 fn both_levels_agree() {
-    for (spec, unit) in [
+    levels_agree(2);
+}
+
+#[test]
+#[ignore = "takes ten seconds"]
+fn both_levels_agree_on_more_topologies() {
+    levels_agree(1);
+}
+
+/// On each `every`-th topology.
+fn levels_agree(every: usize) {
+    let topologies = [
         ("ring4@2000/20ns,sw4@800/700ns,fc2@400/700ns", 1 << 20),
         ("ring2@2000/20ns,sw4@1600/700ns,fc2@800/700ns,sw2@400/1700ns", 1 << 20),
         ("ring4@3000/20ns,fc4@1400/700ns,sw4@800/1700ns", 1 << 20),
@@ -92,7 +103,8 @@ fn both_levels_agree() {
         ("fc4@800/700ns,ring8@800/700ns", 1 << 20),
         ("sw4@800/700ns,sw8@400/1700ns", 1 << 20),
         ("fc3@800/700ns,ring5@1000/700ns", 15 << 16),
-    ] {
+    ];
+    for (spec, unit) in topologies.into_iter().step_by(every) {
         for (kind, slices) in KINDS.into_iter().map(|kind| (kind, 1)).chain([(Kind::AllReduce, 2)]) {
             let found = excesses(spec, kind, unit << 10, 16, slices);
             println!("{spec} {} {slices}: {found:.2?}", kind.name());
