@@ -78,14 +78,14 @@ def test_what_is_known_at_the_end() -> None:
 def test_changes_between_phases(tmp_path: Path) -> None:
     """They are in what is found, in the file and its map, and only where they are asked for."""
     algorithm, path = "multitree:concentration=2x2", tmp_path / "c.json"
-    found = antiphon.configure("aries:4x4", algorithm, "64KiB", switch="20ns")
-    once = antiphon.configure("aries:4x4", algorithm, "64KiB")
+    found = antiphon.configure("aries:2x4", algorithm, "64KiB", switch="20ns")
+    once = antiphon.configure("aries:2x4", algorithm, "64KiB")
     assert found.time_ns < once.time_ns
     assert ",then," in found.fabric
     assert ",then," not in once.fabric
     schedule = antiphon.build(found.fabric, algorithm, bytes="64KiB", system="aries")
     assert antiphon.simulate(found.fabric, schedule, "aries").time_ns == found.time_ns
-    command = ("configure", "aries:4x4", algorithm, "--bytes", "64KiB", "--switch", "20ns", "--out", str(path))
+    command = ("configure", "aries:2x4", algorithm, "--bytes", "64KiB", "--switch", "20ns", "--out", str(path))
     text = run(*command)
     assert "Configuration 1:" in text
     assert f" of them with changes between phases; {ENDS['no-better']}" in " ".join(text.split())

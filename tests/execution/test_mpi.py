@@ -52,7 +52,7 @@ def is_right(measured: Measured) -> bool:
     ("specs", "root"),
     [
         (("mesh:2x2", "ring:4", "fc:4"), 2),
-        (("mesh:2x4", "torus:2x4", "ring:8", "fc:8"), 5),
+        pytest.param(("mesh:2x4", "torus:2x4", "ring:8", "fc:8"), 5, marks=pytest.mark.slow),
         (("mesh:3x3", "torus:3x3", "ring:9", "fc:9"), 4),
     ],
     ids=["4", "8", "9"],
@@ -65,7 +65,10 @@ def test_every_algorithm_and_collective(specs: tuple[str, ...], root: int) -> No
     all_right([schedule for *_, schedule in cases], ONCE)
 
 
-@pytest.mark.parametrize("element", ["float32", "float64", "float16", "bfloat16", "int64"])
+@pytest.mark.parametrize(
+    "element",
+    ["bfloat16", "int64", *(pytest.param(name, marks=pytest.mark.slow) for name in ("float16", "float32", "float64"))],
+)
 def test_elements(element: str) -> None:
     schedules = [
         antiphon.build("mesh:2x2", algorithm, collective, 8 * 515, root=3)

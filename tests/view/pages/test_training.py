@@ -20,7 +20,9 @@ def trainings(overlap: str, *algorithms: str) -> list[Training]:
     return [antiphon.train("ncf", "mesh:4x4", name, "tto", overlap=overlap) for name in algorithms]
 
 
-@pytest.mark.parametrize("overlap", ["none", "layerwise", "ccube", "both"])
+@pytest.mark.parametrize(
+    "overlap", ["none", *(pytest.param(name, marks=pytest.mark.slow) for name in ("layerwise", "ccube")), "both"]
+)
 def test_in_a_browser(browser: Browser, tmp_path: Path, overlap: str) -> None:
     combs, ring = trainings(overlap, "combs", "ring-bi")
     file = tmp_path / "a report.html"

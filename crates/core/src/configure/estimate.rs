@@ -3,7 +3,6 @@
 use super::demand::{Bytes, Demands, PHASES};
 use crate::fabric::NodeId;
 use crate::fabric::aries::{Aries, Configuration, Segment};
-use fixedbitset::FixedBitSet;
 
 /// How much more a loaded link counts than a less loaded one: the exponent of a norm.
 const NORM: i32 = 8;
@@ -32,8 +31,8 @@ pub struct Estimate {
     pub cost: f64,
     /// Links out of every node, to each neighbour.
     out: Vec<Vec<Out>>,
-    /// By destination of the demands, and then by node: the place in `out` of the first link from it.
-    next: Vec<u8>,
+    /// By destination of the demands: the place in `out` of the first link from every node.
+    next: Vec<Vec<u8>>,
 }
 
 impl Out {
@@ -44,26 +43,22 @@ impl Out {
 }
 
 impl Estimate {
-    /// Sends all messages. O(destinations * nodes * (nodes / 64) + hops).
+    /// Sends all messages. O(destinations * links + hops).
     pub fn new(aries: &Aries, configuration: Configuration, demands: &Demands) -> Estimate {
         let nodes = (aries.sizes[0] * aries.sizes[1]) as usize;
         let mut out: Vec<Vec<Out>> = vec![Vec::with_capacity(4); nodes];
-        let [mut into, mut onto] = [(); 2].map(|()| vec![FixedBitSet::with_capacity(nodes); nodes]);
+        let mut into: Vec<Vec<NodeId>> = vec![Vec::with_capacity(4); nodes];
         let mesh = aries.mesh_links().filter(|ends| !configuration.is_detached(*ends));
         for (from, to) in mesh.chain(configuration.segments.iter().map(|&segment| aries.ends(segment))) {
             match out[from as usize].iter_mut().find(|link| link.to == to) {
                 Some(link) => link.count += 1,
                 None => {
                     out[from as usize].push(Out { to, count: 1, load: Bytes::default() });
-                    into[to as usize].insert(from as usize);
-                    onto[from as usize].insert(to as usize);
+                    into[to as usize].push(from);
                 }
             }
         }
-        let mut next = vec![NONE; demands.to.len() * nodes];
-        for (&(to, _), next) in demands.to.iter().zip(next.chunks_exact_mut(nodes)) {
-            towards(&out, &into, &onto, to, next);
-        }
+        let next = demands.to.iter().map(|&(to, _)| towards(&out, &into, to)).collect();
         let mut estimate = Estimate { configuration, cost: 0.0, out, next };
         estimate.cost = estimate.send(demands);
         estimate
@@ -72,7 +67,7 @@ impl Estimate {
     /// Loads the links; the cost.
     fn send(&mut self, demands: &Demands) -> f64 {
         let mut hops = 0.0;
-        for ((to, sources), next) in demands.to.iter().zip(self.next.chunks_exact(self.out.len())) {
+        for ((to, sources), next) in demands.to.iter().zip(&self.next) {
             for &(from, bytes) in sources {
                 let (mut at, sum) = (from, bytes.iter().sum::<f64>());
                 while at != *to {
@@ -130,7 +125,7 @@ impl Estimate {
         let width = (rows + columns) as usize;
         let mut gains = vec![0.0; self.out.len() * width];
         let mut path: Vec<(NodeId, f64)> = vec![];
-        for ((to, sources), next) in demands.to.iter().zip(self.next.chunks_exact(self.out.len())) {
+        for ((to, sources), next) in demands.to.iter().zip(&self.next) {
             for &(from, bytes) in sources {
                 path.clear();
                 let mut at = from;
@@ -228,23 +223,25 @@ impl Estimate {
     }
 }
 
-/// The place of the first link of minimal routes to a node, from every node from which there is one. `into` and `onto` are
-/// the nodes before and after each.
-fn towards(out: &[Vec<Out>], into: &[FixedBitSet], onto: &[FixedBitSet], to: NodeId, next: &mut [u8]) {
-    let [mut left, mut last, mut found] = std::array::from_fn(|_| FixedBitSet::with_capacity(out.len()));
-    left.insert_range(..);
-    left.remove(to as usize);
-    last.insert(to as usize);
-    while !last.is_clear() {
-        found.clear();
-        last.ones().for_each(|node| found.union_with(&into[node]));
-        found.intersect_with(&left);
-        left.difference_with(&found);
-        for node in found.ones() {
-            let lowest = onto[node].intersection(&last).next();
-            let place = out[node].iter().position(|link| Some(link.to as usize) == lowest);
-            next[node] = place.map_or(NONE, |at| at as u8);
+/// The place of the first link of minimal routes to a node, from every node.
+fn towards(out: &[Vec<Out>], into: &[Vec<NodeId>], to: NodeId) -> Vec<u8> {
+    let mut distance = vec![u32::MAX; out.len()];
+    distance[to as usize] = 0;
+    let mut queue = Vec::with_capacity(out.len());
+    queue.push(to);
+    let mut head = 0;
+    while let Some(&node) = queue.get(head) {
+        head += 1;
+        for &previous in &into[node as usize] {
+            if distance[previous as usize] == u32::MAX {
+                distance[previous as usize] = distance[node as usize] + 1;
+                queue.push(previous);
+            }
         }
-        std::mem::swap(&mut last, &mut found);
     }
+    let next = |node: usize| {
+        let closer = (0u8..).zip(&out[node]).filter(|(_, link)| distance[link.to as usize] < distance[node]);
+        closer.min_by_key(|(_, link)| link.to).map_or(NONE, |(at, _)| at)
+    };
+    (0..out.len()).map(next).collect()
 }

@@ -390,9 +390,9 @@ mod tests {
         let algorithms = ["multitree:concentration=2x2".to_string()];
         let collective = Collective::new(Kind::AllReduce);
         let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
-        let fabric = Reconfigurable::parse("aries:4x4").unwrap();
+        let fabric = Reconfigurable::parse("aries:2x4").unwrap();
         let with = |switching_ps| {
-            let effort = Effort { switching_ps, ..effort(Method::Search, 150) };
+            let effort = Effort { switching_ps, ..effort(Method::Search, 400) };
             configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap()
         };
         let (none, soon, late) = (with(None), with(Some(50_000)), with(Some(1_000_000_000)));
