@@ -67,8 +67,6 @@ fn shared_links() -> impl Strategy<Value = (Fabric, System, Schedule)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
-
     #[test]
     fn runs_on_shared_links_change_nothing((fabric, system, schedule) in shared_links()) {
         let [merged, single] = both_ways(&fabric, &schedule, &system);
