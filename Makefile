@@ -39,7 +39,7 @@ test-all: compiled extension lint sdist ## test, with the longer sweeps
 	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite algorithms::random
 	PROPTEST_CASES=2560 $(CARGO_TEST) --tests -- configure:: simulate::tests::
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow" -o faulthandler_timeout=3600
 
 FUZZ_SECONDS ?= 3600
 

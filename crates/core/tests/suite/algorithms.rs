@@ -104,6 +104,13 @@ fn prove_all(fabric: &Fabric, systems: &[System], bytes: u64) -> Vec<&'static st
     applied
 }
 
+/// Which algorithms apply to AllReduce on a fabric.
+fn built(fabric: &Fabric, systems: &[System], bytes: u64) -> Vec<&'static str> {
+    let collective = Collective::new(Kind::AllReduce);
+    let applies = |name: &&str| systems.iter().any(|of| algorithm::build(fabric, of, collective, bytes, name).is_ok());
+    names().filter(applies).collect()
+}
+
 #[test]
 fn which_algorithms_apply_where() {
     algorithms_apply_as_expected(&systems()[..1], 2);
@@ -115,7 +122,7 @@ fn which_algorithms_apply_where_on_all_systems() {
     algorithms_apply_as_expected(&systems(), 1);
 }
 
-/// Each `every`-th fabric is looked at.
+/// On each `every`-th fabric all that is built is proven, too.
 fn algorithms_apply_as_expected(systems: &[System], every: usize) {
     let expected = [
         (
@@ -201,10 +208,11 @@ fn algorithms_apply_as_expected(systems: &[System], every: usize) {
             "ring ring-bi ring-2d nested-ring dbtree multitree tto combs forest optimal overlapped-tree halving-doubling hierarchical direct",
         ),
     ];
-    for (spec, expected) in expected.into_iter().step_by(every) {
+    for (at, (spec, expected)) in expected.into_iter().enumerate() {
         let fabric = Fabric::parse(spec).unwrap();
         // Few enough bytes for all fidelities, flits too.
-        let applied = prove_all(&fabric, systems, 20_000);
+        let (bytes, is_proven) = (20_000, at.is_multiple_of(every));
+        let applied = if is_proven { prove_all(&fabric, systems, bytes) } else { built(&fabric, systems, bytes) };
         // Whether a search finds a cycle on an irregular fabric is not part of the contract.
         let fixed = |names: &[&str]| -> Vec<String> {
             let irregular = fabric.shape == Shape::Graph;
@@ -362,7 +370,7 @@ fn the_schedule_does_not_grow_with_the_data() {
 
 proptest! {
     // A case is many schedules: 4 of them, or a share of the `PROPTEST_CASES` of longer sweeps.
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 128, ..ProptestConfig::default() })]
 
     #[test]
     fn random_fabrics(fabric in random_fabric(), bytes in 1u64..50_000) {

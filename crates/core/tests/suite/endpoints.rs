@@ -14,9 +14,22 @@ use antiphon_core::system::{Endpoint, System};
 /// link by itself, where other ranks go through their steps.
 #[test]
 fn every_algorithm_ends_at_every_endpoint() {
-    for (fabric, bytes) in
-        [("mesh:3x3", 90_000), ("torus:2x4@50/100ns", 60_000), ("switch:6", 40_000), ("ace:2x3x2", 60_000)]
-    {
+    end_at_every_endpoint(&[("torus:2x3@50/100ns", 60_000), ("ace:2x2x2", 60_000)]);
+}
+
+#[test]
+#[ignore = "takes ten seconds"]
+fn every_algorithm_ends_at_every_endpoint_on_more_fabrics() {
+    end_at_every_endpoint(&[
+        ("mesh:3x3", 90_000),
+        ("torus:2x4@50/100ns", 60_000),
+        ("switch:6", 40_000),
+        ("ace:2x3x2", 60_000),
+    ]);
+}
+
+fn end_at_every_endpoint(fabrics: &[(&str, u64)]) {
+    for &(fabric, bytes) in fabrics {
         let fabric = Fabric::parse(fabric).unwrap();
         for algorithm in ALL {
             for &kind in algorithm.info().collectives {
@@ -86,7 +99,7 @@ fn ideal_is_not_beaten(fabrics: &[&str]) {
 
 #[test]
 fn an_ideal_endpoint_is_not_beaten() {
-    ideal_is_not_beaten(&["mesh:2x3,slow=0-1:0.3", "switch:8"]);
+    ideal_is_not_beaten(&["mesh:2x3,slow=0-1:0.3", "switch:6"]);
 }
 
 #[test]

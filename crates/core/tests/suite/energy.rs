@@ -125,7 +125,17 @@ fn windows(energy: &Energy) -> impl Iterator<Item = (f64, u128)> + '_ {
 
 #[test]
 fn every_algorithm_keeps_the_bound() {
-    for (fabric, bytes) in [("mesh:3x3", 90_000), ("torus:2x4", 60_000), ("switch:6", 40_000), ("ace:2x3x2", 60_000)] {
+    keep_the_bound(&[("mesh:2x3", 90_000), ("switch:6", 40_000)]);
+}
+
+#[test]
+#[ignore = "takes ten seconds"]
+fn every_algorithm_keeps_the_bound_on_more_fabrics() {
+    keep_the_bound(&[("mesh:3x3", 90_000), ("torus:2x4", 60_000), ("ace:2x3x2", 60_000)]);
+}
+
+fn keep_the_bound(fabrics: &[(&str, u64)]) {
+    for &(fabric, bytes) in fabrics {
         let fabric = Fabric::parse(fabric).unwrap();
         for endpoint in ["endpoint=system", "endpoint=npu", "endpoint=ace"] {
             let system = system("generic", &[endpoint]);

@@ -251,7 +251,7 @@ fn runs_right(algo: &Algo, root: usize, depth: usize) -> Result<(), String> {
 /// Changed programs are refused where their execution is wrong, and only there.
 #[test]
 fn mutants_are_refused_where_they_run_wrong() {
-    refuse_mutants(60);
+    refuse_mutants(40);
 }
 
 #[test]
