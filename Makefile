@@ -15,6 +15,8 @@ BIN := .venv/bin
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 # With the bindings, which have no Rust tests: so their features are chosen too, and the extension is built from the same core.
 CARGO_TEST := cargo test -p antiphon-core -p antiphon-py --profile tests --locked
+# Files in order: by their numbers of tests, those of few and long ones would come last.
+IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 RUST_SOURCES := $(shell find crates -name target -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock $(wildcard data/workloads/*.csv)
 ifeq ($(wildcard python/antiphon/_core*.so),)
@@ -32,14 +34,14 @@ demo: build ## compare every AllReduce on an 8x8 mesh; table here, report in out
 
 test: compiled extension lint sdist ## lint, Rust tests, Python tests that reach 95 % of the package (what .ci/run does)
 	$(CARGO_TEST)
-	$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=
+	$(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report=
 
 test-all: compiled extension lint sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --tests -- --ignored
 	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite algorithms::random
 	PROPTEST_CASES=2560 $(CARGO_TEST) --tests -- configure:: simulate::tests::
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "slow or not slow" -o faulthandler_timeout=3600
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
 
 FUZZ_SECONDS ?= 3600
 
