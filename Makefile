@@ -39,7 +39,7 @@ test: compiled extension lint sdist ## lint, Rust tests, Python tests that reach
 test-all: compiled extension lint sdist ## test, with the longer sweeps
 	$(CARGO_TEST)
 	$(CARGO_TEST) --tests -- --ignored
-	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite algorithms::random
+	PROPTEST_CASES=6400 $(CARGO_TEST) --test suite -- algorithms::random rails::any_orders
 	PROPTEST_CASES=2560 $(CARGO_TEST) --tests -- configure:: simulate::tests::
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m "slow or not slow" -o faulthandler_timeout=3600
 
