@@ -63,14 +63,15 @@ def links_of(fabric: Fabric, system: dict[str, Any]) -> tuple[list[tuple[int, in
     return [(time, latency << bits) for time, latency in zip(times, latencies, strict=True)], bits
 
 
+@pytest.mark.parametrize("large", [100_000, pytest.param(200_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("spec", FABRICS)
-def test_times_are_those_of_a_second_simulator(spec: str, system: str) -> None:
+def test_times_are_those_of_a_second_simulator(spec: str, system: str, large: int) -> None:
     fabric, platform = Fabric(spec), SYSTEMS[system]
     parameters = json.loads(platform.to_json())
     (links, bits), compared = links_of(fabric, parameters), 0
     sources = [int(source) for source in fabric.links["from"]]
-    for algorithm, (issue, pacing), size in itertools.product(ALGORITHMS, ISSUES, [5_000, 100_000]):
+    for algorithm, (issue, pacing), size in itertools.product(ALGORITHMS, ISSUES, [5_000, large]):
         try:
             built = antiphon.build(fabric, algorithm, bytes=size, system=platform)
         except antiphon.AntiphonError:
