@@ -33,6 +33,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores() + 1
 
 
+COVERED = "COVERAGE_PROCESS_CONFIG"
+"""What tells a process that a test starts to measure its coverage."""
+CONFIG = pytest.StashKey[str | None]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Processes are measured only for tests marked ``covers_processes``: it costs each of them a tenth of a second and
+    more, and coverage has a lock that an interrupt may leave taken, for which a process then waits forever."""
+    config = item.config.stash.setdefault(CONFIG, os.environ.get(COVERED))
+    os.environ.pop(COVERED, None)
+    if config is not None and item.get_closest_marker("covers_processes"):
+        os.environ[COVERED] = config
+
+
 @dataclass(frozen=True)
 class Browser:
     """A headless Chromium. Each call runs it once with a fresh profile and no network habits of its own."""

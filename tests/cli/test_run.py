@@ -16,6 +16,8 @@ import pytest
 import antiphon
 from antiphon.execution.launch import mpiexec
 
+pytestmark = pytest.mark.covers_processes
+
 THREADS = ("--transport", "threads", "--iterations", "1")
 FIGURES = ("wrong", "time_ns", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s")
 

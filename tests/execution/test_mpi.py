@@ -13,6 +13,8 @@ from antiphon.execution.measure import Measured, Plan
 
 pytest.importorskip("mpi4py")
 
+pytestmark = pytest.mark.covers_processes
+
 ONCE = Plan("int32", warmup=0, iterations=1)
 TIMEOUT_S = 60.0
 

@@ -16,6 +16,8 @@ from study_jobs import Broken, Cheap, Endless
 import antiphon
 from antiphon.studies import Heartbeat, Job, Record, Store, Workers, running, study
 
+pytestmark = pytest.mark.covers_processes
+
 CHEAP = [Cheap(number) for number in range(20)]
 
 

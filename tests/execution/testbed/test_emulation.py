@@ -18,6 +18,8 @@ import pytest
 import antiphon
 from antiphon.execution.testbed import emulation
 
+pytestmark = pytest.mark.covers_processes
+
 
 @pytest.fixture(scope="session")
 def _able() -> None:
