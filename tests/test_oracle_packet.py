@@ -13,6 +13,9 @@ from oracle_packet import Simulator
 import antiphon
 from antiphon import Fabric, Schedule, System
 
+# Its loops would take thrice the time.
+pytestmark = pytest.mark.no_cover
+
 FABRICS = ["ring:4", "mesh:3x3", "mesh:2x3,slow=0-1:0.5", "switch:5", "torus:3x3", "bigraph:2x2", "mesh:2x3@900/5ns"]
 ALGORITHMS = ["ring", "direct", "multitree", "dbtree", "halving-doubling"]
 SYSTEMS = {

@@ -16,8 +16,6 @@ import pytest
 import antiphon
 from antiphon.execution.launch import mpiexec
 
-pytestmark = pytest.mark.covers_processes
-
 THREADS = ("--transport", "threads", "--iterations", "1")
 FIGURES = ("wrong", "time_ns", "algorithm_bandwidth_gb_per_s", "bus_bandwidth_gb_per_s")
 
@@ -143,6 +141,7 @@ main(["run", "mesh:2x2", "ring", "--bytes", "64KiB", "--iterations", "1000000"])
 """
 
 
+@pytest.mark.covers_processes
 def test_processes_of_a_job_are_the_ranks(tmp_path: Path) -> None:
     done = in_a_job(4, *RUN, "mesh:2x2", "ring", "--bytes", "4KiB", "--iterations", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -13,8 +13,6 @@ from antiphon.execution.measure import Measured, Plan
 
 pytest.importorskip("mpi4py")
 
-pytestmark = pytest.mark.covers_processes
-
 ONCE = Plan("int32", warmup=0, iterations=1)
 TIMEOUT_S = 60.0
 
@@ -91,6 +89,7 @@ def test_a_group_and_a_matrix() -> None:
     all_right(schedules, ONCE)
 
 
+@pytest.mark.covers_processes
 def test_measure_starts_a_process_a_rank() -> None:
     shares: list[float] = []
     found = antiphon.measure(

@@ -16,8 +16,6 @@ from study_jobs import Broken, Cheap, Endless
 import antiphon
 from antiphon.studies import Heartbeat, Job, Record, Store, Workers, running, study
 
-pytestmark = pytest.mark.covers_processes
-
 CHEAP = [Cheap(number) for number in range(20)]
 
 
@@ -29,6 +27,7 @@ def executors() -> list[Any]:
     ]
 
 
+@pytest.mark.covers_processes
 @pytest.mark.parametrize("executor", executors())
 def test_any_executor_runs_points(executor: Any, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
@@ -41,6 +40,7 @@ def test_any_executor_runs_points(executor: Any, tmp_path: Path) -> None:
     assert repr(found) == "<Study of 20 points, 20 run now, 0 without a result>"
 
 
+@pytest.mark.covers_processes
 def test_a_point_that_takes_too_long_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.studies.workers.GRACE_S", 0.3)
     points = [Endless(tells=True), Endless(tells=False), *CHEAP]

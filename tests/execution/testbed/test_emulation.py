@@ -18,8 +18,6 @@ import pytest
 import antiphon
 from antiphon.execution.testbed import emulation
 
-pytestmark = pytest.mark.covers_processes
-
 
 @pytest.fixture(scope="session")
 def _able() -> None:
@@ -62,6 +60,7 @@ def devices() -> set[str]:
     return {each.name for each in Path("/sys/class/net").iterdir()}
 
 
+@pytest.mark.covers_processes
 @pytest.mark.usefixtures("_able")
 def test_results_are_right_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
