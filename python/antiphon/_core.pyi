@@ -211,6 +211,7 @@ class System:
         clock_ns: float | None = None,
         link_arbitration: str | None = None,
         link_switching: str | None = None,
+        link_buffers: str | None = None,
         hand_off_ns: float | None = None,
         reduce_rate_gb_per_s: float | None = None,
         processor: str | None = None,

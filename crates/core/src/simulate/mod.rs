@@ -30,13 +30,13 @@ use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::parameter::Choice;
 use crate::schedule::Schedule;
-use crate::system::System;
+use crate::system::{Buffering, System};
 pub use crate::watch::Progress;
 pub(crate) use clock::Ticks;
 use energy::PowerRates;
 pub(crate) use machine::{Machine, Shortcuts};
 pub(crate) use network::Network;
-use network::{AlphaBeta, Flit, Packet};
+use network::{AlphaBeta, Flit, Packet, Routed};
 pub(crate) use plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -161,7 +161,8 @@ fn run(
             Ok(machine.into_result())
         }
     }
-    if fidelity == Fidelity::Packet && plan.flights.len() == 1 && shortcuts.cores > 1 {
+    let divides = plan.system.buffering == Buffering::Endless && plan.flights.len() == 1;
+    if fidelity == Fidelity::Packet && divides && shortcuts.cores > 1 {
         return parts::run(plan, shortcuts, progress);
     }
     with_machine(plan, order, fidelity, shortcuts, ToTheEnd(progress))
@@ -185,7 +186,10 @@ pub(crate) fn with_machine<'a, C: Client<'a>>(
 ) -> Result<C::Done> {
     match fidelity {
         Fidelity::AlphaBeta => client.run(Machine::<AlphaBeta>::new(plan, order, shortcuts)?),
-        Fidelity::Packet => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
+        Fidelity::Packet => match plan.system.buffering {
+            Buffering::Endless => client.run(Machine::<Packet>::new(plan, order, shortcuts)?),
+            Buffering::Routers => client.run(Machine::<Routed>::new(plan, order, shortcuts)?),
+        },
         Fidelity::Flit => client.run(Machine::<Flit>::new(plan, order, shortcuts)?),
     }
 }

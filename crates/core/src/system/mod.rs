@@ -1,6 +1,7 @@
 //! Systems: the parameters of a platform, shared by bounds and simulators. Presets hold a paper's.
 
 mod arbitration;
+mod buffering;
 mod endpoint;
 mod energy;
 mod forwarding;
@@ -11,6 +12,7 @@ mod processor;
 mod router;
 
 pub use arbitration::Arbitration;
+pub use buffering::Buffering;
 pub use endpoint::{
     AceEndpoint, ENDPOINT_PRESETS, Endpoint, EnginePart, FsmSplit, IdealEndpoint, Left, NpuEndpoint, SramSplit,
 };
@@ -49,11 +51,14 @@ parameters! {
         /// When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on.
         #[parameter("link_switching", Domain::Choice(Forwarding::NAMES), "TTO artifact: store-and-forward; Kermani and Kleinrock (1979): cut-through")]
         pub forwarding: Forwarding = Forwarding::StoreAndForward,
+        /// Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers, whose inputs send one at a time.
+        #[parameter("link_buffers", Domain::Choice(Buffering::NAMES), "TTO artifact: endless; Dally and Towles, chapter 16: routers")]
+        pub buffering: Buffering = Buffering::Endless,
         /// Packet format.
         pub packet: PacketFormat = PacketFormat::default(),
         /// Network interfaces.
         pub interface: NetworkInterface = NetworkInterface::default(),
-        /// Routers, for flit fidelity.
+        /// Routers, for flits, and for packets that wait in them.
         pub router: RouterModel = RouterModel::default(),
         /// From the arrival of a message's last packet to the start of what waited for it.
         #[parameter("hand_off_ns", Domain::ns(0.0), "TTO artifact; the latency of a step in C-Cube's cost model")]

@@ -2,11 +2,16 @@
 
 mod alpha_beta;
 mod flit;
+mod flow;
+mod interface;
 mod packet;
+mod routed;
+mod routes;
 
 pub use alpha_beta::AlphaBeta;
 pub use flit::Flit;
 pub use packet::{Border, Crossing, Packet};
+pub use routed::Routed;
 
 use super::Fidelity;
 use super::clock::Ticks;
@@ -14,7 +19,7 @@ use super::endpoints::Endpoints;
 use super::period::Recurrent;
 use super::plan::Plan;
 use super::recorder::Traffic;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::schedule::Issue;
 
 /// Carries the messages of a [`Plan`].
@@ -69,4 +74,18 @@ pub trait Network<'a>: Recurrent + Sized {
 
     /// What it recorded.
     fn into_traffic(self) -> Traffic;
+}
+
+/// Flits of the longest packet. O(kinds of messages).
+fn longest_packet(plan: &Plan) -> u64 {
+    plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0)
+}
+
+/// Refuses packets that do not fit as a whole into the buffer of a virtual channel.
+fn expect_room(longest: u64, depth_flits: u32) -> Result<()> {
+    if longest > depth_flits.into() {
+        let what = format!("packets of {longest} flits do not fit into buffers of {depth_flits}, as cut-through needs");
+        return Err(Error::new(Code::BadSize, what));
+    }
+    Ok(())
 }

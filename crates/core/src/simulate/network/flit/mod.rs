@@ -4,9 +4,9 @@
 //! schedule. What a rank hands to an interface at time `t` can leave it in the first cycle after `t`.
 
 mod periodic;
-mod routes;
 
-use super::Network;
+use super::routes::SourceRoutes;
+use super::{Network, expect_room, longest_packet};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{LinkId, NodeId};
 use crate::noc::{self, Run};
@@ -19,19 +19,13 @@ use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
 use crate::system::Endpoint;
 use crate::system::{RouterModel, Switching};
-use routes::SourceRoutes;
 use std::collections::HashMap;
 
 /// Refuses what the network could not carry.
 fn check(plan: &Plan) -> Result<()> {
-    let router = &plan.system.router;
-    let longest = plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0);
-    if longest > u32::MAX as u64 || (router.switching == Switching::CutThrough && longest > router.depth_flits as u64) {
-        let depth = router.depth_flits;
-        let what = format!("packets of {longest} flits do not fit into buffers of {depth}, as cut-through needs");
-        return Err(Error::new(Code::BadSize, what));
-    }
-    Ok(())
+    let (router, longest) = (&plan.system.router, longest_packet(plan));
+    let most = if router.switching == Switching::CutThrough { router.depth_flits } else { u32::MAX };
+    expect_room(longest, most)
 }
 
 /// See the module: the network behind the interfaces of all ranks. Terminal `i` is interface `i`; those after the
@@ -77,7 +71,7 @@ impl<'a> Network<'a> for Flit<'a> {
         let router = &plan.system.router;
         // The network counts in ticks too.
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
-        let longest = plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0) as u32;
+        let longest = longest_packet(plan) as u32;
         let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, longest, routes)?;
         Ok(Flit {
             plan,

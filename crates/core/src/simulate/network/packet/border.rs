@@ -4,8 +4,7 @@
 //! others are told so much earlier.
 
 use super::events::Event;
-use super::service::Flow;
-use super::{Endpoints, Packet};
+use super::{Endpoints, Flow, Packet};
 use crate::fabric::LinkId;
 use crate::parts::Parcel;
 use crate::schedule::TransferId;

@@ -4,7 +4,7 @@
 //! so they are not with the others. Ends of single packets are never changed: those that come in order are a list. Others, and
 //! those of runs, are in a tournament: a tree over the links in which every node knows the earliest end below it.
 
-use super::service::Flow;
+use super::Flow;
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::agenda::Agenda;

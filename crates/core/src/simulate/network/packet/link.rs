@@ -2,8 +2,8 @@
 
 use super::events::Event;
 use super::runs::Feeder;
-use super::service::{Flow, Moment, Service, Source, Turn};
-use super::{Endpoints, Packet};
+use super::service::{Moment, Service, Source, Turn};
+use super::{Endpoints, Flow, Packet};
 use crate::fabric::LinkId;
 use crate::simulate::clock::Ticks;
 use std::collections::VecDeque;

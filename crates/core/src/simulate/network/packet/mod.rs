@@ -13,7 +13,6 @@
 
 mod border;
 mod events;
-mod interface;
 mod link;
 mod periodic;
 mod runs;
@@ -21,6 +20,8 @@ mod service;
 mod turns;
 
 use super::Network;
+use super::flow::{Flow, Hops};
+use super::interface::{Channel, Interface, Message};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
@@ -33,9 +34,8 @@ use crate::simulate::recorder::Traffic;
 use crate::system::{Arbitration, Forwarding};
 pub use border::{Border, Crossing};
 use events::{Event, Events};
-use interface::{Channel, Interface, Message};
 use link::{Link, Request};
-use service::{Flow, Service, Source, Turn};
+use service::{Service, Source, Turn};
 use smallvec::smallvec;
 use turns::Inputs;
 
@@ -63,9 +63,6 @@ fn revisiting(plan: &Plan) -> Vec<bool> {
     (0..plan.jobs.len() as TransferId).map(&mut revisits).collect()
 }
 
-/// After the last link of a route.
-const END: LinkId = LinkId::MAX;
-
 /// See the module: links behind interfaces.
 pub struct Packet<'a> {
     plan: &'a Plan<'a>,
@@ -74,8 +71,7 @@ pub struct Packet<'a> {
     /// The flight of every interface.
     flights: Vec<u32>,
     revisiting: Vec<bool>,
-    /// The routes of all transfers, [`END`] after each.
-    hops: Vec<LinkId>,
+    hops: Hops,
     now: Ticks,
     /// The turn of the event being processed.
     turn: Turn,
@@ -105,8 +101,7 @@ impl Carrier for Packet<'_> {
     fn send(&mut self, transfer: TransferId, interface: u32, now: Ticks) -> Ticks {
         let plan = self.plan;
         let job = &plan.jobs[transfer as usize];
-        // One end lies before it for every transfer before it.
-        let flow = Flow { transfer, kind: job.kind, hop: job.hops.start + transfer };
+        let flow = self.hops.first(transfer, job);
         let Some(first) = self.link_at(flow) else {
             // Both ranks on one node: nothing crosses a link.
             self.events.push(now, transfer, Event::Arrive { flow, last: true });
@@ -164,7 +159,7 @@ impl<'a> Network<'a> for Packet<'a> {
             ranking: endpoints.ranking().clone(),
             flights: (0..endpoints.interfaces() as u32).map(|id| endpoints.flight_of(id)).collect(),
             revisiting: revisiting(plan),
-            hops: plan.jobs.iter().flat_map(|job| plan.route(job).iter().copied().chain([END])).collect(),
+            hops: Hops::new(plan),
             now: 0,
             turn: Turn::LAST,
             events: Events::new(links),
@@ -214,7 +209,7 @@ impl<'a> Network<'a> for Packet<'a> {
 impl Packet<'_> {
     /// The link that packets are to cross, unless their route ends before.
     fn link_at(&self, flow: Flow) -> Option<LinkId> {
-        Some(self.hops[flow.hop as usize]).filter(|&link| link != END)
+        self.hops.at(flow)
     }
 
     /// The link that packets on a link are to cross next, unless their route ends there. Routes of one link need not be

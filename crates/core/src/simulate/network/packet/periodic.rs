@@ -4,7 +4,7 @@ use super::Packet;
 use super::events::Event;
 use super::link::Request;
 use super::runs::Feeder;
-use super::service::{Flow, Service, Source, Turn};
+use super::service::{Service, Source, Turn};
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
 use crate::simulate::recorder::Traffic;
@@ -59,13 +59,6 @@ impl Request {
             Request::Interface(id) => [id as u64, u64::MAX],
             Request::Transit { flow, count, last } => [flow.word(), (count as u64) << 1 | u64::from(last)],
         }
-    }
-}
-
-impl Flow {
-    /// Tells it from others.
-    fn word(self) -> u64 {
-        (self.transfer as u64) << 32 | self.hop as u64
     }
 }
 

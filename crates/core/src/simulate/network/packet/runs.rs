@@ -6,9 +6,9 @@
 //! down the route. When something else comes between, a run is cut after the packets before it, and
 //! so are those that follow it. Where links have latency a run feeds the next link for as long after its end.
 
-use super::Packet;
 use super::link::{Link, Request};
-use super::service::{Flow, Moment, Service, Source, Turn};
+use super::service::{Moment, Service, Source, Turn};
+use super::{Flow, Packet};
 use crate::fabric::LinkId;
 use crate::simulate::clock::Ticks;
 

@@ -1,5 +1,6 @@
 //! What a link transmits: a packet, or a run of packets of one transfer at equal distances.
 
+use super::Flow;
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
 use crate::simulate::clock::Ticks;
@@ -33,23 +34,6 @@ impl Turn {
     /// Just after it.
     pub fn after(self) -> Turn {
         Turn(self.0 + 1)
-    }
-}
-
-/// Packets of a transfer on a link of its route.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flow {
-    pub transfer: TransferId,
-    /// What they are, as the plan numbers it: asking the transfer would wait for memory.
-    pub kind: u32,
-    /// Place of the link in [`super::Packet::hops`].
-    pub hop: u32,
-}
-
-impl Flow {
-    /// The same packets on the next link.
-    pub fn next(self) -> Flow {
-        Flow { hop: self.hop + 1, ..self }
     }
 }
 

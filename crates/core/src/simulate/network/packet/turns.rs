@@ -2,9 +2,9 @@
 //!
 //! Each has a FIFO. A run of packets that waited ends where another input wants the link: the rest waits again.
 
-use super::Packet;
 use super::link::{Request, append};
-use super::service::{Flow, Service, Source};
+use super::service::{Service, Source};
+use super::{Flow, Packet};
 use crate::fabric::LinkId;
 use std::collections::VecDeque;
 
@@ -63,7 +63,7 @@ impl Packet<'_> {
     fn input(&self, request: &Request) -> u32 {
         match *request {
             Request::Interface(id) => self.links.len() as u32 + id,
-            Request::Transit { flow, .. } => self.hops[flow.hop as usize - 1],
+            Request::Transit { flow, .. } => self.hops.before(flow),
         }
     }
 
@@ -125,7 +125,7 @@ impl Packet<'_> {
         let Some(turns) = self.turns.as_mut().filter(|_| service.packets > 0) else { return };
         turns[link as usize].last = match service.source {
             Source::Interface(id) | Source::Channel(id, _) => self.links.len() as u32 + id,
-            Source::Queue | Source::Run(_) => self.hops[service.flow.hop as usize - 1],
+            Source::Queue | Source::Run(_) => self.hops.before(service.flow),
         };
     }
 }

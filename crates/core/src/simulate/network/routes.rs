@@ -15,7 +15,8 @@ use std::ops::Range;
 /// See the module.
 pub struct SourceRoutes<'a> {
     plan: &'a Plan<'a>,
-    classes: u32,
+    /// Parts of the virtual channels.
+    pub classes: u32,
     /// Class of every hop of the plan; empty where all channels are alike.
     class: Vec<u8>,
 }
@@ -124,7 +125,8 @@ impl<'a> SourceRoutes<'a> {
         Some(SourceRoutes { plan: self.plan, classes: layers.len() as u32, class })
     }
 
-    fn class_of(&self, hop: usize) -> u32 {
+    /// The class of a hop of the plan.
+    pub fn class_of(&self, hop: usize) -> u32 {
         self.class.get(hop).copied().unwrap_or(0) as u32
     }
 }
