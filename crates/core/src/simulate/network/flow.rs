@@ -51,11 +51,6 @@ impl Flow {
         Flow { hop: self.hop + 1, ..self }
     }
 
-    /// The same packets on the link before.
-    pub fn before(self) -> Flow {
-        Flow { hop: self.hop - 1, ..self }
-    }
-
     /// The same place in [`Plan::hops`], which have no ends.
     pub fn hop_of_plan(self) -> usize {
         (self.hop - self.transfer) as usize

@@ -3,10 +3,10 @@
 mod alpha_beta;
 mod flit;
 mod flow;
-mod interface;
 mod packet;
 mod routed;
 mod routes;
+mod terminals;
 
 pub use alpha_beta::AlphaBeta;
 pub use flit::Flit;

@@ -6,9 +6,9 @@
 mod periodic;
 
 use super::routes::SourceRoutes;
+use super::terminals::Terminals;
 use super::{Network, expect_room, longest_packet};
 use crate::error::{Code, Error, Result};
-use crate::fabric::{LinkId, NodeId};
 use crate::noc::{self, Run};
 use crate::schedule::TransferId;
 use crate::simulate::Fidelity;
@@ -19,7 +19,6 @@ use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
 use crate::system::Endpoint;
 use crate::system::{RouterModel, Switching};
-use std::collections::HashMap;
 
 /// Refuses what the network could not carry.
 fn check(plan: &Plan) -> Result<()> {
@@ -28,8 +27,7 @@ fn check(plan: &Plan) -> Result<()> {
     expect_room(longest, most)
 }
 
-/// See the module: the network behind the interfaces of all ranks. Terminal `i` is interface `i`; those after the
-/// last interface only receive.
+/// See the module: the network behind the interfaces of all ranks.
 pub struct Flit<'a> {
     plan: &'a Plan<'a>,
     traffic: Traffic,
@@ -49,30 +47,13 @@ impl<'a> Network<'a> for Flit<'a> {
 
     fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
         check(plan)?;
-        let mut terminals: Vec<NodeId> = (0..endpoints.interfaces() as u32).map(|id| endpoints.node_of(id)).collect();
-        // An interface for every outgoing link comes with one for every incoming link; shared
-        // interfaces receive from the links in turn.
-        let mut of_link: HashMap<(u32, u32, Option<LinkId>), u32> = HashMap::new();
-        let mut received: HashMap<(u32, u32), u32> = HashMap::new();
-        let mut destination = Vec::with_capacity(plan.jobs.len());
-        for job in &plan.jobs {
-            let terminal = *of_link.entry((job.flight, job.to, plan.route(job).last().copied())).or_insert_with(|| {
-                let turn = received.entry((job.flight, job.to)).or_default();
-                *turn += 1;
-                if let Some(shared) = endpoints.interfaces_of(job.flight, job.to) {
-                    return shared.start + (*turn - 1) % shared.len() as u32;
-                }
-                terminals.push(plan.node_of(job.flight, job.to));
-                terminals.len() as u32 - 1
-            });
-            destination.push(terminal);
-        }
+        let Terminals { nodes, destination } = Terminals::new(plan, endpoints);
         let routes = SourceRoutes::new(plan);
         let router = &plan.system.router;
         // The network counts in ticks too.
         let router = &RouterModel { clock_ps: plan.clock.ticks(router.clock_ps), ..router.clone() };
         let longest = longest_packet(plan) as u32;
-        let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &terminals, longest, routes)?;
+        let network = noc::Network::new(plan.fabric, router, &plan.flit, &plan.latency, &nodes, longest, routes)?;
         Ok(Flit {
             plan,
             traffic: Traffic::new(plan),

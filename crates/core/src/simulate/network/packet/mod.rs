@@ -13,6 +13,7 @@
 
 mod border;
 mod events;
+mod interface;
 mod link;
 mod periodic;
 mod runs;
@@ -21,7 +22,6 @@ mod turns;
 
 use super::Network;
 use super::flow::{Flow, Hops};
-use super::interface::{Channel, Interface, Message};
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::schedule::TransferId;
@@ -34,6 +34,7 @@ use crate::simulate::recorder::Traffic;
 use crate::system::{Arbitration, Forwarding};
 pub use border::{Border, Crossing};
 use events::{Event, Events};
+use interface::{Channel, Interface, Message};
 use link::{Link, Request};
 use service::{Service, Source, Turn};
 use smallvec::smallvec;

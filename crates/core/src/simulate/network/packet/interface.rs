@@ -1,6 +1,6 @@
 //! Network interfaces: queues of messages in front of the links of one node.
 
-use super::flow::Flow;
+use super::Flow;
 use crate::fabric::LinkId;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
