@@ -15,6 +15,11 @@ fn aries(changes: &[(&str, &str)]) -> System {
     system
 }
 
+/// The same where packets wait in routers and are cut through.
+fn through_routers(changes: &[(&str, &str)]) -> System {
+    aries(&[&[("link_switching", "cut-through"), ("link_buffers", "routers")], changes].concat())
+}
+
 /// Nanoseconds until each of some messages of `packets` is there, all sent in step 0.
 fn done(
     fabric: &str,
@@ -66,16 +71,20 @@ fn stages_of_routers() {
 #[test]
 fn packets_that_are_cut_through() {
     let cut = aries(&[("link_switching", "cut-through")]);
-    let done = |fabric, packets, ends: &[_], fidelity| done(fabric, Issue::Links, packets, ends, &cut, fidelity);
     let hop = 1 + 10 + 2;
-    for fidelity in [Fidelity::Packet, Fidelity::Flit] {
+    for (system, fidelity) in
+        [(&cut, Fidelity::Packet), (&through_routers(&[]), Fidelity::Packet), (&cut, Fidelity::Flit)]
+    {
         for packets in [1, 2, 3, FEW] {
             for far in 1..4 {
                 let time = packets * PACKET + 10 + 8 + u64::from(far - 1) * hop;
-                assert_eq!(done("mesh:4", packets, &[(0, far)], fidelity), [time], "{fidelity:?} {packets} {far}");
+                let ends = [(0, far)];
+                let times = done("mesh:4", Issue::Links, packets, &ends, system, fidelity);
+                assert_eq!(times, [time], "{fidelity:?} {packets} {far}");
             }
         }
     }
+    let done = |fabric, packets, ends: &[_], fidelity| done(fabric, Issue::Links, packets, ends, &cut, fidelity);
     // The second link is busy with another packet, then it is free for the head at once.
     assert_eq!(done("mesh:3", 1, &[(0, 2), (1, 2)], Fidelity::Packet), [2 * PACKET + 10 + 8, PACKET + 10 + 8]);
     // Half as fast: the slow link takes it from the head on; from a slow link the tail decides.
@@ -144,5 +153,77 @@ fn what_is_behind_waits_where_buffers_are_full() {
     let [packets, flits] = [Fidelity::Packet, Fidelity::Flit].map(|fidelity| of(&ends, fidelity));
     assert!(are_near(&flits[..1], &packets[..1], 0.02), "{flits:?} {packets:?}");
     assert!(10 * flits[1] > 14 * packets[1], "{flits:?} {packets:?}");
+    // Packets in routers do.
+    let routed = done("mesh:2x3", Issue::Links, COUNT, &ends, &through_routers(&[]), Fidelity::Packet);
+    assert!(are_near(&routed, &flits, 0.02), "{routed:?} {flits:?}");
     assert!(are_near(&of(&ends[..2], Fidelity::Flit), &of(&ends[..2], Fidelity::Packet), 0.02));
+}
+
+/// A message that ends at a router, and one that goes on over a link that it shares, come over one link: those that end cross to the
+/// local port while the others wait. By a circuit they do not cross, and only the shared link counts.
+#[test]
+fn what_ends_at_a_router_crosses_it() {
+    let ends = [(0, 1), (0, 2), (1, 2)];
+    for ejection in ["switched", "circuit"] {
+        let changes = [("router_ejection", ejection)];
+        let flits = done("mesh:3", Issue::Links, COUNT, &ends, &aries(&changes), Fidelity::Flit);
+        let routed = done("mesh:3", Issue::Links, COUNT, &ends, &through_routers(&changes), Fidelity::Packet);
+        assert!(are_near(&routed, &flits, 0.05), "{ejection}: {routed:?} {flits:?}");
+    }
+}
+
+/// One channel cannot be divided into classes, and packets all round a ring wait for each other. With two they do not.
+#[test]
+fn packets_that_wait_for_each_other_are_named() {
+    let fabric = Fabric::parse("ring:5").unwrap();
+    let mut builder = Builder::new("test", &fabric, Collective::new(Kind::Broadcast), 5 << 20);
+    builder.schedule.endpoint.issue = Issue::Links;
+    for from in 0..5 {
+        let (offset, bytes) = (u64::from(from) << 20, 1 << 20);
+        builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source: from, owner: from });
+        builder.send(Op::Copy, from, (from + 2) % 5, from, 0).unwrap();
+    }
+    let schedule = builder.finish().unwrap();
+    let run = |channels: &str, fidelity| {
+        let system = through_routers(&[("router_virtual_channels", channels)]);
+        simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).map(|result| result.time_ps as f64)
+    };
+    for fidelity in [Fidelity::Packet, Fidelity::Flit] {
+        let error = run("1", fidelity).unwrap_err();
+        assert_eq!(error.code, Code::Stalled);
+        assert!(error.message.contains("deadlock in the network at "), "{error}");
+        assert!(error.message.contains("1 virtual channels are too few for these routes"), "{error}");
+    }
+    // Two packets that cross to one link take turns flit by flit, and hold two channels for as long as both take: as packets they
+    // hold one after the other. Where every channel is waited for, this is far apart.
+    let [packets, flits] = [Fidelity::Packet, Fidelity::Flit].map(|fidelity| run("2", fidelity).unwrap());
+    assert!(2.0 * packets < flits, "{packets} {flits}");
+}
+
+/// A buffer takes packets as a whole.
+#[test]
+fn packets_that_do_not_fit_into_a_buffer_are_refused() {
+    let fabric = Fabric::parse("ring:3").unwrap();
+    let schedule = algorithm::build(&fabric, &aries(&[]), Collective::new(Kind::AllReduce), 1 << 20, "ring").unwrap();
+    let system = through_routers(&[("router_depth_flits", "16")]);
+    let error = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap_err();
+    assert_eq!(error.message, "packets of 17 flits do not fit into buffers of 16, as cut-through needs");
+}
+
+/// How often the buffers at the end of a link come back, by what packets do behind it and how many virtual channels there are.
+#[test]
+fn round_trips_of_buffers() {
+    let time = |ends: &[_], channels: &str, fidelity| {
+        let system = through_routers(&[("router_virtual_channels", channels)]);
+        done("mesh:4", Issue::Links, COUNT, ends, &system, fidelity)
+    };
+    let cases = [(&[(0, 1)][..], 26, 17), (&[(0, 2)], 27, 17), (&[(0, 3)], 27, 17), (&[(0, 2), (1, 2)], 52, 34)];
+    for (ends, one, two) in cases {
+        for (channels, each) in [("1", one), ("2", two)] {
+            for fidelity in [Fidelity::Packet, Fidelity::Flit] {
+                let last = *time(ends, channels, fidelity).iter().max().unwrap();
+                assert!(are_near(&[last], &[COUNT * each], 0.02), "{ends:?} {channels} {fidelity:?}: {last}");
+            }
+        }
+    }
 }

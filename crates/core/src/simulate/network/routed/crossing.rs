@@ -6,6 +6,7 @@ use super::{Event, Routed};
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::Endpoints;
 use crate::simulate::network::flow::Flow;
+use crate::system::Forwarding;
 
 impl Routed<'_> {
     /// The first packet of a channel begins to cross.
@@ -39,17 +40,19 @@ impl Routed<'_> {
             Some(after) => self.agenda.push(at - self.ahead(flow, link, after), arrived),
             // The last flit leaves no sooner than it comes.
             None if self.ejects() => self.agenda.push(at - (crossed_at - self.now), arrived),
-            // Flits do not stay.
-            None => self.give_back(claimed, flow, at - packet_time, flit),
+            // Flits do not stay, but their credits pass the stages.
+            None => self.give_back(claimed, flow, at - packet_time + self.router, flit),
         }
         end
     }
 
     /// By how much a packet asks for its next link before all of it has come there, as in the module `packet`.
     fn ahead(&self, flow: Flow, link: u32, next: u32) -> Ticks {
-        let Some(stages) = self.stages else { return 0 };
+        if self.plan.system.forwarding == Forwarding::StoreAndForward {
+            return 0;
+        }
         let flit = self.plan.flit[link as usize].min(self.plan.flit[next as usize]);
-        ((self.flits(flow) - 1) * flit).saturating_sub(stages)
+        ((self.flits(flow) - 1) * flit).saturating_sub(self.router)
     }
 
     /// The first packet of a channel has crossed.

@@ -34,7 +34,7 @@ use crate::simulate::endpoints::Endpoints;
 use crate::simulate::flight::Ranking;
 use crate::simulate::plan::Plan;
 use crate::simulate::recorder::Traffic;
-use crate::system::{Arbitration, Ejection, Forwarding};
+use crate::system::{Arbitration, Ejection};
 use channel::{Channel, Input, Packet};
 use interface::Interface;
 use output::Output;
@@ -78,8 +78,8 @@ pub struct Routed<'a> {
     /// Ticks of a flit through the crossbar, and of a credit at the end of its way.
     flit: Ticks,
     credit: Ticks,
-    /// Stages of a router, where packets are cut through.
-    stages: Option<Ticks>,
+    /// Ticks of the stages of a router.
+    router: Ticks,
 }
 
 impl<'a> Network<'a> for Routed<'a> {
@@ -94,9 +94,9 @@ impl<'a> Network<'a> for Routed<'a> {
         let clock = plan.clock.ticks(router.clock_ps);
         let period = plan.flit.iter().copied().min().unwrap_or(clock).clamp(1, clock);
         let credit = clock * (1 + Ticks::from(router.credit_cycles));
-        let depth = u64::from(router.depth_flits);
+        let (depth, stages) = (u64::from(router.depth_flits), plan.clock.ticks(router.stages_ps()));
         let of_link = |(&flit, &latency): (&Ticks, &Ticks)| {
-            let round_trip = 2 * latency + plan.clock.ticks(router.stages_ps()) + credit;
+            let round_trip = 2 * latency + stages + credit;
             let needed = if period < clock { longest + round_trip.div_ceil(flit.max(1)) } else { 0 };
             Input::new(needed.max(depth), longest)
         };
@@ -123,7 +123,7 @@ impl<'a> Network<'a> for Routed<'a> {
             next_request: 0,
             flit: period.div_ceil(router.internal_speedup.into()),
             credit,
-            stages: (plan.system.forwarding == Forwarding::CutThrough).then(|| plan.clock.ticks(router.stages_ps())),
+            router: stages,
         })
     }
 
