@@ -289,7 +289,7 @@ class System:
         """When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on."""
     @property
     def link_buffers(self) -> str:
-        """Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers, whose inputs send one at a time."""
+        """Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers."""
     @property
     def hand_off_ns(self) -> float:
         """From the arrival of a message's last packet to the start of what waited for it."""

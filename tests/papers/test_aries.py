@@ -147,6 +147,10 @@ def test_packets_and_flits(tables: dict[str, dict[str, Table]]) -> None:
         shares_links = {("dbtree", series) for series in ("Mesh", "Torus", "Adapt-NoC", "ARIES", "ARIES, searched")}
         shares_links |= {("ring", "ARIES, latency-optimised"), ("multitree", "ARIES, concentrated")}
         assert (entry["algorithm"], str(entry["series"])) in shares_links
+    # Packets in routers have both.
+    (routed,) = (entry for entry in table if abs(entry["routed"] - 1) > 0.05)
+    assert (str(routed["series"]), routed["side"], routed["size"]) == ("ARIES, latency-optimised", 8, 1 << 20)
+    assert routed["routed"] < 1.06
 
 
 def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:

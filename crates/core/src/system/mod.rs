@@ -51,7 +51,7 @@ parameters! {
         /// When a packet goes on to its next link, at fidelity packet: as a whole, or from its first flit on.
         #[parameter("link_switching", Domain::Choice(Forwarding::NAMES), "TTO artifact: store-and-forward; Kermani and Kleinrock (1979): cut-through")]
         pub forwarding: Forwarding = Forwarding::StoreAndForward,
-        /// Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers, whose inputs send one at a time.
+        /// Where packets wait between links, at fidelity packet: in endless queues, or in the buffers of routers.
         #[parameter("link_buffers", Domain::Choice(Buffering::NAMES), "TTO artifact: endless; Dally and Towles, chapter 16: routers")]
         pub buffering: Buffering = Buffering::Endless,
         /// Packet format.
