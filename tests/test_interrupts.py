@@ -118,6 +118,18 @@ def test_what_threads_compute_ends_with_them(clique: antiphon.Fabric) -> None:
     assert time.process_time() - start < SOON_S
 
 
+class Interrupting(int):
+    """A number that is interrupted when it is printed, which the interpreter may be at any time."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_arguments_are_taken_is_not_lost() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        antiphon.lower_bound("ring:4", root=Interrupting(0))
+
+
 IN_AN_IMPORT = """
 import sys
 

@@ -4,7 +4,7 @@ use antiphon_core::collective::{self, Data};
 use antiphon_core::error::{Code, Error};
 use antiphon_core::units::{self, Bytes, Picos};
 use numpy::{Element, IntoPyArray, PyReadonlyArray2};
-use pyo3::exceptions::{PyOverflowError, PyUnicodeEncodeError};
+use pyo3::exceptions::{PyException, PyOverflowError, PyUnicodeEncodeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyString, PyType};
@@ -70,7 +70,7 @@ impl<'py> FromPyObject<'_, 'py> for Size {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let text = match value.cast::<PyString>() {
-            Ok(text) => text.to_string(),
+            Ok(text) => text.to_string_lossy().into_owned(),
             Err(_) => {
                 // A bool is an int in Python, but no size.
                 let number = if value.is_instance_of::<PyBool>() { Err(not_a_size(&value)) } else { Ok(value) }?;
@@ -107,6 +107,16 @@ pub fn data(bytes: Size, matrix: Option<Matrix>) -> Data {
     matrix.map_or(bytes.0.into(), |matrix| matrix.0.into())
 }
 
+/// A number or other value as text. To print runs handlers of signals: an interrupt is an error, not a value without a text.
+pub fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    match value.str() {
+        Ok(text) => Ok(text.to_string_lossy().into_owned()),
+        // Python refuses to print integers of thousands of digits.
+        Err(error) if error.is_instance_of::<PyException>(value.py()) => Ok("a number of thousands of digits".into()),
+        Err(interrupt) => Err(interrupt),
+    }
+}
+
 /// An integer given from Python, whatever its size.
 pub struct Int(Option<i128>, String);
 
@@ -116,9 +126,7 @@ impl<'py> FromPyObject<'_, 'py> for Int {
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let index = value.call_method0("__index__").ok();
         let number = index.and_then(|index| index.extract::<i128>().ok());
-        // Python refuses to print integers of thousands of digits.
-        let text = value.str().map_or("a number of thousands of digits".into(), |text| text.to_string());
-        Ok(Int(number, text))
+        Ok(Int(number, text_of(&value)?))
     }
 }
 

@@ -14,7 +14,7 @@ pub fn extract(parameter: &Parameter, given: &Bound<'_, PyAny>) -> Result<Value>
         parameter.refuse(&given.str().map_or("a number of thousands of digits".into(), |text| text.to_string()))
     };
     if let Ok(text) = given.cast::<PyString>() {
-        return parameter.read(&text.to_string());
+        return parameter.read(&text.to_string_lossy());
     }
     let value = of_domain(&parameter.domain, given).ok_or_else(refuse)?;
     parameter.check(&value)?;
