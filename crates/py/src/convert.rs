@@ -170,7 +170,10 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Fit<T> {
             if !error.is_instance_of::<PyOverflowError>(value.py()) {
                 return error;
             }
-            let given = value.str().map_or("a number of thousands of digits".into(), |text| text.to_string());
+            let given = match text_of(&value) {
+                Ok(given) => given,
+                Err(interrupt) => return interrupt,
+            };
             let range = "ranks, links and steps are whole numbers from 0 to 4294967295, bytes and chunks below 2^64";
             let text = format!("{} is out of range; {range}", units::clip(&given));
             raise(Error::new(Code::BadSize, text))
