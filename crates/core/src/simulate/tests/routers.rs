@@ -29,6 +29,18 @@ fn done(
     system: &System,
     fidelity: Fidelity,
 ) -> Vec<u64> {
+    try_done(fabric, issue, packets, ends, system, fidelity).unwrap()
+}
+
+/// The same, if they get there.
+fn try_done(
+    fabric: &str,
+    issue: Issue,
+    packets: u64,
+    ends: &[(u32, u32)],
+    system: &System,
+    fidelity: Fidelity,
+) -> Result<Vec<u64>> {
     let fabric = Fabric::parse(fabric).unwrap();
     let bytes = packets * system.packet.payload_bytes;
     let mut builder = Builder::new("test", &fabric, Collective::new(Kind::Broadcast), bytes * ends.len() as u64);
@@ -40,9 +52,9 @@ fn done(
         builder.send(Op::Copy, from, to, lane, 0).unwrap();
     }
     let schedule = builder.finish().unwrap();
-    let mut chunks = simulate(&fabric, &schedule, system, fidelity, &mut |_| true).unwrap().chunks;
+    let mut chunks = simulate(&fabric, &schedule, system, fidelity, &mut |_| true)?.chunks;
     chunks.sort_by_key(|row| row.lane);
-    chunks.iter().map(|row| row.complete_ps / 1000).collect()
+    Ok(chunks.iter().map(|row| row.complete_ps / 1000).collect())
 }
 
 /// Apart by at most a share of the second.
@@ -172,32 +184,50 @@ fn what_ends_at_a_router_crosses_it() {
     }
 }
 
+/// When the last of messages of `COUNT` packets is there, in packets in routers and in flits.
+fn last_of(fabric: &str, ends: &[(u32, u32)], channels: &str) -> Result<[u64; 2]> {
+    let system = through_routers(&[("router_virtual_channels", channels)]);
+    let run = |fidelity| try_done(fabric, Issue::Links, COUNT, ends, &system, fidelity);
+    let last = |times: Vec<u64>| times.into_iter().max().unwrap();
+    Ok([last(run(Fidelity::Packet)?), last(run(Fidelity::Flit)?)])
+}
+
+/// From every node of a ring of five to the next but one.
+const ROUND: [(u32, u32); 5] = [(0, 2), (1, 3), (2, 4), (3, 0), (4, 1)];
+
 /// One channel cannot be divided into classes, and packets all round a ring wait for each other. With two they do not.
 #[test]
 fn packets_that_wait_for_each_other_are_named() {
-    let fabric = Fabric::parse("ring:5").unwrap();
-    let mut builder = Builder::new("test", &fabric, Collective::new(Kind::Broadcast), 5 << 20);
-    builder.schedule.endpoint.issue = Issue::Links;
-    for from in 0..5 {
-        let (offset, bytes) = (u64::from(from) << 20, 1 << 20);
-        builder.lane(Lane { offset, bytes, chunks: 1, chunk_bytes: bytes, stride: 1, source: from, owner: from });
-        builder.send(Op::Copy, from, (from + 2) % 5, from, 0).unwrap();
-    }
-    let schedule = builder.finish().unwrap();
-    let run = |channels: &str, fidelity| {
-        let system = through_routers(&[("router_virtual_channels", channels)]);
-        simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).map(|result| result.time_ps as f64)
-    };
     for fidelity in [Fidelity::Packet, Fidelity::Flit] {
-        let error = run("1", fidelity).unwrap_err();
+        let system = through_routers(&[("router_virtual_channels", "1")]);
+        let error = try_done("ring:5", Issue::Links, COUNT, &ROUND, &system, fidelity).unwrap_err();
         assert_eq!(error.code, Code::Stalled);
         assert!(error.message.contains("deadlock in the network at "), "{error}");
         assert!(error.message.contains("1 virtual channels are too few for these routes"), "{error}");
     }
-    // Two packets that cross to one link take turns flit by flit, and hold two channels for as long as both take: as packets they
-    // hold one after the other. Where every channel is waited for, this is far apart.
-    let [packets, flits] = [Fidelity::Packet, Fidelity::Flit].map(|fidelity| run("2", fidelity).unwrap());
-    assert!(2.0 * packets < flits, "{packets} {flits}");
+    last_of("ring:5", &ROUND, "2").unwrap();
+}
+
+/// Where channels are scarce, who gets one decides: channels take turns, not inputs, so that an input with many packets that wait gets
+/// many. A packet has its channel while it waits for its turn to cross.
+#[test]
+fn channels_take_turns() {
+    let long_way = [(0, 3), (1, 4), (2, 5), (3, 0), (4, 1), (5, 2)];
+    for (fabric, ends) in [("ring:5", &ROUND[..]), ("ring:6", &long_way)] {
+        for channels in ["2", "3", "4", "8"] {
+            let [packets, flits] = last_of(fabric, ends, channels).unwrap();
+            assert!(are_near(&[packets], &[flits], 0.03), "{fabric}, {channels}: {packets} {flits}");
+        }
+    }
+}
+
+/// Two packets that cross to one link take turns flit by flit, and hold two channels for as long as both take. Packets cross one after
+/// the other, which is 1.2 times as fast where messages start and end at every node of a row and there are two channels.
+#[test]
+fn flits_that_take_turns_hold_channels_for_longer() {
+    let row = [(0, 2), (1, 3), (2, 4), (3, 5)];
+    let [packets, flits] = last_of("mesh:6", &row, "2").unwrap();
+    assert!(10 * flits > 11 * packets, "{packets} {flits}");
 }
 
 /// A buffer takes packets as a whole.

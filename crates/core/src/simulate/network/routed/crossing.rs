@@ -1,7 +1,7 @@
 //! Crossings: from their start to the arrival of the packet at the next node.
 
 use super::channel::Packet;
-use super::output::Crossing;
+use super::output::{Crossing, Holder};
 use super::{Event, Routed};
 use crate::simulate::clock::Ticks;
 use crate::simulate::endpoints::Endpoints;
@@ -10,18 +10,17 @@ use crate::system::Forwarding;
 
 impl Routed<'_> {
     /// The first packet of a channel begins to cross.
-    pub fn cross(&mut self, output: u32, channel: u32) {
+    pub fn cross(&mut self, output: u32, holder: Holder) {
+        let Holder { channel, claimed } = holder;
         let packet = self.channels[channel as usize].waiting[0];
         let at = self.now + self.flits(packet.flow) * self.flit;
         self.give_back(channel, packet.flow, self.now, self.flit);
-        let is_link = output < self.links();
-        let claimed = if is_link { self.claim(output, packet.flow) } else { None };
         let end = claimed.map_or(at, |claimed| self.send(output, packet, at, claimed));
         let input = channel / self.count;
         self.inputs[input as usize].crossing += 1;
         let state = &mut self.outputs[output as usize];
-        state.last = input;
-        state.crossing.push(Crossing { channel, claimed, end });
+        state.last_input = input;
+        state.crossing.push(Crossing { holder, end });
         self.agenda.push(at, Event::Crossed { output, channel });
     }
 
@@ -58,8 +57,9 @@ impl Routed<'_> {
     /// The first packet of a channel has crossed.
     pub fn crossed(&mut self, output: u32, channel: u32, endpoints: &mut Endpoints) {
         let crossing = &mut self.outputs[output as usize].crossing;
-        let place = crossing.iter().position(|each| each.channel == channel).expect("an end belongs to a crossing");
-        let Crossing { claimed, end, .. } = crossing.remove(place);
+        let place =
+            crossing.iter().position(|each| each.holder.channel == channel).expect("an end belongs to a crossing");
+        let Crossing { holder: Holder { claimed, .. }, end } = crossing.remove(place);
         let input = channel / self.count;
         self.inputs[input as usize].crossing -= 1;
         let waiting = &mut self.channels[channel as usize].waiting;

@@ -1,7 +1,7 @@
 //! What of the network's state decides the future.
 
 use super::channel::Packet;
-use super::output::Crossing;
+use super::output::Holder;
 use super::{Event, Routed};
 use crate::simulate::clock::Ticks;
 use crate::simulate::period::Recurrent;
@@ -11,12 +11,11 @@ impl Recurrent for Routed<'_> {
     fn write_state(&self, now: Ticks, state: &mut Vec<u64>) {
         for output in &self.outputs {
             state.push((output.waiting.len() as u64) << 32 | output.crossing.len() as u64);
-            state.extend([output.last.into(), output.free_at.saturating_sub(now)]);
+            state.push(u64::from(output.last_channel) << 32 | u64::from(output.last_input));
+            state.extend([output.free_at.saturating_sub(now), output.holding.len() as u64]);
             state.extend(output.waiting.iter().map(|&(_, channel)| u64::from(channel)));
-            for &Crossing { channel, claimed, end } in &output.crossing {
-                state.push(u64::from(channel) << 32 | claimed.map_or(0, |claimed| u64::from(claimed) + 1));
-                state.push(end - now);
-            }
+            state.extend(output.holding.iter().map(|holder| holder.word()));
+            state.extend(output.crossing.iter().flat_map(|crossing| [crossing.holder.word(), crossing.end - now]));
         }
         for channel in &self.channels {
             state.push((channel.waiting.len() as u64) << 32 | u64::from(channel.room) << 1 | u64::from(channel.held));
@@ -55,6 +54,13 @@ impl Recurrent for Routed<'_> {
 
     fn traffic(&mut self) -> &mut Traffic {
         &mut self.traffic
+    }
+}
+
+impl Holder {
+    /// Tells it from others.
+    fn word(self) -> u64 {
+        u64::from(self.channel) << 32 | self.claimed.map_or(0, |claimed| u64::from(claimed) + 1)
     }
 }
 
