@@ -114,6 +114,20 @@ def test_crossovers(tables: dict[str, dict[str, Table]]) -> None:
     assert names == {"at4": "16KiB to 32KiB", "at8": "64KiB to 128KiB"}
 
 
+def test_trees_with_little_data(tables: dict[str, dict[str, Table]]) -> None:
+    """As drawn they are like those on the mesh; as a ratio they are not, since Eq. 1 saves a third of the hops."""
+    found, texts = CHECKS["trees-small"]({}, tables[NAME])
+    assert found == "holds in part"
+    assert texts == {
+        "binary": "1.15–1.22",
+        "multi": "1.70–2.39",
+        "concentrated": "1.10–1.64",
+        "binary_drawn": "9 %",
+        "multi_drawn": "16 %",
+        "concentrated_drawn": "4 %",
+    }
+
+
 def test_trees_on_dedicated_links(tables: dict[str, dict[str, Table]]) -> None:
     """ARIES beats every peer with them, by the paper's policy on the smaller mesh as it states; the best found gains
     more, but on the smaller one over Adapt-NoC: it is the best for 2 MiB, not for every layer."""
@@ -148,9 +162,7 @@ def test_packets_and_flits(tables: dict[str, dict[str, Table]]) -> None:
         shares_links |= {("ring", "ARIES, latency-optimised"), ("multitree", "ARIES, concentrated")}
         assert (entry["algorithm"], str(entry["series"])) in shares_links
     # Packets in routers have both.
-    (routed,) = (entry for entry in table if abs(entry["routed"] - 1) > 0.05)
-    assert (str(routed["series"]), routed["side"], routed["size"]) == ("ARIES, latency-optimised", 8, 1 << 20)
-    assert routed["routed"] < 1.06
+    assert all(0.96 < entry["routed"] < 1.02 for entry in table)
 
 
 def test_the_fit(tables: dict[str, dict[str, Table]]) -> None:

@@ -22,7 +22,9 @@ PORTS = 4
 SIDES = (4, 8)
 ALGORITHMS = {"ring": "Ring", "dbtree": "Double binary tree", "multitree": "Multi-tree"}
 MESH, TORUS, BUTTERFLY, ADAPT = PEERS = [each for each in DATA.series.values() if each.more["kind"] == "peer"]
-ARIES, LATENCY, WIDE = DATA.named("ARIES", "ARIES, latency-optimised", "Flattened butterfly, full channels")
+ARIES, LATENCY, CONCENTRATED, WIDE = DATA.named(
+    "ARIES", "ARIES, latency-optimised", "ARIES, concentrated", "Flattened butterfly, full channels"
+)
 ASIDES = [each for each in DATA.series.values() if each.more["kind"] == "aside"]
 MODELS = [each for each in DATA.series.values() if each.more["kind"] == "model"]
 SEARCHED = dict(zip((ARIES, ADAPT), DATA.named("ARIES, searched", "Adapt-NoC, searched"), strict=True))
@@ -68,10 +70,15 @@ def of(case: Entry, series: Series, best: bool = False) -> Design:
     return found
 
 
-def all_reduce(case: Entry, series: Series, fidelity: str = "packet") -> Point:
+ENDLESS: tuple[tuple[str, str], ...] = ()
+ROUTERS = (("link_switching", "cut-through"), ("link_buffers", "routers"))
+"""Where packets wait: in endless queues, or where flits do, which takes thirty times as long."""
+
+
+def all_reduce(case: Entry, series: Series, waits: tuple[tuple[str, str], ...], fidelity: str = "packet") -> Point:
     """An AllReduce of a size on a design."""
     found = of(case, series)
-    changes = (("router_ejection", found.ejection),)
+    changes = (("router_ejection", found.ejection), *waits)
     return Point(found.fabric, found.algorithm, case["size"], SYSTEM.name, changes, fidelity=fidelity)
 
 
