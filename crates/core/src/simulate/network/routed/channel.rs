@@ -42,7 +42,7 @@ pub struct Channel {
     pub waiting: VecDeque<Packet>,
     /// Packets that it has room for.
     pub room: u32,
-    /// Whether a packet is crossing to it.
+    /// Whether a packet has claimed it and not crossed yet.
     pub held: bool,
 }
 

@@ -4,9 +4,9 @@
 //!   as many packets of the longest kind as fit as a whole.
 //! - Its *outputs* are the links that start there and the local ports at which messages arrive, unless a circuit leads
 //!   there ([`Ejection::Circuit`]).
-//! - The first packet of a channel asks for its output. It crosses to a link when a channel at the other end has room, which
-//!   nobody crosses to meanwhile. An input and an output take part in one crossing at a time, unless they have a speedup; a
-//!   crossing takes a clock a flit. Behind the output packets wait for the link, if it is slower.
+//! - The first packet of a channel asks for its output. It claims a channel at the other end of a link, one with room that nobody
+//!   holds, and keeps it until it has crossed. An input and an output take part in one crossing at a time, unless they have a
+//!   speedup; a crossing takes a clock a flit. Behind the output packets wait for the link, if it is slower.
 //! - A channel has room again when so much of a packet has left that the next one fits, and the credit has come back.
 //!   Classes of channels keep packets from waiting for each other ([`SourceRoutes`]).
 //! - An interface moves its packets, one after the other, into its channels.
