@@ -20,7 +20,7 @@ TABLE = re.compile(r"(?<=<!-- table: make tables -->\n).*?(?=<!-- end of table -
 
 
 def rows(fabric: str, size: str) -> dict[str, tuple[float, list[float]]]:
-    """By algorithm: time at flit fidelity in nanoseconds, errors of alpha-beta, packet and packets in routers in percent."""
+    """By algorithm: nanoseconds in flits, and errors of alpha-beta, packet and packets in routers in percent."""
     network = antiphon.Fabric(fabric)
     comparison = antiphon.compare(network, bytes=size, system=SYSTEM, fidelity=antiphon.fidelities())
     routed = antiphon.compare(network, bytes=size, system=ROUTERS, fidelity="packet")

@@ -44,8 +44,9 @@ fn throughput(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new(algorithm, system), |bencher| bencher.iter(|| case.run()));
     }
     let mut case = Case::new("mesh:8x8", "aries", "dbtree", 2 * MIB).unwrap();
-    [("link_switching", "cut-through"), ("link_buffers", "routers")]
-        .map(|(key, value)| case.system.set(key, value).unwrap());
+    for (key, value) in [("link_switching", "cut-through"), ("link_buffers", "routers")] {
+        case.system.set(key, value).unwrap();
+    }
     group.throughput(Throughput::Elements(case.run().packet_hops));
     group.bench_function("routers/dbtree/aries", |bencher| bencher.iter(|| case.run()));
     group.finish();

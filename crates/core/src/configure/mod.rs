@@ -387,10 +387,20 @@ mod tests {
     /// Blocks and the trees between them get links of their own in turns, where that is worth the time of the change.
     #[test]
     fn changes_are_kept_where_they_are_worth_their_time() {
+        changes_are_kept("aries:2x4");
+    }
+
+    #[test]
+    #[ignore = "takes ten seconds"]
+    fn changes_are_kept_on_more_chiplets() {
+        changes_are_kept("aries:4x4");
+    }
+
+    fn changes_are_kept(fabric: &str) {
         let algorithms = ["multitree:concentration=2x2".to_string()];
         let collective = Collective::new(Kind::AllReduce);
         let work = Work::Collective { collective, bytes: 1 << 20, algorithms: &algorithms };
-        let fabric = Reconfigurable::parse("aries:2x4").unwrap();
+        let fabric = Reconfigurable::parse(fabric).unwrap();
         let with = |switching_ps| {
             let effort = Effort { switching_ps, ..effort(Method::Search, 400) };
             configure(&fabric, &aries(), &work, Fidelity::Packet, effort, &mut |_| true).unwrap()
