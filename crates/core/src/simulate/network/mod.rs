@@ -81,10 +81,10 @@ fn longest_packet(plan: &Plan) -> u64 {
     plan.kinds.iter().map(|kind| kind.packets.flits).max().unwrap_or(0)
 }
 
-/// Refuses packets that do not fit as a whole into the buffer of a virtual channel.
-fn expect_room(longest: u64, depth_flits: u32) -> Result<()> {
+/// Refuses packets that do not fit as a whole into the buffer of a virtual channel, and says what needs that.
+fn expect_room(longest: u64, depth_flits: u32, needs: &str) -> Result<()> {
     if longest > depth_flits.into() {
-        let what = format!("packets of {longest} flits do not fit into buffers of {depth_flits}, as cut-through needs");
+        let what = format!("packets of {longest} flits do not fit into buffers of {depth_flits}, as {needs} needs");
         return Err(Error::new(Code::BadSize, what));
     }
     Ok(())

@@ -237,7 +237,7 @@ fn packets_that_do_not_fit_into_a_buffer_are_refused() {
     let schedule = algorithm::build(&fabric, &aries(&[]), Collective::new(Kind::AllReduce), 1 << 20, "ring").unwrap();
     let system = through_routers(&[("router_depth_flits", "16")]);
     let error = simulate(&fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap_err();
-    assert_eq!(error.message, "packets of 17 flits do not fit into buffers of 16, as cut-through needs");
+    assert_eq!(error.message, "packets of 17 flits do not fit into buffers of 16, as link_buffers=routers needs");
 }
 
 /// How often the buffers at the end of a link come back, by what packets do behind it and how many virtual channels there are.

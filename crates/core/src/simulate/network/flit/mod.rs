@@ -24,7 +24,7 @@ use crate::system::{RouterModel, Switching};
 fn check(plan: &Plan) -> Result<()> {
     let (router, longest) = (&plan.system.router, longest_packet(plan));
     let most = if router.switching == Switching::CutThrough { router.depth_flits } else { u32::MAX };
-    expect_room(longest, most)
+    expect_room(longest, most, "cut-through")
 }
 
 /// See the module: the network behind the interfaces of all ranks.

@@ -89,7 +89,7 @@ impl<'a> Network<'a> for Routed<'a> {
     fn new(plan: &'a Plan<'a>, endpoints: &Endpoints, _merge: bool) -> Result<Self> {
         let router = &plan.system.router;
         let longest = longest_packet(plan);
-        expect_room(longest, router.depth_flits)?;
+        expect_room(longest, router.depth_flits, "link_buffers=routers")?;
         // As in flits, ports are as fast as the fastest link, and then buffers are large enough for it.
         let clock = plan.clock.ticks(router.clock_ps);
         let period = plan.flit.iter().copied().min().unwrap_or(clock).clamp(1, clock);
