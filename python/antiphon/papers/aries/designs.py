@@ -70,13 +70,16 @@ def of(case: Entry, series: Series, best: bool = False) -> Design:
     return found
 
 
-ENDLESS: tuple[tuple[str, str], ...] = ()
-ROUTERS = (("link_switching", "cut-through"), ("link_buffers", "routers"))
-"""Where packets wait: in endless queues, or where flits do, which takes thirty times as long."""
+Changes = tuple[tuple[str, str], ...]
+"""Parameters of the system that are replaced."""
+ENDLESS: Changes = ()
+ROUTERS: Changes = (("link_switching", "cut-through"), ("link_buffers", "routers"))
+"""Where packets wait: in endless queues, or where flits do, which is about ten times the work for a packet and a link
+(``make bench``), and more where endless queues let packets of a message pass as one."""
 
 
-def all_reduce(case: Entry, series: Series, waits: tuple[tuple[str, str], ...], fidelity: str = "packet") -> Point:
-    """An AllReduce of a size on a design."""
+def all_reduce(case: Entry, series: Series, waits: Changes, fidelity: str = "packet") -> Point:
+    """An AllReduce of a size on a design; ``waits`` is ENDLESS or ROUTERS."""
     found = of(case, series)
     changes = (("router_ejection", found.ejection), *waits)
     return Point(found.fabric, found.algorithm, case["size"], SYSTEM.name, changes, fidelity=fidelity)

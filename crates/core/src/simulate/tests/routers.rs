@@ -20,27 +20,8 @@ fn through_routers(changes: &[(&str, &str)]) -> System {
     aries(&[&[("link_switching", "cut-through"), ("link_buffers", "routers")], changes].concat())
 }
 
-/// Nanoseconds until each of some messages of `packets` is there, all sent in step 0.
-fn done(
-    fabric: &str,
-    issue: Issue,
-    packets: u64,
-    ends: &[(u32, u32)],
-    system: &System,
-    fidelity: Fidelity,
-) -> Vec<u64> {
-    try_done(fabric, issue, packets, ends, system, fidelity).unwrap()
-}
-
-/// The same, if they get there.
-fn try_done(
-    fabric: &str,
-    issue: Issue,
-    packets: u64,
-    ends: &[(u32, u32)],
-    system: &System,
-    fidelity: Fidelity,
-) -> Result<Vec<u64>> {
+/// Messages of `packets`, all sent in step 0.
+fn messages(fabric: &str, issue: Issue, packets: u64, ends: &[(u32, u32)], system: &System) -> (Fabric, Schedule) {
     let fabric = Fabric::parse(fabric).unwrap();
     let bytes = packets * system.packet.payload_bytes;
     let mut builder = Builder::new("test", &fabric, Collective::new(Kind::Broadcast), bytes * ends.len() as u64);
@@ -52,9 +33,22 @@ fn try_done(
         builder.send(Op::Copy, from, to, lane, 0).unwrap();
     }
     let schedule = builder.finish().unwrap();
-    let mut chunks = simulate(&fabric, &schedule, system, fidelity, &mut |_| true)?.chunks;
+    (fabric, schedule)
+}
+
+/// Nanoseconds until each of them is there.
+fn done(
+    fabric: &str,
+    issue: Issue,
+    packets: u64,
+    ends: &[(u32, u32)],
+    system: &System,
+    fidelity: Fidelity,
+) -> Vec<u64> {
+    let (fabric, schedule) = messages(fabric, issue, packets, ends, system);
+    let mut chunks = simulate(&fabric, &schedule, system, fidelity, &mut |_| true).unwrap().chunks;
     chunks.sort_by_key(|row| row.lane);
-    Ok(chunks.iter().map(|row| row.complete_ps / 1000).collect())
+    chunks.iter().map(|row| row.complete_ps / 1000).collect()
 }
 
 /// Apart by at most a share of the second.
@@ -185,27 +179,27 @@ fn what_ends_at_a_router_crosses_it() {
 }
 
 /// When the last of messages of `COUNT` packets is there, in packets in routers and in flits.
-fn last_of(fabric: &str, ends: &[(u32, u32)], channels: &str) -> Result<[u64; 2]> {
+fn last_of(fabric: &str, ends: &[(u32, u32)], channels: &str) -> [u64; 2] {
     let system = through_routers(&[("router_virtual_channels", channels)]);
-    let run = |fidelity| try_done(fabric, Issue::Links, COUNT, ends, &system, fidelity);
-    let last = |times: Vec<u64>| times.into_iter().max().unwrap();
-    Ok([last(run(Fidelity::Packet)?), last(run(Fidelity::Flit)?)])
+    let last = |fidelity| done(fabric, Issue::Links, COUNT, ends, &system, fidelity).into_iter().max().unwrap();
+    [last(Fidelity::Packet), last(Fidelity::Flit)]
 }
 
 /// From every node of a ring of five to the next but one.
 const ROUND: [(u32, u32); 5] = [(0, 2), (1, 3), (2, 4), (3, 0), (4, 1)];
 
-/// One channel cannot be divided into classes, and packets all round a ring wait for each other. With two they do not.
+/// One channel cannot be divided into classes, and packets all round a ring wait for each other; with two they do not, as the next test
+/// shows.
 #[test]
 fn packets_that_wait_for_each_other_are_named() {
+    let system = through_routers(&[("router_virtual_channels", "1")]);
+    let (fabric, schedule) = messages("ring:5", Issue::Links, COUNT, &ROUND, &system);
     for fidelity in [Fidelity::Packet, Fidelity::Flit] {
-        let system = through_routers(&[("router_virtual_channels", "1")]);
-        let error = try_done("ring:5", Issue::Links, COUNT, &ROUND, &system, fidelity).unwrap_err();
+        let error = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap_err();
         assert_eq!(error.code, Code::Stalled);
         assert!(error.message.contains("deadlock in the network at "), "{error}");
         assert!(error.message.contains("1 virtual channels are too few for these routes"), "{error}");
     }
-    last_of("ring:5", &ROUND, "2").unwrap();
 }
 
 /// Where channels are scarce, who gets one decides: channels take turns, not inputs, so that an input with many packets that wait gets
@@ -215,7 +209,7 @@ fn channels_take_turns() {
     let long_way = [(0, 3), (1, 4), (2, 5), (3, 0), (4, 1), (5, 2)];
     for (fabric, ends) in [("ring:5", &ROUND[..]), ("ring:6", &long_way)] {
         for channels in ["2", "3", "4", "8"] {
-            let [packets, flits] = last_of(fabric, ends, channels).unwrap();
+            let [packets, flits] = last_of(fabric, ends, channels);
             assert!(are_near(&[packets], &[flits], 0.03), "{fabric}, {channels}: {packets} {flits}");
         }
     }
@@ -226,7 +220,7 @@ fn channels_take_turns() {
 #[test]
 fn flits_that_take_turns_hold_channels_for_longer() {
     let row = [(0, 2), (1, 3), (2, 4), (3, 5)];
-    let [packets, flits] = last_of("mesh:6", &row, "2").unwrap();
+    let [packets, flits] = last_of("mesh:6", &row, "2");
     assert!(10 * flits > 11 * packets, "{packets} {flits}");
 }
 
