@@ -18,6 +18,8 @@ from click.testing import CliRunner, Result
 import antiphon
 from antiphon import AntiphonError, Fabric
 from antiphon.cli import main
+from antiphon.studies import identity
+from antiphon.studies.commands import CommandPoint
 
 SPECS = ["mesh:3x4@50/7ns,slow=0-1:0.5,drop=2-3", "switch:4", "dgx1v", "dgx-h100:2", "torus:2x2", "mesh:4x4[0-3]"]
 ODD = json.dumps(
@@ -161,11 +163,42 @@ def test_what_is_taken_is_said() -> None:
     assert json.loads(result.stdout)["fabric"] == f"file:{path}"
 
 
+@pytest.mark.parametrize("fabric", fabrics(), ids=lambda fabric: fabric.name)
+def test_dot_comes_back(fabric: Fabric, tmp_path: Path) -> None:
+    path = tmp_path / "fabric.dot"
+    back = Fabric.from_text(antiphon.export(fabric, path, format="dot"), fabric.name)
+    for key in ("name", "rank"):
+        assert back.nodes[key].tolist() == fabric.nodes[key].tolist()
+    assert rows(back.links) == rows(fabric.links)
+    assert Fabric(str(path)) == Fabric(f"file:{path}")
+
+
+def test_boxes_on_rails(tmp_path: Path) -> None:
+    spec = f"{EXAMPLES / 'nccl.xml'}*4@rails"
+    boxes = Fabric(spec)
+    assert (boxes.ranks, boxes.name) == (12, spec)
+    assert {name for name in boxes.nodes["name"] if name.startswith("rail")} == {"rail0", "rail1"}
+    assert boxes.notes[-1].startswith("4 boxes are joined by 2 switches")
+    ring = antiphon.build(boxes, "ring", bytes="1MiB")
+    assert antiphon.verify(boxes, ring).complete
+    result = CliRunner().invoke(main, ["bound", spec, "--bytes", "1GiB", "--json"])
+    assert json.loads(result.stdout)["fabric"] == spec
+    # A study finds the file in all of its spellings.
+    file = tmp_path / "box"
+    file.write_text(NCCL)
+    for end in ("", "@5", "*4@rails", "@5*4@rails:50/1us", "[0,1]", ",dead=5"):
+        point = CommandPoint("simulate", (("fabric", f"{file}{end}"),))
+        assert str(file) in identity.files_of(point), end
+    with pytest.raises(AntiphonError, match="this file names none"):
+        Fabric(f"{EXAMPLES / 'infragraph.yaml'}*2@rails")
+
+
 def test_what_is_no_topology_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     for text, why in [
         ('<!DOCTYPE a [<!ENTITY b "c">]><system/>', "entities are not expanded"),
-        ("<svg/>", "XML of no known format: <svg>"),
+        ("<svg/>", "XML of no known format: <svg>; read are JSON (antiphon-fabric/1), topologies of NCCL"),
+        ("hello", "of no known format; read are JSON (antiphon-fabric/1), topologies of NCCL"),
         ("<system><cpu/></system>", "line 1: <cpu>: numaid is missing"),
         (NCCL.replace('count="5"', 'count="1e9"'), "count is '1e9', expected a whole number"),
     ]:

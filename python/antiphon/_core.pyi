@@ -107,8 +107,8 @@ class Fabric:
         """A fabric from JSON (documented in docs/fabric.md); ``name`` is shown in results."""
     @classmethod
     def from_text(cls, text: str, name: str = "text") -> Fabric:
-        """A fabric from JSON or a topology of NCCL, lstopo (XML) or InfraGraph (YAML), known by its content
-        (docs/fabric.md); ``name`` is shown in results."""
+        """A fabric from JSON or a topology of another tool, known by its content (docs/fabric.md); ``name`` is shown in
+        results."""
     @classmethod
     def from_networkx(cls, graph: Any, name: str | None = None) -> Fabric:
         """A fabric from a networkx graph.

@@ -59,8 +59,8 @@ impl Fabric {
         Fabric::read_json(class.py(), name.0, text.0)
     }
 
-    /// The fabric of a text that is JSON or a topology of NCCL, lstopo (XML) or InfraGraph (YAML), known by its content;
-    /// `name` is shown in results.
+    /// The fabric of a text that is JSON or a topology of another tool, known by its content (docs/fabric.md); `name` is
+    /// shown in results.
     ///
     /// Raises AntiphonError: as `from_json`, saying where in the text.
     #[classmethod]

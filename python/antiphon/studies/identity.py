@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import time
 from dataclasses import fields
@@ -66,7 +67,7 @@ def _code_of(module: str) -> str:
 
 
 def files_of(job: Job) -> list[str]:
-    """Files that the values of a job may name: fabrics ``file:PATH``, configurations of fabrics, tables of layers,
+    """Files that the values of a job may name: fabrics, configurations of fabrics, tables of layers,
     schedules, systems."""
     found: set[str] = set()
     values = [getattr(job, field.name) for field in fields(job)]
@@ -75,14 +76,13 @@ def files_of(job: Job) -> list[str]:
             values.extend(value)
         elif not isinstance(value, str):
             continue
-        elif value.startswith("file:"):
-            head = value.removeprefix("file:").partition(",")[0]
-            # What follows the path may be a group of ranks, or the rate of links.
-            whole = head.rpartition("[")[0] if value.endswith("]") and "[" in head else head
-            found |= {head, whole, whole.rpartition("@")[0]} - {""}
-        elif value.lower().endswith(SUFFIXES):
-            found.add(value)
-        if isinstance(value, str) and CONFIGURATION in value:
+        head = value.removeprefix("file:").partition(",")[0]
+        # What follows a path may be a group of ranks, the rate of links, or how many boxes there are.
+        paths = {head, *(head[:at] for at, mark in enumerate(head) if mark in "[@*")} - {""}
+        if not value.startswith("file:"):
+            paths = {path for path in paths if path.lower().endswith(SUFFIXES) or os.path.isfile(path)}
+        found |= paths
+        if CONFIGURATION in value:
             named = value.partition(CONFIGURATION)[2].partition(",")[0]
             found |= {named, named.rpartition("[")[0]} - {""}
     return sorted(found)

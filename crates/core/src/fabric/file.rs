@@ -1,6 +1,7 @@
 //! Fabrics in files: JSON, schema `antiphon-fabric/1` (described with an example in `docs/fabric.md`).
 
-use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, import, link};
+use super::import::{self, Boxes};
+use super::{Fabric, Link, MAX_LINKS, MAX_NODES, Node, NodeId, Shape, link};
 use crate::error::{Code, Error, Result, nearest};
 use crate::units::{clip, clip_error};
 use crate::watch::{checkpoint, interruptible};
@@ -30,7 +31,7 @@ impl Fabric {
     /// [`MAX_FILE_BYTES`], and the errors of [`Fabric::from_json`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Fabric> {
         let path = path.as_ref();
-        read(&format!("file:{}", path.display()), path, |_| Ok(()))
+        read(&format!("file:{}", path.display()), path, None, |_| Ok(()))
     }
 
     /// The fabric called `name` of a text: JSON, or a topology of another tool, known by its content (`docs/fabric.md`).
@@ -38,7 +39,7 @@ impl Fabric {
     /// # Errors
     /// As [`Fabric::from_json`], with the line.
     pub fn from_text(name: &str, text: &str) -> Result<Fabric> {
-        of_text(name, text, |_| Ok(()))
+        of_text(name, text, None, |_| Ok(()))
     }
 
     /// The fabric called `name` of a JSON text with schema [`SCHEMA`]. Ranks are numbered in node
@@ -76,20 +77,32 @@ impl Fabric {
 }
 
 /// The fabric in the file at `path`, named `name`, as [`of_text`].
-pub(super) fn read(name: &str, path: impl AsRef<Path>, set: impl FnOnce(&mut Fabric) -> Result<()>) -> Result<Fabric> {
+pub(super) fn read(
+    name: &str,
+    path: impl AsRef<Path>,
+    boxes: Option<Boxes>,
+    set: impl FnOnce(&mut Fabric) -> Result<()>,
+) -> Result<Fabric> {
     let text = read_text(path.as_ref(), MAX_FILE_BYTES).map_err(|error| error.at(format_args!("fabric '{name}'")))?;
-    of_text(name, &text, set)
+    of_text(name, &text, boxes, set)
 }
 
-/// The fabric of a text; `set` gives links what the text does not, before what is taken without it.
-fn of_text(name: &str, text: &str, set: impl FnOnce(&mut Fabric) -> Result<()>) -> Result<Fabric> {
-    if let Some(mut imported) = import::read(name, text)? {
-        set(&mut imported.fabric)?;
-        return Ok(imported.with_defaults());
+/// The fabric of a text, or of many of its boxes; `set` gives links what the text does not, before what is taken without it.
+fn of_text(
+    name: &str,
+    text: &str,
+    boxes: Option<Boxes>,
+    set: impl FnOnce(&mut Fabric) -> Result<()>,
+) -> Result<Fabric> {
+    let mut imported = match import::read(name, text)? {
+        Some(imported) => imported,
+        None => Fabric::from_json(name, text)?.into(),
+    };
+    set(&mut imported.fabric)?;
+    match boxes {
+        Some(boxes) => boxes.join(imported).map_err(|error| error.at(format_args!("fabric '{name}'"))),
+        None => Ok(imported.with_defaults()),
     }
-    let mut fabric = Fabric::from_json(name, text)?;
-    set(&mut fabric)?;
-    Ok(fabric)
 }
 
 /// What some editors put before a text.

@@ -1,4 +1,5 @@
-//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`.
+//! Fabric specifications: `KIND[:SIZE][@RATE[/LATENCY][+...]][,DEGRADATION...]`, of files with `*BOXES@rails[:RATE[/LATENCY]]`
+//! before the first comma.
 
 use super::ace::ace;
 use super::aries::{Aries, Items};
@@ -6,6 +7,7 @@ use super::bigraph::bigraph;
 use super::degrade::degrade;
 use super::dgx1v::dgx1v;
 use super::grid::grid;
+use super::import::Boxes;
 use super::switch::switch;
 use super::view::parse_group;
 use super::{Dimension, DimensionShape, Fabric, Link, MAX_RANKS, Shape, link};
@@ -49,7 +51,7 @@ pub const PRESETS: [Preset; 17] = [
     preset("tpu-v4", "tpu-v4:4x4x8", "slice of a TPU v4 pod: a torus of cubes of 4x4x4, or part of one; raw rate"),
     preset("ace", "ace:4x4x4", "packages of L accelerators in a torus of V x H: ACE (ISCA 2021), Table V"),
     preset("aries", "aries:4x4", "mesh with bypass wires that can be configured: ARIES (DATE 2024)"),
-    preset("file", "file:fabric.json", "any graph: JSON, or a topology of NCCL, lstopo or InfraGraph"),
+    preset("file", "file:fabric.json", "any graph: JSON, or a topology of another tool, known by its content"),
 ];
 
 const fn preset(kind: &'static str, example: &'static str, description: &'static str) -> Preset {
@@ -90,6 +92,7 @@ impl Fabric {
         let mut items: Vec<&str> = spec.split(',').collect();
         let head = items.remove(0);
         let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
+        let (head, boxes) = split_boxes(head).map_err(place)?;
         let (base, parameters) = split_parameters(head).map_err(place)?;
         let fabric = match base.strip_prefix("aries:").map_or(Ok(None), Aries::parse).map_err(place)? {
             Some(aries) => {
@@ -98,7 +101,7 @@ impl Fabric {
                 let fabric = aries.fabric(spec, read.configurations, read.switching_ps)?;
                 with_parameters(spec, fabric, &parameters)?
             }
-            None => intact(spec, base, &parameters)?,
+            None => intact(spec, base, &parameters, boxes)?,
         };
         if items.is_empty() { Ok(fabric) } else { Ok(degrade(fabric, items.into_iter())?.fabric) }
     }
@@ -115,6 +118,22 @@ fn split_parameters(head: &str) -> Result<(&str, Vec<Parameters>)> {
         return Ok(link_parameters(text).map_or((head, vec![]), |one| (base, vec![one])));
     }
     Ok((base, text.split('+').map(link_parameters).collect::<Result<_>>()?))
+}
+
+/// Splits `FILE*BOXES@rails[:RATE[/LATENCY]]` where the boxes begin.
+fn split_boxes(head: &str) -> Result<(&str, Option<Boxes>)> {
+    let Some((before, after)) = head.rsplit_once("@rails") else { return Ok((head, None)) };
+    let Some((file, count)) = before.rsplit_once('*') else { return Ok((head, None)) };
+    let digits = !count.is_empty() && count.bytes().all(|b| b.is_ascii_digit());
+    if !digits || !(after.is_empty() || after.starts_with(':')) {
+        return Ok((head, None));
+    }
+    let count = count.parse().unwrap_or(usize::MAX);
+    if count < 2 {
+        return Err(Error::new(Code::BadSpec, format!("{count} box(es); rails join at least 2")));
+    }
+    let rail = after.strip_prefix(':').map(link_parameters).transpose()?;
+    Ok((file, Some(Boxes { count, rail })))
 }
 
 fn link_parameters(text: &str) -> Result<Parameters> {
@@ -157,7 +176,8 @@ fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> 
                 let (rate, latency) = of(number);
                 // To the switch, and from it.
                 let hops = if dimension.shape == DimensionShape::Switch { 2 } else { 1 };
-                let latency = latency.map(|latency| latency.saturating_mul(hops));
+                let latency = dimension.latency.or(latency.map(|latency| latency.saturating_mul(hops)));
+                let rate = dimension.link_rate().unwrap_or(rate);
                 *dimension = Dimension { latency, ..dimension.with_link_rate(Some(rate)) };
             }
         }
@@ -171,12 +191,12 @@ fn set_parameters(fabric: &mut Fabric, parameters: &[Parameters]) -> Result<()> 
 }
 
 /// The fabric of `KIND[:SIZE]` with parameters of its links, named `spec`.
-fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
+fn intact(spec: &str, base: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
     let (kind, size) = base.split_once(':').map_or((base, None), |(kind, size)| (kind, Some(size)));
     let Some(preset) = PRESETS.iter().find(|preset| preset.kind == kind) else {
         // A file by its path alone, whose name tells it from every kind.
         if base.contains(['.', '/']) && std::path::Path::new(base).is_file() {
-            return from_file(spec, base, parameters);
+            return from_file(spec, base, parameters, boxes);
         }
         let kinds = PRESETS.map(|preset| preset.kind);
         return Err(Error::new(
@@ -190,7 +210,11 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
     };
     if kind == "file" {
         let path = size.filter(|path| !path.is_empty()).ok_or_else(wrong)?;
-        return from_file(spec, path, parameters);
+        return from_file(spec, path, parameters, boxes);
+    }
+    if boxes.is_some() {
+        let what = "rails join the boxes of a file; those of a machine are a number, as in dgx-h100:4";
+        return Err(Error::new(Code::BadSpec, format!("fabric '{spec}': {what}")));
     }
     let dims = size.map_or(Some(vec![]), dimensions).ok_or_else(wrong)?;
     let fabric = match (kind, &dims[..]) {
@@ -227,10 +251,10 @@ fn intact(spec: &str, base: &str, parameters: &[Parameters]) -> Result<Fabric> {
     with_parameters(spec, fabric?, parameters)
 }
 
-/// The fabric of a file, with parameters for the links that have none.
-fn from_file(spec: &str, path: &str, parameters: &[Parameters]) -> Result<Fabric> {
+/// The fabric of a file, or of many of its boxes, with parameters for the links that have none.
+fn from_file(spec: &str, path: &str, parameters: &[Parameters], boxes: Option<Boxes>) -> Result<Fabric> {
     let place = |error: Error| error.at(format_args!("fabric '{spec}'"));
-    file::read(spec, path, |fabric| set_parameters(fabric, parameters).map_err(place))
+    file::read(spec, path, boxes, |fabric| set_parameters(fabric, parameters).map_err(place))
 }
 
 /// `fabric` with parameters for the links that have none.

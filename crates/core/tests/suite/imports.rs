@@ -132,7 +132,7 @@ fn lstopo() {
         "gpu2=nvlink-switch nvlink 100",
         "gpu2=package1 pci 12",
         "mlx5_0=pci-0000:01:00.0 pci 31.507692",
-        "package0=package1 cpu 24",
+        "package0=package1 cpu 16",
         "package0=pci-0000:01:00.0 pci 31.507692",
     ];
     assert_eq!(links(&fabric), expected);
@@ -178,8 +178,428 @@ fn infragraph() {
 }
 
 #[test]
+fn processors_of_power_have_nvlinks() {
+    let gpu = |name: &str, first: u32| {
+        format!(
+            r#"<object type="Bridge" gp_index="{first}" bridge_type="0-1"><object type="PCIDev" gp_index="{}" pci_busid="{name}" pci_type="0302 [10de:15f9]"
+            pci_link_speed="15.75"><object type="OSDev" gp_index="{}" name="nvml0" osdev_type="12"/></object></object>"#,
+            first + 1,
+            first + 2
+        )
+    };
+    // A GPU below either package; nothing is below the third, to which one has NVLinks too.
+    let topology = |parts: [&str; 2]| {
+        format!(
+            r#"<topology version="3.0"><object type="Machine" gp_index="1">
+            <object type="Package" os_index="0" gp_index="3">{}{}{}</object>
+            <object type="Package" os_index="1" gp_index="5">{}</object><object type="Package" os_index="2" gp_index="7"/></object>
+            <distances2hetero nbobjs="5" name="NVLinkBandwidth"><indexes length="0">OSDev:12 OSDev:22 Package:3 Package:5 Package:7</indexes>
+            <u64values length="0">1000000 0 40000 0 0 0 1000000 0 40000 20000 40000 0 1000000 0 0 0 40000 0 1000000 0 0 20000 0 0 1000000</u64values>
+            </distances2hetero><info name="Architecture" value="ppc64le"/></topology>"#,
+            parts[0],
+            gpu("a", 10),
+            parts[1],
+            gpu("b", 20)
+        )
+    };
+    let found = links(&read(&topology(["", ""])));
+    let expected = [
+        "gpu0=package0 nvlink 40",
+        "gpu0=package0 pci 15.75",
+        "gpu1=package1 nvlink 40",
+        "gpu1=package1 pci 15.75",
+        "gpu1=package2 nvlink 20",
+        "package0=package1 cpu 32",
+        "package0=package2 cpu 32",
+        "package1=package2 cpu 32",
+    ];
+    assert_eq!(found, expected);
+    // Of a package that is more than one domain, it is the one that the GPU is below.
+    let numa = ["<object type=\"Group\"><object type=\"NUMANode\" os_index=\"4\" gp_index=\"31\"/>", "</object>"];
+    let found = links(&read(&topology(numa)));
+    assert!(found.contains(&"gpu0=numa4 nvlink 40".to_string()), "{found:?}");
+    assert!(!found.iter().any(|line| line.contains("package0") || line.contains("switch")), "{found:?}");
+}
+
+#[test]
+fn what_only_draws_is_no_rank() {
+    // A chip of a server, and the graphics of a processor, beside a card that both draws and computes.
+    for (chip, ranks) in [("1002:515e", 3), ("1002:164e", 3), ("1002:744c", 4), ("10de:2204", 4)] {
+        let text = LSTOPO.replace("0300 [1a03:2000]", &format!("0300 [{chip}]"));
+        assert_eq!(read(&text).ranks(), ranks, "{chip}");
+        let numbers = chip.split_once(':').unwrap();
+        let drawn = format!(
+            r#"<cpu numaid="3"><pci busid="9" class="0x030000" vendor="0x{}" device="0x{}"/></cpu></system>"#,
+            numbers.0, numbers.1
+        );
+        assert_eq!(read(&NCCL.replace("</system>", &drawn)).ranks(), ranks, "{chip}");
+    }
+}
+
+#[test]
+fn links_of_a_gpu_to_itself_are_left_out() {
+    let gpu = |bus: u32| {
+        format!(
+            r#"<cpu numaid="{bus}" arch="x86_64" vendor="AuthenticAMD"><pci busid="{bus}" class="0x030200" link_speed="" link_width="0">
+            <gpu sm="80" rank="{bus}"><nvlink target="{bus}" count="12" tclass="0x030200"/></gpu></pci></cpu>"#
+        )
+    };
+    let fabric = read(&format!("<system>{}{}</system>", gpu(0), gpu(1)));
+    assert_eq!(links(&fabric), ["cpu0=cpu1 cpu 16", "cpu0=gpu0 pci 12", "cpu1=gpu1 pci 12"]);
+    assert!(fabric.notes.0.contains(&"2 NVLinks or xGMI links lead from a GPU to itself and are left out".to_string()));
+}
+
+#[test]
+fn astra_sim() {
+    let fabric = read(
+        "topology: [ Ring, FullyConnected, Switch, Ring ] # c\nnpus_count: [4, 3, 2, 1]\nbandwidth: [50.0, 25, 12.5, 1]\nlatency: [500.0, 7e2, 1, 1]\n",
+    );
+    assert_eq!((fabric.ranks(), fabric.nodes.len(), fabric.links.len()), (24, 24 + 12, 24 * (2 + 2 + 2)));
+    assert_eq!(fabric.name, "t");
+    let along = &fabric.product().unwrap().dimensions;
+    let of = |at: usize| (along[at].size, along[at].link_rate().unwrap().as_gb_per_s(), along[at].latency.unwrap());
+    assert_eq!([of(0), of(1), of(2)], [(4, 50.0, 500_000), (3, 25.0, 700_000), (2, 12.5, 2000)]);
+    // The first dimension is the fastest.
+    assert_eq!(fabric.neighbours(0)[..2], [1, 3]);
+    for (from, to, rate, latency) in [(0, 1, 50.0, 500_000), (0, 4, 25.0, 700_000), (0, 24, 12.5, 1000)] {
+        let link = fabric.link(fabric.link_between(from, to).unwrap());
+        assert_eq!((link.rate.unwrap().as_gb_per_s(), link.latency), (rate, Some(latency)));
+    }
+    assert!(fabric.notes.0[0].contains("ASTRA-sim counts 2^30 bytes"), "{:?}", fabric.notes);
+    // A rate that is given changes nothing where the file has one.
+    let path = std::env::temp_dir().join(format!("antiphon-astra-{}.yml", std::process::id()));
+    std::fs::write(&path, "topology: [Ring]\nnpus_count: [8]\nbandwidth: [50]\nlatency: [500]\n").unwrap();
+    let [plain, given] = ["", "@7/3ns"].map(|end| Fabric::parse(&format!("{}{end}", path.display())).unwrap());
+    std::fs::remove_file(path).unwrap();
+    assert_eq!((&plain.links, &plain.shape), (&given.links, &given.shape));
+    for (text, code, why) in [
+        (
+            "topology: [Ring]\nnpus_count: [8, 2]\nbandwidth: [1]\nlatency: [1]",
+            Code::BadFile,
+            "topology 1, npus_count 2, bandwidth 1, latency 1",
+        ),
+        (
+            "topology: [Mesh]\nnpus_count: [8]\nbandwidth: [1]\nlatency: [1]",
+            Code::BadFile,
+            "topology 'Mesh'; known: Ring, FullyConnected, Switch",
+        ),
+        ("topology: [Ring]\nnpus_count: [8]\nlatency: [1]", Code::BadFile, "bandwidth is missing"),
+        ("topology: [Ring]\nnpus_count: [1]\nbandwidth: [1]\nlatency: [1]", Code::BadFile, "at least 2 ranks"),
+        (
+            "topology: [Ring]\nnpus_count: [-8]\nbandwidth: [1]\nlatency: [1]",
+            Code::BadFile,
+            "npus_count '-8' is no number",
+        ),
+        ("topology: [Ring]\nnpus_count: [8]\nbandwidth: [0]\nlatency: [1]", Code::BadFile, "link rate 0"),
+        (
+            "topology: [Ring]\nnpus_count: [8]\nbandwidth: [1]\nlatency: [.nan]",
+            Code::BadFile,
+            "latency '.nan' is no number",
+        ),
+        (
+            "topology: [FullyConnected]\nnpus_count: [99999999999]\nbandwidth: [1]\nlatency: [1]",
+            Code::TooLarge,
+            "too many",
+        ),
+        (
+            "topology: [[Ring]]\nnpus_count: [8]\nbandwidth: [1]\nlatency: [1]",
+            Code::BadFile,
+            "topology has what is no text",
+        ),
+    ] {
+        let error = Fabric::from_text("t", text).unwrap_err();
+        assert_eq!(error.code, code, "{text}: {error}");
+        assert!(error.message.starts_with("fabric 't': ") && error.message.contains(why), "{text}: {error}");
+    }
+}
+
+const SIMAI: &str = "6 2 1 1 7 H100\n2 5\n0 2 3600Gbps 0.000025ms 0\n1 2 3600Gbps 2.5e-05ms 0\n0 5 400Gbps 0.0005ms 0\n\n1 5 400Gbps 0.0005ms 0
+3 5 400Gbps 0.0005ms 0\n4 5 400Gbps 0.0005ms 0.01\n3 4 50GB/s 1us 0\n";
+
+#[test]
+fn simai_and_ns3() {
+    let fabric = read(SIMAI);
+    assert_eq!((fabric.ranks(), fabric.nodes.len()), (4, 6));
+    let expected = [
+        "gpu0=nvswitch2 nvlink 450",
+        "gpu0=switch5 net 50",
+        "gpu1=nvswitch2 nvlink 450",
+        "gpu1=switch5 net 50",
+        "gpu3=gpu4 net 50",
+        "gpu3=switch5 net 50",
+        "gpu4=switch5 net 50",
+    ];
+    assert_eq!(links(&fabric), expected);
+    let of = |from, to| fabric.link(fabric.link_between(from, to).unwrap()).latency;
+    assert_eq!((of(1, 2), of(2, 0), of(5, 4), of(3, 4)), (Some(25_000), Some(25_000), Some(500_000), Some(1_000_000)));
+    assert_eq!(fabric.notes.0, ["1 links lose packets in the file, which is not modelled"]);
+    let fabric = read("4 1 3\n3\n0 3 100Gbps 0.001ms 0\n1 3 100Gbps 0.001ms 0\n2 3 100Gbps 0.001ms 0.0\n");
+    assert_eq!(links(&fabric), ["host0=switch3 net 12.5", "host1=switch3 net 12.5", "host2=switch3 net 12.5"]);
+    for (text, code, why) in [
+        ("3 2 1 0 2 H100\n2\n0 2 3600Gbps 25ns 0\n", Code::BadFile, "line 3: the text ends where node is expected"),
+        (
+            "3 2 1 0 1 H100\n2\n0 2 3600Gbps 25ns 0\n1 2 3600Gbps 25ns 0\n",
+            Code::BadFile,
+            "line 4: '1' after the last of 1 links",
+        ),
+        ("3 2 1 0 2 H100\n7\n", Code::BadFile, "line 2: number of a switch 7 is not below 3"),
+        ("3 2 2 0 2 H100\n2 2\n", Code::BadFile, "switch 2 is there twice"),
+        ("3 2 1 0 2 H100 8\n2\n", Code::BadFile, "line 1: more words than"),
+        ("3 2 1 0 1 H100\n2\n0 0 1Gbps 1ns 0", Code::BadFile, "line 3: a link joins node 0 to itself"),
+        ("3 2 1 0 1 H100\n2\n0 2 3600 1ns 0", Code::BadFile, "rate '3600'; write for example 400Gbps"),
+        ("3 2 1 0 1 H100\n2\n0 2 1Gbps 1 0", Code::BadFile, "latency '1'; write"),
+        ("3 2 1 0 1 H100\n2\n0 2 1Gbps 1ns x", Code::BadFile, "share of lost packets 'x'"),
+        ("3 2 1 0 1 H100\n2\n0 2 0Gbps 1ns 0", Code::BadFile, "link rate 0"),
+        ("4000000000 8 1 0 2 H100\n2\n", Code::BadFile, "number of nodes 4000000000 is not below 16385"),
+        ("9 8 1 0 4000000000 H100\n8\n", Code::BadFile, "number of links 4000000000"),
+        ("9000 0 0\n", Code::TooLarge, "4096 ranks"),
+        ("3 1 1\n2\n0 2 1Gbps 1ns 0", Code::BadSpec, "disconnected"),
+    ] {
+        let error = Fabric::from_text("t", text).unwrap_err();
+        assert_eq!(error.code, code, "{text}: {error}");
+        assert!(error.message.starts_with("fabric 't': ") || error.message.contains("disconnected"), "{error}");
+        assert!(error.message.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn anynet_of_booksim() {
+    let fabric = read("router 0 node 0 router 1\n\nrouter 1 node 1\nnode 2 router 1\n");
+    assert_eq!(
+        links(&fabric),
+        [
+            "node0=router0 node system",
+            "node1=router1 node system",
+            "node2=router1 node system",
+            "router0=router1 router system"
+        ]
+    );
+    assert_eq!((fabric.ranks(), fabric.notes.0.len()), (3, 2), "{:?}", fabric.notes);
+    assert!(fabric.links.iter().all(|link| link.latency.is_none()));
+    // Cycles of a node hold both ways, those between routers one; the last line counts.
+    let text = "router 0 node 0 5 router 1 15 router 2\nrouter 1 node 1 router 2 3\nrouter 2 node 2 router 1 4\n";
+    let fabric = read(text);
+    let id = |name: &str| fabric.nodes.iter().position(|node| node.name == name).unwrap() as u32;
+    let of = |from, to| fabric.link(fabric.link_between(id(from), id(to)).unwrap()).latency.unwrap() / 1000;
+    assert_eq!((of("node0", "router0"), of("router0", "node0"), of("node1", "router1")), (5, 5, 1));
+    assert_eq!((of("router0", "router1"), of("router1", "router0"), of("router2", "router0")), (15, 1, 1));
+    assert_eq!((of("router1", "router2"), of("router2", "router1")), (3, 4));
+    assert!(fabric.notes.0.iter().any(|note| note.contains("one of which is taken as 1 ns")), "{:?}", fabric.notes);
+    let path = std::env::temp_dir().join(format!("antiphon-anynet-{}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let given = Fabric::parse(&format!("file:{}@16/2ns", path.display())).unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert_eq!((given.links[0].latency, given.notes.0.len()), (Some(10_000), 0));
+    for (text, why) in [
+        ("router 0 node 0 node 2\n", "there is no node 1; nodes are numbered from 0 without gaps"),
+        ("router 1 node 0 node 1\n", "there is no router 0"),
+        ("router 0 node 0\nrouter 1 node 0 node 1", "line 2: node 0 is on router 0 too"),
+        ("router 0 router 0", "line 1: it joins router 0 to itself"),
+        ("node 0 node 1", "it joins a node to a node"),
+        ("router 0 switch 1", "'switch', expected router or node"),
+        ("router 0 node", "'' is not 0 to 16383"),
+        ("router 0 node 4000000000", "'4000000000' is not 0 to 16383"),
+        ("router 0 node 0 99999999", "'99999999' is not 0 to 1000000"),
+    ] {
+        let error = Fabric::from_text("t", text).unwrap_err();
+        assert_eq!(error.code, Code::BadFile);
+        assert!(error.message.starts_with("fabric 't': ") && error.message.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn dot() {
+    let fabric = read("digraph g { a -> b; b -> a; }");
+    assert_eq!(links(&fabric), ["a=b x system"]);
+    assert_eq!(fabric.notes.0.len(), 2, "{:?}", fabric.notes);
+    let text = r#"// A rack.
+/* Two servers */ graph "rack 1" {
+# 1 "rack.gv"
+  rankdir=LR; node [type=gpu, shape=box]; edge [rate="400Gbps" latency=500ns weight=2]
+  subgraph cluster_0 { label="server"; a:p1 -- { b c [color=red] } [dimension=up] }
+  a -- "to" + "p" -- b [bandwidth="1GB/s", rate="25 GB/s"];
+  "top" [type=switch pos="1,2!"]
+}"#;
+    // A time with its unit is no number of DOT.
+    let error = Fabric::from_text("t", text).unwrap_err();
+    assert!(error.message.contains("line 4: '500...' is neither a name nor a number; put it in quotes"), "{error}");
+    let text = text.replace("500ns", "\"500ns\"");
+    let fabric = read(&text);
+    assert_eq!(links(&fabric), ["a=b up 50", "a=c up 50", "a=top x 25", "b=top x 25"]);
+    assert_eq!(
+        (fabric.ranks(), fabric.nodes[3].name.as_str(), &fabric.nodes[3].coords[..]),
+        (3, "top", &[-2.0, 1.0][..])
+    );
+    assert!(fabric.links.iter().all(|link| link.latency == Some(500_000)));
+    assert_eq!(fabric.notes.0, ["attributes that are not read: weight"]);
+    // Ranks by their numbers, as in files that are written here; directions.
+    let fabric = read(
+        r#"strict digraph { x [comment="rank 1"] y [comment="rank 0"] s [shape=box] x -> s [dir=both] s -> y -> s }"#,
+    );
+    assert_eq!((fabric.node_of_rank(0), fabric.node_of_rank(1), fabric.links.len()), (1, 0, 4));
+    let deep = format!("graph {{{}", "{".repeat(100_000));
+    let all: String = (0..1500).map(|n| format!("n{n};")).collect();
+    let groups = format!("graph {{ {{{all}}} -- {{{}}} }}", all.replace('n', "m"));
+    let many: String = (0..20_000).map(|n| format!("n{n};")).collect();
+    for (text, code, why) in [
+        ("digraph { a -> b".to_string(), Code::BadFile, "a node, an edge or } is expected"),
+        ("digraph { a -- b }".into(), Code::BadFile, "edges of a digraph are written ->"),
+        ("graph { a -- a }".into(), Code::BadFile, "an edge joins 'a' to itself"),
+        ("strict graph { a -- b -- a }".into(), Code::BadFile, "a second edge from 'b' to 'a' in a strict graph"),
+        (
+            "graph { a -- b [rate=50] }".into(),
+            Code::BadFile,
+            "rate is '50'; write for example 400Gbps or 50GB/s, with the unit",
+        ),
+        ("graph { a -- b [latency_ns=x] }".into(), Code::BadFile, "latency_ns is 'x', expected a number"),
+        ("graph { a -- b [speed=2] }".into(), Code::BadSize, "speed"),
+        ("graph { a [type=robot] a -- b }".into(), Code::BadFile, "node 'a': type is 'robot'; known: rank, gpu"),
+        ("graph { a [type=gpu] a -- b }".into(), Code::BadFile, "node 'b': nothing says whether it is a rank"),
+        ("graph { a [rank=1] b [rank=1] a -- b }".into(), Code::BadFile, "ranks are not numbered 0 to 1, each once"),
+        ("digraph { a -> b [dir=none] }".into(), Code::BadFile, "dir is 'none'"),
+        ("digraph { a -> b }".into(), Code::BadSpec, "no path from rank 1 to rank 0"),
+        ("graph { \"a -- b }".into(), Code::BadFile, "line 1: a quote is not closed"),
+        ("graph { a [label=<<b>x] }".into(), Code::BadFile, "a < is not closed"),
+        ("graph { a -- b } graph {}".into(), Code::BadFile, "one graph is read"),
+        ("graph { 5x -- b }".into(), Code::BadFile, "neither a name nor a number"),
+        ("graph { a & b }".into(), Code::BadFile, "'&' is not expected"),
+        (deep, Code::TooLarge, "more than 32 subgraphs within each other"),
+        (groups, Code::TooLarge, "more than 2097152 directed links"),
+        (format!("graph {{ {many} }}"), Code::TooLarge, "more than 16384 nodes"),
+    ] {
+        let error = Fabric::from_text("t", &text).unwrap_err();
+        assert_eq!(error.code, code, "{}: {error}", &text[..text.len().min(60)]);
+        assert!(error.message.starts_with("fabric 't': ") && error.message.contains(why), "{error}");
+    }
+}
+
+/// What is no fabric says what is read, and what it is where that can be seen.
+#[test]
+fn unknown_files() {
+    for (text, why) in [
+        ("", "of no known format"),
+        ("hello\n", "of no known format"),
+        ("a: 1\n", "of no known format"),
+        ("{}", "of no known format"),
+        (r#"{"nodes": [], "links": []}"#, "of no known format"),
+        ("1,2,3\n", "of no known format"),
+        ("PK\u{3}\u{4}", "of no known format"),
+        (r#"{"schema": "antiphon-schedule/2"}"#, "a schedule of Antiphon, which --schedule takes"),
+        (r#"{"topology-name": "Hierarchical", "topologies-per-dim": ["Ring"]}"#, "a network of ASTRA-sim 1.0"),
+        (r#"{"logical-dims": ["8"]}"#, "the logical dimensions of ASTRA-sim's ns-3"),
+        ("// BookSim\ntopology = mesh;\nk = 8;\n", "a configuration of BookSim"),
+        ("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV12\n", "what nvidia-smi topo prints"),
+    ] {
+        let error = Fabric::from_text("t", text).unwrap_err();
+        assert_eq!(error.code, Code::BadFile);
+        let list = "; read are JSON (antiphon-fabric/1), topologies of NCCL, RCCL and lstopo (XML), InfraGraph, networks of ASTRA-sim";
+        assert!(error.message.contains(why) && error.message.contains(list), "{text}: {error}");
+    }
+    // What has our schema is read as such.
+    let error = Fabric::from_text("t", r#"{"schema": "antiphon-fabric/2", "nodes": [], "links": []}"#).unwrap_err();
+    assert!(error.message.contains("schema 'antiphon-fabric/2' is not 'antiphon-fabric/1'"), "{error}");
+}
+
+#[test]
+fn boxes_on_rails() {
+    let path = std::env::temp_dir().join(format!("antiphon-box-{}.xml", std::process::id()));
+    let parse = |text: &str, end: &str| {
+        std::fs::write(&path, text).unwrap();
+        Fabric::parse(&format!("{}{end}", path.display()))
+    };
+    let fabric = parse(NCCL, "*3@rails").unwrap();
+    assert_eq!((fabric.ranks(), fabric.name.ends_with("*3@rails")), (9, true));
+    let names: Vec<&str> = (0..9).map(|rank| fabric.nodes[fabric.node_of_rank(rank) as usize].name.as_str()).collect();
+    assert_eq!((names[0], names[4], names[8]), ("box0.gpu0", "box1.gpu1", "box2.gpu2"));
+    let one = links(&parse(NCCL, "").unwrap());
+    let found = links(&fabric);
+    // Each box as it is alone, but for its ports, which are the switches that all share.
+    assert_eq!(found.len(), 3 * one.len());
+    for line in [
+        "box1.cpu0=box1.cpu1 cpu 22",
+        "box2.gpu0=box2.gpu2 nvlink 41.2",
+        "box0.nic-0000:13:00.0=rail0 rail 50",
+        "box2.nic-0000:13:00.0=rail0 rail 50",
+        "box2.nic-0000:13:00.0=rail1 rail 1.25",
+    ] {
+        assert!(found.contains(&line.to_string()), "{line}: {found:?}");
+    }
+    let rail = fabric.links.iter().find(|link| link.dimension == "rail").unwrap();
+    assert_eq!(rail.latency, Some(1_500_000));
+    let said = fabric.notes.0.last().unwrap();
+    assert!(
+        said.starts_with("3 boxes are joined by 2 switches, rail0 and so on")
+            && said.contains("(mlx5_0, mlx5_1), by links of 1.25 to 50 GB/s"),
+        "{said}"
+    );
+    assert!(fabric.notes.0[0].starts_with("of each box: 2 links without a rate"), "{:?}", fabric.notes);
+    // What is given comes before what the file says, and is not noted as missing.
+    let fabric = parse(NCCL, "@7*2@rails:25/2us").unwrap();
+    let rails: Vec<_> = fabric.links.iter().filter(|link| link.dimension == "rail").collect();
+    assert_eq!((rails.len(), fabric.notes.0.len()), (8, 1));
+    assert!(rails.iter().all(|link| (link.rate.unwrap().as_gb_per_s(), link.latency) == (25.0, Some(2_000_000))));
+    // Names of a file with degradations are those of the whole.
+    assert_eq!(parse(NCCL, "*2@rails,dead=5").unwrap().ranks(), 5);
+    // A file that does not say how fast its cards are.
+    assert!(
+        parse(LSTOPO, "*2@rails")
+            .unwrap_err()
+            .message
+            .contains("does not say how fast its network cards are; write for example *4@rails:50/1us")
+    );
+    let fabric = parse(LSTOPO, "*2@rails:50/1us").unwrap();
+    assert!(links(&fabric).contains(&"box1.mlx5_0=rail0 rail 50".to_string()));
+    // Cards for clusters join boxes, and no others.
+    let cards: Vec<(&str, usize)> = vec![("2", 2), ("3", 1), ("32", 1), ("16", 2)];
+    for (kind, rails) in cards {
+        let card = |bus: &str, kind: &str| {
+            format!(
+                r#"<object type="PCIDev" gp_index="9{bus}" pci_busid="{bus}" pci_type="0200 [15b3:1017]"><object type="OSDev" gp_index="8{bus}" name="c{bus}" osdev_type="{kind}"/></object>"#
+            )
+        };
+        let gpu = |bus: &str| {
+            format!(r#"<object type="PCIDev" gp_index="7{bus}" pci_busid="{bus}" pci_type="1200 [1002:74a1]"/>"#)
+        };
+        let text = format!(
+            r#"<topology><object type="Machine" gp_index="1"><object type="Bridge" gp_index="2">{}{}{}{}</object></object></topology>"#,
+            gpu("1"),
+            gpu("2"),
+            card("3", "2"),
+            card("4", kind)
+        );
+        let fabric = parse(&text, "*2@rails:50").unwrap();
+        let found = fabric.nodes.iter().filter(|node| node.name.starts_with("rail")).count();
+        assert_eq!(found, rails, "{kind}");
+    }
+    for (text, end, code, why) in [
+        (NCCL, "*1@rails", Code::BadSpec, "1 box(es); rails join at least 2"),
+        (NCCL, "*2@rails:fast", Code::BadSpec, "'@fast' is not @RATE"),
+        (NCCL, "*4000000000@rails", Code::TooLarge, "4000000000 boxes of 3 ranks, "),
+        (NCCL, "*99999999999999999999999@rails", Code::TooLarge, "boxes of 3 ranks, "),
+        (NCCL, "*1366@rails", Code::TooLarge, "at most 4096 ranks"),
+        (INFRAGRAPH, "*2@rails", Code::BadSpec, "that a topology of NCCL or lstopo names, and this file names none"),
+        (
+            r#"{"schema": "antiphon-fabric/1", "nodes": [{}, {}], "links": [{"from": 0, "to": 1}]}"#,
+            "*2@rails",
+            Code::BadSpec,
+            "names none",
+        ),
+    ] {
+        let error = parse(text, end).unwrap_err();
+        assert_eq!(error.code, code, "{end}: {error}");
+        assert!(error.message.contains(why), "{end}: {error}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let error = Fabric::parse("dgx1v*4@rails").unwrap_err();
+    assert!(
+        error.message.contains("no fabric 'dgx1v*4") || error.message.contains("those of a machine are a number"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_read_goes_to_json_and_back() {
-    for text in [NCCL, LSTOPO, INFRAGRAPH] {
+    for text in [NCCL, LSTOPO, INFRAGRAPH, SIMAI] {
         let fabric = read(text);
         assert_eq!(Fabric::from_json("t", &fabric.to_json()).unwrap(), fabric);
     }
@@ -212,7 +632,6 @@ fn hostile_files_get_one_line() {
         ("<system><cpu numaid=\"0\"/><cpu numaid=\"0\"/></system>".into(), Code::BadFile, "two nodes 'cpu0'"),
         ("<system><cpu numaid=\"0\"><gpu/></cpu></system>".into(), Code::BadFile, "a GPU is within its <pci>"),
         (gpu("<nvlink target=\"2\" count=\"4294967296\"/>"), Code::BadFile, "count is 4294967296, expected 1 to 1024"),
-        (gpu("<nvlink target=\"1\" count=\"1\"/>"), Code::BadFile, "leads to its own GPU"),
         (gpu("<nvlink count=\"1\"/>"), Code::BadFile, "target is missing"),
         (gpu("<c2c bw=\"-5\" count=\"1\"/>"), Code::BadFile, "bw is '-5'"),
         (gpu(""), Code::BadSpec, "1 rank(s)"),
@@ -221,7 +640,11 @@ fn hostile_files_get_one_line() {
         ("<graphs/>".into(), Code::BadFile, "NCCL_TOPO_DUMP_FILE"),
         ("<algo/>".into(), Code::BadFile, "--schedule"),
         ("<graphml/>".into(), Code::BadFile, "Fabric.from_graphml"),
-        ("<html/>".into(), Code::BadFile, "XML of no known format: <html>"),
+        (
+            "<html/>".into(),
+            Code::BadFile,
+            "XML of no known format: <html>; read are JSON (antiphon-fabric/1), topologies of NCCL",
+        ),
         (matrix("nbobjs=\"4000000000\""), Code::BadFile, "nbobjs is not 1 to 4096"),
         (matrix("nbobjs=\"5\""), Code::BadFile, "4 indexes and 16 numbers, expected 5 and 25"),
         (component("{name: x, choice: xpu, count: 1000000000000}"), Code::TooLarge, "count is 1000000000000"),
@@ -240,6 +663,17 @@ fn hostile_files_get_one_line() {
         ),
         (edge("ep1: {component: 'x[0'}, ep2: {component: x}, link: l, scheme: one2one"), Code::BadFile, "no ]"),
         ("instances: 3\ndevices: x\n".into(), Code::BadFile, "is no list"),
+        (
+            component("{name: x, type: xpu, count: 2}"),
+            Code::BadFile,
+            "'type' instead of 'choice': InfraGraph before 3.1",
+        ),
+        (
+            "devices:\n- name: d\n  connections: [x.0.l.y.0]\n".into(),
+            Code::BadFile,
+            "line 2: 'connections' instead of 'edges': InfraGraph before",
+        ),
+        ("devices: [{name: d, components: []}]".into(), Code::BadFile, "devices alone are no fabric"),
     ] {
         let error = Fabric::from_text("t", &text).unwrap_err();
         assert_eq!(error.code, code, "{text}: {error}");

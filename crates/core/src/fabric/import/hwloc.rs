@@ -1,10 +1,10 @@
 //! Topologies of hwloc: what `lstopo --of xml` writes, versions 1 to 3 (hwloc's `topology-xml.c` and `hwloc2.dtd`). Read are
-//! packages and NUMA nodes, PCI bridges and devices with their link speeds, and bandwidths between GPUs where hwloc was
-//! built with NVML or ROCm SMI.
+//! packages and NUMA nodes, PCI bridges and devices with their link speeds, and bandwidths of GPUs to each other, to switches
+//! and to processors where hwloc was built with NVML or ROCm SMI.
 
 use super::rates::{self, Processor};
 use super::xml::Element;
-use super::{Draft, Said};
+use super::{Draft, Port, Said};
 use crate::error::{Code, Error, Result};
 use crate::fabric::NodeId;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,11 +21,22 @@ pub fn read(root: &Element) -> Result<Draft> {
         reader.gpus(object)?;
     }
     if reader.found == 0 {
-        let what = "no GPU: no PCI device of class 0302, 0380 or 12, nor of 0300 by NVIDIA or AMD";
+        let what = "no GPU: no PCI device of class 0302, 0380 or 12, nor a graphics card of NVIDIA or AMD";
         return Err(Error::new(Code::BadFile, what));
     }
+    // Version 3 says of the whole topology what others say of its machine.
+    let above = Place::default().within(root);
     for object in &root.children {
-        reader.object(object, &Place::default())?;
+        reader.object(object, &above)?;
+    }
+    let matrices: Vec<_> = root
+        .children
+        .iter()
+        .filter(|child| child.name.starts_with("distances2"))
+        .filter_map(|child| Some((child, MATRICES.iter().find(|(name, _)| child.get("name") == Some(*name))?.1)))
+        .collect();
+    for (matrix, _) in &matrices {
+        reader.processors(matrix)?;
     }
     let domains = std::mem::take(&mut reader.domains);
     for (at, &(one, said)) in domains.iter().enumerate() {
@@ -34,18 +45,18 @@ pub fn read(root: &Element) -> Result<Draft> {
             reader.draft.link(other, one, "cpu", back)?;
         }
     }
-    let mut fast = false;
-    for matrix in root.children.iter().filter(|child| child.name.starts_with("distances2")) {
-        if let Some((_, label)) = MATRICES.iter().find(|(name, _)| matrix.get("name") == Some(*name)) {
-            reader.matrix(matrix, label)?;
-            fast = true;
-        }
+    for (matrix, label) in &matrices {
+        reader.matrix(matrix, label)?;
     }
-    if !fast && reader.found > 1 {
+    if matrices.is_empty() && reader.found > 1 {
         reader.draft.note(
             "no bandwidths between GPUs in the file (hwloc has them with NVML or ROCm SMI): NVLinks and xGMI links are not there, only PCI",
         );
     }
+    // Where some cards are made for clusters, the others are not what joins boxes.
+    let some = reader.cards.iter().any(|(_, is_fabric)| *is_fabric);
+    let cards = reader.cards.iter().filter(|(_, is_fabric)| *is_fabric == some);
+    reader.draft.ports = cards.map(|(node, _)| Port::Card(*node)).collect();
     Ok(reader.draft)
 }
 
@@ -55,23 +66,45 @@ struct Place<'a> {
     processor: Processor<'a>,
     /// The domain that devices here belong to: its name.
     domain: String,
+    /// The package that is in.
+    package: String,
+}
+
+impl<'a> Place<'a> {
+    /// The same place with what an object says of its processor.
+    fn within(&self, object: &'a Element) -> Place<'a> {
+        let info = |key: &str| info(object, key);
+        let number = |key: &str| info(key).and_then(|text| text.trim().parse().ok());
+        let Processor { architecture, vendor, family, model } = self.processor;
+        let processor = Processor {
+            architecture: info("Architecture").or(architecture),
+            vendor: info("CPUVendor").or(vendor),
+            family: number("CPUFamilyNumber").or(family),
+            model: number("CPUModelNumber").or(model),
+        };
+        Place { processor, ..self.clone() }
+    }
 }
 
 #[derive(Default)]
-struct Reader {
+struct Reader<'a> {
     draft: Draft,
     /// Ranks by bus, as many as there are.
     ranks: HashMap<String, NodeId>,
     found: usize,
-    /// Devices by `gp_index`: what a matrix calls them, and their ranks; `None` for other devices.
-    devices: HashMap<String, Option<NodeId>>,
-    /// Processors that have devices, by name, and how they are joined to others.
-    nodes: BTreeMap<String, NodeId>,
+    /// What a matrix calls devices that are GPUs: the rank, and the processor that it is below.
+    devices: HashMap<String, (NodeId, NodeId)>,
+    /// What a matrix calls objects that are no devices, and their places.
+    places: HashMap<String, Place<'a>>,
+    /// Processors that have devices, by name, with the package that each is in, and how they are joined to others.
+    nodes: BTreeMap<String, (NodeId, String)>,
     domains: Vec<(NodeId, Said)>,
     names: HashSet<String>,
+    /// Network cards, and whether they are of InfiniBand or RoCE.
+    cards: Vec<(NodeId, bool)>,
 }
 
-impl Reader {
+impl<'a> Reader<'a> {
     /// Numbers the GPUs, before all other nodes, in the order of the file.
     fn gpus(&mut self, object: &Element) -> Result<()> {
         if object.name == "object" {
@@ -91,7 +124,7 @@ impl Reader {
     }
 
     /// Walks through what is no device, to the bridges below.
-    fn object<'a>(&mut self, object: &'a Element, above: &Place<'a>) -> Result<()> {
+    fn object(&mut self, object: &'a Element, above: &Place<'a>) -> Result<()> {
         if object.name != "object" {
             return Ok(());
         }
@@ -101,38 +134,52 @@ impl Reader {
             if branches.iter().any(is_wanted) {
                 let domain = self.domain(above)?;
                 for branch in branches {
-                    self.branch(branch, domain)?;
+                    self.branch(branch, domain, domain)?;
                 }
             }
             return Ok(());
         }
-        let mut place = above.clone();
-        let info = |key: &str| info(object, key);
-        let number = |key: &str| info(key).and_then(|text| text.trim().parse().ok());
-        place.processor.architecture = info("Architecture").or(place.processor.architecture);
-        place.processor.vendor = info("CPUVendor").or(place.processor.vendor);
-        place.processor.family = number("CPUFamilyNumber").or(place.processor.family);
-        place.processor.model = number("CPUModelNumber").or(place.processor.model);
+        let mut place = above.within(object);
         let index = object.get("os_index").unwrap_or("0");
         let memory = object.children.iter().find(|child| child.get("type") == Some("NUMANode"));
         match (kind, memory) {
             ("Machine", _) => place.domain = "machine".into(),
-            ("Package" | "Socket", _) => place.domain = format!("package{index}"),
+            ("Package" | "Socket", _) => {
+                place.domain = format!("package{index}");
+                place.package = place.domain.clone();
+            }
             ("NUMANode", _) => place.domain = format!("numa{index}"),
             (_, Some(memory)) => place.domain = format!("numa{}", memory.get("os_index").unwrap_or("0")),
             _ => {}
         }
+        for named in std::iter::once(object).chain(memory) {
+            if let Some(name) = called(named) {
+                self.places.insert(name, place.clone());
+            }
+        }
         object.children.iter().try_for_each(|child| self.object(child, &place))
     }
 
+    /// Adds the processors that a matrix names.
+    fn processors(&mut self, matrix: &Element) -> Result<()> {
+        for name in indexes(matrix) {
+            if self.processor(&name, None).is_none()
+                && let Some(place) = self.places.get(&name).cloned()
+            {
+                self.domain(&place)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The node of the processor at a place.
-    fn domain(&mut self, place: &Place) -> Result<NodeId> {
+    fn domain(&mut self, place: &Place<'a>) -> Result<NodeId> {
         let name = if place.domain.is_empty() { "machine" } else { &place.domain };
-        if let Some(&node) = self.nodes.get(name) {
+        if let Some(&(node, _)) = self.nodes.get(name) {
             return Ok(node);
         }
         let node = self.draft.node(name, false)?;
-        self.nodes.insert(name.into(), node);
+        self.nodes.insert(name.into(), (node, place.package.clone()));
         // hwloc names the architecture only of newer machines' roots; what has a vendor is x86.
         let processor = Processor {
             architecture: place.processor.architecture.or(place.processor.vendor.map(|_| "x86_64")),
@@ -147,7 +194,7 @@ impl Reader {
     }
 
     /// Adds what is wanted of a bridge or device below a node.
-    fn branch(&mut self, branch: Branch, above: NodeId) -> Result<()> {
+    fn branch(&mut self, branch: Branch, above: NodeId, domain: NodeId) -> Result<()> {
         let Branch { object, below, speed } = branch;
         if !below.iter().any(is_wanted) && !is_device(object) {
             return Ok(());
@@ -168,62 +215,69 @@ impl Reader {
                 // Of the names that a card has, those of InfiniBand come after those of Ethernet.
                 let name = card.next_back().and_then(|own| own.get("name")).unwrap_or(bus).to_string();
                 let name = if self.names.insert(name.clone()) { name } else { format!("nic-{bus}") };
-                self.draft.node(&name, false).map_err(|error| object.wrong(error.message))?
+                let node = self.draft.node(&name, false).map_err(|error| object.wrong(error.message))?;
+                self.cards.push((node, object.children.iter().any(is_fabric)));
+                node
             }
             _ => self.draft.node(&format!("pci-{bus}"), false).map_err(|error| object.wrong(error.message))?,
         };
         self.draft.both(node, above, "pci", said).map_err(|error| object.wrong(error.message))?;
-        self.remember(object, is_gpu(object).then_some(node));
-        below.into_iter().try_for_each(|branch| self.branch(branch, node))
-    }
-
-    /// What matrices call a device and what it is for the system.
-    fn remember(&mut self, object: &Element, rank: Option<NodeId>) {
-        for named in std::iter::once(object).chain(&object.children) {
-            if let (Some(kind), Some(index)) = (named.get("type"), named.get("gp_index")) {
-                self.devices.insert(format!("{kind}:{index}"), rank);
-            }
+        if is_gpu(object) {
+            let names = std::iter::once(object).chain(&object.children).filter_map(called);
+            self.devices.extend(names.map(|name| (name, (node, domain))));
         }
+        below.into_iter().try_for_each(|branch| self.branch(branch, node, domain))
     }
 
-    /// Bandwidths from each device to each. What is no GPU is a switch; all switches are one node, as in NCCL.
+    /// The processor that a matrix names. Where that is several, the one that a device is below, if it is among them.
+    fn processor(&self, name: &str, near: Option<NodeId>) -> Option<NodeId> {
+        let named = &self.places.get(name)?.domain;
+        let own = self.nodes.get(named).map(|(node, _)| *node);
+        let parts = || self.nodes.values().filter(|(_, package)| package == named).map(|(node, _)| *node);
+        own.or_else(|| parts().find(|part| near == Some(*part))).or_else(|| parts().next())
+    }
+
+    /// Bandwidths from each object to each. What is neither GPU nor processor is a switch; all switches are one node, as in
+    /// NCCL.
     fn matrix(&mut self, matrix: &Element, label: &str) -> Result<()> {
         let count = matrix.whole("nbobjs")?.and_then(|count| usize::try_from(count).ok());
         let count = count.filter(|count| (1..=MAX_OBJECTS).contains(count));
         let count = count.ok_or_else(|| matrix.wrong(format!("nbobjs is not 1 to {MAX_OBJECTS}")))?;
-        let words = |name: &str| {
-            let parts = matrix.children.iter().filter(move |child| child.name == name).collect::<Vec<_>>();
-            parts.into_iter().flat_map(|child| child.text.split_ascii_whitespace())
-        };
         if matrix.name == "distances2" && matrix.get("indexing") != Some("gp") {
             return Err(matrix.wrong("indexing is not 'gp'"));
         }
-        let kind = matrix.get("type").unwrap_or("OSDev");
-        let named = |word: &str| if word.contains(':') { word.to_string() } else { format!("{kind}:{word}") };
-        let ranks: Vec<Option<NodeId>> =
-            words("indexes").take(count + 1).map(|word| self.devices.get(&named(word)).copied().flatten()).collect();
-        let values: Vec<u64> = words("u64values").take(count * count + 1).map_while(|word| word.parse().ok()).collect();
-        if (ranks.len(), values.len()) != (count, count * count) {
+        let names: Vec<String> = indexes(matrix).take(count + 1).collect();
+        let values: Vec<u64> =
+            words(matrix, "u64values").take(count * count + 1).map_while(|word| word.parse().ok()).collect();
+        if (names.len(), values.len()) != (count, count * count) {
             let what =
-                format!("{} indexes and {} numbers, expected {count} and {}", ranks.len(), values.len(), count * count);
+                format!("{} indexes and {} numbers, expected {count} and {}", names.len(), values.len(), count * count);
             return Err(matrix.wrong(what));
         }
+        let gpus: Vec<_> = names.iter().map(|name| self.devices.get(name).copied()).collect();
+        let node = |at: usize, peer: usize| match gpus[at] {
+            Some((gpu, _)) => Some(gpu),
+            None => self.processor(&names[at], gpus[peer].map(|(_, domain)| domain)),
+        };
         let mut switched: BTreeMap<NodeId, [u64; 2]> = BTreeMap::new();
-        for (at, &megabytes) in values.iter().enumerate().filter(|(_, value)| **value > 0) {
-            match (ranks[at / count], ranks[at % count]) {
-                (Some(one), Some(other)) if one != other => {
-                    self.draft.link(one, other, label, Said::Rate(megabytes as f64 / 1e3))?;
+        let mut joined = vec![];
+        for (at, &megabytes) in values.iter().enumerate().filter(|(at, value)| **value > 0 && at / count != at % count)
+        {
+            let (from, to) = (at / count, at % count);
+            let (node, way) = match (node(from, to), node(to, from)) {
+                (Some(from), Some(to)) => {
+                    joined.push((from, to, megabytes));
+                    continue;
                 }
-                (Some(one), None) => {
-                    let sum = &mut switched.entry(one).or_default()[0];
-                    *sum = sum.saturating_add(megabytes);
-                }
-                (None, Some(other)) => {
-                    let sum = &mut switched.entry(other).or_default()[1];
-                    *sum = sum.saturating_add(megabytes);
-                }
-                _ => {}
-            }
+                (Some(from), None) => (from, 0),
+                (None, Some(to)) => (to, 1),
+                _ => continue,
+            };
+            let sum = &mut switched.entry(node).or_default()[way];
+            *sum = sum.saturating_add(megabytes);
+        }
+        for (from, to, megabytes) in joined.into_iter().filter(|(from, to, _)| from != to) {
+            self.draft.link(from, to, label, Said::Rate(megabytes as f64 / 1e3))?;
         }
         if switched.is_empty() {
             return Ok(());
@@ -282,11 +336,41 @@ fn is_device(object: &Element) -> bool {
 
 /// Whether a device computes: 3-D controllers, other displays and accelerators do; what only draws a console does not.
 fn is_gpu(object: &Element) -> bool {
-    let draws = |text: &str| text.contains("[10de:") || text.contains("[1002:");
     let class = class(object);
     object.get("type") == Some("PCIDev")
         && (["0302", "0380", "12"].iter().any(|kind| class.starts_with(kind))
-            || class.starts_with("0300") && draws(class))
+            || class.starts_with("0300")
+                && numbers(class).is_some_and(|(vendor, device)| rates::computes(vendor, device)))
+}
+
+/// Vendor and device of `0300 [1002:515e] [1028:00fb] 02`.
+fn numbers(class: &str) -> Option<(u16, u16)> {
+    let (vendor, device) = class.split_once('[')?.1.split_once(']')?.0.split_once(':')?;
+    Some((u16::from_str_radix(vendor, 16).ok()?, u16::from_str_radix(device, 16).ok()?))
+}
+
+/// Whether something is a device of OpenFabrics: 3 among the kinds that versions 1 and 2 number, a bit of its own in version 3.
+fn is_fabric(object: &Element) -> bool {
+    let kind = object.get("osdev_type").and_then(|kind| kind.parse::<u32>().ok());
+    object.get("type") == Some("OSDev") && kind.is_some_and(|kind| kind == 3 || kind & 32 != 0)
+}
+
+/// What a matrix calls an object: its type and its `gp_index`.
+fn called(object: &Element) -> Option<String> {
+    Some(format!("{}:{}", object.get("type")?, object.get("gp_index")?))
+}
+
+/// Words of a kind of children of a matrix.
+fn words<'a>(matrix: &'a Element, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let parts = matrix.children.iter().filter(move |child| child.name == name);
+    parts.flat_map(|child| child.text.split_ascii_whitespace())
+}
+
+/// What a matrix is about, as [`called`] names it.
+fn indexes(matrix: &Element) -> impl Iterator<Item = String> {
+    let kind = matrix.get("type").unwrap_or("OSDev");
+    words(matrix, "indexes")
+        .map(move |word| if word.contains(':') { word.to_string() } else { format!("{kind}:{word}") })
 }
 
 /// An `<info>` of an object.

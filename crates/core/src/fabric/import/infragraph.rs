@@ -2,7 +2,7 @@
 //! (github.com/Keysight/infragraph, `docs/openapi.yaml`; read as `infragraph_service.py` of 3.1 does).
 
 use super::yaml::Value;
-use super::{Draft, Said};
+use super::{Draft, Said, has_key};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{MAX_LINKS, MAX_NODES, NodeId, link};
 use crate::units::clip;
@@ -12,13 +12,13 @@ use std::rc::Rc;
 /// Most devices that are parts of each other.
 const MAX_DEPTH: usize = 16;
 
-/// Whether a text is of this format, by its keys: JSON of ours has a schema.
+/// Of a file in a form that was given up.
+const OLDER: &str = "InfraGraph before 3.1, which is not read; write it anew with the package infragraph";
+
+/// Whether a text is of this format, by its keys.
 pub fn recognises(text: &str) -> bool {
-    let has = |key: &str| {
-        let after = |rest: &str| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':');
-        text.match_indices(key).any(|(at, _)| after(&text[at + key.len()..]))
-    };
-    has("instances") && has("devices") && !text.contains("\"antiphon-")
+    let has = |key| has_key(text, key);
+    has("devices") && (has("instances") || has("components") || has("connections"))
 }
 
 /// Reads a text. O(nodes + links).
@@ -31,6 +31,9 @@ pub fn read(text: &str) -> Result<Draft> {
         if reader.devices.insert(name, Device::of(device)?).is_some() {
             return Err(device.wrong(format!("there are two devices '{}'", clip(name))));
         }
+    }
+    if infrastructure.list("instances")?.is_empty() {
+        return Err(infrastructure.wrong("there are no instances; devices alone are no fabric"));
     }
     // Ranks come before all other nodes, so that they have the lowest numbers.
     for ranks in [true, false] {
@@ -72,11 +75,17 @@ impl<'a> Device<'a> {
     fn of(device: &'a Value) -> Result<Device<'a>> {
         let (mut components, mut by_name) = (vec![], HashMap::new());
         for component in device.list("components")? {
+            if component.get("choice").is_none() && component.get("type").is_some() {
+                return Err(component.wrong(format!("component 'type' instead of 'choice': {OLDER}")));
+            }
             let (name, kind) = (component.text_of("name")?, component.text_of("choice")?);
             if by_name.insert(name, components.len()).is_some() {
                 return Err(component.wrong(format!("there are two components '{}'", clip(name))));
             }
             components.push((name, kind, counted(component)?));
+        }
+        if device.get("connections").is_some() {
+            return Err(device.wrong(format!("'connections' instead of 'edges': {OLDER}")));
         }
         Ok(Device { components, by_name, edges: device.list("edges")?, links: named(device.list("links")?)? })
     }

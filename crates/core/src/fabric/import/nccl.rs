@@ -3,7 +3,7 @@
 
 use super::rates::{self, Processor};
 use super::xml::Element;
-use super::{Draft, Said};
+use super::{Draft, Port, Said};
 use crate::error::{Code, Error, Result};
 use crate::fabric::{MAX_RANKS, NodeId, link};
 use std::collections::{BTreeSet, HashMap};
@@ -74,6 +74,8 @@ struct Reader<'a> {
     bare: usize,
     /// Links to what is not in the file.
     elsewhere: usize,
+    /// Links of a GPU to itself, which NCCL accepts in files of virtual machines.
+    to_itself: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -169,6 +171,7 @@ impl<'a> Reader<'a> {
         if is_nic(pci) {
             if pci.children.is_empty() {
                 let node = self.named("nic", pci, host)?;
+                self.draft.ports.push(Port::Card(node));
                 return self.draft.both(node, above, "pci", said);
             }
             for child in &pci.children {
@@ -217,6 +220,7 @@ impl<'a> Reader<'a> {
             // Several ports may have the name of their card.
             let name = if self.draft.ids.contains_key(&name) { format!("{name}.{number}") } else { name };
             let port = self.draft.node(&name, false).map_err(|error| net.wrong(error.message))?;
+            self.draft.ports.push(Port::Beyond(port));
             let said = match net.whole("speed")? {
                 Some(megabits) if megabits > 0 => Said::Rate(megabits as f64 / 8000.0),
                 _ => Said::Nothing(Some(rates::NET), "a network without a speed, for which NCCL takes 10 Gb/s"),
@@ -276,7 +280,7 @@ impl<'a> Reader<'a> {
             }
             let target = child.text_of("target")?;
             match self.by_place.get(&(gpu.host, bus(target))) {
-                Some(&other) if other == gpu.node => return Err(child.wrong("it leads to its own GPU")),
+                Some(&other) if other == gpu.node => self.to_itself += 1,
                 Some(&other) => self.draft.link(gpu.node, other, label, said).map_err(place)?,
                 None if class.starts_with("0x0680") => {
                     let switch = match self.nvswitch {
@@ -310,7 +314,7 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self) -> Result<Draft> {
-        let Reader { mut draft, ignored, bare, elsewhere, .. } = self;
+        let Reader { mut draft, ignored, bare, elsewhere, to_itself, .. } = self;
         if bare > 0 {
             draft.note(format!(
                 "{bare} GPUs are only PCI devices in the file: NCCL finds their NVLinks when it runs (NCCL_TOPO_DUMP_FILE writes them), here they have none"
@@ -318,6 +322,9 @@ impl<'a> Reader<'a> {
         }
         if elsewhere > 0 {
             draft.note(format!("{elsewhere} NVLinks or xGMI links lead to what is not in the file and are left out"));
+        }
+        if to_itself > 0 {
+            draft.note(format!("{to_itself} NVLinks or xGMI links lead from a GPU to itself and are left out"));
         }
         if !ignored.is_empty() {
             let names: Vec<_> = ignored.iter().map(|name| format!("<{name}>")).collect();
@@ -336,7 +343,12 @@ fn gpu_of(pci: &Element) -> Result<Option<(Option<&Element>, String)>> {
     }
     let class = pci.get("class").unwrap_or_default();
     let leaf = pci.children.iter().all(|child| child.name != "pci" && child.name != "nic");
-    if element.is_none() && !(leaf && (class.starts_with("0x03") || class.starts_with("0x12"))) {
+    let number = |key: &str| Ok::<_, Error>(pci.whole(key)?.and_then(|number| u16::try_from(number).ok()));
+    let draws = match (number("vendor")?, number("device")?) {
+        (Some(vendor), Some(device)) => class.starts_with("0x0300") && !rates::computes(vendor, device),
+        _ => false,
+    };
+    if element.is_none() && (draws || !(leaf && (class.starts_with("0x03") || class.starts_with("0x12")))) {
         return Ok(None);
     }
     Ok(Some((element, bus(pci.text_of("busid")?))))

@@ -152,6 +152,30 @@ impl Value {
         }
     }
 
+    /// The texts of a list under a key.
+    ///
+    /// # Errors
+    /// [`Code::BadFile`] where there is none, or for what is no list of texts.
+    pub fn texts(&self, key: &str) -> Result<Vec<&str>> {
+        if self.get(key).is_none() {
+            return Err(self.wrong(format!("{key} is missing")));
+        }
+        let mut texts = vec![];
+        for value in self.list(key)? {
+            let Content::Text(text) = &value.content else {
+                return Err(value.wrong(format!("{key} has what is no text")));
+            };
+            texts.push(text.as_str());
+        }
+        Ok(texts)
+    }
+
+    /// The keys of a map.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let map = if let Content::Map(map) = &self.content { &map[..] } else { &[] };
+        map.iter().map(|(key, _)| key.as_str())
+    }
+
     fn is_null(&self) -> bool {
         matches!(&self.content, Content::Text(text) if matches!(text.as_str(), "" | "~" | "null"))
     }
