@@ -155,3 +155,23 @@ def test_waits_of_a_builder() -> None:
     ):
         with pytest.raises(AntiphonError, match=what):
             builder.apply_after(*wrong)
+
+
+def test_several_fabrics_are_compared(commands: Any) -> None:
+    given = ("compare", "mesh:2x2,slow=0-1:0.5", "ring:4", "--bytes", "64KiB", "--algorithms", "ring,direct")
+    document = commands.document(*given)
+    assert [each["fabric"] for each in document["fabrics"]] == ["mesh:2x2,slow=0-1:0.5", "ring:4"]
+    alone = commands.document("compare", "ring:4", *given[3:])
+    assert document["fabrics"][1] == {key: value for key, value in alone.items() if key not in ("schema", "version")}
+    rows = commands.invoke(*given, "--format", "csv").stdout.splitlines()
+    assert (len(rows), rows[1].split(",")[0], rows[4].split(",")[0]) == (5, '"mesh:2x2', "ring:4")
+    printed = commands.invoke(*given).stdout
+    assert (
+        printed.index("mesh:2x2,slow=0-1:0.5 ─") < printed.index("ring:4 ─") < printed.index("The best on each fabric")
+    )
+    assert "The best on each fabric" not in commands.invoke("compare", "ring:4", *given[3:]).stdout
+    both = commands.document(*given, "--groups", "dimension=0")["fabrics"]
+    assert [each["group"] for each in both] == [[0, 2], [1, 3], None]
+    assert "--report is for one fabric" in commands.refused(*given, "--report", "x.html")
+    # A mistake is found before anything is timed.
+    assert "no fabric 'rnig'" in commands.refused("compare", "mesh:2x2", "rnig:4", *given[3:])

@@ -29,6 +29,16 @@ def runs_in(path: Path) -> int:
             return 0
 
 
+def test_figures_are_listed(commands: Any) -> None:
+    document = commands.document("reproduce", "tto", "--list")
+    assert (document["paper"], len(document["figures"])) == ("tto", len(PAPERS["tto"].figures))
+    assert {"name", "title"} == set(document["figures"][0])
+    printed = commands.invoke("reproduce", "tto/fig14", "--list").stdout
+    assert "fig14" in printed
+    assert "fig8" not in printed
+    assert "no paper 'tt'" in commands.refused("reproduce", "tt", "--list")
+
+
 def test_json(commands: Any, tmp_path: Path) -> None:
     document = commands.document("reproduce", "tto/table1", "fig14", "--store", tmp_path)
     assert [figure["name"] for figure in document["figures"]] == ["table1", "fig14"]

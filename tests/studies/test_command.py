@@ -167,6 +167,7 @@ def test_time_limits_have_units(commands: Any, grid: Path) -> None:
     [
         {"command": "compare", "axes": {"fabric": ["mesh:3x3"], "algorithms": ["ring,tto"], "bytes": [65536]}},
         {"command": "tune", "axes": {"fabric": ["ring:4"], "sizes": [65536, "1MiB"], "algorithms": ["ring"]}},
+        {"command": "bound", "axes": {"fabric": ["ring:4", "mesh:3x3"], "bytes": ["1MiB"]}},
         {"command": "noc", "axes": {"fabric": ["ring:4"], "rate": [0.1], "vcs": [2]}, "fixed": {"cycles": 500}},
         {
             "command": "noc",

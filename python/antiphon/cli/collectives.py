@@ -20,6 +20,7 @@ from antiphon.cli.options import (
     ALGORITHM,
     ALGORITHMS,
     FABRIC,
+    FABRICS,
     FILE,
     JOBS,
     F,
@@ -29,25 +30,27 @@ from antiphon.cli.options import (
     fidelity_option,
     problem,
     renamed,
+    time_limit_option,
     trace_option,
 )
 from antiphon.cli.output import note, output_option, tell
-from antiphon.collective.matrix import amount, size_text
-from antiphon.collective.result import bound_dict
+from antiphon.collective.comparison import bounded
+from antiphon.collective.matrix import size_text
 from antiphon.collective.schedules import is_foreign, read_schedule
 from antiphon.collective.specs import split_specs
+from antiphon.deadline import OVER_TIME, OverTime
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import MOST_JOBS
 from antiphon.results import Bound, Proof, Stats, rows_of
-from antiphon.view.terminal.comparison import print_comparison, print_run
+from antiphon.view.terminal.comparison import print_best, print_comparison, print_run
 from antiphon.view.terminal.configured import fabric_map
 from antiphon.view.terminal.console import open_console, print_verbatim, progress_bar, right_aligned
 from antiphon.view.text import NO_STEPS, certified, format_steps, format_time
 
 
 @main.command()
-@FABRIC
+@click.argument("fabrics", nargs=-1, required=True, metavar="FABRIC...", shell_complete=FABRICS)
 @problem
 @groups_option
 @ALGORITHMS
@@ -63,9 +66,10 @@ from antiphon.view.text import NO_STEPS, certified, format_steps, format_time
 @energy_option
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.", shell_complete=FILE)
 @JOBS
+@time_limit_option("Of each comparison; what is not done by then is left out, and the exit status is 3")
 @output_option
 def compare(
-    fabric: str,
+    fabrics: tuple[str, ...],
     collective: str,
     root: int,
     size: str | None,
@@ -79,11 +83,13 @@ def compare(
     energy: bool,
     report: str | None,
     jobs: int | None,
+    time_limit_s: float | None,
     output: str,
 ) -> None:
     """Compare algorithms: each proven, timed, and set against the lower bound.
 
-    An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB.
+    An algorithm is NAME[:KEY=VALUE,...], for example tto:chunk=96KiB. Several fabrics are compared one after the
+    other, and then the best on each.
 
     Examples:
         antiphon compare mesh:4x4 --bytes 1MiB --system tto
@@ -91,11 +97,14 @@ def compare(
         antiphon compare mesh:4x4 --schedule tto.json --algorithms ring,combs --format markdown
         antiphon compare ring:8 --bytes 1MiB --report ring.html
         antiphon compare dgx-a100:2 --collective all-to-all --matrix examples/experts.csv
+        antiphon compare mesh:4x4 torus:4x4 fbfly:4x4 --bytes 1MiB --algorithms ring,optimal
     """
     specs = split_specs(algorithms) if algorithms else None
     if paths:
         refuse_problem(*paths)
     one_file("--report", report, groups)
+    if report is not None and len(fabrics) > 1:
+        raise click.UsageError("--report is for one fabric")
     with ExitStack() as written:
         report_file = None if report is None else written.enter_context(written_whole(report, ".html"))
 
@@ -117,19 +126,23 @@ def compare(
                     jobs=jobs,
                     progress=progress,
                     energy=energy,
+                    time_limit_s=time_limit_s,
                 )
             failure = None
-            if not comparison.runs:
+            late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]
+            if late:
+                failure = OverTime(f"the time limit left out {', '.join(late)}", OVER_TIME)
+            elif not comparison.runs:
                 message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")
-            elif report_file is not None:
+            if report_file is not None and comparison.runs:
                 from antiphon.view.pages.comparison import render
 
                 report_file.write(render(network, comparison))
                 written.close()  # in its place before anything is printed: the reader may go
             return Outcome(comparison.to_dict(), partial(print_comparison, comparison), failure)
 
-        each_group("compare", fabric, group, groups, output, work, "runs")
+        each_group("compare", fabrics, group, groups, output, work, "runs", print_best)
     if report is not None:
         note(output, f"Report: {report}")
 
@@ -405,19 +418,8 @@ def bound(
     """
 
     def work(network: antiphon.Fabric) -> Outcome:
-        data = amount(size, matrix, network)
-        lower = antiphon.lower_bound(network, collective, system=system, root=root, **data.given)
-        document: dict[str, Any] = {
-            "fabric": network.name,
-            "group": network.members,
-            "collective": collective,
-            "bytes": data.bytes,
-            "matrix_bytes": data.matrix_bytes,
-            "system": system.name,
-            "lower_bound_ns": lower.time_ns,
-            "bound": bound_dict(lower),
-        }
-        size_of = size_text(data.bytes, data.matrix_bytes)
+        lower, document = bounded(network, collective, size, system, root=root, matrix=matrix)
+        size_of = size_text(document["bytes"], document["matrix_bytes"])
         title = f"{collective} of {size_of} on {network.name}, system {system.name}"
         return Outcome(document, partial(_print_bound, title, lower))
 

@@ -15,13 +15,14 @@ import click
 
 from antiphon.cli.commands import SECTIONS
 from antiphon.cli.documented import DocumentedGroup
+from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-FOUND, WRONG, INTERRUPTED, GONE = 1, 2, 130, 141
-"""Exit status: a finding; mistakes, files, sizes; Ctrl-C; the reader of the output has gone."""
+FOUND, WRONG, LATE, INTERRUPTED, GONE = 1, 2, 3, 130, 141
+"""Exit status: a finding; mistakes, files, sizes; a time limit; Ctrl-C; the reader of the output has gone."""
 ENDLESS = re.compile(r"(?<=\d{40})\d+")
 """What messages leave out of a number: more digits than any that is right has."""
 FINDINGS = ("not-applicable", "not-proven", "stalled")
@@ -84,7 +85,8 @@ class Cli(DocumentedGroup):
         except click.ClickException as error:
             _fail(error.format_message(), debug)
         except AntiphonError as error:
-            _fail(error.message, debug, FOUND if error.code in FINDINGS else WRONG)
+            status = FOUND if error.code in FINDINGS else LATE if error.code == OVER_TIME else WRONG
+            _fail(error.message, debug, status)
         except (BrokenPipeError, ReaderGone):
             # The reader has gone: say nothing, and keep Python from flushing into the pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

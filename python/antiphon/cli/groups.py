@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -71,32 +71,38 @@ class Outcome:
 
 def each_group(
     command: str,
-    spec: str,
+    specs: str | Sequence[str],
     group: str | None,
     groups: str | None,
     output: str,
     work: Callable[[antiphon.Fabric], Outcome],
     rows: str | None = None,
+    summary: Callable[[Sequence[dict[str, Any]]], None] = lambda _documents: None,
 ) -> None:
-    """Does ``work`` on a fabric, on one group of it, or on each of ``groups``, and prints what it found; ``rows`` as
-    for ``tell``.
+    """Does ``work`` on one or more fabrics, on one group of each, or on each of ``groups``, and prints what it found;
+    ``rows`` as for ``tell``, and at the end, for people, a ``summary`` of the documents of several fabrics.
 
     Raises:
         AntiphonError: the first failure, when everything has been printed.
     """
-    fabric = read_fabric(spec)
+    fabrics = [read_fabric(spec) for spec in ([specs] if isinstance(specs, str) else specs)]
+    alone = len(fabrics) == 1
     outcomes = []
-    for part in chosen(fabric, group, groups):
+    for part in [part for fabric in fabrics for part in chosen(fabric, group, groups)]:
         outcome = work(part)
         outcomes.append(outcome)
-        if groups is None:
+        if groups is None and alone:
             tell(command, outcome.document, output, outcome.show, rows)
         elif output in PROSE:
             tell(command, {}, output, partial(_titled, part.name, outcome.show))
-    if groups is not None and output not in PROSE:
-        documents = [outcome.document for outcome in outcomes]
+    documents = [outcome.document for outcome in outcomes]
+    if output in PROSE:
+        if not alone:
+            tell(command, {}, output, partial(summary, documents))
+    elif groups is not None or not alone:
         table = [row for each in documents for row in table_of(each, rows)]
-        tell(command, {"fabric": fabric.name, "groups": documents}, output, lambda: None, table)
+        whole = {"fabric": fabrics[0].name, "groups": documents} if alone else {"fabrics": documents}
+        tell(command, whole, output, lambda: None, table)
     for outcome in outcomes:
         if outcome.failure is not None:
             raise outcome.failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -42,7 +43,8 @@ def algorithm_specs() -> list[str]:
     return [*known_names(), *names]
 
 
-FABRIC = click.argument("fabric", shell_complete=completing(antiphon.fabrics, files=True))
+FABRICS = completing(antiphon.fabrics, files=True)
+FABRIC = click.argument("fabric", shell_complete=FABRICS)
 ALGORITHM = click.argument("algorithm", shell_complete=completing(algorithm_specs))
 
 
@@ -135,6 +137,31 @@ JOBS = click.option("--jobs", type=click.IntRange(1, MOST_JOBS), help="Runs at a
 def fidelity_option(text: str) -> Callable[[F], F]:
     names = completing(antiphon.fidelities)
     return click.option("--fidelity", default="packet", show_default=True, help=text, shell_complete=names)
+
+
+SECONDS = {"": 1, "s": 1, "ms": 0.001, "min": 60, "h": 3600}
+"""Units of a time limit."""
+
+
+def time_limit_option(what: str) -> Callable[[F], F]:
+    """``--time-limit``, as the argument ``time_limit_s``."""
+    return click.option(
+        "--time-limit",
+        "time_limit_s",
+        metavar="TIME",
+        callback=lambda _context, _parameter, given: _seconds(given),
+        help=f"{what}: 90, 90s, 5min or 2h.  [default: none]",
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    """The seconds of a time limit."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([a-z]*)", text)
+    if not found or found[2] not in SECONDS or not float(found[1]):
+        raise AntiphonError(f"--time-limit is '{text[:40]}'; write for example 90s, 5min or 2h", "bad-size")
+    return float(found[1]) * SECONDS[found[2]]
 
 
 def endpoint_specs() -> list[str]:

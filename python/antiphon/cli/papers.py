@@ -12,6 +12,7 @@ from antiphon.cli.output import output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.repro.terminal import print_reproduction
 from antiphon.view.terminal.console import progress_bar
+from antiphon.view.terminal.lists import print_list
 
 
 def _targets() -> list[str]:
@@ -24,11 +25,12 @@ def _targets() -> list[str]:
 @click.argument("paper", shell_complete=completing(_targets))
 @click.argument("figures", nargs=-1, metavar="[FIGURE]...")
 @renamed("--out", "--store", metavar="DIR", help="Folder of runs, report, tables and plots.  [required]")
+@click.option("--list", "listed", is_flag=True, help="Only list the figures.")
 @click.option("--quick", is_flag=True, help="A few points of every figure; no claims.")
 @JOBS
 @output_option
 def reproduce_command(
-    paper: str, figures: tuple[str, ...], store: str | None, quick: bool, jobs: int | None, output: str
+    paper: str, figures: tuple[str, ...], store: str | None, listed: bool, quick: bool, jobs: int | None, output: str
 ) -> None:
     """Reproduce a paper: published numbers, ours, and a verdict for each.
 
@@ -36,17 +38,22 @@ def reproduce_command(
     goes on where the first one ended.
 
     Examples:
+        antiphon reproduce tto --list
         antiphon reproduce tto/fig14 --store out
         antiphon reproduce themis/fig5 --quick --store out --format csv
     """
     from antiphon.papers import PAPERS, reproduce
     from antiphon.repro.reproduction import choose
 
+    chosen, wanted = choose(PAPERS, paper, figures)
+    if listed:
+        rows = [{"name": figure.name, "title": chosen.data.figures[figure.name]["title"]} for figure in wanted]
+        tell("reproduce", {"paper": chosen.name, "figures": rows}, output, partial(print_list, rows), rows)
+        return
     if store is None:
         raise click.UsageError("Missing option '--store'.")
     if not store.strip():
         raise AntiphonError("--store is empty; name a folder, . for the current one", "bad-file")
-    chosen, wanted = choose(PAPERS, paper, figures)
     with progress_bar() as progress:
         done = reproduce(chosen, wanted, store, quick=quick, jobs=jobs, progress=progress)
     document = done.to_dict()

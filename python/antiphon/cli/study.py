@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.cli.group import main
-from antiphon.cli.options import FILE, JOBS
+from antiphon.cli.options import FILE, JOBS, time_limit_option
 from antiphon.cli.output import note, output_option, tell
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
@@ -28,8 +28,6 @@ from antiphon.studies.workers import Workers
 from antiphon.view.terminal.console import open_console, progress_bar
 from antiphon.view.terminal.study import print_points, print_study
 
-SECONDS = {"": 1, "s": 1, "ms": 0.001, "min": 60, "h": 3600}
-"""Units of a time limit."""
 STORE = click.option(
     "--store",
     metavar="DIR",
@@ -67,7 +65,7 @@ def study_group() -> None:
 @JOBS
 @click.option("--cluster", "address", metavar="tcp://HOST:PORT", help="Run on the workers of this Dask scheduler.")
 @click.option("--shard", metavar="I/N", help="Only the I-th of N parts, for job arrays; its runs in a folder below.")
-@click.option("--time-limit", "limit", metavar="TIME", help="Of one point: 90, 90s, 5min or 2h.  [default: none]")
+@time_limit_option("Of one point")
 @click.option("--dry-run", is_flag=True, help="Show the points and how many are stored; run nothing.")
 @output_option
 def run_command(
@@ -77,7 +75,7 @@ def run_command(
     jobs: int | None,
     address: str | None,
     shard: str | None,
-    limit: str | None,
+    time_limit_s: float | None,
     dry_run: bool,
     output: str,
 ) -> None:
@@ -92,7 +90,7 @@ def run_command(
         antiphon study examples/study.toml --store runs --out study.csv --time-limit 5min
         antiphon study examples/study.toml --store runs --shard 1/8
     """
-    part, limit_s = _shard(shard), _seconds(limit)
+    part = _shard(shard)
     grid = Grid.read(file)
     folder = store or runs_beside(file)
     if part is not None:
@@ -105,13 +103,19 @@ def run_command(
         table = None if out is None or suffix is None else opened.enter_context(written_whole(out, suffix))
         if address is None:
             count = jobs or cores()
-            executor: Any = opened.enter_context(Workers(count, limit_s))
+            executor: Any = opened.enter_context(Workers(count, time_limit_s))
         else:
             executor, count = opened.enter_context(cluster(address))
         with progress_bar() as progress:
             told = _told(progress, file)
             found = study(
-                grid, folder, executor=executor, jobs=jobs or count, time_limit_s=limit_s, shard=part, progress=told
+                grid,
+                folder,
+                executor=executor,
+                jobs=jobs or count,
+                time_limit_s=time_limit_s,
+                shard=part,
+                progress=told,
             )
         if table is not None and suffix is not None:
             write(found.rows, table, suffix)
@@ -183,13 +187,3 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise AntiphonError(f"--shard is '{text[:40]}'; write for example 1/8, the first, up to 8/8", "bad-spec")
     return int(found[1]), int(found[2])
-
-
-def _seconds(text: str | None) -> float | None:
-    """The seconds of a time limit."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([a-z]*)", text)
-    if not found or found[2] not in SECONDS or not float(found[1]):
-        raise AntiphonError(f"--time-limit is '{text[:40]}'; write for example 90s, 5min or 2h", "bad-size")
-    return float(found[1]) * SECONDS[found[2]]

@@ -20,11 +20,13 @@ from antiphon.cli.options import (
     energy_option,
     fidelity_option,
     system_option,
+    time_limit_option,
 )
 from antiphon.cli.output import note, output_option
 from antiphon.collective.nccl import check_comparable
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import OBJECTIVES, size_range
+from antiphon.deadline import OVER_TIME, OverTime
 from antiphon.files import written_whole
 from antiphon.view.terminal.comparison import print_tuning
 from antiphon.view.terminal.console import json_text, progress_bar
@@ -54,6 +56,7 @@ from antiphon.view.terminal.console import json_text, progress_bar
     shell_complete=FILE,
 )
 @JOBS
+@time_limit_option("Sizes that are not done by then are left out, and the exit status is 3")
 @output_option
 def tune(
     fabric: str,
@@ -69,6 +72,7 @@ def tune(
     groups: str | None,
     out: str | None,
     jobs: int | None,
+    time_limit_s: float | None,
     output: str,
 ) -> None:
     """Find the best algorithm and chunk size for every buffer size, and where they change.
@@ -101,12 +105,17 @@ def tune(
                     energy=energy,
                     jobs=jobs,
                     progress=progress,
+                    time_limit_s=time_limit_s,
                 )
             document = tuning.to_dict() | {"group": network.members}
             if file is not None:
                 file.write(tuning.to_nccl(network.ranks) if for_nccl else json_text("tune", document) + "\n")
                 written.close()  # in its place before anything is printed: the reader may go
-            return Outcome(document, partial(print_tuning, tuning))
+            failure = None
+            if tuning.left_out:
+                late = ", ".join(map(antiphon.format_bytes, tuning.left_out))
+                failure = OverTime(f"the time limit left out {late}", OVER_TIME)
+            return Outcome(document, partial(print_tuning, tuning), failure)
 
         each_group("tune", fabric, group, groups, output, work, "choices")
     if out is not None:

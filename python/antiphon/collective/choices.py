@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,7 @@ class Tuning(Result):
         crossovers: (bytes, before, after): from about this size on another algorithm is best.
         refused: algorithms that were left out for every size, and why.
         objective: what is least of the best: ``time``, ``energy`` or ``edp``.
+        left_out: sizes for which a time limit left no time, and with them the crossovers.
     """
 
     fabric: str
@@ -118,6 +119,7 @@ class Tuning(Result):
     crossovers: list[tuple[int, str, str]]
     refused: list[Refusal]
     objective: str = "time"
+    left_out: Sequence[int] = ()
 
     shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
 
@@ -179,6 +181,7 @@ class Tuning(Result):
             "fidelity": self.fidelity,
             "objective": self.objective,
             "choices": [choice.to_dict() for choice in self.choices],
+            "left_out_bytes": list(self.left_out),
             "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],
             "selection": self.selection(),
             "refused": [asdict(refusal) for refusal in self.refused],

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from antiphon._core import (
     Fabric,
@@ -14,9 +15,10 @@ from antiphon._core import (
     algorithm_scales,
 )
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
-from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run
+from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run, bound_dict
 from antiphon.collective.schedules import as_schedule, build, lower_bound, simulate
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
+from antiphon.deadline import Deadline, OverTime
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
@@ -87,6 +89,31 @@ def run(
     )
 
 
+def bounded(
+    fabric: Fabric,
+    collective: str = "all-reduce",
+    bytes: int | str | None = None,
+    system: System | None = None,
+    *,
+    root: int = 0,
+    matrix: Matrix | None = None,
+) -> tuple[Bound, dict[str, Any]]:
+    """How fast anything could be, also as documented in docs/json.md."""
+    system = System() if system is None else system
+    data = amount(bytes, matrix, fabric)
+    lower = lower_bound(fabric, collective, system=system, root=root, **data.given)
+    return lower, {
+        "fabric": fabric.name,
+        "group": fabric.members,
+        "collective": collective,
+        "bytes": data.bytes,
+        "matrix_bytes": data.matrix_bytes,
+        "system": system.name,
+        "lower_bound_ns": lower.time_ns,
+        "bound": bound_dict(lower),
+    }
+
+
 def compare(
     fabric: str | Fabric,
     collective: Collective | str = "all-reduce",
@@ -101,6 +128,7 @@ def compare(
     progress: Progress | None = None,
     energy: bool = False,
     matrix: Matrix | None = None,
+    time_limit_s: float | None = None,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
@@ -123,11 +151,15 @@ def compare(
         energy: also what each takes (docs/energy.md); the order stays that of times.
         matrix: for an all-to-all, instead of ``bytes``: what each rank, by row, has for each other one, by column:
             an array, rows of sizes, or a CSV file (docs/cli.md).
+        time_limit_s: seconds after which no algorithm is begun, and what is at work ends at its next report of
+            progress; those are listed in ``refused`` with the code ``time-limit``.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
             cannot be proven or is too large is listed in ``refused`` instead.
     """
+    deadline = Deadline(time_limit_s)
+    progress = deadline.watching(progress)
     fabric, system = as_fabric(fabric), as_system(system)
     data = amount(bytes, matrix, fabric)
     given = data.given | {"collective": collective, "system": system, "root": root}
@@ -145,6 +177,7 @@ def compare(
         file, own = (None, None) if isinstance(way, str) else way
         spec = way if isinstance(way, str) else way[1].algorithm
         try:
+            deadline.check()
             building = _heartbeat(progress, f"{spec} (building)")
             schedule = own or build(fabric, spec, progress=building, **given)
         except AntiphonError as error:
@@ -220,7 +253,7 @@ def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object
 
 
 def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError, fidelity: str | None = None) -> Refusal:
-    if error.code not in REFUSALS:
+    if error.code not in REFUSALS and not isinstance(error, OverTime):
         raise error
     reason = error.message.removeprefix(f"{algorithm} does not apply to {fabric.name}: ")
     return Refusal(algorithm, reason, error.code, fidelity)

@@ -188,7 +188,7 @@ class Refusal:
     Attributes:
         algorithm: its specification.
         reason: in one line.
-        code: of the error: ``not-applicable``, ``not-proven``, ``stalled`` or ``too-large``.
+        code: of the error: ``not-applicable``, ``not-proven``, ``stalled``, ``too-large`` or ``time-limit``.
         fidelity: the one it was left out of; None: all.
     """
 

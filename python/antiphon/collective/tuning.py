@@ -16,6 +16,7 @@ from antiphon.collective.comparison import REFUSALS
 from antiphon.collective.result import ALL_RANKS, Refusal
 from antiphon.collective.specs import known_names, specs_of
 from antiphon.collective.timing import Progress, Timer, simulator
+from antiphon.deadline import Deadline, OverTime
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity, Objective
@@ -49,6 +50,7 @@ def tune(
     energy: bool = False,
     jobs: int | None = None,
     progress: Progress | None = None,
+    time_limit_s: float | None = None,
 ) -> Tuning:
     """Finds the best algorithm for every size, and the best chunks of algorithms that have them.
 
@@ -74,10 +76,13 @@ def tune(
         energy: also what each takes; with the objectives that need it, it is known in any case.
         jobs: algorithms that are tuned at a time; default: as many as there are cores.
         progress: called before everything that is timed, with the size and the share of the work that is done.
+        time_limit_s: seconds after which nothing more is timed: sizes that are not done by then are in ``left_out``.
 
     Raises:
-        AntiphonError: for mistakes in the arguments; ``not-applicable`` if no algorithm can.
+        AntiphonError: for mistakes in the arguments; ``not-applicable`` if no algorithm can; ``time-limit`` if there
+            was no time for any size.
     """
+    deadline = Deadline(time_limit_s)
     fabric, system = as_fabric(fabric), as_system(system)
     expect("collective", collective, str)
     buffers = _sizes(sizes)
@@ -85,16 +90,24 @@ def tune(
     if objective not in OBJECTIVES:
         known = ", ".join(OBJECTIVES)
         raise AntiphonError(f"no objective {shown(objective)}; known: {known}", "unknown-name")
-    timer = simulator(system, fidelity, energy=energy or objective != "time")
+    timer = simulator(system, fidelity, deadline.watching(None), energy=energy or objective != "time")
+    progress = deadline.watching(progress)
     search = _Search(fabric, collective, system, timer, specs, all_ranks, jobs, objective)
     choices = []
     for place, size in enumerate(buffers):
         search.report = _reporter(progress, f"{collective} of {format_bytes(size)}", place, len(buffers), len(specs))
-        choices.append(search.choice(size))
+        try:
+            choices.append(search.choice(size))
+        except OverTime:
+            if not choices:
+                raise
+            break
     search.report = _reporter(progress, "crossovers", 0, 1, CROSSOVER_STEPS)
-    crossovers = [search.crossover(*pair) for pair in itertools.pairwise(choices) if differ(*pair)]
+    left_out = buffers[len(choices) :]
+    pairs = [] if left_out else [pair for pair in itertools.pairwise(choices) if differ(*pair)]
+    crossovers = [search.crossover(*pair) for pair in pairs]
     refused = search.always_refused()
-    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, refused, objective)
+    return Tuning(fabric.name, collective, system, fidelity, choices, crossovers, refused, objective, left_out)
 
 
 def _sizes(sizes: str | Iterable[int | str] | None) -> list[int]:

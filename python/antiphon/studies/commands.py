@@ -11,7 +11,7 @@ from typing import Any, NewType, get_args, get_type_hints
 
 from antiphon._core import Fabric, Schedule, System, parse_bytes, router_parameters
 from antiphon.arguments import shown
-from antiphon.collective.comparison import compare, run
+from antiphon.collective.comparison import bounded, compare, run
 from antiphon.collective.configuring import STEPS, configure
 from antiphon.collective.schedules import build, read_schedule
 from antiphon.collective.tuning import tune
@@ -193,6 +193,10 @@ def _compare(
         raise AntiphonError(message, "not-applicable")
     document = comparison.to_dict()
     return document | {"best": document["runs"][0]}
+
+
+def _bound(_heartbeat: Heartbeat, *, fabric: str, group: str | None = None, system: System, **problem: Any) -> Record:
+    return bounded(_fabric(fabric, group), system=system, **problem)[1]
 
 
 def _tune(
@@ -401,6 +405,7 @@ def _router_keys() -> dict[str, Any]:
 COMMANDS = {
     "simulate": Command(_simulate, ("time_ns", "efficiency", "bus_bandwidth_gb_per_s"), lambda: PROBLEM | MATRIX),
     "compare": Command(_compare, ("best.algorithm", "best.time_ns", "best.efficiency"), lambda: PROBLEM | MATRIX),
+    "bound": Command(_bound, ("bound.binding", "lower_bound_ns"), lambda: PROBLEM | MATRIX),
     "train": Command(_train, ("iteration_ns", "exposed_communication_ns", "epoch_ns")),
     "rails": Command(_rails, ("time_ns", "utilization"), system="ideal"),
     "noc": Command(

@@ -31,7 +31,7 @@ class Grid:
     """Every combination of the values of the axes, for each of the cases.
 
     Attributes:
-        command: ``simulate``, ``compare``, ``train``, ``rails``, ``noc`` or ``tune``.
+        command: ``simulate``, ``compare``, ``bound``, ``train``, ``rails``, ``noc`` or ``tune``.
         axes: values of each key that varies; the last varies fastest.
         fixed: values of keys that all points share.
         cases: values of keys that vary together; none is like one without keys.

@@ -74,13 +74,13 @@ def files_of(job: Job) -> list[str]:
     for value in values:
         if isinstance(value, list | tuple):
             values.extend(value)
-        elif not isinstance(value, str):
+        if not isinstance(value, str):
             continue
         head = value.removeprefix("file:").partition(",")[0]
         # What follows a path may be a group of ranks, the rate of links, or how many boxes there are.
         paths = {head, *(head[:at] for at, mark in enumerate(head) if mark in "[@*")} - {""}
         if not value.startswith("file:"):
-            paths = {path for path in paths if path.lower().endswith(SUFFIXES) or os.path.isfile(path)}
+            paths = {path for path in {value, *paths} if path.lower().endswith(SUFFIXES) or os.path.isfile(path)}
         found |= paths
         if CONFIGURATION in value:
             named = value.partition(CONFIGURATION)[2].partition(",")[0]

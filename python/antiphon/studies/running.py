@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import TYPE_CHECKING, NamedTuple
 
+from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.parallel import check
 from antiphon.studies.identity import build_id, described, files_of, key_of
@@ -30,8 +31,6 @@ MOST_TOGETHER = 16
 """Runs that are given to it at a time."""
 UNSETTLED = ("internal", "interrupted")
 """Codes of errors that say nothing about the point: a later call runs it again."""
-OVER_TIME = "time-limit"
-"""Code of a point that took longer than it may."""
 
 
 class Outcome(NamedTuple):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from antiphon.arguments import expect, shown
+from antiphon.deadline import check_limit
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.flat import Row
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 AHEAD = 1
 """Pieces of short work that an executor is given ahead, for each that it can do at once."""
-LONGEST_S = 1e9
-"""No time limit is longer."""
 
 
 @dataclass(frozen=True)
@@ -157,10 +156,7 @@ def study(
     expect("store", store, str, os.PathLike, type(None))
     if store is not None and "\0" in os.fspath(store):
         raise AntiphonError("store has a zero character; name a folder", "bad-file")
-    if time_limit_s is not None and not 0 < time_limit_s <= LONGEST_S:
-        raise AntiphonError(
-            f"time_limit_s is {shown(time_limit_s)}; give seconds, above 0 and at most {LONGEST_S:g}", "bad-size"
-        )
+    check_limit(time_limit_s)
     points = part_of(list(grid.points() if isinstance(grid, Grid) else grid), shard)
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory()) if store is None else store

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -91,6 +92,26 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
     _print_refusals(console, comparison.collective, comparison.refused)
 
 
+def print_best(documents: Sequence[Mapping[str, Any]]) -> None:
+    """The best of the comparisons on several fabrics, one below the other."""
+    table = Table(
+        Column("Fabric", overflow="fold"),
+        Column("Best", overflow="fold"),
+        right_aligned("Time"),
+        right_aligned("Of bound"),
+        title="The best on each fabric",
+    )
+    for document in documents:
+        best = next(iter(document["runs"]), None)
+        of_best = (
+            ("-", "-", "-")
+            if best is None
+            else (best["algorithm"], format_time(best["time_ns"]), _share(best["efficiency"]))
+        )
+        table.add_row(document["fabric"], *of_best)
+    open_console().print(table)
+
+
 def print_run(run: antiphon.Run) -> None:
     """The figures of one run and its busiest links."""
     console = open_console()
@@ -169,6 +190,9 @@ def print_tuning(tuning: antiphon.Tuning) -> None:
         )
     console.print(table)
     print_unknown(console, tuning.choices[0].best.energy)
+    if tuning.left_out:
+        sizes = ", ".join(map(antiphon.format_bytes, tuning.left_out))
+        console.print(f"Left out when the time limit was over: {sizes}, and crossovers", soft_wrap=True)
     for size, before, after in tuning.crossovers:
         console.print(f"From about {antiphon.format_bytes(size)} on: {after} instead of {before}")
     _print_refusals(console, tuning.collective, tuning.refused)
