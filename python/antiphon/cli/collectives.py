@@ -38,7 +38,7 @@ from antiphon.collective.comparison import bounded
 from antiphon.collective.matrix import size_text
 from antiphon.collective.schedules import is_foreign, read_schedule
 from antiphon.collective.specs import split_specs
-from antiphon.deadline import OVER_TIME, OverTime
+from antiphon.deadline import OVER_TIME
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.parallel import MOST_JOBS
@@ -128,10 +128,10 @@ def compare(
                     energy=energy,
                     time_limit_s=time_limit_s,
                 )
-            failure = None
+            failure: AntiphonError | None = None
             late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]
             if late:
-                failure = OverTime(f"the time limit left out {', '.join(late)}", OVER_TIME)
+                failure = AntiphonError(f"the time limit left out {', '.join(late)}", OVER_TIME)
             elif not comparison.runs:
                 message = f"no algorithm could do {comparison.collective} on {comparison.fabric}"
                 failure = AntiphonError(message, "not-applicable")

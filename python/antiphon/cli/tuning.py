@@ -26,7 +26,8 @@ from antiphon.cli.output import note, output_option
 from antiphon.collective.nccl import check_comparable
 from antiphon.collective.specs import split_specs
 from antiphon.collective.tuning import OBJECTIVES, size_range
-from antiphon.deadline import OVER_TIME, OverTime
+from antiphon.deadline import OVER_TIME
+from antiphon.errors import AntiphonError
 from antiphon.files import written_whole
 from antiphon.view.terminal.comparison import print_tuning
 from antiphon.view.terminal.console import json_text, progress_bar
@@ -114,7 +115,7 @@ def tune(
             failure = None
             if tuning.left_out:
                 late = ", ".join(map(antiphon.format_bytes, tuning.left_out))
-                failure = OverTime(f"the time limit left out {late}", OVER_TIME)
+                failure = AntiphonError(f"the time limit left out {late}", OVER_TIME)
             return Outcome(document, partial(print_tuning, tuning), failure)
 
         each_group("tune", fabric, group, groups, output, work, "choices")
