@@ -170,7 +170,7 @@ def test_dot_comes_back(fabric: Fabric, tmp_path: Path) -> None:
     for key in ("name", "rank"):
         assert back.nodes[key].tolist() == fabric.nodes[key].tolist()
     assert rows(back.links) == rows(fabric.links)
-    assert Fabric(str(path)) == Fabric(f"file:{path}")
+    assert Fabric(str(path)).ranks == fabric.ranks
 
 
 def test_boxes_on_rails(tmp_path: Path) -> None:
