@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -280,3 +281,23 @@ def test_torch_attention_recurrence_and_shared_weights() -> None:
         assert from_torch(model.eval(), ids).layers == expected
     with torch.device("meta"):
         assert from_torch(Tokens(), ids.to("meta")).layers == expected
+
+
+def test_what_is_read_is_checked_first(tmp_path: Path) -> None:
+    """Files that never end, functions of more nodes than memory has room for, shapes that nothing holds."""
+    os.mkfifo(tmp_path / "pipe.onnx")
+    assert "is not a regular file" in refusal(tmp_path / "pipe.onnx")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    functions = [helper.make_function("d", "f0", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], opsets)]
+    for at in range(1, 31):
+        calls = [helper.make_node(f"f{at - 1}", [a], [b], domain="d") for a, b in (("a", "t"), ("t", "b"))]
+        functions.append(helper.make_function("d", f"f{at}", ["a"], ["b"], calls, opsets))
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("f30", ["m"], ["y"], domain="d")]
+    known = {"functions": functions, "opset_imports": opsets}
+    path = saved(tmp_path / "bomb.onnx", nodes, [value("x", 1, 4)], [weights("w", 4, 4)], **known)
+    assert "has 1,073,741,825 nodes once its functions are inlined, at most 1,048,576" in refusal(path)
+    for name, shape in (("huge", (1 << 40, 1 << 40)), ("negative", (-5, 4))):
+        tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=shape)
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+        path = saved(tmp_path / f"{name}.onnx", nodes, [value("x", 1, 4)], [tensor])
+        assert f"not an ONNX model: constant 'w' has the shape [{shape[0]}, {shape[1]}]" in refusal(path)

@@ -30,6 +30,18 @@ def read_text(path: str, largest: int) -> str:
     Raises:
         AntiphonError: ``bad-file`` or ``too-large``, naming the file.
     """
+    try:
+        return read_bytes(path, largest).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise AntiphonError(f"{path}: is not UTF-8 text", "bad-file") from None
+
+
+def read_bytes(path: str, largest: int) -> bytes:
+    """What a regular file of at most ``largest`` bytes has.
+
+    Raises:
+        AntiphonError: as ``read_text``.
+    """
     file = Path(path)
     try:
         status = file.stat()
@@ -41,13 +53,13 @@ def read_text(path: str, largest: int) -> str:
             from antiphon._core import format_bytes
 
             raise AntiphonError(f"{path}: is larger than {format_bytes(largest)}", "too-large")
-        return file.read_text("utf-8-sig")
+        return file.read_bytes()
     except AntiphonError:
         raise
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
-    except ValueError:
-        raise AntiphonError(f"{path}: is not UTF-8 text", "bad-file") from None
+    except ValueError as error:  # a name that no file can have
+        raise AntiphonError(f"{shown(path)}: cannot be read: {error}", "bad-file") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -168,3 +168,34 @@ def test_records_without_tables_are_values() -> None:
         assert {record, copy} == {record}
         with pytest.raises(FrozenInstanceError):
             setattr(record, fields(record)[0].name, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('["<f8"', '["O"'),
+        ('["<f8"', '["(2,)f8"'),
+        ('["<f8"', '["(01,)f8"'),
+        ('["<f8"', '["<f16"'),
+        ('["<f8"', '["<U900000000"'),
+        ('"bytes":4096', '"bytes":Infinity'),
+        ('"bytes":4096', '"bytes":true'),
+        ('"bytes":4096', '"bytes":4096.0'),
+        ('"bytes":4096', '"more":1,"bytes":4096'),
+        ('"time_ns":', '"time_ns":1' + "1" * 400 + ',"time":'),
+        ('"time_ns":', '"time_ns":"soon","time":'),
+        ('"algorithm":"ring"', '"algorithm":["ring"]'),
+    ],
+)
+def test_only_what_save_writes_is_loaded(tmp_path: Path, old: str, new: str) -> None:
+    fabric = antiphon.Fabric("mesh:2x2")
+    run = antiphon.run(fabric, antiphon.build(fabric, "ring", bytes=4096))
+    run.save(tmp_path / "run.json")
+    text = (tmp_path / "run.json").read_text("utf-8")
+    assert antiphon.Run.load(tmp_path / "run.json") == run
+    assert old in text
+    (tmp_path / "other.json").write_text(text.replace(old, new, 1), "utf-8")
+    with pytest.raises(antiphon.AntiphonError, match=r"does not fit a Run|no saved result") as error:
+        antiphon.Run.load(tmp_path / "other.json")
+    assert len(str(error.value)) < 1000
+    assert "\n" not in str(error.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -75,6 +76,40 @@ def test_changes_of_the_system_are_part_of_a_point(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         assert store.ensure([slow]) == 0
         assert store[slow]["time_ns"] > store[Point("mesh:3x3", "ring", 1 << 20, "tto")]["time_ns"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM runs; END",
+        "CREATE VIEW v AS SELECT * FROM runs",
+        "CREATE TABLE more (key TEXT)",
+    ],
+)
+def test_a_database_that_does_more_is_refused(tmp_path: Path, change: str) -> None:
+    with Store(tmp_path) as store:
+        store.add(Cheap(1), {"number": 1})
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as database, database:
+        database.execute(change)
+    with pytest.raises(antiphon.AntiphonError, match=r"is no store of runs \(it has the \w+ '\w+'\)"):
+        Store(tmp_path)
+
+
+@pytest.mark.parametrize("record", ["{}\0", b"{}", None, 7, "[" * 100_000, "[1]", b"\xff".decode("latin-1")])
+def test_rows_of_other_kinds_are_one_line(tmp_path: Path, record: object) -> None:
+    """Also where their digest is right."""
+    with Store(tmp_path) as store:
+        store.add(Cheap(1), {"number": 1})
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as database, database:
+        key, build, point = database.execute("SELECT key, build, point FROM runs").fetchone()
+        digest = hashlib.sha256("\n".join((key, build, point, str(record))).encode()).hexdigest()[:16]
+        values = (record if record is not None else "", digest)
+        database.execute("UPDATE runs SET run = ?, digest = ?", values)
+        database.execute("INSERT INTO claims VALUES (?, ?)", ("other", "../\0"))
+    with Store(tmp_path) as store:
+        with pytest.raises(antiphon.AntiphonError, match=r"runs\.sqlite: run \w+ was changed"):
+            store[Cheap(1)]
+        assert store.claim("other") is True
 
 
 def test_a_run_that_was_changed_is_refused(tmp_path: Path) -> None:

@@ -224,3 +224,97 @@ def test_commands(commands: Any, traces: str, tmp_path: Path) -> None:
     refused = commands.invoke("train", "alexnet,vgg16", "ring:4", "ring", "--chakra", prefix)
     assert refused.exit_code
     assert "give one of each" in refused.stderr
+
+
+def event(name: str, at: float, takes: float, cat: str = "kernel", stream: int = 7, **args: Any) -> dict[str, Any]:
+    """An event of PyTorch's profiler, in microseconds."""
+    return {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": stream, "ts": at, "dur": takes, "args": args}
+
+
+def collective(name: str, elements: int, ranks: list[int], **more: Any) -> dict[str, Any]:
+    """What an event says of a collective, as ``record_param_comms`` does."""
+    said = {"Collective name": name, "In msg nelems": elements, "Out msg nelems": elements, "dtype": "Float"}
+    return said | {"Group size": len(ranks), "Process Group Name": "0", "Process Group Ranks": str(ranks)} | more
+
+
+def profiled(folder: Path, name: str, events: list[list[dict[str, Any]]]) -> str:
+    """Files of the profiler for ranks with these events; returns their prefix."""
+    for rank, own in enumerate(events):
+        document = {"schemaVersion": 1, "traceEvents": [{"ph": "M", "name": "process_name"}, *own]}
+        (folder / f"{name}.{rank}.json").write_text(json.dumps(document), "utf-8")
+    return str(folder / name)
+
+
+def test_a_trace_of_the_profiler_is_that_of_chakra(tmp_path: Path) -> None:
+    """A kernel, an AllReduce behind it, another kernel beside that, and one after both: as Chakra says the same."""
+    everyone = list(range(4))
+    link: dict[str, Any] = {"External id": 5}
+    call = collective("allreduce", 1 << 18, everyone, **link)
+    kernels = [
+        event("gemm", 100.0, 10.0),
+        event("record_param_comms", 90.0, 2.0, "cpu_op", 1, **call),
+        event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 110.5, 80.0, stream=20, **link),
+        event("gemm", 111.0, 5.0),
+        event("gemm", 200.0, 4.0),
+    ]
+    same = [
+        node(0, 4, [], 10),
+        node(1, 7, [0], comm_type=0, comm_size=1 << 20),
+        node(2, 4, [0], 5),
+        node(3, 4, [1, 2], 4),
+    ]
+    expected = antiphon.replay(written(tmp_path, "chakra", [same] * 4), "ring:4", "ring")
+    prefix = profiled(tmp_path, "torch", [kernels] * 4)
+    alone = tmp_path / "alone.json"
+    alone.write_text((tmp_path / "torch.0.json").read_text("utf-8"), "utf-8")
+    for trace in (prefix, prefix + ".0.json", alone):
+        replayed = antiphon.replay(trace, "ring:4", "ring")
+        assert replayed.time_ns == expected.time_ns
+        assert replayed.exchanges["kind"].tolist() == ["all-reduce"]
+        assert replayed.exchanges["bytes"].tolist() == [1 << 20]
+        assert replayed.ranks["compute_ns"].tolist() == [19_000.0] * 4
+
+
+def test_a_profile_of_processors_and_of_groups(tmp_path: Path) -> None:
+    """Without a GPU the host works; groups are those that events say, and each rank has a file."""
+
+    def own(rank: int) -> list[dict[str, Any]]:
+        row = [rank // 2 * 2, rank // 2 * 2 + 1]
+        return [
+            event("aten::mm", 0.0, 10.0, "cpu_op", 1),
+            event("aten::inner", 1.0, 2.0, "cpu_op", 1),
+            event("c10d::allgather_", 20.0, 9.0, "cpu_op", 1),
+            event("record_param_comms", 21.0, 7.0, "cpu_op", 1, **collective("_allgather_base", 256, row)),
+            event("record_param_comms", 28.5, 0.2, "cpu_op", 1, **collective("wait", 0, row)),
+        ]
+
+    replayed = antiphon.replay(profiled(tmp_path, "gloo", [own(rank) for rank in range(4)]), "mesh:2x2", "ring")
+    assert replayed.exchanges["kind"].tolist() == ["all-gather"] * 2
+    assert replayed.exchanges["bytes"].tolist() == [2048] * 2
+    assert replayed.ranks["other_ns"].tolist() == [10_000.0] * 4
+    (tmp_path / "gloo.0.json").rename(tmp_path / "one.json")
+    with pytest.raises(antiphon.AntiphonError, match="collectives of some ranks only"):
+        antiphon.replay(tmp_path / "one.json", "mesh:2x2", "ring")
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        ('{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "is a PyTorch execution trace, which says no times"),
+        ('{"nodes": []}', "has no traceEvents"),
+        ('{"traceEvents": [{"ph": "X", "name": "k", "cat": "kernel", "ts": "now"}]}', "event 'k' has no time"),
+        (json.dumps([event("gemm", 0, 1)]), "has no collectives"),
+        (json.dumps([event("ncclKernel", 0, 1)]), "says no 'Collective name'"),
+        (json.dumps([event("n", 0, 1, **collective("gather", 1, [0, 1]))]), "known: allreduce, reduce"),
+        (json.dumps([event("n", 0, 1, **collective("allreduce", 1, [0, 9]))]), "is of rank 9; there are 2 ranks"),
+        (json.dumps([event("n", 0, 1, **collective("allreduce", 1, [0, 1], dtype="Odd"))]), "says no dtype"),
+    ],
+)
+def test_other_json_is_refused(tmp_path: Path, document: str, why: str) -> None:
+    file = tmp_path / "trace.json"
+    file.write_text(document, "utf-8")
+    with pytest.raises(antiphon.AntiphonError, match=why) as error:
+        antiphon.replay(file, "ring:2", "ring")
+    assert "\n" not in str(error.value)

@@ -43,7 +43,7 @@ SECTIONS: dict[str, dict[str, Command]] = {
     },
     "Networks and training": {
         "train": Command("training", "Time an iteration and an epoch of training."),
-        "replay": Command("replay", "Time Chakra execution traces of all ranks on a fabric (docs/formats.md)."),
+        "replay": Command("replay", "Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/formats.md)."),
         "rails": Command("rails", "Schedule a collective's chunks over the dimensions of a network (docs/rails.md)."),
         "noc": Command("noc", "Time the flit-level network alone, under synthetic traffic (docs/noc.md)."),
         "area": Command("area", "Print the area of routers and collectives engines (docs/energy.md)."),

@@ -38,7 +38,7 @@ class MemoryRates:
             rows, cores = document["measured"], document["machine"]["cores"]
             alone = {row["work"]: row["rate"] for row in rows if not row["beside"] and row["cores"] == cores}
             return cls(float(alone["reduce"]), float(alone["copy"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             if isinstance(error, AntiphonError):
                 raise
             raise AntiphonError(f"{path}: is not what antiphon calibrate --out writes", "bad-file") from None

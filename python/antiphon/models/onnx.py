@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.errors import AntiphonError
+from antiphon.files import read_bytes
 from antiphon.models.table import Layer, LayerTable, samples, table_of, whole_number
 
 # Inputs of an operator that are trained if they are constants. Running averages are not.
@@ -47,6 +48,14 @@ NOT_COUNTED = {
 }
 # Their output is a constant's if their input is.
 SAME_WEIGHTS = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+LARGEST_MODEL = (1 << 31) - 1
+"""Bytes of a file that may be read, as of a message of Protocol Buffers."""
+MOST_NODES = 1 << 20
+"""Nodes of a graph whose functions have been inlined."""
+DEEPEST = 64
+"""Functions that call each other."""
+MOST_ELEMENTS = 1 << 50
+"""Elements of a constant or an input."""
 
 
 def from_onnx(
@@ -71,8 +80,9 @@ def from_onnx(
 
     Raises:
         AntiphonError: ``not-applicable`` without the package ``onnx`` and for operators that are not counted,
-            ``bad-file`` for a file that cannot be read and for shapes that stay unknown, ``bad-spec`` and
-            ``bad-size`` for dimensions.
+            ``bad-file`` for a file that cannot be read and for shapes that stay unknown, ``too-large`` past 2 GiB or
+            1,048,576 nodes, those of functions counted wherever they are called, ``bad-spec`` and ``bad-size`` for
+            dimensions.
     """
     try:
         import onnx
@@ -86,14 +96,18 @@ def from_onnx(
     for symbol, size in (dimensions or {}).items():
         whole_number(f"dimension '{symbol}'", size)
     try:
-        model = onnx.load(path, load_external_data=False)
-        model = inliner.inline_local_functions(model) if model.functions else model
+        model = onnx.load_model_from_string(read_bytes(os.fspath(path), LARGEST_MODEL))
         if not model.graph.node:
             raise ValueError("it has no nodes")
-    except OSError as error:
-        raise AntiphonError(f"{path}: cannot be read: {error.strerror or error}", "bad-file") from None
+        if (nodes := _inlined(model)) > MOST_NODES:
+            message = f"{path}: has {nodes:,} nodes once its functions are inlined, at most {MOST_NODES:,} are read"
+            raise AntiphonError(message, "too-large")
+        _check_shapes(model.graph)
+        model = inliner.inline_local_functions(model) if model.functions else model
+    except AntiphonError:
+        raise
     except Exception as error:  # whatever the parsers below it raise
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise AntiphonError(f"{path}: not an ONNX model: {reason}", "bad-file") from None
     graph = model.graph
     constants = {tensor.name for tensor in graph.initializer}
@@ -108,6 +122,38 @@ def from_onnx(
     first = next((_sizes(value) for value in inputs), []) or [1]
     layers = _Counter(str(path), model.graph).layers()
     return table_of(name or Path(path).stem, layers, samples(batch, first[0]))
+
+
+def _inlined(model: Any) -> int:
+    """Nodes of a model whose functions are inlined, without inlining them."""
+    functions = {(each.domain, each.name, each.overload): each.node for each in model.functions}
+    known: dict[tuple[str, str, str], int] = {}
+
+    def count(nodes: Any, depth: int) -> int:
+        if depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} functions or graphs are within each other")
+        total = 0
+        for node in nodes:
+            function = (node.domain, node.op_type, node.overload)
+            if function in functions and function not in known:
+                known[function] = count(functions[function], depth + 1)
+            total += known.get(function, 1)
+            for attribute in node.attribute:
+                for graph in (attribute.g, *attribute.graphs):
+                    total += count(graph.node, depth + 1)
+        return total
+
+    return count(model.graph.node, 0)
+
+
+def _check_shapes(graph: Any) -> None:
+    """Refuses constants and inputs that nothing could hold."""
+    shapes = [("constant", tensor.name, list(tensor.dims)) for tensor in graph.initializer]
+    for node in graph.node:
+        shapes += [("constant", node.output[0], list(each.t.dims)) for each in node.attribute if each.t.dims]
+    for what, name, shape in [*shapes, *(("input", value.name, _sizes(value)) for value in graph.input)]:
+        if any(size < 0 for size in shape) or prod(shape) > MOST_ELEMENTS:
+            raise ValueError(f"{what} '{name:.40}' has the shape {shape!s:.60}")
 
 
 def _sizes(value: Any) -> list[int]:

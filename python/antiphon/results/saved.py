@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
@@ -18,6 +19,8 @@ from antiphon.results.table import Table
 SCHEMA = "antiphon-result/1"
 LARGEST_FILE = 1 << 30
 """Files of results are read whole; larger ones are refused."""
+NO_NUMBERS = ("inf", "-inf", "nan")
+"""How ``save`` writes what JSON has no number for."""
 
 
 def save(result: object, path: str | os.PathLike[str]) -> None:
@@ -34,7 +37,7 @@ def load(kind: type[Any], path: str | os.PathLike[str]) -> Any:
         AntiphonError: ``bad-file``, saying what it is instead.
     """
     try:
-        document = json.loads(read_text(os.fspath(path), LARGEST_FILE))
+        document = json.loads(read_text(os.fspath(path), LARGEST_FILE), parse_constant=_no_number)
         schema, name = document["schema"], document["type"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, AntiphonError):
@@ -45,8 +48,8 @@ def load(kind: type[Any], path: str | os.PathLike[str]) -> Any:
         raise AntiphonError(message, "bad-file")
     try:
         return _made(kind, document["result"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        message = f"{path}: does not fit a {kind.__name__} of version {__version__}: {error}"
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        message = f"{path}: does not fit a {kind.__name__} of version {__version__}: {error!s:.200}"
         raise AntiphonError(message, "bad-file") from None
 
 
@@ -70,19 +73,43 @@ def _made(kind: Any, value: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return None if value is None else _made(next(each for each in arguments if each is not NoneType), value)
-    if origin is tuple and Ellipsis not in arguments:
-        return tuple(_made(each, part) for each, part in zip(arguments, value, strict=True))
-    if origin in (list, tuple, Sequence):
-        return (list if origin is list else tuple)(_made(arguments[0], each) for each in value)
+    if origin in (tuple, list, Sequence):
+        parts = _checked(value, list)
+        if origin is tuple and Ellipsis not in arguments:
+            return tuple(_made(each, part) for each, part in zip(arguments, parts, strict=True))
+        return (list if origin is list else tuple)(_made(arguments[0], each) for each in parts)
     if kind is Table:
-        import numpy as np
-
-        return Table({name: np.array(values, dtype=dtype) for name, (dtype, values) in value.items()})
+        return Table({name: _column(*column) for name, column in _checked(value, dict).items()})
     if is_dataclass(kind):
         hints = get_type_hints(kind)
+        if unknown := _checked(value, dict).keys() - {field.name for field in fields(kind)}:
+            raise ValueError(f"'{min(unknown):.40}' is no field of it")
         return cast(Any, kind)(**{field.name: _made(hints[field.name], value[field.name]) for field in fields(kind)})
     if kind in (System, Schedule):
-        return kind.from_json(value)
-    if not isinstance(value, (int, float, str) if kind is float else kind):
+        return kind.from_json(_checked(value, str))
+    return _checked(value, kind)
+
+
+def _checked(value: Any, kind: type) -> Any:
+    """A value that is of a type, as JSON has it."""
+    if kind is float and type(value) in (int, str) and (type(value) is int or value in NO_NUMBERS):
+        return float(value)
+    if type(value) is not kind:
         raise TypeError(f"{value!r:.40} is no {kind.__name__}")
-    return kind(value)
+    return value
+
+
+def _column(dtype: str, values: list[Any]) -> Any:
+    """A column of a table, of texts, truths or numbers."""
+    import numpy as np
+
+    if not re.fullmatch(r"<U\d{1,9}|\|b1|\|[iu]1|<[iu][248]|<f[48]", _checked(dtype, str)):
+        raise ValueError(f"no column has the type '{dtype:.40}'")
+    if dtype[1] == "U":  # as wide as its texts are
+        return np.array([_checked(each, str) for each in _checked(values, list)], dtype="U")
+    kind = {"b": bool, "f": float}.get(dtype[1], int)
+    return np.array([_checked(each, kind) for each in _checked(values, list)], dtype=dtype)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +41,7 @@ class Owner:
 
 def is_at_work(folder: Path, name: str) -> bool:
     """Whether an owner's process is there; removes what is left of one that is not."""
-    return not _removed(folder / f"{PREFIX}{name}{SUFFIX}")
+    return re.fullmatch("[0-9a-f]{16}", str(name)) is not None and not _removed(folder / f"{PREFIX}{name}{SUFFIX}")
 
 
 def remove_left_over(folder: Path) -> None:

@@ -38,6 +38,11 @@ PRAGMA user_version = {FORMAT};
 """
 AGAIN = "CREATE TABLE IF NOT EXISTS again (key TEXT PRIMARY KEY, above_s REAL NOT NULL)"
 """Records to be made again by who gives a run more than so many seconds."""
+STRANGE = """
+SELECT type, name FROM sqlite_master
+WHERE NOT (type = 'table' AND name IN ('runs', 'claims', 'again') OR type = 'index' AND name LIKE 'sqlite_autoindex_%')
+"""
+"""What no store has, and what would do more than is asked for."""
 MADE = """
 SELECT 1 FROM runs WHERE key = ? AND NOT EXISTS (SELECT 1 FROM again WHERE again.key = runs.key AND above_s < ?)
 """
@@ -76,6 +81,8 @@ class Store:
             raise _unusable(folder, error) from None
         except UnicodeEncodeError:
             raise AntiphonError(f"{str(folder)!a:.40} is not valid Unicode", "bad-file") from None
+        except ValueError as error:
+            raise AntiphonError(f"{str(folder)!a:.40} is no folder: {error}", "bad-file") from None
         if self.path.exists() and not self.path.is_file():  # a pipe would be waited for
             raise AntiphonError(f"{self.path}: exists and is not a file", "bad-file")
         try:
@@ -110,6 +117,8 @@ class Store:
                         self._database.execute(statement)
                 elif form != FORMAT:
                     raise sqlite3.DatabaseError("another format")
+                if (strange := self._database.execute(STRANGE).fetchone()) is not None:  # such as a trigger
+                    raise sqlite3.DatabaseError(f"it has the {strange[0]} {str(strange[1])!a:.60}")
                 self._database.execute(AGAIN)
             self.of_other_builds = self.count_of_other_builds()
             """Stored runs of other builds, which are not used; as they were at first."""
@@ -149,10 +158,13 @@ class Store:
         if row is None:
             raise KeyError(key)
         *content, digest = row
-        if digest != _check(key, *content):
+        try:
+            if digest != _check(key, *content):
+                raise ValueError("another digest")
+            return dict(json.loads(content[-1]))
+        except (TypeError, ValueError, RecursionError):
             message = f"{self.path}: run {key} was changed; move the file away or choose another folder"
-            raise AntiphonError(message, "bad-file")
-        return dict(json.loads(content[-1]))
+            raise AntiphonError(message, "bad-file") from None
 
     def __contains__(self, point: Job) -> bool:
         return self._has(key_of(point))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, Table
 from antiphon.training.networks import collectives_of
+from antiphon.training.profiles import converted, profiles_of
 from antiphon.training.traces import prefix_of, trace_files
 
 if TYPE_CHECKING:
@@ -158,7 +160,8 @@ def replay(
     fidelity: Fidelity | str = "packet",
     progress: Progress | None = None,
 ) -> Replay:
-    """The time of Chakra execution traces on a fabric: every rank computes and exchanges as its own trace says.
+    """The time of execution traces, Chakra's or those of PyTorch's profiler, on a fabric: every rank computes and
+    exchanges as its own trace says.
 
     Collectives start when all ranks of their group are ready, messages when their sender is, and all that are under way
     share the links. Schedules are proven first.
@@ -171,7 +174,8 @@ def replay(
     True
 
     Args:
-        trace: prefix of the files, ``PREFIX`` for ``PREFIX.0.et``, ``PREFIX.1.et``, ...; one of them, or their folder.
+        trace: prefix of the files, ``PREFIX`` for ``PREFIX.0.et``, ``PREFIX.1.et``, ... or, of PyTorch's profiler,
+            ``PREFIX.0.json``, ...; one of them, or their folder.
         fabric: specification or Fabric, whose ranks are those of the files.
         algorithm: ``name[:key=value,...]`` of the collectives.
         system: preset, file or System.
@@ -201,10 +205,21 @@ def replay(
         raise AntiphonError(message, "not-applicable")
     if compute is None and platform.processor.partition(":")[0] == "roofline":
         compute = platform.processor
-    files = trace_files(trace, fabric.ranks, fabric.name)
     listed = None if groups is None else read_text(os.fspath(groups), LARGEST_GROUPS)
-    prefix = prefix_of(trace)
-    work = ExecutionTrace.read(files, compute, listed, progress and partial(progress, f"{prefix} (reading)"))
+    expect("trace", trace, str, os.PathLike)
+    profiles = profiles_of(trace)
+    prefix = os.fspath(trace) if profiles else prefix_of(trace)
+    reading = progress and partial(progress, f"{prefix} (reading)")
+    if profiles:
+        with TemporaryDirectory() as folder:
+            files, named = converted(profiles, fabric.ranks, folder)
+            try:
+                work = ExecutionTrace.read(files, compute, listed or named, reading)
+            except AntiphonError as error:
+                message = error.message.replace(os.path.join(folder, "profile"), prefix)
+                raise AntiphonError(message, error.code) from None
+    else:
+        work = ExecutionTrace.read(trace_files(trace, fabric.ranks, fabric.name), compute, listed, reading)
     table = Table(work.exchanges)
     members = work.groups
     schedules = _schedules(table, members, fabric, algorithm, exchange, platform)

@@ -13,14 +13,21 @@ pub type NodeId = u32;
 /// No step.
 pub const NONE: NodeId = NodeId::MAX;
 
-/// What to call a step, of a GPU and a thread block, where another format says it otherwise.
-pub type Names<'a> = &'a dyn Fn(u32, u32, u32) -> String;
+/// What to call things where another format says it otherwise.
+pub trait Names {
+    /// A step of a GPU and a thread block.
+    fn step(&self, gpu: u32, tb: u32, step: u32) -> String;
+    /// A chunk of a buffer.
+    fn chunk(&self, offset: u32) -> String;
+    /// Why nothing orders two steps of a GPU, each a thread block and a step of it; empty if it cannot be said.
+    fn unordered(&self, gpu: u32, steps: [(u32, u32); 2]) -> &'static str;
+}
 
 /// The steps of an algorithm, and the messages between them.
 pub struct Graph<'a> {
     /// The algorithm.
     pub algo: &'a Algo,
-    names: Option<Names<'a>>,
+    names: Option<&'a dyn Names>,
     /// Who watches the work on it.
     pub watch: Watch<'a>,
     /// GPU and thread block of every step.
@@ -38,7 +45,7 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     /// [`Code::NotProven`] where one of the two sides of a message is missing, or they differ in size; [`Code::Interrupted`].
-    pub fn new(algo: &'a Algo, names: Option<Names<'a>>, watch: Watch<'a>) -> Result<Graph<'a>> {
+    pub fn new(algo: &'a Algo, names: Option<&'a dyn Names>, watch: Watch<'a>) -> Result<Graph<'a>> {
         let mut graph = Graph { algo, names, watch, owner: vec![], first: vec![], sender: vec![], connections: vec![] };
         let mut numbers: HashMap<(u32, u32, u32), usize> = HashMap::new();
         for (gpu, program) in (0..).zip(&algo.gpus) {
@@ -125,9 +132,27 @@ impl<'a> Graph<'a> {
     pub fn name(&self, node: NodeId) -> String {
         let ((gpu, tb), step) = (self.owner[node as usize], self.index(node));
         if let Some(names) = self.names {
-            return names(gpu, tb, step);
+            return names.step(gpu, tb, step);
         }
         format!("gpu {gpu} tb {tb} step {step} ({})", self.step(node).action.name())
+    }
+
+    /// A chunk of a buffer.
+    pub fn chunk(&self, offset: u32) -> String {
+        self.names.map_or_else(|| offset.to_string(), |names| names.chunk(offset))
+    }
+
+    /// A chunk, with its buffer.
+    pub fn place(&self, place: Place) -> String {
+        let chunk = self.chunk(place.offset);
+        let (number, part) = chunk.split_once(' ').unwrap_or((&chunk, ""));
+        format!("{}[{number}] {part}", place.buffer.letter()).trim_end().into()
+    }
+
+    /// Why nothing orders two steps of a GPU; empty if it cannot be said.
+    pub fn unordered(&self, first: NodeId, second: NodeId) -> &'static str {
+        let [(gpu, a), (_, b)] = [first, second].map(|node| self.owner[node as usize]);
+        self.names.map_or("", |names| names.unordered(gpu, [(a, self.index(first)), (b, self.index(second))]))
     }
 
     /// An order of all steps in which each comes after what it waits for, where a connection holds `depth` messages, or any

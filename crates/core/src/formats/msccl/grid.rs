@@ -1,7 +1,7 @@
 //! The equal chunks that the data of a schedule are whole numbers of.
 
 use super::consumers::MAX_OFFSET;
-use crate::collective::Kind;
+use crate::collective::{Kind, shard};
 use crate::error::{Code, Error, Result};
 use crate::schedule::Schedule;
 use crate::units::Bytes;
@@ -26,7 +26,8 @@ impl Grid {
     /// Complexity: O(chunks * lanes), mostly far less.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] if more chunks are needed than files can number; [`Code::Interrupted`].
+    /// [`Code::NotApplicable`] for sizes whose rounding leaves no equal chunks; [`Code::TooLarge`] if more chunks are needed than files can
+    /// number; [`Code::Interrupted`].
     pub fn of(schedule: &Schedule, watch: Watch) -> Result<Grid> {
         let lanes = || schedule.lanes.iter().filter(|lane| lane.bytes > 0);
         let mut ends: Vec<Bytes> = lanes().flat_map(|lane| [lane.offset, lane.offset + lane.bytes]).collect();
@@ -39,11 +40,27 @@ impl Grid {
         };
         let most = MAX_OFFSET + 1;
         let mut chunks = step;
-        while chunks <= most && !fits(schedule.bytes, chunks, &ends) {
+        // What a rank has in these is a whole part of the chunks, so its shard must begin where that does.
+        let shards = |chunks: u32| {
+            (0..step).all(|rank| {
+                let (start, _) = shard(schedule.bytes, step as usize, rank as usize);
+                place(schedule.bytes, chunks, start) == (rank * (chunks / step)) as u64
+            })
+        };
+        while chunks <= most && !(fits(schedule.bytes, chunks, &ends) && shards(chunks)) {
             watch.step(chunks as usize, most as usize)?;
             chunks += step;
         }
         if chunks > most {
+            let even = step * 4;
+            if step > 1 && !schedule.bytes.is_multiple_of(even as u64) {
+                let what = format!(
+                    "shards of {} bytes are rounded to elements, so they are not cut into equal chunks; \
+                     choose a multiple of {even} bytes",
+                    schedule.bytes / step as u64
+                );
+                return Err(Error::new(Code::NotApplicable, what));
+            }
             let what = format!(
                 "data cut at {} places are no whole number of at most {most} equal chunks; \
                  choose a size that divides evenly, or an algorithm with equal parts",
@@ -73,7 +90,7 @@ fn place(bytes: Bytes, chunks: u32, byte: Bytes) -> u64 {
 /// Whether all ends are where chunks begin, each at another.
 fn fits(bytes: Bytes, chunks: u32, ends: &[Bytes]) -> bool {
     let (bytes_wide, chunks_wide) = (bytes as u128, chunks as u128);
-    let rounding = ROUNDING.min(bytes / chunks as u64 / 16) as u128;
+    let rounding = ROUNDING.min(bytes / chunks as u64 / 4) as u128;
     let mut before = None;
     ends.iter().all(|&end| {
         let at = place(bytes, chunks, end);
@@ -85,7 +102,7 @@ fn fits(bytes: Bytes, chunks: u32, ends: &[Bytes]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Collective, shard};
+    use crate::collective::Collective;
     use crate::fabric::Fabric;
     use crate::schedule::Builder;
 
@@ -96,6 +113,30 @@ mod tests {
             builder.block((offset, length), 1);
         }
         Grid::of(&builder.schedule, Watch::default())
+    }
+
+    /// What a rank has of an all-gather is a whole part of the chunks, or the file cannot be written.
+    #[test]
+    fn shards_begin_where_their_chunks_do() {
+        let fabric = Fabric::parse("ring:8").unwrap();
+        let cut = |bytes: Bytes, parts: usize| {
+            let mut builder = Builder::new("test", &fabric, Collective::new(Kind::AllGather), bytes);
+            for rank in 0..8 {
+                let (start, length) = shard(bytes, 8, rank);
+                for part in 0..parts {
+                    let (offset, length) = shard(length, parts, part);
+                    builder.block((start + offset, length), 1);
+                }
+            }
+            Grid::of(&builder.schedule, Watch::default())
+        };
+        for (bytes, parts) in [(1000, 1), (1000, 2), (1004, 2), (1 << 20, 3)] {
+            let grid = cut(bytes, parts).unwrap();
+            let each = grid.chunks / 8;
+            assert!((0..8).all(|rank| grid.lane(rank * parts).start == rank as u32 * each), "{bytes} {parts}");
+        }
+        let error = cut(100, 5).err().unwrap();
+        assert!(error.code == Code::NotApplicable && error.message.contains("choose a multiple of 32"), "{error}");
     }
 
     #[test]

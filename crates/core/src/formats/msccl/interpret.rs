@@ -188,7 +188,8 @@ impl<'a> Run<'a> {
                         None => "never written".into(),
                     };
                     let why = self.difference(&wanted, &found);
-                    return wrong(format!("gpu {gpu} ends with a wrong chunk {offset} of its output, {last}: {why}"));
+                    let chunk = self.graph.chunk(offset);
+                    return wrong(format!("gpu {gpu} ends with a wrong chunk {chunk} of its output, {last}: {why}"));
                 }
             }
         }
@@ -199,7 +200,7 @@ impl<'a> Run<'a> {
     fn difference(&self, wanted: &[usize], found: &[(u32, u32)]) -> String {
         let term = |cell: usize| {
             let (gpu, place) = self.cells.place(cell);
-            format!("what gpu {gpu} had in {}[{}]", place.buffer.letter(), place.offset)
+            format!("what gpu {gpu} had in {}", self.graph.place(place))
         };
         let count =
             |cell: usize| found.iter().find(|&&(other, _)| other as usize == cell).map_or(0, |&(_, count)| count);

@@ -15,7 +15,7 @@ mod read;
 mod write;
 
 pub(super) use cells::{Cells, buffer_size};
-pub(super) use graph::Graph;
+pub(super) use graph::{Graph, Names};
 pub(super) use grid::Grid;
 pub(super) use interpret::check;
 pub(super) use layout::{Layout, check as check_sayable};

@@ -60,9 +60,8 @@ pub fn check(graph: &Graph, cells: &Cells, order: &[NodeId], accesses: &[Access]
         let unordered = by_island.values().flatten();
         if let Some((&(first, second), &cell)) = unordered.min_by_key(|&(&(_, second), _)| position[second as usize]) {
             let (a, b) = (graph.name(first), graph.name(second));
-            let place = cells.place(cell as usize).1;
-            let (buffer, offset) = (place.buffer.letter(), place.offset);
-            return wrong(format!("race: {a} and {b} use {buffer}[{offset}] in no order"));
+            let (place, why) = (graph.place(cells.place(cell as usize).1), graph.unordered(first, second));
+            return wrong(format!("race: {a} and {b} use {place} in no order{why}"));
         }
     }
     Ok(())

@@ -196,8 +196,7 @@ impl<'a> Follow<'a> {
             let tag = self.apply(unit, Op::Copy, self.units[unit].receive);
             self.store(gpu, cell, tag);
         }
-        let place = self.cells.place(cell).1;
-        let (name, at) = (self.graph.name(node), format!("{}[{}]", place.buffer.letter(), place.offset));
+        let (name, at) = (self.graph.name(node), self.graph.place(self.cells.place(cell).1));
         match self.tag(cell) {
             Tag::Held(chunk, version) if self.newest[&(gpu, chunk)].0 == version => Ok(chunk),
             Tag::Held(..) => refuse(format!(
@@ -297,7 +296,10 @@ impl<'a> Follow<'a> {
         let (added, own) = (self.units[unit].chunk, self.newest_in(cell, node)?);
         match added == own {
             true => Ok(()),
-            false => refuse(format!("{} adds chunk {added} to chunk {own}", self.graph.name(node))),
+            false => {
+                let [added, own] = [added, own].map(|chunk| self.graph.chunk(chunk));
+                refuse(format!("{} adds chunk {added} to chunk {own}", self.graph.name(node)))
+            }
         }
     }
 
@@ -322,8 +324,9 @@ impl<'a> Follow<'a> {
                 }
                 let newest = self.newest.get(&(gpu, chunk)).map_or(0, |&(version, _)| version);
                 if self.tag(cell) != Tag::Held(chunk, newest) {
+                    let place = self.graph.place(Place { buffer: Buffer::Output, offset });
                     return refuse(format!(
-                        "gpu {gpu} ends with another value in o[{offset}] than in the rest of its memory"
+                        "gpu {gpu} ends with another value in {place} than in the rest of its memory"
                     ));
                 }
             }
@@ -440,7 +443,7 @@ impl<'a> Raised<'a> {
                 match own.last_mut() {
                     Some((_, end)) if *end == chunk => *end += 1,
                     Some((_, end)) if *end > chunk => {
-                        return refuse(format!("{} sends chunk {chunk} twice", graph.name(send)));
+                        return refuse(format!("{} sends chunk {} twice", graph.name(send), graph.chunk(chunk)));
                     }
                     _ => own.push((chunk, chunk + 1)),
                 }

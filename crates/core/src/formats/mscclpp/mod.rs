@@ -82,12 +82,12 @@ impl Foreign for Plan {
 
     fn collective(&self) -> Collective {
         // It was read, so its steps are known.
-        Steps::of(self, Watch::default())
+        Steps::of(self, true, Watch::default())
             .map_or(Collective { kind: crate::collective::Kind::AllReduce, root: 0 }, |steps| steps.collective())
     }
 
     fn prove(&self, watch: Watch) -> Result<Proven> {
-        let steps = Steps::of(self, watch)?;
+        let steps = Steps::of(self, false, watch)?;
         steps.prove(watch)?;
         Ok(Proven {
             blocks: self.gpus.iter().map(|gpu| gpu.threadblocks.len() as u64).sum(),
@@ -100,8 +100,13 @@ impl Foreign for Plan {
     }
 
     fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
-        let steps = Steps::of(self, watch)?;
+        let steps = Steps::of(self, false, watch)?;
         steps.prove(watch)?;
+        if steps.packets()
+            && let Ok(schedule) = Steps::of(self, true, watch)?.raise(fabric, bytes, placement, watch)
+        {
+            return Ok(schedule);
+        }
         steps.raise(fabric, bytes, placement, watch)
     }
 }

@@ -23,7 +23,7 @@ pub fn read(text: &str, watch: Watch) -> Result<Plan> {
         Error::new(Code::BadFile, clip_error(&error) + older)
     })?;
     plan.name = clip(&plan.name);
-    Steps::of(&plan, watch)?;
+    Steps::of(&plan, true, watch)?;
     Ok(plan)
 }
 

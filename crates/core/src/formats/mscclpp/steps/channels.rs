@@ -1,13 +1,13 @@
 //! Channels, their two ends, and signals through them.
 
-use super::{Channels, Ends, Lowering, Way, Wire, bad, fail};
+use super::{Channels, Ends, Lowering, Shared, Way, Wire, bad, fail};
 use crate::error::{Code, Result};
 use crate::formats::mscclpp::model::{Block as PlanBlock, Plan};
 use std::collections::HashMap;
 
 impl Lowering<'_> {
-    /// The number at its GPU of a channel of a thread block.
-    pub(super) fn channel(&mut self, block: &PlanBlock, way: Way, id: u32) -> Result<u32> {
+    /// The number at its GPU of a channel of a thread block, through which a thread sends, or at which it waits.
+    pub(super) fn channel(&mut self, block: &PlanBlock, way: Way, id: u32, thread: usize, waits: bool) -> Result<u32> {
         let own = block.channels.iter().filter(|channels| channels.channel_type == way.name());
         let mut own = own.flat_map(|channels| &channels.channel_ids);
         let Some(&channel) = own.nth(id as usize) else {
@@ -17,15 +17,16 @@ impl Lowering<'_> {
         if channel as usize >= self.channels[&(gpu, way)].len() {
             return bad(format!("no {} channel {channel} on gpu {gpu}", way.name()));
         }
-        let user = *self.users.entry((gpu, way, channel)).or_insert(block.id);
+        let user = *self.users.entry((gpu, way, channel, waits)).or_insert(block.id);
         if user != block.id {
             let what = format!(
-                "{} channel {channel} of gpu {gpu} is used by thread block {user} too: whose signals come \
-                 first is not known",
+                "thread block {user} {} {} channel {channel} of gpu {gpu} too: whose signals come first is not known",
+                if waits { "waits at" } else { "sends through" },
                 way.name()
             );
             return fail(Code::NotApplicable, what);
         }
+        self.used_by(Shared::Channel(way), channel, waits, thread)?;
         Ok(channel)
     }
 

@@ -14,12 +14,12 @@ impl Lowering<'_> {
         for ((gpu, way, channel), (signals, waits)) in std::mem::take(&mut self.signals) {
             for (&(wait, loose), &(signal, relaxed)) in waits.iter().zip(&signals) {
                 match loose || relaxed {
-                    true => self.relaxed.push((gpu, wait, signal)),
+                    true => self.loose.push((gpu, wait, signal)),
                     false => steps(&mut self, gpu, wait, signal),
                 }
             }
             let name = |at: At| {
-                let (gpu, block, at, name) = self.origin[gpu as usize][at.0 as usize][at.1 as usize];
+                let (gpu, block, at, name, _) = self.origin[gpu as usize][at.0 as usize][at.1 as usize];
                 place(gpu, block, at, &self.operations[name as usize])
             };
             if let Some(&(wait, _)) = waits.get(signals.len()) {
@@ -44,10 +44,7 @@ impl Lowering<'_> {
                     if even { "" } else { ", not all equally often" }
                 ));
             }
-            let blocks = &mut self.algo.gpus[gpu as usize].blocks;
-            blocks.push(Block::default());
-            let middle = blocks.len() as u32 - 1;
-            self.origin[gpu as usize].push(vec![]);
+            let middle = self.new_block(gpu, Block::default());
             for time in 0..times {
                 let mut met = (middle, 0);
                 for (&block, list) in &barrier.times {
@@ -61,7 +58,8 @@ impl Lowering<'_> {
         }
         for ((gpu, id), uses) in std::mem::take(&mut self.semaphores) {
             for list in [&uses.releases, &uses.acquires] {
-                if list.windows(2).any(|pair| pair[0].0 != pair[1].0) {
+                let of = |at: &At| self.origin[gpu as usize][at.0 as usize][at.1 as usize].1;
+                if list.windows(2).any(|pair| of(&pair[0]) != of(&pair[1])) {
                     let what = format!(
                         "semaphore {id} of gpu {gpu} is used by several thread blocks in one way; the proof follows one"
                     );
@@ -86,7 +84,7 @@ impl Lowering<'_> {
         }
         for (gpu, cell, step) in std::mem::take(&mut self.readers) {
             let Some(&written) = self.packets.get(&cell) else {
-                let (gpu, block, at, name) = self.origin[gpu as usize][step.0 as usize][step.1 as usize];
+                let (gpu, block, at, name, _) = self.origin[gpu as usize][step.0 as usize][step.1 as usize];
                 let name = place(gpu, block, at, &self.operations[name as usize]);
                 return wrong(format!("deadlock: {name} waits for packets that nobody writes"));
             };
@@ -96,7 +94,9 @@ impl Lowering<'_> {
             algo: self.algo,
             origin: self.origin,
             operations: self.operations,
-            relaxed: self.relaxed,
+            parts: self.parts,
+            loose: self.loose,
+            packets: !self.packets.is_empty(),
             messages: self.messages,
         })
     }

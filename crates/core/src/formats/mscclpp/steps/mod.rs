@@ -4,18 +4,22 @@
 //! beside it that sends, and one at the other GPU that receives and, for what is done when the operation is, sends an empty message
 //! back. A signal is an empty message; a wait is for its receipt. So a put lands when it is sent or later, and what may rest on
 //! it is only what comes after the signal, as in memory.
+//!
+//! Threads of a thread block meet at a `nop` or a barrier. What they do between two is done by *lanes*, blocks beside it too that begin
+//! where threads have met and are waited for where they meet again: one for each operation of all threads, and one for each thread
+//! that signals and waits. Packets are waited for chunk by chunk, so each chunk of an operation on packets is a lane of its own.
 
 mod buffers;
 mod channels;
 mod finish;
 mod operations;
-mod order;
+mod segments;
 
 use super::model::{Block as PlanBlock, Gpu as PlanGpu, Plan};
 use crate::collective::{Collective, Kind};
 use crate::error::{Code, Error, Result, nearest};
 use crate::fabric::{Fabric, MAX_RANKS, NodeId};
-use crate::formats::msccl::{self, Action, Algo, Block, Buffer, Cells, Gpu, Graph, Place, Step, Text};
+use crate::formats::msccl::{self, Action, Algo, Block, Buffer, Cells, Gpu, Graph, Names, Place, Step, Text};
 use crate::schedule::Schedule;
 use crate::units::{Bytes, clip};
 use crate::watch::Watch;
@@ -36,14 +40,19 @@ pub struct Steps {
     /// GPU, thread block and operation of every step, by GPU and block, with the name of the operation.
     origin: Vec<Vec<Vec<Origin>>>,
     operations: Vec<String>,
-    /// By GPU: waits for relaxed signals, which can deadlock too, but order nothing else.
-    relaxed: Vec<(u32, At, At)>,
+    /// Steps of a chunk.
+    parts: u32,
+    /// By GPU: what a step waits for besides, which can deadlock too, but orders no data: relaxed signals, and that a thread does one
+    /// operation after the other.
+    loose: Vec<(u32, At, At)>,
+    /// Whether there are packets.
+    packets: bool,
     /// Puts and gets.
     pub messages: u64,
 }
 
-/// Where a step comes from: GPU, thread block, operation and the number of its name.
-type Origin = (u32, u32, u32, u32);
+/// Where a step comes from: GPU, thread block, operation, the number of its name, and how often threads had met before.
+type Origin = (u32, u32, u32, u32, u32);
 /// A block and a step of it.
 type At = (u32, u32);
 /// Receipts of signals, and waits for them; those that are relaxed keep no order of memory.
@@ -52,13 +61,14 @@ type Signals = (Vec<(At, bool)>, Vec<(At, bool)>);
 type Channels = HashMap<(u32, Way), Vec<(u32, Option<u32>)>>;
 
 impl Steps {
-    /// The steps of a plan. O(operations * chunks that they read as packets).
+    /// The steps of a plan, with each chunk of packets by itself or all those of an operation together, as they are one message but order
+    /// more than they should. O(operations * chunks that they move as packets).
     ///
     /// # Errors
     /// As [`super::read`]; [`Code::NotProven`] for signals, semaphores and barriers that do not match, and operations that need a `nop` between
     /// them; [`Code::Interrupted`].
-    pub fn of(plan: &Plan, watch: Watch) -> Result<Steps> {
-        let mut lowering = Lowering::new(plan)?;
+    pub fn of(plan: &Plan, together: bool, watch: Watch) -> Result<Steps> {
+        let mut lowering = Lowering::new(plan, together)?;
         for (at, gpu) in plan.gpus.iter().enumerate() {
             for block in &gpu.threadblocks {
                 watch.step(at, plan.gpus.len())?;
@@ -73,9 +83,9 @@ impl Steps {
         self.algo.collective()
     }
 
-    fn name(&self, gpu: u32, block: u32, step: u32) -> String {
-        let (gpu, block, at, name) = self.origin[gpu as usize][block as usize][step as usize];
-        place(gpu, block, at, &self.operations[name as usize])
+    /// Whether it has packets.
+    pub fn packets(&self) -> bool {
+        self.packets
     }
 
     /// Proves it.
@@ -83,16 +93,15 @@ impl Steps {
     /// # Errors
     /// As [`msccl::prove`].
     pub fn prove(&self, watch: Watch) -> Result<()> {
-        let names = |gpu, block, step| self.name(gpu, block, step);
-        if !self.relaxed.is_empty() {
+        if !self.loose.is_empty() {
             let mut algo = self.algo.clone();
-            for &(gpu, wait, signal) in &self.relaxed {
-                algo.gpus[gpu as usize].blocks[wait.0 as usize].steps[wait.1 as usize].after = Some(signal);
+            for &(gpu, step, after) in &self.loose {
+                algo.gpus[gpu as usize].blocks[step.0 as usize].steps[step.1 as usize].after = Some(after);
             }
-            let graph = Graph::new(&algo, Some(&names), watch)?;
+            let graph = Graph::new(&algo, Some(self), watch)?;
             graph.order(None).map_err(|cycle| graph.deadlock(&cycle))?;
         }
-        msccl::check(&Graph::new(&self.algo, Some(&names), watch)?)?;
+        msccl::check(&Graph::new(&self.algo, Some(self), watch)?)?;
         Ok(())
     }
 
@@ -101,8 +110,35 @@ impl Steps {
     /// # Errors
     /// As [`msccl::raise`].
     pub fn raise(&self, fabric: &Fabric, bytes: Bytes, placement: &[NodeId], watch: Watch) -> Result<Schedule> {
-        let names = |gpu, block, step| self.name(gpu, block, step);
-        msccl::raise_graph(&Graph::new(&self.algo, Some(&names), watch)?, fabric, bytes, placement)
+        msccl::raise_graph(&Graph::new(&self.algo, Some(self), watch)?, fabric, bytes, placement)
+    }
+}
+
+impl Names for Steps {
+    fn step(&self, gpu: u32, block: u32, step: u32) -> String {
+        let (gpu, block, at, name, _) = self.origin[gpu as usize][block as usize][step as usize];
+        place(gpu, block, at, &self.operations[name as usize])
+    }
+
+    fn chunk(&self, offset: u32) -> String {
+        chunk_name(offset, self.parts)
+    }
+
+    fn unordered(&self, gpu: u32, steps: [(u32, u32); 2]) -> &'static str {
+        let of = |(block, step): (u32, u32)| self.origin[gpu as usize][block as usize][step as usize];
+        let [(own, block, _, _, met), (other, second, _, _, again)] = steps.map(of);
+        match (own, block, met) == (other, second, again) {
+            true => ": they have no nop between them, so threads may do both at once",
+            false => "",
+        }
+    }
+}
+
+/// A chunk of a plan by the number of one of its parts.
+fn chunk_name(offset: u32, parts: u32) -> String {
+    match parts {
+        1 => offset.to_string(),
+        _ => format!("{} (part {} of {parts})", offset / parts, offset % parts + 1),
     }
 }
 
@@ -163,14 +199,35 @@ struct Range {
     count: u32,
 }
 
-/// What threads may do at once: what has been begun since they last met.
+impl Range {
+    /// Some of its chunks, by a first one and a number.
+    fn part(&self, first: u32, count: u32) -> Range {
+        let place = Place { offset: self.place.offset + first, ..self.place };
+        Range { place, count, ..*self }
+    }
+}
+
+/// What threads of a thread block do between two meetings.
 #[derive(Default)]
 struct Segment {
-    /// The last that moves data, and the last that threads must have waited for.
-    data: Option<u32>,
-    waited: Option<u32>,
-    /// GPU, first cell, cells, whether it is written, and by which operation.
-    uses: Vec<(usize, usize, bool, u32)>,
+    /// Where they met.
+    start: Option<At>,
+    /// The lanes used since, and how many of them are of all threads.
+    lanes: Vec<u32>,
+    shared: usize,
+    /// The last lane of all threads.
+    last: Option<u32>,
+    /// Lanes of single threads that have done something since then, or before.
+    threads: Vec<u32>,
+    /// By kind, number and way: the thread that uses a channel or semaphore, and its operation.
+    users: HashMap<(Shared, u32, bool), (usize, u32)>,
+}
+
+/// What a thread uses alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Shared {
+    Channel(Way),
+    Semaphore,
 }
 
 /// Who meets at a barrier.
@@ -201,12 +258,19 @@ struct Lowering<'a> {
     steps: usize,
     /// The GPU, thread block and operation at hand.
     at: Origin,
+    /// Whether chunks of packets go together.
+    together: bool,
     segment: Segment,
+    /// The block that does steps now, and those that do them for the thread block: lanes of all threads, and of single ones.
+    lane: u32,
+    lanes: [Vec<u32>; 2],
+    /// How often threads of the thread block have met.
+    met: u32,
     /// By GPU and kind: peer of every channel, and its number at the peer.
     channels: Channels,
     wires: HashMap<(u32, u32, Wire), Ends>,
-    /// By GPU, kind and number: the thread block that uses a channel.
-    users: HashMap<(u32, Way, u32), u32>,
+    /// By GPU, kind, number and whether it waits: the thread block that uses a channel.
+    users: HashMap<(u32, Way, u32, bool), u32>,
     /// By GPU, kind and number of a channel: receipts of signals, and waits for them.
     signals: BTreeMap<(u32, Way, u32), Signals>,
     barriers: BTreeMap<(u32, u32), Barrier>,
@@ -214,7 +278,7 @@ struct Lowering<'a> {
     /// By cell: who writes it as a packet, and who reads it so.
     packets: HashMap<usize, At>,
     readers: Vec<(u32, usize, At)>,
-    relaxed: Vec<(u32, At, At)>,
+    loose: Vec<(u32, At, At)>,
     /// By GPU: whether scratch is used for packets, and for plain data.
     scratch: Vec<[bool; 2]>,
     messages: u64,
@@ -223,7 +287,7 @@ struct Lowering<'a> {
 const UNUSED: Place = Place { buffer: Buffer::Input, offset: 0 };
 
 impl<'a> Lowering<'a> {
-    fn new(plan: &'a Plan) -> Result<Self> {
+    fn new(plan: &'a Plan, together: bool) -> Result<Self> {
         let ranks = plan.gpus.len();
         if !(2..=MAX_RANKS).contains(&ranks) {
             return bad(format!("{ranks} gpus, expected 2 to {MAX_RANKS}"));
@@ -328,8 +392,12 @@ impl<'a> Lowering<'a> {
             operations: vec![],
             numbers: HashMap::new(),
             steps: 0,
-            at: (0, 0, 0, 0),
+            at: (0, 0, 0, 0, 0),
+            together,
             segment: Segment::default(),
+            lane: 0,
+            lanes: [vec![], vec![]],
+            met: 0,
             channels: channels::ends(plan)?,
             wires: HashMap::new(),
             users: HashMap::new(),
@@ -338,21 +406,22 @@ impl<'a> Lowering<'a> {
             semaphores: BTreeMap::new(),
             packets: HashMap::new(),
             readers: vec![],
-            relaxed: vec![],
+            loose: vec![],
             scratch: vec![[false; 2]; ranks],
             messages: 0,
         })
     }
 
     fn block(&mut self, gpu: &PlanGpu, block: &PlanBlock) -> Result<()> {
-        self.segment = Segment::default();
+        (self.segment, self.lane, self.lanes) = (Segment::default(), block.id, [vec![], vec![]]);
+        self.met = 0;
         for (at, op) in (0..).zip(&block.ops) {
             let next = self.operations.len() as u32;
             let name = *self.numbers.entry(clip(&op.name)).or_insert(next);
             if name == next {
                 self.operations.push(clip(&op.name));
             }
-            self.at = (gpu.id, block.id, at, name);
+            self.at = (gpu.id, block.id, at, name, self.met);
             self.operation(gpu, block, op).map_err(|error| {
                 let here = place(gpu.id, block.id, at, &clip(&op.name));
                 // What is unordered names both operations.
@@ -373,31 +442,43 @@ impl<'a> Lowering<'a> {
         at
     }
 
-    /// A step of the thread block itself that only waits.
+    /// A step of the lane at hand that only waits.
     fn wait(&mut self, after: Option<At>) -> At {
-        let (gpu, block, ..) = self.at;
-        self.add(gpu, block, Action::Nop, (UNUSED, UNUSED), 0, after)
+        self.add(self.at.0, self.lane, Action::Nop, (UNUSED, UNUSED), 0, after)
+    }
+
+    /// A step of the lane at hand that waits for something that orders no data.
+    fn wait_loosely(&mut self, after: At) {
+        let step = self.wait(None);
+        self.loose.push((self.at.0, step, after));
     }
 
     fn own(&mut self, action: Action, src: Range, dst: Range) -> At {
-        let (gpu, block, ..) = self.at;
-        self.add(gpu, block, action, (src.place, dst.place), dst.count, None)
+        self.add(self.at.0, self.lane, action, (src.place, dst.place), dst.count, None)
+    }
+
+    fn new_block(&mut self, gpu: u32, block: Block) -> u32 {
+        let blocks = &mut self.algo.gpus[gpu as usize].blocks;
+        blocks.push(block);
+        self.origin[gpu as usize].push(vec![]);
+        blocks.len() as u32 - 1
+    }
+
+    fn last_of(&self, lane: u32) -> At {
+        (lane, self.algo.gpus[self.at.0 as usize].blocks[lane as usize].steps.len() as u32 - 1)
     }
 
     fn wire(&mut self, wire: Wire, peer: u32) -> Ends {
         let (gpu, block, ..) = self.at;
-        if let Some(&ends) = self.wires.get(&(gpu, block, wire)) {
+        // What a channel sends is in order, whoever sends it.
+        let key = (gpu, if matches!(wire, Wire::Memory(_)) { self.lane } else { block }, wire);
+        if let Some(&ends) = self.wires.get(&key) {
             return ends;
         }
         let channel = self.wires.len() as u32;
-        let mut new = |gpu: u32, peer: u32| {
-            let blocks = &mut self.algo.gpus[gpu as usize].blocks;
-            blocks.push(Block { send: Some(peer), recv: Some(peer), channel, steps: vec![] });
-            self.origin[gpu as usize].push(vec![]);
-            blocks.len() as u32 - 1
-        };
-        let ends = Ends { here: new(gpu, peer), peer, there: new(peer, gpu) };
-        self.wires.insert((gpu, block, wire), ends);
+        let end = |peer: u32| Block { send: Some(peer), recv: Some(peer), channel, steps: vec![] };
+        let ends = Ends { here: self.new_block(gpu, end(peer)), peer, there: self.new_block(peer, end(gpu)) };
+        self.wires.insert(key, ends);
         ends
     }
 
@@ -417,7 +498,6 @@ impl<'a> Lowering<'a> {
     /// Data there; gives the steps that read and that write them.
     fn store(&mut self, ends: Ends, src: Range, dst: Range) -> (At, At) {
         let after = self.wait(None);
-        self.messages += 1;
         let read = self.add(self.at.0, ends.here, Action::Send, (src.place, UNUSED), src.count, Some(after));
         (read, self.add(ends.peer, ends.there, Action::Receive, (UNUSED, dst.place), dst.count, None))
     }
@@ -435,7 +515,6 @@ impl<'a> Lowering<'a> {
         let ends = self.wire(Wire::Memory(src.gpu), src.gpu);
         let after = self.wait(None);
         self.notify(ends, after);
-        self.messages += 1;
         self.add(ends.peer, ends.there, Action::Send, (src.place, UNUSED), src.count, None);
         let action = if added.is_some() { Action::ReceiveReduceCopy } else { Action::Receive };
         let places = (added.map_or(UNUSED, |range| range.place), dst.place);

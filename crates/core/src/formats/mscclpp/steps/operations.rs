@@ -1,6 +1,6 @@
 //! What each operation is in steps.
 
-use super::{Lowering, MAX_STEPS, Range, Segment, Way, Wire, bad, fail};
+use super::{Lowering, MAX_STEPS, Range, Shared, Way, Wire, bad, fail};
 use crate::error::{Code, Result, nearest};
 use crate::formats::msccl::Action;
 use crate::formats::mscclpp::model::{Block as PlanBlock, Gpu as PlanGpu, Operation};
@@ -58,17 +58,16 @@ impl Lowering<'_> {
         };
         match &op.name[..] {
             "nop" => {
-                self.segment = Segment::default();
+                self.meet();
                 Ok(())
             }
             "barrier" => self.barrier(op),
             "signal" | "wait" | "flush" | "rlxsignal" | "rlxwait" => {
                 let relaxed = op.name.starts_with("rlx");
-                if !relaxed {
-                    self.meet(op.name != "signal")?;
-                }
-                for &id in &op.channel_ids {
-                    let channel = self.channel(block, way, id)?;
+                let waits = op.name.ends_with("wait");
+                for (thread, &id) in op.channel_ids.iter().enumerate() {
+                    self.begin_alone(thread);
+                    let channel = self.channel(block, way, id, thread, waits)?;
                     match &op.name[..] {
                         "signal" | "rlxsignal" => self.signal(way, channel, relaxed)?,
                         "wait" | "rlxwait" => {
@@ -81,24 +80,46 @@ impl Lowering<'_> {
                 if op.channel_ids.is_empty() { bad("channel_ids is missing") } else { Ok(()) }
             }
             "sem_acquire" | "sem_release" => {
-                self.meet(op.name == "sem_acquire")?;
-                for &id in &op.semaphore_ids {
+                let waits = op.name == "sem_acquire";
+                for (thread, &id) in op.semaphore_ids.iter().enumerate() {
                     if id as usize >= gpu.semaphores.len() {
                         return bad(format!("semaphore {id}, gpu {} has {}", gpu.id, gpu.semaphores.len()));
                     }
+                    self.begin_alone(thread);
+                    self.used_by(Shared::Semaphore, id, waits, thread)?;
                     let step = self.wait(None);
                     let uses = self.semaphores.entry((gpu.id, id)).or_default();
-                    if op.name == "sem_acquire" { uses.acquires.push(step) } else { uses.releases.push(step) }
+                    if waits { uses.acquires.push(step) } else { uses.releases.push(step) }
                 }
                 if op.semaphore_ids.is_empty() { bad("semaphore_ids is missing") } else { Ok(()) }
             }
-            "put" | "pws" | "pwsf" | "ppkt" => self.puts(gpu, block, op, way),
+            "put" | "pws" | "pwsf" => self.puts(gpu, block, op, way),
+            "ppkt" => {
+                let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
+                let pairs = pairs(&srcs, &dsts)?;
+                if way == Way::Port {
+                    // What a port sends is packets already, which nobody waits for.
+                    return self.port_packets(block, op, &pairs, false);
+                }
+                self.messages += pairs.len() as u64;
+                for (src, dst) in pairs {
+                    for (first, size) in self.pieces(src.count) {
+                        self.begin()?;
+                        self.put_packet(src.part(first, size), dst.part(first, size))?;
+                    }
+                }
+                Ok(())
+            }
             "get" => {
                 let (srcs, dsts) =
                     (self.remotes(gpu, block, op, &op.src_buff, way)?, self.locals(gpu, op, &op.dst_buff)?);
                 let pairs = pairs(&srcs, &dsts)?;
-                self.plain(&dsts, &srcs)?;
-                pairs.into_iter().for_each(|(src, dst)| self.get(src, None, dst));
+                self.plain(&[&srcs[..], &dsts].concat())?;
+                self.messages += pairs.len() as u64;
+                for (src, dst) in pairs {
+                    self.begin()?;
+                    self.get(src, None, dst);
+                }
                 Ok(())
             }
             "copy" | "upkt" | "cpkt" => {
@@ -107,12 +128,25 @@ impl Lowering<'_> {
                     return bad("expected one src_buff and one dst_buff");
                 };
                 let (reads, writes) = (op.name == "upkt", op.name == "cpkt");
-                self.plain(if writes { &[] } else { &dsts }, if reads { &[] } else { &srcs })?;
-                if reads {
-                    self.read_packets(src)?;
+                if !reads && !writes {
+                    self.plain(&[src, dst])?;
+                    self.begin()?;
+                    self.own(Action::Copy, src, dst);
+                    return Ok(());
                 }
-                let step = self.own(Action::Copy, src, dst);
-                if writes { self.packets_at(dst, step) } else { Ok(()) }
+                self.plain(if reads { &dsts } else { &srcs })?;
+                for (first, size) in self.pieces(src.count) {
+                    let (src, dst) = (src.part(first, size), dst.part(first, size));
+                    self.begin()?;
+                    if reads {
+                        self.read_packets(src)?;
+                    }
+                    let step = self.own(Action::Copy, src, dst);
+                    if writes {
+                        self.packets_at(dst, step)?;
+                    }
+                }
+                Ok(())
             }
             "re" | "res" | "rre" | "rres" => self.reduce(gpu, block, op, way),
             "repkt" | "respkt" | "recpkt" | REDUCE_COPY_SEND => self.reduce_packets(gpu, block, op, way),
@@ -121,9 +155,18 @@ impl Lowering<'_> {
                 let dsts = self.remotes(gpu, block, op, &op.dst_buff, way)?;
                 let [src] = srcs[..] else { return bad("expected one src_buff") };
                 same_size(src, &dsts)?;
-                self.plain(&[], &[])?;
-                self.read_packets(src)?;
-                self.send_packets(block, op, way, &vec![src; dsts.len()], &dsts)
+                if way == Way::Port {
+                    let pairs: Vec<(Range, Range)> = dsts.iter().map(|&dst| (src, dst)).collect();
+                    return self.port_packets(block, op, &pairs, true);
+                }
+                self.messages += dsts.len() as u64;
+                for (first, size) in self.pieces(src.count) {
+                    let src = src.part(first, size);
+                    self.begin()?;
+                    self.read_packets(src)?;
+                    dsts.iter().try_for_each(|dst| self.put_packet(src, dst.part(first, size)))?;
+                }
+                Ok(())
             }
             other if OTHERS.contains(&other) => fail(
                 Code::NotApplicable,
@@ -136,32 +179,28 @@ impl Lowering<'_> {
         }
     }
 
-    pub(super) fn puts(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
+    fn puts(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
         let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
         let pairs = pairs(&srcs, &dsts)?;
-        if op.name == "ppkt" {
-            self.plain(&[], if way == Way::Memory { &srcs } else { &[] })?;
-            return self.send_packets(block, op, way, &srcs, &dsts);
-        }
-        // A single put by a port is done by the thread that signals and waits.
-        let alone = way == Way::Port && pairs.len() == 1;
-        let before = (self.segment.data, self.segment.waited.take_if(|_| alone));
-        self.plain(&dsts, &srcs)?;
-        if alone {
-            (self.segment.data, self.segment.waited) = before;
-        }
+        self.plain(&[&srcs[..], &dsts].concat())?;
+        self.messages += pairs.len() as u64;
         if way == Way::Memory {
             if op.name != "put" {
                 return bad("it signals, which only puts by port channels do; expected put, nop, signal");
             }
-            pairs.into_iter().for_each(|(src, dst)| self.put(src, dst));
+            for (src, dst) in pairs {
+                self.begin()?;
+                self.put(src, dst);
+            }
             return Ok(());
         }
         if op.channel_ids.len() != pairs.len() {
             return bad(format!("{} channel_ids for {} puts", op.channel_ids.len(), pairs.len()));
         }
-        for (&id, (src, dst)) in op.channel_ids.iter().zip(pairs) {
-            let channel = self.channel(block, way, id)?;
+        // Each is told to the port by a thread of its own.
+        for (thread, (&id, (src, dst))) in op.channel_ids.iter().zip(pairs).enumerate() {
+            self.begin_alone(thread);
+            let channel = self.channel(block, way, id, thread, false)?;
             let ends = self.port(channel, dst.gpu)?;
             self.store(ends, src, dst);
             self.acknowledge(ends);
@@ -175,36 +214,38 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn send_packets(
-        &mut self,
-        block: &PlanBlock,
-        op: &Operation,
-        way: Way,
-        srcs: &[Range],
-        dsts: &[Range],
-    ) -> Result<()> {
-        if way == Way::Port && op.channel_ids.len() != dsts.len() {
-            return bad(format!("{} channel_ids for {} puts", op.channel_ids.len(), dsts.len()));
+    /// Stores packets to a peer's memory; what comes next waits until they have been read here.
+    fn put_packet(&mut self, src: Range, dst: Range) -> Result<()> {
+        let ends = self.wire(Wire::Memory(dst.gpu), dst.gpu);
+        let (read, written) = self.store(ends, src, dst);
+        self.wait(Some(read));
+        self.packets_at(dst, written)
+    }
+
+    /// Has ports send packets, which are waited for or not.
+    fn port_packets(&mut self, block: &PlanBlock, op: &Operation, pairs: &[(Range, Range)], waits: bool) -> Result<()> {
+        if op.channel_ids.len() != pairs.len() {
+            return bad(format!("{} channel_ids for {} puts", op.channel_ids.len(), pairs.len()));
         }
-        for (at, (&src, &dst)) in srcs.iter().zip(dsts).enumerate() {
-            let ends = match way {
-                Way::Memory => self.wire(Wire::Memory(dst.gpu), dst.gpu),
-                Way::Port => {
-                    let channel = self.channel(block, way, op.channel_ids[at])?;
-                    self.port(channel, dst.gpu)?
-                }
-            };
-            let (read, written) = self.store(ends, src, dst);
-            match way {
-                Way::Memory => drop(self.wait(Some(read))),
-                Way::Port => drop(self.acknowledge(ends)),
+        self.messages += pairs.len() as u64;
+        for (thread, (&id, &(src, dst))) in op.channel_ids.iter().zip(pairs).enumerate() {
+            self.begin_alone(thread);
+            let channel = self.channel(block, Way::Port, id, thread, false)?;
+            let ends = self.port(channel, dst.gpu)?;
+            self.of_packets(src)?;
+            if waits {
+                self.read_packets(src)?;
             }
-            self.packets_at(dst, written)?;
+            for (first, size) in self.pieces(src.count) {
+                let (_, written) = self.store(ends, src.part(first, size), dst.part(first, size));
+                self.acknowledge(ends);
+                self.packets_at(dst.part(first, size), written)?;
+            }
         }
         Ok(())
     }
 
-    pub(super) fn reduce(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
+    fn reduce(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
         let reads = op.name.starts_with("rr");
         let sends = op.name.ends_with('s');
         let (Some((src, others)), Some((dst, targets))) = (op.src_buff.split_first(), op.dst_buff.split_first()) else {
@@ -219,7 +260,9 @@ impl Lowering<'_> {
         same_size(dst, &[&[src], &others[..], &targets].concat())?;
         self.apart(dst, if reads { std::slice::from_ref(&src) } else { &others })?;
         self.apart(dst, &[src])?;
-        self.plain(&[&[dst], &targets[..]].concat(), &[&[src], &others[..]].concat())?;
+        self.plain(&[&[src, dst], &targets[..], &others].concat())?;
+        self.messages += (targets.len() + if reads { others.len() } else { 0 }) as u64;
+        self.begin()?;
         match reads {
             true => {
                 let mut own = src;
@@ -237,7 +280,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    pub(super) fn reduce_packets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
+    fn reduce_packets(&mut self, gpu: &PlanGpu, block: &PlanBlock, op: &Operation, way: Way) -> Result<()> {
         let (Some((src, others)), Some((dst, targets))) = (op.src_buff.split_first(), op.dst_buff.split_first()) else {
             return bad("expected src_buff and dst_buff");
         };
@@ -249,6 +292,9 @@ impl Lowering<'_> {
             (true, None) => return bad("expected a second dst_buff, for packets"),
             (false, _) => (None, targets),
         };
+        if way == Way::Port {
+            return bad("packets that it adds up go by memory channels");
+        }
         let targets = self.remotes(gpu, block, op, targets, way)?;
         let sends = op.name == "respkt" || op.name == REDUCE_COPY_SEND;
         if !sends && !targets.is_empty() {
@@ -256,31 +302,37 @@ impl Lowering<'_> {
         }
         same_size(dst, &[&[src], &others[..], &targets, kept.as_slice()].concat())?;
         self.apart(dst, &[src])?;
-        self.plain(&[dst], &[src])?;
-        for &other in &others {
-            self.read_packets(other)?;
+        self.plain(&[src, dst])?;
+        self.messages += targets.len() as u64;
+        for (first, size) in self.pieces(dst.count) {
+            let part = |range: &Range| range.part(first, size);
+            let (src, dst, others) = (part(&src), part(&dst), others.iter().map(part).collect::<Vec<_>>());
+            self.begin()?;
+            others.iter().try_for_each(|&other| self.read_packets(other))?;
+            self.sum(&[&[src], &others[..]].concat(), dst);
+            if let Some(kept) = kept.as_ref().map(part) {
+                let step = self.own(Action::Copy, dst, kept);
+                self.packets_at(kept, step)?;
+            }
+            targets.iter().try_for_each(|target| self.put_packet(dst, part(target)))?;
         }
-        self.sum(&[&[src], &others[..]].concat(), dst);
-        if let Some(kept) = kept {
-            let step = self.own(Action::Copy, dst, kept);
-            self.packets_at(kept, step)?;
-        }
-        self.send_packets(block, op, way, &vec![dst; targets.len()], &targets)
+        Ok(())
     }
 
-    pub(super) fn barrier(&mut self, op: &Operation) -> Result<()> {
+    fn barrier(&mut self, op: &Operation) -> Result<()> {
         let (Some(id), Some(blocks)) = (op.barrier_id, op.num_threadblocks) else {
             return bad("barrier_id and num_threadblocks are needed");
         };
         let (gpu, block, ..) = self.at;
-        let (before, after) = (self.wait(None).1, self.wait(None).1);
+        self.meet();
+        let (before, after) = (self.wait(None), self.wait(None));
         let barrier = self.barriers.entry((gpu, id)).or_default();
         if !barrier.times.is_empty() && barrier.blocks != blocks {
             return bad(format!("barrier {id} is for {blocks} thread blocks, and elsewhere for {}", barrier.blocks));
         }
         barrier.blocks = blocks;
-        barrier.times.entry(block).or_default().push((before, after));
-        self.segment = Segment::default();
+        barrier.times.entry(block).or_default().push((before.1, after.1));
+        self.segment.start = Some(after);
         Ok(())
     }
 }
