@@ -463,6 +463,16 @@ fn dot() {
         ("graph { a -- b } graph {}".into(), Code::BadFile, "one graph is read"),
         ("graph { 5x -- b }".into(), Code::BadFile, "neither a name nor a number"),
         ("graph { a & b }".into(), Code::BadFile, "'&' is not expected"),
+        (
+            format!("graph {{ node [type=\"{}\"] a -- b }}", "x".repeat(300)),
+            Code::BadFile,
+            "type has more than 256 bytes",
+        ),
+        (
+            format!("graph {{ a {} }}", "-- b -- a".repeat(10_000)),
+            Code::TooLarge,
+            "more than 16384 ends of edges in one",
+        ),
         (deep, Code::TooLarge, "more than 32 subgraphs within each other"),
         (groups, Code::TooLarge, "more than 2097152 directed links"),
         (format!("graph {{ {many} }}"), Code::TooLarge, "more than 16384 nodes"),

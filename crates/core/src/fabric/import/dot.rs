@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Most subgraphs within each other.
 const MAX_DEPTH: usize = 32;
+/// Most bytes of an attribute, which all nodes or edges behind it may have.
+const MAX_VALUE: usize = 256;
 /// Attributes that say whether a node is a rank, and by what word, or where it is.
 const OF_NODES: [&str; 6] = ["rank", "comment", "type", "kind", "role", "pos"];
 const RANKS: [&str; 8] = ["rank", "gpu", "npu", "xpu", "accelerator", "host", "endpoint", "terminal"];
@@ -263,12 +265,10 @@ impl<'t> Parser<'t> {
         if depth > MAX_DEPTH {
             return Err(self.error(Code::TooLarge, format!("more than {MAX_DEPTH} subgraphs within each other")));
         }
-        let mut named = vec![];
+        // Once each, in their order.
+        let (mut named, mut seen) = (vec![], HashSet::new());
         loop {
             if self.took('}')? {
-                // Once each, in their order.
-                let mut seen = HashSet::new();
-                named.retain(|node| seen.insert(*node));
                 return Ok(named);
             }
             let default = ["graph", "node", "edge"].into_iter().find(|word| self.is_keyword(word));
@@ -280,7 +280,7 @@ impl<'t> Parser<'t> {
                     _ => self.attributes(&[], &mut Attributes::new())?,
                 };
             } else {
-                named.extend(self.statement(&scope, depth)?);
+                named.extend(self.statement(&scope, depth)?.into_iter().filter(|node| seen.insert(*node)));
             }
             self.took(';')?;
         }
@@ -307,6 +307,9 @@ impl<'t> Parser<'t> {
             }
             self.advance()?;
             chain.push(self.end(scope, depth)?);
+            if chain.len() > MAX_NODES {
+                return Err(self.error(Code::TooLarge, format!("more than {MAX_NODES} ends of edges in one statement")));
+            }
         }
         if let [nodes] = &chain[..] {
             if !is_group && let [node] = nodes[..] {
@@ -362,7 +365,9 @@ impl<'t> Parser<'t> {
                 let name = self.id("an attribute or ]")?;
                 let value = if self.took('=')? { self.id("a value")? } else { "true".into() };
                 match known.iter().find(|known| **known == name) {
-                    Some(known) => _ = kept.insert(known, value),
+                    Some(known) if value.len() <= MAX_VALUE => _ = kept.insert(known, value),
+                    Some(&"comment") => {}
+                    Some(known) => return Err(self.wrong(format!("{known} has more than {MAX_VALUE} bytes"))),
                     None if DRAWN.contains(&name.as_str()) || known.is_empty() => {}
                     None if self.ignored.len() < 8 => _ = self.ignored.insert(clip(&name)),
                     None => {}
