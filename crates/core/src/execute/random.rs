@@ -1,7 +1,7 @@
 //! One message after the other, in schedule order or in a random one.
 
 use super::{elements, gather};
-use crate::schedule::{Dependency, Event, LaneId, Op, Schedule, Transfer, TransferId};
+use crate::schedule::{Dependency, Event, Held, LaneId, Op, Schedule, Transfer, TransferId};
 use crate::watch::interruptible;
 use std::collections::HashMap;
 use std::ops::{Add, Range};
@@ -64,11 +64,20 @@ impl<T: Copy + Add<Output = T>> Run<'_, T> {
     }
 
     fn in_order(&mut self) {
-        for id in interruptible(self.schedule.order()) {
+        let order = self.schedule.order();
+        let mut held: HashMap<Message, Vec<T>> = HashMap::new();
+        for turn in interruptible(Held::of(self.schedule).turns(&order)) {
+            let id = order[turn.at as usize];
             for chunk in interruptible(0..self.schedule.chunks(&self.schedule.transfers[id as usize])) {
                 let message = Message { transfer: id, chunk };
-                let payload = self.read(self.transfer(message).from, message);
-                self.write(message, self.transfer(message).op, &payload);
+                let payload = match held.remove(&message) {
+                    Some(payload) => payload,
+                    None => self.read(self.transfer(message).from, message),
+                };
+                match turn.applies {
+                    true => self.write(message, self.transfer(message).op, &payload),
+                    false => drop(held.insert(message, payload)),
+                }
             }
         }
     }

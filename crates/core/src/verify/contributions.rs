@@ -7,10 +7,10 @@
 use super::{participation, text};
 use crate::collective::Kind;
 use crate::error::Result;
-use crate::schedule::{LaneId, Op, Schedule, TransferId};
+use crate::schedule::{Held, LaneId, Op, Schedule, TransferId, Turn};
 use crate::watch::Watch;
 use fixedbitset::FixedBitSet;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Follows every lane with data. `followed` is told of each, with the copies in it that bring a rank what it has already, in
 /// schedule order. Returns the known gaps in one line, which is empty if there are none.
@@ -29,6 +29,7 @@ pub fn check(
 ) -> Result<String> {
     let gaps: BTreeSet<(LaneId, u32)> = schedule.known_gaps.iter().map(|&(rank, lane)| (lane, rank)).collect();
     let mut holdings = Holdings::new(schedule);
+    let held = Held::of(schedule);
     let mut repeats = vec![];
     let mut first_gap = None;
     let mut count = 0;
@@ -38,10 +39,8 @@ pub fn check(
             continue;
         }
         holdings.start(lane);
-        for &id in list {
-            if holdings.apply(lane, id)? {
-                repeats.push(id);
-            }
+        for turn in held.turns(list) {
+            holdings.turn(lane, list[turn.at as usize], turn, &mut repeats)?;
         }
         followed(lane, &repeats);
         repeats.clear();
@@ -85,6 +84,8 @@ struct Holdings<'a> {
     /// what it touches.
     written_by: Vec<Option<TransferId>>,
     touched: Vec<u32>,
+    /// What transfers that are held at their receivers bring.
+    under_way: BTreeMap<TransferId, FixedBitSet>,
 }
 
 impl<'a> Holdings<'a> {
@@ -112,6 +113,7 @@ impl<'a> Holdings<'a> {
             full,
             written_by: vec![None; ranks],
             touched: vec![],
+            under_way: BTreeMap::new(),
         }
     }
 
@@ -154,6 +156,28 @@ impl<'a> Holdings<'a> {
             }
         };
         range.filter(|&rank| self.takes_part[rank as usize])
+    }
+
+    /// Reads or applies a transfer, or both; notes copies that bring nothing new.
+    fn turn(&mut self, lane: usize, id: TransferId, turn: Turn, repeats: &mut Vec<TransferId>) -> Result<()> {
+        let from = self.schedule.transfers[id as usize].from as usize;
+        match (turn.reads, turn.applies) {
+            (true, true) => {
+                if self.apply(lane, id)? {
+                    repeats.push(id);
+                }
+            }
+            (true, false) => drop(self.under_way.insert(id, self.sets[from].clone())),
+            // It brings what its sender had then.
+            (false, _) => {
+                let sent = self.under_way.remove(&id).expect("it was read before");
+                let own = std::mem::replace(&mut self.sets[from], sent);
+                let applied = self.apply(lane, id);
+                self.sets[from] = own;
+                applied?;
+            }
+        }
+        Ok(())
     }
 
     /// Applies a transfer; whether it is a copy that brings nothing new.

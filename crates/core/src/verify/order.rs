@@ -4,10 +4,13 @@
 //! depends only on messages earlier in that order, the earliest message that is not yet delivered
 //! can always move: what it waits for, at its sender or at its receiver, is delivered, and it is next on
 //! every link it needs. A message held at its receiver keeps no link and no reduction from others.
+//!
+//! So it may be held until a later one is sent, of the same phase and stride: that one still only needs what is before itself, if
+//! whatever waits for the held one to be applied is later than both.
 
 use super::text;
 use crate::error::Result;
-use crate::schedule::{Event, Schedule, Transfer, TransferId};
+use crate::schedule::{Event, Held, Schedule, Transfer, TransferId};
 use crate::watch::{Watch, interruptible};
 
 /// Checks that every dependency is on something that happens at the rank that waits, repeats for as many
@@ -17,7 +20,7 @@ use crate::watch::{Watch, interruptible};
 /// [`crate::error::Code::NotProven`]: a cycle of dependencies, or the first dependency that is
 /// served later.
 pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
-    let mut late = None;
+    let (mut late, held) = (None, Held::of(schedule));
     // A dependency looks at one of these, which are close together.
     let places: Vec<Place> = schedule.transfers.iter().map(|transfer| Place::of(schedule, transfer)).collect();
     for (id, transfer) in interruptible(&schedule.transfers).enumerate() {
@@ -26,7 +29,7 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
         let id = id as TransferId;
         let starts = transfer.start_after.iter().map(|&other| (other, transfer.from, "waits"));
         let applies = transfer.apply_after.iter().map(|&other| (other, transfer.to, "waits at its receiver"));
-        for (dependency, rank, waits) in starts.chain(applies) {
+        for (at, (dependency, rank, waits)) in starts.chain(applies).enumerate() {
             let other = dependency.transfer();
             let needed = places[other as usize];
             let fail = |why: String| {
@@ -41,7 +44,16 @@ pub fn check(schedule: &Schedule, watch: Watch) -> Result<()> {
             if needed.chunks != own.chunks {
                 return fail("which has another number of chunks".into());
             }
-            if late.is_none() && !served_before((needed, other), (own, id), dependency.lag()) {
+            let applied = dependency.event() == Event::Applied;
+            // What is applied, is so behind what it is held for.
+            let until = held.until(other).filter(|_| applied).unwrap_or(other);
+            let may_be_later = !applied
+                && at >= transfer.start_after.len()
+                && dependency.lag() == 0
+                && (needed.phase, needed.stride) == (own.phase, own.stride);
+            let before =
+                |other: TransferId| served_before((places[other as usize], other), (own, id), dependency.lag());
+            if late.is_none() && !may_be_later && !(before(other) && before(until)) {
                 late = Some(fail("which the order of service puts later".into()));
             }
         }

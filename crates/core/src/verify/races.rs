@@ -18,7 +18,7 @@
 
 use super::text;
 use crate::error::Result;
-use crate::schedule::{Dependency, Event, Op, Schedule, Transfer, TransferId};
+use crate::schedule::{Dependency, Event, Held, Op, Schedule, Transfer, TransferId, Turn};
 use smallvec::SmallVec;
 
 /// 64-bit words of one block of closure columns; bounds the memory of long lanes.
@@ -29,6 +29,7 @@ pub struct Races<'a> {
     schedule: &'a Schedule,
     gates: Vec<[u32; 2]>,
     split: Vec<bool>,
+    held: Held,
     points: Points,
     places: Places<'a>,
     closure: Closure<'a>,
@@ -37,9 +38,9 @@ pub struct Races<'a> {
 impl<'a> Races<'a> {
     /// For the lanes of a schedule.
     pub fn new(schedule: &'a Schedule) -> Self {
-        let (gates, split) = (gates(schedule), split(schedule));
+        let (gates, split, held) = (gates(schedule), split(schedule), Held::of(schedule));
         let (places, closure) = (Places::new(schedule), Closure::new(schedule));
-        Races { schedule, gates, split, points: Points::default(), places, closure }
+        Races { schedule, gates, split, held, points: Points::default(), places, closure }
     }
 
     /// Checks a lane and its transfers, in schedule order, knowing the copies that repeat what the receiver has.
@@ -51,11 +52,11 @@ impl<'a> Races<'a> {
     /// # Errors
     /// [`crate::error::Code::NotProven`], naming two conflicting transfers, rank, lane and steps.
     pub fn check(&mut self, lane: usize, list: &[TransferId], repeats: &[TransferId]) -> Result<()> {
-        let Races { schedule, gates, split, points, places, closure } = self;
+        let Races { schedule, gates, split, held, points, places, closure } = self;
         if list.len() < 2 || schedule.lanes[lane].bytes == 0 {
             return Ok(());
         }
-        points.load(list, split);
+        points.load(list, split, held);
         places.follow(list, points, repeats, gates);
         match closure.an_unordered(list, points, &mut places.pairs.open) {
             Some(race) => text::not_proven(describe(schedule, lane, list, points, race)),
@@ -113,19 +114,25 @@ struct Points {
     position: Vec<u32>,
     /// Points of the transfer at a position: of its sending, and of its applying.
     of: Vec<[u32; 2]>,
+    /// What happens to which, in order.
+    turns: Vec<Turn>,
 }
 
 impl Points {
-    fn load(&mut self, list: &[TransferId], split: &[bool]) {
+    fn load(&mut self, list: &[TransferId], split: &[bool], held: &Held) {
         self.position.clear();
         self.of.clear();
-        for (position, &id) in list.iter().enumerate() {
-            let sending = self.position.len() as u32;
-            self.position.push(position as u32);
-            if split.get(id as usize).is_some_and(|&split| split) {
-                self.position.push(position as u32);
+        self.turns = held.turns(list);
+        for turn in &self.turns {
+            if turn.reads {
+                self.of.push([self.position.len() as u32; 2]);
+                self.position.push(turn.at);
             }
-            self.of.push([sending, self.position.len() as u32 - 1]);
+            let id = list[turn.at as usize];
+            if turn.applies && split.get(id as usize).is_some_and(|&split| split) {
+                self.of[turn.at as usize][1] = self.position.len() as u32;
+                self.position.push(turn.at);
+            }
         }
     }
 }
@@ -207,15 +214,21 @@ impl<'a> Places<'a> {
                 place.reads.clear();
             }
         }
-        for (&id, &[sending, applying]) in list.iter().zip(&points.of) {
+        for turn in &points.turns {
+            let (id, [sending, applying]) = (list[turn.at as usize], points.of[turn.at as usize]);
             let transfer = &transfers[id as usize];
             for other in transfer.start_after.iter().filter(|other| other.is_plain()) {
                 pairs.needed_by[other.transfer() as usize] = id;
             }
             let [start_gate, apply_gate] = gates[id as usize];
-            let place = &mut self.places[transfer.from as usize];
-            pairs.compare(&place.writes, (sending, id), start_gate, transfer.from);
-            place.reads.push((sending, id));
+            if turn.reads {
+                let place = &mut self.places[transfer.from as usize];
+                pairs.compare(&place.writes, (sending, id), start_gate, transfer.from);
+                place.reads.push((sending, id));
+            }
+            if !turn.applies {
+                continue;
+            }
             let place = &mut self.places[transfer.to as usize];
             if repeats.next_if_eq(&&id).is_some() {
                 pairs.compare(&place.writes, (applying, id), apply_gate, transfer.to);
@@ -286,11 +299,14 @@ impl<'a> Closure<'a> {
         }
         self.starts.clear();
         self.needs.clear();
-        for (&id, &[sending, applying]) in list.iter().zip(&points.of) {
-            let transfer = &self.schedule.transfers[id as usize];
-            self.starts.push(self.needs.len());
-            self.need(list, points, &transfer.start_after);
-            if applying != sending {
+        for turn in &points.turns {
+            let [sending, applying] = points.of[turn.at as usize];
+            let transfer = &self.schedule.transfers[list[turn.at as usize] as usize];
+            if turn.reads {
+                self.starts.push(self.needs.len());
+                self.need(list, points, &transfer.start_after);
+            }
+            if turn.applies && applying != sending {
                 self.starts.push(self.needs.len());
                 self.needs.push(sending);
                 self.need(list, points, &transfer.apply_after);

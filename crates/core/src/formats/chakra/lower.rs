@@ -5,7 +5,7 @@ use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
 use crate::fabric::LinkId;
 use crate::replay::{Exchange, Graph, Lane, What, Work};
-use crate::schedule::{Dependency, Event, Op, Schedule, Transfer};
+use crate::schedule::{Dependency, Event, Held, Op, Schedule, Transfer};
 use crate::watch::interruptible;
 use std::collections::{BTreeMap, HashMap};
 
@@ -46,6 +46,9 @@ pub fn lower(schedule: &Schedule) -> Result<Graph> {
         return refuse(
             "all ranks take part, so a schedule that excludes some cannot be written; choose a group of ranks",
         );
+    }
+    if !Held::of(schedule).is_empty() {
+        return refuse("messages are held until later ones are sent, which nodes in order cannot say");
     }
     if !schedule.known_gaps.is_empty() || schedule.known_race {
         return refuse("the schedule is known to be incomplete or to have a race");

@@ -4,7 +4,7 @@ use super::grid::Grid;
 use super::model::{Buffer, Place};
 use crate::collective::Kind;
 use crate::error::{Code, Error, Result};
-use crate::schedule::Schedule;
+use crate::schedule::{Held, Schedule};
 use std::collections::{BTreeMap, HashMap};
 
 /// Checks that programs of equal chunks can say a schedule.
@@ -21,6 +21,9 @@ pub fn check(schedule: &Schedule) -> Result<()> {
         return refuse(
             "all ranks take part, so a schedule that excludes some cannot be written; choose a group of ranks",
         );
+    }
+    if !Held::of(schedule).is_empty() {
+        return refuse("messages are held until later ones are sent, for which there is no place here");
     }
     if !schedule.known_gaps.is_empty() || schedule.known_race {
         return refuse("the schedule is known to be incomplete or to have a race");

@@ -536,11 +536,29 @@ impl<'a> Raised<'a> {
         (0..).zip(&self.drafts).map(waits).collect()
     }
 
-    /// Pairs of transfers of which the first must be served earlier.
-    fn pairs(&self, waits: &[[Vec<(TransferId, Event)>; 2]]) -> Vec<(TransferId, TransferId)> {
+    /// Pairs of transfers of which the first must be served earlier; what is `held` at its receiver until others are sent need not be
+    /// later than these, but all that waits for it must be.
+    fn pairs(&self, waits: &[Waits], held: bool) -> Vec<(TransferId, TransferId)> {
         let mut pairs: Vec<(TransferId, TransferId)> = vec![];
-        for (id, own) in (0..).zip(waits) {
-            pairs.extend(own.iter().flatten().map(|&(other, _)| (other, id)));
+        let sent = |first: Event, second: Event| held && first == Event::Sent && second == Event::Applied;
+        let mut until: HashMap<TransferId, Vec<TransferId>> = HashMap::new();
+        for Conflict { first, second } in &self.conflicts {
+            match sent(first.1, second.1) {
+                true => until.entry(second.0).or_default().push(first.0),
+                false => pairs.push((first.0, second.0)),
+            }
+        }
+        for (id, [starts, applies]) in (0..).zip(waits) {
+            for (list, own) in [(starts, Event::Sent), (applies, Event::Applied)] {
+                for &(other, event) in list {
+                    if !sent(event, own) {
+                        pairs.push((other, id));
+                    }
+                    if event == Event::Applied {
+                        pairs.extend(until.get(&other).into_iter().flatten().map(|&later| (later, id)));
+                    }
+                }
+            }
         }
         // Messages of a thread block follow each other.
         let mut last: HashMap<(u32, u32), TransferId> = HashMap::new();
@@ -549,7 +567,6 @@ impl<'a> Raised<'a> {
                 pairs.push((before, id));
             }
         }
-        pairs.extend(self.conflicts.iter().map(|conflict| (conflict.first.0, conflict.second.0)));
         pairs.retain(|(first, second)| first != second);
         pairs.sort_unstable();
         pairs.dedup();
@@ -589,7 +606,7 @@ impl<'a> Raised<'a> {
         let algo = self.graph.algo;
         let collective = algo.collective();
         let waits = self.waits(order)?;
-        let steps = self.steps(&self.pairs(&waits))?;
+        let steps = self.steps(&self.pairs(&waits, false)).or_else(|_| self.steps(&self.pairs(&waits, true)))?;
         let mut builder = Builder::new(&algo.name, fabric, collective, bytes).watched(self.graph.watch);
         builder.schedule.placement = placement.to_vec();
         for &(start, end) in &self.lanes {

@@ -9,6 +9,7 @@ use antiphon_core::fabric::Fabric;
 use antiphon_core::formats::msccl::{self, Action, Algo, Block, Buffer, CONSUMERS, Gpu, Place, Step, consumer};
 use antiphon_core::formats::{Format, of_text};
 use antiphon_core::schedule::{Op, Schedule};
+use antiphon_core::simulate::{Fidelity, simulate};
 use antiphon_core::system::System;
 use antiphon_core::verify::verify;
 use antiphon_core::watch::Watch;
@@ -143,11 +144,9 @@ fn what_comes_to_scratch_is_followed() {
     let exchange: &[&str] = &["1 -1: s i0", "-1 1: r s0 !", "-1 -1: cpy i0 o0, re s0 o0 <1.0"];
     let other: &[&str] = &["0 -1: s i0", "-1 0: r s0 !", "-1 -1: cpy i0 o0, re s0 o0 <1.0"];
     let text = file("allreduce", 1, (0, 1), &[(1, exchange), (1, other)]);
-    let algo = msccl::read(&text, Watch::default()).unwrap();
+    let (algo, schedule) = proven(&text);
     assert_eq!(msccl::prove(&algo, Watch::default()).unwrap().places, ["out-of-place"]);
-    // In a schedule's one buffer the sum would be in the way of what is still to be sent.
-    let error = msccl::raise(&algo, &Fabric::parse("fc:2").unwrap(), 64, &[], Watch::default()).unwrap_err();
-    assert_eq!(error.code, Code::NotApplicable);
+    assert_eq!(transfers(&schedule), [(0, 1, Op::Reduce), (1, 0, Op::Reduce)]);
     // To one of them only, and the sum back: that is a schedule.
     let root: &[&str] = &["1 1: r s0 !, s o0 <1.1", "-1 -1: cpy i0 o0, re s0 o0 <0.0 !"];
     let text = file("allreduce", 1, (0, 1), &[(1, root), (0, &["0 -1: s i0", "-1 0: r o0"])]);
@@ -173,6 +172,47 @@ fn what_comes_to_scratch_is_followed() {
     );
     let (_, schedule) = proven(&text);
     assert_eq!(schedule.transfers.len(), 8);
+}
+
+/// All send all they have to all, and add what they get: in one step, as what comes is held until the own has been sent.
+#[test]
+fn everybody_adds_what_everybody_sends() {
+    for ranks in [2, 3, 5] {
+        let gpu = |rank: usize| -> Vec<String> {
+            let peers = (0..ranks).filter(|&peer| peer != rank);
+            let sends = peers.clone().map(|peer| format!("{peer} -1: s i0 !"));
+            let receives = peers.enumerate().map(|(at, peer)| format!("-1 {peer}: r s{at} !"));
+            let waits = (0..ranks - 1).map(|at| format!("nop <{at}.0"));
+            let sums = (0..ranks - 1).map(|at| format!("re s{at} i0 <{}.0", ranks - 1 + at));
+            let adds = format!("-1 -1: {}", waits.chain(sums).collect::<Vec<_>>().join(", "));
+            sends.chain(receives).chain([adds]).collect()
+        };
+        let words: Vec<Vec<String>> = (0..ranks).map(gpu).collect();
+        let blocks: Vec<Vec<&str>> = words.iter().map(|gpu| gpu.iter().map(|block| &block[..]).collect()).collect();
+        let gpus: Vec<(u32, &[&str])> = blocks.iter().map(|gpu| (ranks as u32 - 1, &gpu[..])).collect();
+        let (_, schedule) = proven(&file("allreduce", 1, (1, 0), &gpus));
+        check_by_execution(&schedule, None).unwrap();
+        assert!(schedule.transfers.iter().all(|transfer| transfer.step == 0 && transfer.op == Op::Reduce));
+        assert_eq!(schedule.transfers.len(), ranks * (ranks - 1));
+        // All messages go at once.
+        let (fabric, system) = (Fabric::parse(&format!("fc:{ranks}")).unwrap(), System::preset("ideal").unwrap());
+        for fidelity in [Fidelity::AlphaBeta, Fidelity::Packet, Fidelity::Flit] {
+            let time = simulate(&fabric, &schedule, &system, fidelity, &mut |_| true).unwrap().time_ps;
+            let message = system.link_rate.time_for(4096);
+            assert!((message..2 * message).contains(&time), "{ranks}: {time} {message}");
+        }
+        // Without what holds it, the sum may be sent instead; held until what waits for it, nothing moves.
+        let mut free = schedule.clone();
+        free.transfers[0].apply_after.clear();
+        assert_eq!(verify(&fabric, &free).unwrap_err().code, Code::NotProven);
+        let mut stuck = schedule.clone();
+        let (from, to) = (stuck.transfers[0].from, stuck.transfers[0].to);
+        let back = stuck.transfers.iter().position(|transfer| (transfer.from, transfer.to) == (to, from)).unwrap();
+        stuck.transfers[back].start_after.push(0.into());
+        assert!(verify(&fabric, &stuck).unwrap_err().message.starts_with("deadlock"));
+        let error = msccl::Msccl.write(&schedule, "rccl", Watch::default()).unwrap_err();
+        assert!(error.code == Code::NotApplicable && error.message.contains("held until later ones"), "{error}");
+    }
 }
 
 #[test]

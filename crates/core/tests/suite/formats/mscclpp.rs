@@ -282,9 +282,10 @@ fn all_reduce_of_packets(n: u32) -> String {
             }
             let own = rank * n + tb;
             let terms: Vec<String> = peers.iter().map(|&peer| format!("s{}", slot(peer, rank) * n + tb)).collect();
-            let sends = peers.iter().enumerate().map(|(at, &peer)| {
-                format!("b{at}.{}", n * (n - 1) + slot(rank, peer) * n + tb)
-            });
+            let sends = peers
+                .iter()
+                .enumerate()
+                .map(|(at, &peer)| format!("b{at}.{}", n * (n - 1) + slot(rank, peer) * n + tb));
             let sends: Vec<String> = sends.collect();
             ops.push(format!("respkt i{own} {} > i{own} {}", terms.join(" "), sends.join(" ")));
             if tb != rank {
@@ -319,7 +320,8 @@ fn all_to_all(n: u32, in_place: bool) -> String {
             puts.push(format!("copy i{rank} > o{rank}"));
         }
         let channels: Vec<u32> = (0..2 * (n - 1)).collect();
-        let blocks = vec![(channels.clone(), (0..n - 1).collect(), puts.join(", ")), (channels, vec![], copies.join(", "))];
+        let blocks =
+            vec![(channels.clone(), (0..n - 1).collect(), puts.join(", ")), (channels, vec![], copies.join(", "))];
         let connected = peers.iter().flat_map(|&peer| [peer, peer]).collect();
         (n - 1, connected, peers.iter().map(|peer| format!("{peer}s")).collect(), blocks)
     };

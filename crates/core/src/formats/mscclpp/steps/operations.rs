@@ -95,7 +95,8 @@ impl Lowering<'_> {
             }
             "put" | "pws" | "pwsf" => self.puts(gpu, block, op, way),
             "ppkt" => {
-                let (srcs, dsts) = (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
+                let (srcs, dsts) =
+                    (self.locals(gpu, op, &op.src_buff)?, self.remotes(gpu, block, op, &op.dst_buff, way)?);
                 let pairs = pairs(&srcs, &dsts)?;
                 if way == Way::Port {
                     // What a port sends is packets already, which nobody waits for.
