@@ -70,7 +70,7 @@ def replay(
     fidelity: str,
     output: str,
 ) -> None:
-    """Time Chakra execution traces of all ranks on a fabric (docs/formats.md).
+    """Time traces of all ranks, Chakra's or PyTorch's, on a fabric (docs/formats.md).
 
     TRACE is the prefix of the files, PREFIX for PREFIX.0.et, PREFIX.1.et, ..., or their folder. Every rank computes and
     exchanges as its own trace says; exchanges that are under way share the links. train --chakra writes such files.
