@@ -629,6 +629,17 @@ def test_a_certificate_is_said_once(commands: Any) -> None:
     assert done.stdout.count("Certificate: ") == 1
 
 
+def test_a_certificate_is_of_rates_and_says_what_is_reached(commands: Any) -> None:
+    """With little data latencies leave little of what rates allow."""
+    arguments = ("compare", "mesh:4x4", "--bytes", "64KiB", "--algorithms", "optimal")
+    run = json.loads(commands.invoke(*arguments, "--json").stdout)["runs"][0]
+    least = antiphon.verify("mesh:4x4", antiphon.build("mesh:4x4", "optimal", bytes="64KiB")).certified_ns
+    assert run["reached_share_of_optimum"] == pytest.approx((least or 0.0) / run["time_ns"])
+    assert run["reached_share_of_optimum"] < 0.9 * run["share_of_optimum"]
+    said = commands.invoke(*arguments, "--format", "table").stdout
+    assert re.search(r"of the optimum by the rates of links, .*; [\d.]+ % are reached", said)
+
+
 def test_a_byte_order_mark_is_no_content(commands: Any, tmp_path: Path) -> None:
     texts = {
         "schedule.json": antiphon.build("ring:4", "ring").to_json(),

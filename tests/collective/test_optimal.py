@@ -203,3 +203,38 @@ def test_numbers_of_trees_are_checked() -> None:
     for trees, collective in [(0, "all-gather"), ("x", "all-gather"), (2, "all-to-all")]:
         with pytest.raises(AntiphonError, match="trees"):
             antiphon.build("dgx1v", f"optimal:trees={trees}", collective, "1MiB")
+
+
+@pytest.mark.parametrize(
+    ("spec", "collective", "system", "size", "others"),
+    [
+        ("mesh:4x4", "all-reduce", "tto", "128KiB", "combs"),
+        ("mesh:3x7", "all-reduce", "tto", "1MiB", "combs,forest"),
+        ("dgx1v", "all-reduce", "tto", "64MiB", "forest"),
+        ("dgx1v", "reduce", "tto", "16KiB", "direct"),
+        ("switch:8", "broadcast", "tto", "16KiB", "multitree"),
+        ("dgx-h100:4", "broadcast", "tto", "16KiB", "direct,multitree"),
+        ("dgx-a100:1", "all-reduce", "generic", "1MiB", "multitree"),
+        ("mi250:1", "all-to-all", "generic", "16KiB", "direct"),
+    ],
+)
+def test_no_other_algorithm_is_sooner_through(spec: str, collective: str, system: str, size: str, others: str) -> None:
+    runs = antiphon.compare(spec, collective, bytes=size, system=system, algorithms=f"optimal,{others}")
+    assert runs["optimal"].time_ns <= 1.005 * runs.best.time_ns
+
+
+@pytest.mark.parametrize("spec", ["dgx-a100:1,slow=8-4:0.2", "switch:8,slow=0-8:0.2", "switch:8,slow=0>8:0.3"])
+def test_few_trees_behind_a_switch_with_a_slow_link(spec: str) -> None:
+    """Many trees of a reduction flood the switch before the slow link."""
+    schedule = antiphon.build(spec, "optimal", "reduce", "1GiB", "ideal")
+    time_ns = antiphon.simulate(spec, schedule, "ideal").time_ns
+    assert bound_ns(spec, "reduce", 1 << 30) >= 0.97 * time_ns
+
+
+@pytest.mark.parametrize("spec", ["dgx-h100:16", "dgx-h100:18", "dgx-a100:16"])
+def test_pods_go_in_stages(spec: str) -> None:
+    """Ranks have a message for every other digit of their place, and time is lost in the first and the last chunk only."""
+    run = antiphon.run(spec, antiphon.build(spec, "optimal", bytes="1GiB"))
+    assert run.efficiency is not None
+    assert run.efficiency > 0.97
+    assert run.stats.transfers < 50 * run.ranks

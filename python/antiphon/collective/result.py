@@ -113,6 +113,12 @@ class Run(Result):
         return self.bound.time_ns / self.time_ns or None
 
     @property
+    def reached_share_of_optimum(self) -> float | None:
+        """The least time that the schedule's certificate proves over the time of this run; None without a certificate."""
+        least = self.result.proof.certified_ns
+        return None if least is None else least / self.time_ns
+
+    @property
     def algorithm_bandwidth_gb_per_s(self) -> float:
         """Buffer size over time (a byte per nanosecond is a GB/s)."""
         return self.bytes / self.time_ns
@@ -157,6 +163,7 @@ class Run(Result):
             "verified": result.proof.complete,
             "known_gaps": result.proof.gaps,
             "share_of_optimum": result.proof.share_of_optimum,
+            "reached_share_of_optimum": self.reached_share_of_optimum,
             "time_ns": self.time_ns,
             "lower_bound_ns": bound.time_ns,
             "lower_bound_of": self.bound_of,

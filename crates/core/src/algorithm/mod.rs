@@ -20,6 +20,7 @@ mod ring;
 mod ring_2d;
 mod ring_bi;
 mod ring_bi_odd;
+mod soonest;
 mod tree;
 mod tto;
 

@@ -59,6 +59,12 @@ pub fn certificate(
     Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..certificate })
 }
 
+/// Picoseconds for which the busiest link of a schedule is busy: it takes no less. O(hops).
+pub(crate) fn busiest_ps(fabric: &Fabric, system: &System, schedule: &Schedule) -> Picos {
+    let capacities = Capacities::new(fabric, system);
+    capacities.time(busiest(fabric, &capacities, schedule))
+}
+
 /// What the busiest link, or bundle of links, carries.
 fn busiest(fabric: &Fabric, capacities: &Capacities, schedule: &Schedule) -> Load {
     let channels = schedule.channels(fabric);

@@ -21,6 +21,7 @@ mod strength;
 mod task;
 mod volume;
 
+pub(crate) use certified::busiest_ps;
 pub use certified::{Certified, certificate, certified};
 pub use limit::Limit;
 pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};

@@ -16,6 +16,7 @@ use super::recorder::Deliveries;
 use super::result::{SimulationResult, collect};
 use crate::error::Result;
 use crate::parts::{Parcel, Part};
+use crate::units::Picos;
 
 /// What makes runs faster and never changes a result.
 #[derive(Debug, Clone, Copy)]
@@ -162,6 +163,11 @@ impl<'a, N: Network<'a>> Machine<'a, N> {
     /// Events of the network and the ranks until now.
     pub fn events(&self) -> u64 {
         self.network.events(self.events)
+    }
+
+    /// When the last event was.
+    pub fn now_ps(&self) -> Picos {
+        self.plan.clock.picos(self.now)
     }
 
     /// Share of messages applied, 0 to 1.

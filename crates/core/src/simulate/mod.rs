@@ -31,6 +31,7 @@ use crate::fabric::Fabric;
 use crate::parameter::Choice;
 use crate::schedule::Schedule;
 use crate::system::{Buffering, System};
+use crate::units::Picos;
 pub use crate::watch::Progress;
 pub(crate) use clock::Ticks;
 use energy::PowerRates;
@@ -71,6 +72,36 @@ pub fn simulate(
     progress: &mut Progress,
 ) -> Result<SimulationResult> {
     simulate_flights(fabric, &[Flight::new(schedule)], Order::default(), system, fidelity, Options::default(), progress)
+}
+
+/// Picoseconds of a schedule in packets, and the events that this took. A run ends early that is over `most_ps`, or takes more than so
+/// many events: then its time is what it would be if the rest went on as before.
+///
+/// # Errors
+/// As [`simulate`].
+pub(crate) fn time_within(
+    fabric: &Fabric,
+    schedule: &Schedule,
+    system: &System,
+    most_ps: Picos,
+    most_events: u64,
+    progress: &mut Progress,
+) -> Result<(Picos, u64)> {
+    struct Within<'p, 'q>(Picos, u64, &'p mut Progress<'q>);
+    impl<'a> Client<'a> for Within<'_, '_> {
+        type Done = (Picos, u64);
+        fn run<N: Network<'a>>(self, mut machine: Machine<'a, N>) -> Result<(Picos, u64)> {
+            let Within(most_ps, most_events, progress) = self;
+            let is_over = |machine: &Machine<'a, N>| machine.now_ps() > most_ps || machine.events() > most_events;
+            let has_ended = machine.run(is_over, progress)?;
+            let (now_ps, share, events) = (machine.now_ps(), machine.share(), machine.events());
+            Ok((if has_ended { now_ps } else { (now_ps as f64 / share) as Picos }, events))
+        }
+    }
+    let flights = [Flight::new(schedule)];
+    let plan = Plan::new(fabric, &flights, system)?;
+    let within = Within(most_ps, most_events, progress);
+    with_machine(&plan, Order::default(), Fidelity::Packet, Shortcuts::default(), within)
 }
 
 /// What is asked of a run besides times, and how it is done: times are the same.

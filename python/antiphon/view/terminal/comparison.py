@@ -17,6 +17,7 @@ from antiphon.view.terminal.energy import energy_rows, print_unknown
 from antiphon.view.text import (
     NO_STEPS,
     certified,
+    digits,
     format_bandwidth,
     format_energy,
     format_power,
@@ -80,7 +81,8 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         console.print(f"Limit: {bound.limit.text}", markup=False, soft_wrap=True)
     for run in comparison.ranking:
         if (share := run.result.proof.share_of_optimum) is not None:
-            console.print(f"Certificate: {run.label} is at {certified(share)}", markup=False, soft_wrap=True)
+            reached = f"; {digits(100 * (run.reached_share_of_optimum or 0.0))} % are reached"
+            console.print(f"Certificate: {run.label} is at {certified(share)}{reached}", markup=False, soft_wrap=True)
     if any(run.bound_of != ALL_RANKS for run in comparison.runs):
         note = (
             "Runs that leave ranks out, or place them elsewhere, come after the others, with the bound of their ranks."

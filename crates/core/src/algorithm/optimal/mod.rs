@@ -6,10 +6,12 @@ mod before;
 mod credits;
 mod equal;
 mod paths;
-mod rival;
+mod rivals;
+mod stages;
 mod trees;
 
 use super::combs::{self, Combs};
+use super::estimate::flit_times;
 use super::{Algorithm, Before, Info, Rebuilt, Request, exchange, tree};
 use crate::bound;
 use crate::collective::Kind;
@@ -18,6 +20,7 @@ use crate::fabric::LinkId;
 use crate::options::{Default::Derived, Opt};
 use crate::schedule::{Certificate, Schedule};
 use crate::synthesis::{self, Graph, Mixture, Start, Wanted};
+use stages::Stages;
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -53,6 +56,11 @@ const FEW_RANKS: u32 = 64;
 /// Whether all links have their full speed, and all ranks the same for each other, so that what holds for a product holds.
 fn is_even(request: &Request) -> bool {
     request.matrix.is_none() && request.fabric.links.iter().all(|link| link.speed_permille == 1000)
+}
+
+/// Whether packets of several trees meet in queues, or wait before links that are slower than those before them.
+fn has_queues(request: &Request) -> bool {
+    request.fabric.has_switches() || flit_times(request).windows(2).any(|pair| pair[0] != pair[1])
 }
 
 /// Most trees of every root, if that is limited.
@@ -101,6 +109,19 @@ fn lowered(request: &Request, graph: &Graph, mixture: &Mixture) -> Result<Bare> 
     })
 }
 
+/// Stages where they are the optimum by rates, and plans of many ranks would take long to find and be large.
+///
+/// # Errors
+/// As [`bound::by_cuts`].
+fn staged(request: &Request) -> Result<Option<Stages>> {
+    let Request { fabric, system, collective, bytes, .. } = *request;
+    let is_large = request.ranks() > FEW_RANKS && is_even(request) && most_trees(request).is_none();
+    let Some(stages) = is_large.then(|| Stages::new(request)).flatten() else { return Ok(None) };
+    let known = bound::by_cuts(fabric, system, collective, bytes)?;
+    let least = u128::from(known.time_ps);
+    Ok(Some(stages).filter(|stages| stages.least_ps <= least + least / 100))
+}
+
 /// The best schedule of its own for a request.
 ///
 /// # Errors
@@ -123,17 +144,20 @@ fn own(request: &Request) -> Result<Bare> {
         }
         _ => (),
     }
+    if let Some(stages) = staged(request)? {
+        return Ok((stages.schedule(request)?, None));
+    }
     let graph = Graph::new(request.fabric, request.system);
     lowered(request, &graph, &planned(request, &graph, Start::default())?)
 }
 
-/// The best schedule for a request, or its rival if that is sooner through.
+/// The best schedule for a request: its own, or that of a rival if it is sooner through.
 ///
 /// # Errors
 /// As [`Algorithm::build`].
 fn best(request: &Request) -> Result<Bare> {
     let (own, prices) = own(request)?;
-    Ok((rival::sooner(request, &own)?.unwrap_or(own), prices))
+    Ok((rivals::soonest(request, own)?, prices))
 }
 
 /// A schedule with the certificate of what was found, or that of the bound.

@@ -6,7 +6,6 @@
 mod colour;
 mod pace;
 mod plant;
-mod replay;
 mod shares;
 mod spread;
 mod stream;

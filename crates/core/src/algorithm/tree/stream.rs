@@ -5,12 +5,13 @@ use super::timetable::Timed;
 use super::{Table, Timetable, Work};
 use crate::algorithm::Request;
 use crate::algorithm::estimate::Recurrence;
+use crate::algorithm::soonest::Soonest;
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
 use crate::schedule::{Builder, Issue, Pacing, Schedule, TransferId};
-use crate::units::{Bytes, Picos};
+use crate::units::Bytes;
 
 /// Options of algorithms that [`stream`].
 pub(in crate::algorithm) const OPTIONS: &[Opt] =
@@ -77,12 +78,19 @@ pub(in crate::algorithm) fn stream_timed<'a>(request: &Request, timetables: &'a 
             }
         }
     }
-    let (mut timed, mut timetable) = best.expect("a timetable");
-    if given.is_none() && timetable.packets(timed.rounds) <= MOST_REPLAYED {
-        (timed, timetable) = replayed(&looks, timed.time_ps).unwrap_or((timed, timetable));
+    let (timed, timetable) = best.expect("a timetable");
+    if given.is_none() && timetable.packets(timed.rounds) <= MOST_SIMULATED {
+        if let Some(soonest) = simulated(request, &looks, timed.time_ps)? {
+            return Ok(soonest);
+        }
     }
+    lower_timed(request, timetable, &timed)
+}
+
+/// The schedule of a timetable as it was timed.
+fn lower_timed(request: &Request, timetable: &Timetable, timed: &Timed) -> Result<Schedule> {
     let Timed { table, moments, rounds, .. } = timed;
-    lower(request, &table, timetable.bytes(), rounds, |builder, first| moments.pace(&table, rounds, builder, first))
+    lower(request, table, timetable.bytes(), *rounds, |builder, first| moments.pace(table, *rounds, builder, first))
 }
 
 /// A timetable in so many rounds, and its time as it says.
@@ -97,28 +105,28 @@ fn better(time_ps: u128, than: u128) -> bool {
     time_ps < than - than / WORTH
 }
 
-/// Of those whose times are near the best, as many as are soon replayed, the one that is through soonest then.
-fn replayed<'a>(looks: &[Look<'a>], best_ps: u128) -> Option<(Timed<'a>, &'a Timetable<'a>)> {
+/// Of those whose times are near the best, as many as are soon simulated, the schedule that is through soonest.
+fn simulated(request: &Request, looks: &[Look], best_ps: u128) -> Result<Option<Schedule>> {
     let mut order: Vec<&Look> = looks.iter().filter(|look| look.time_ps <= best_ps + best_ps / 2).collect();
     order.sort_by_key(|look| look.time_ps);
-    let mut left = MOST_REPLAYED;
-    let mut best: Option<(Picos, Timed, &Timetable)> = None;
+    let mut left = MOST_SIMULATED;
+    let mut soonest: Option<Soonest> = None;
     for Look { timetable, rounds, .. } in order {
         let Some(rest) = left.checked_sub(timetable.packets(*rounds)) else { continue };
         left = rest;
-        let timed = timetable.timed(*rounds);
-        let time_ps = timetable.replay(&timed);
-        if best.as_ref().is_none_or(|best| better(time_ps.into(), best.0.into())) {
-            best = Some((time_ps, timed, timetable));
+        let schedule = lower_timed(request, timetable, &timetable.timed(*rounds))?;
+        match &mut soonest {
+            Some(soonest) => soonest.offer(schedule)?,
+            None => soonest = Some(Soonest::new(request, schedule)?),
         }
     }
-    best.map(|(_, timed, timetable)| (timed, timetable))
+    Ok(soonest.map(Soonest::into_schedule))
 }
 
 /// A table is better that saves this part of the time.
 const WORTH: u128 = 1000;
-/// Most packets on links that are replayed, of all choices together: tenths of a second.
-const MOST_REPLAYED: u64 = 1 << 18;
+/// Most packets on links that are simulated, of all choices together: tenths of a second.
+const MOST_SIMULATED: u64 = 1 << 18;
 /// Most messages of all rounds, where rounds are more than a few.
 const MOST_MESSAGES: usize = 1 << 24;
 /// Every so many messages of a round one number of rounds more is left out between two.

@@ -5,7 +5,6 @@
 //! many small pieces is through hardly later than its busiest link.
 
 use super::pace::Moments;
-use super::replay::Replay;
 use super::shares;
 use super::table::{Message, Priority, Table, ends, unfilled};
 use super::{Tree, Work};
@@ -170,11 +169,6 @@ impl<'a> Timetable<'a> {
         let of_route = |route: &[LinkId]| if route.len() > 1 { packets * route.len() as u64 } else { 1 };
         let of_tree = |tree: &Tree| tree.routes().map(of_route).sum::<u64>();
         self.trees.iter().map(of_tree).sum::<u64>().saturating_mul(rounds)
-    }
-
-    /// Picoseconds of what was timed, event by event.
-    pub fn replay(&self, timed: &Timed<'a>) -> Picos {
-        Replay::new(self.request, timed, self.bytes, &self.flit_times).time_ps()
     }
 
     /// The table for so many rounds, and how long they take.
