@@ -70,7 +70,7 @@ pub fn soonest(request: &Request, schedule: Schedule) -> Result<Schedule> {
         let is_other = info.name != super::INFO.name && info.collectives.contains(&collective.kind);
         let is_small = ranks <= MOST_RANKS || info.name == Hierarchical.info().name;
         if is_other && is_small && !is_near(&soonest) {
-            take(&mut soonest, build(algorithm, "", &|request| algorithm.build_bare(request)))?;
+            take(&mut soonest, build(algorithm, "", &|request| algorithm.build(request)))?;
         }
     }
     Ok(soonest.into_schedule())
