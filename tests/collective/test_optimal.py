@@ -233,7 +233,7 @@ def test_few_trees_behind_a_switch_with_a_slow_link(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["dgx-h100:16", "dgx-h100:18"])
 def test_pods_go_in_stages(spec: str) -> None:
-    """Ranks have a message for every other digit of their place, and time is lost in the first and the last chunk only."""
+    """Ranks have a message for every other digit of their place; time is lost in the first and the last chunk."""
     run = antiphon.run(spec, antiphon.build(spec, "optimal", bytes="1GiB"))
     assert run.efficiency is not None
     assert run.efficiency > 0.97
