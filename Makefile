@@ -62,6 +62,7 @@ tables: build ## write again what follows from declared parameters, and the tabl
 	$(BIN)/python scripts/parameter_tables.py
 	$(BIN)/python scripts/fidelity_table.py
 	$(BIN)/python scripts/optimal_table.py
+	$(BIN)/python scripts/licences.py
 
 oracle: ## compare data/scalesim with SCALE-Sim itself (installs it apart: about 550 MB)
 	@test -x .venv-scalesim/bin/python || $(PYTHON) -m venv .venv-scalesim

@@ -12,7 +12,8 @@ import antiphon
 def defined(schedule: antiphon.Schedule, before: Sequence[np.ndarray], rank: int) -> list[tuple[slice, np.ndarray]]:
     """What a rank must end with, and where, if the ranks have these arrays before."""
     size, ranks, kind = before[0].itemsize, schedule.ranks, schedule.collective
-    total = np.sum(before, axis=0, dtype=before[0].dtype)
+    # What is only copied may be no number.
+    total = np.sum(before, axis=0, dtype=before[0].dtype) if "reduce" in kind else before[0]
 
     def shard(of: int, part: int = 0) -> slice:
         start, length = antiphon.shard(schedule.bytes, ranks, of)

@@ -42,6 +42,27 @@ def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
     assert not loaded(code) & HEAVY
 
 
+@pytest.mark.parametrize("own", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_NUM_THREADS": "2"}])
+def test_commands_start_no_threads_of_linear_algebra(own: dict[str, str]) -> None:
+    code = "import runpy, sys; sys.argv[1:] = ['bound', 'ring:4']\n"
+    code += "try:\n    runpy.run_module('antiphon', run_name='__main__')\nexcept SystemExit:\n    pass\n"
+    code += "import numpy, os; print(len(os.listdir('/proc/self/task')))"
+    tells = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in tells}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment | own, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[-1] == str(min(2, os.cpu_count() or 1) if own else 1)
+
+
+def test_the_allocator_reserves_little() -> None:
+    """A limit of addresses, as batch systems set it, leaves room for work."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))\nimport antiphon\n"
+    code += "antiphon.compare('mesh:4x4', bytes='1MiB')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_core_outlives_the_thread_that_imported_it() -> None:
     """Workers of Dask and of notebooks are such threads."""
     work = "import antiphon; antiphon.compare('mesh:2x2', bytes=4096)"

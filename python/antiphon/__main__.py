@@ -1,6 +1,7 @@
 """``python -m antiphon``, and the command ``antiphon``."""
 
 import _thread
+import os
 import signal
 import sys
 import threading
@@ -27,6 +28,10 @@ def run() -> None:
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)
+        # Threads of numpy's linear algebra, of which only calibrate has any, take longer to start than a short command.
+        tells = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+        if "calibrate" not in sys.argv and not any(name in os.environ for name in tells):
+            os.environ["OPENBLAS_NUM_THREADS"] = "1"
         from antiphon.cli import main
 
         main()

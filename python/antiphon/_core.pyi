@@ -579,9 +579,12 @@ class Executor:
     def input(self) -> tuple[int, int]:
         """First byte and end of the rank's own data before."""
 
-    @property
-    def outputs(self) -> list[tuple[int, int, int | None]]:
-        """What it must end with: first byte, end, rank that had it there before, or None for the sum of all."""
+    def own(self) -> _Bytes:
+        """The rank's own data before: such that whatever goes wrong shows."""
+
+    def wrong(self, memory: _Bytes) -> int:
+        """Elements of the rank's memory that are not what the collective defines. Once all were right, a digest says
+        so."""
 
     @property
     def reached(self) -> int:

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys, and those that turn the direction of writing; not tab and new line."""
+
+
+def harmless(text: str) -> str:
+    """Text as a terminal may print it, whoever wrote it.
+
+    >>> harmless("\x1b[31mred")
+    '\ufffd[31mred'
+    """
+    return UNSAFE.sub("\ufffd", text)
+
 
 class AntiphonError(ValueError):
     """Something a user can act on; by its code one of the kinds below, where there is one.
@@ -22,7 +36,7 @@ class AntiphonError(ValueError):
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message, code)
-        self.message = message
+        self.message = harmless(message)
         self.code = code
 
     def __reduce__(self) -> tuple[type[AntiphonError], tuple[str, str]]:

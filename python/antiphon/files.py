@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
+from antiphon import inputs
 from antiphon.arguments import expect, shown
 from antiphon.errors import AntiphonError
 
@@ -53,6 +55,7 @@ def read_bytes(path: str, largest: int) -> bytes:
             from antiphon._core import format_bytes
 
             raise AntiphonError(f"{path}: is larger than {format_bytes(largest)}", "too-large")
+        inputs.note(status)
         return file.read_bytes()
     except AntiphonError:
         raise
@@ -62,13 +65,40 @@ def read_bytes(path: str, largest: int) -> bytes:
         raise AntiphonError(f"{shown(path)}: cannot be read: {error}", "bad-file") from None
 
 
+def parse_json(text: str) -> Any:
+    """What a text in JSON says.
+
+    Raises:
+        ValueError: if it is none, or an object has a key twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unrepeated, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {shown(next(key for key in keys if keys.count(key) > 1))} is there twice")
+    return found
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """What a text in TOML says.
 
     Raises:
         ValueError: if it is none.
     """
-    document: dict[str, Any] = tomllib.loads(text)
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
     return document
 
 
@@ -84,24 +114,21 @@ def written_whole(path: str | os.PathLike[str], *suffixes: str) -> Iterator[Text
     known = " or ".join(suffixes)
     if not os.fspath(path):
         raise AntiphonError(f"the file name is empty; it must end in {known}", "bad-file")
-    path = Path(path)
-    if path.suffix.lower() not in suffixes:
+    if Path(path).suffix.lower() not in suffixes:
         raise AntiphonError(f"{path}: the file name must end in {known}", "bad-file")
-    if path.exists() and not path.is_file():
-        raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
-    if path.is_file() and not os.access(path, os.W_OK):
-        raise AntiphonError(f"{path}: cannot be written: Permission denied", "bad-file")
     temporary: Path | None = None
     try:
-        handle = _nameless(path.parent)
+        place, mode = _place(path)
+        handle = _nameless(place.parent)
         if handle is None:
-            handle, temporary = _named(path)
+            handle, temporary = _named(place)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             yield file
             file.flush()
-            temporary = temporary or _linked(handle, path)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+            temporary = temporary or _linked(handle, place)
+        temporary.chmod(mode)
+        _place(path)  # what was read since then counts, too
+        temporary.replace(place)
         temporary = None
     except OSError as error:
         raise AntiphonError(f"{path}: cannot be written: {error.strerror or error}", "bad-file") from None
@@ -109,6 +136,26 @@ def written_whole(path: str | os.PathLike[str], *suffixes: str) -> Iterator[Text
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def _place(path: str | os.PathLike[str]) -> tuple[Path, int]:
+    """The file that ``path`` means, through links, and the mode that it has or will have.
+
+    Raises:
+        AntiphonError: ``bad-file`` for one that may not be replaced.
+    """
+    place = Path(os.path.realpath(path))
+    try:
+        status = place.stat()
+    except FileNotFoundError:
+        return place, 0o666 & ~_umask()
+    if not stat.S_ISREG(status.st_mode):
+        raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
+    if inputs.has(status):
+        raise AntiphonError(f"{path}: is read by the same command; write another file", "bad-file")
+    if not os.access(place, os.W_OK):
+        raise AntiphonError(f"{path}: cannot be written: Permission denied", "bad-file")
+    return place, stat.S_IMODE(status.st_mode)
 
 
 def check_prefix(prefix: str | os.PathLike[str], name: str) -> str:
@@ -141,13 +188,12 @@ def write_together(files: Iterable[tuple[str, bytes]]) -> None:
     try:
         for name, content in files:
             path = Path(name)
-            if path.exists() and not path.is_file():
-                raise AntiphonError(f"{path}: exists and is not a file", "bad-file")
-            handle, temporary = _named(path)
-            written.append((temporary, path))
+            place, mode = _place(path)
+            handle, temporary = _named(place)
+            written.append((temporary, place))
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            temporary.chmod(0o666 & ~_umask())
+            temporary.chmod(mode)
         for temporary, path in written:
             temporary.replace(path)
         written = []

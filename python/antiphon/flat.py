@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
+from antiphon.errors import harmless
+
 Row = dict[str, Any]
+FORMULA = re.compile(r"[=@\t\n]|[+-](?![\d.]+(e[+-]?\d+)?(\s|$))", re.IGNORECASE)
+"""How a cell begins that a spreadsheet computes; a number with a sign is none."""
 
 
 def flat(record: Mapping[str, Any], head: str = "") -> Row:
@@ -32,9 +37,17 @@ def write_csv(rows: Iterable[Row], file: TextIO) -> None:
     rows = list(rows)
     writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: plain(value) for key, value in row.items()} for row in rows)
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
 
 
 def plain(value: Any) -> Any:
     """A value as JSON writes it: flags are ``true`` and ``false``."""
     return str(value).lower() if isinstance(value, bool) else value
+
+
+def _cell(value: Any) -> Any:
+    """A value as a cell that neither a terminal nor a spreadsheet obeys: text that would be a formula is quoted."""
+    if not isinstance(value, str):
+        return plain(value)
+    text = harmless(value)
+    return f"'{text}" if FORMULA.match(text) else text

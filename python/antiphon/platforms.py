@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -11,7 +10,7 @@ from typing import Any
 from antiphon._core import System
 from antiphon.arguments import expect
 from antiphon.errors import AntiphonError
-from antiphon.files import parse_toml, read_text
+from antiphon.files import parse_json, parse_toml, read_text
 
 LARGEST_FILE = 1 << 20
 """Files of systems are read whole; larger ones are refused."""
@@ -100,8 +99,8 @@ def _read(path: str) -> tuple[str, Any]:
     """The text of a file, and what it says."""
     text = read_text(path, LARGEST_FILE)
     try:
-        return text, parse_toml(text) if path.lower().endswith(".toml") else json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return text, parse_toml(text) if path.lower().endswith(".toml") else parse_json(text)
+    except ValueError as error:
         raise AntiphonError(f"{path}: {error if text.strip() else 'is empty'}", "bad-file") from None
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 import antiphon
 from antiphon.cli.output import table_of
-from antiphon.flat import flat, plain
+from antiphon.flat import flat, plain, write_csv
 from antiphon.view.terminal.console import in_markdown, open_console
 
 SMALL = ("--bytes", "64KiB")
@@ -120,3 +120,44 @@ def test_ones_own_schedule_is_compared_with_the_others(commands: Any, tmp_path: 
     other.write_text(antiphon.build(mesh, "ring", bytes="1MiB").to_json())
     message = "ring does all-reduce of 1MiB: compare it with others that do the same"
     assert message in commands.refused(*compare, "--schedule", other)
+
+
+HOSTILE = "\x1b[31mX\x1b]0;pwn\x07\r\u202e\x9b2J"
+
+
+def _is_harmless(text: str) -> bool:
+    return not any(each in text for each in "\x1b\x07\r\u202e\x9b")
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "csv", "json"])
+def test_names_in_files_reach_no_terminal_as_commands(commands: Any, tmp_path: Path, form: str) -> None:
+    flights = [{"name": HOSTILE, "algorithm": "ring", "bytes": "1MiB"}]
+    (tmp_path / "flights.json").write_text(json.dumps(flights))
+    (tmp_path / "system.json").write_text(json.dumps({"preset": "tto", "name": HOSTILE}))
+    commands.invoke("show", "ring:4", "ring", *SMALL, "--out", tmp_path / "schedule.json")
+    schedule = json.loads((tmp_path / "schedule.json").read_text()) | {"algorithm": HOSTILE}
+    (tmp_path / "schedule.json").write_text(json.dumps(schedule))
+    for command in (
+        ("flights", "ring:4", tmp_path / "flights.json"),
+        ("simulate", "ring:4", "ring", *SMALL, "--system", tmp_path / "system.json"),
+        ("simulate", "ring:4", "--schedule", tmp_path / "schedule.json"),
+        ("verify", "ring:4", "--schedule", tmp_path / "schedule.json"),
+    ):
+        found = commands.invoke(*command, "--format", form)
+        assert found.exit_code == 0
+        assert _is_harmless(found.stdout)
+        assert form == "json" or "\ufffd[31mX" in found.stdout
+    for wrong in ([{"name": "a", "algorithm": HOSTILE}], [{HOSTILE: 1}], [{"algorithm": "ring", "after": [HOSTILE]}]):
+        (tmp_path / "flights.json").write_text(json.dumps(wrong))
+        assert _is_harmless(commands.refused("flights", "ring:4", tmp_path / "flights.json"))
+    with pytest.raises(antiphon.AntiphonError) as error:
+        antiphon.read_flights(json.dumps(wrong), "ring:4")
+    assert _is_harmless(str(error.value))
+
+
+def test_cells_that_begin_a_formula_are_quoted() -> None:
+    cells = ["=1+1", "@sum", "+a", "-cmd", "\t=1", "-5", "-5 -6", "+1.5e3", "a=b", -5, None, True]
+    text = io.StringIO()
+    write_csv([{"cell": cell} for cell in cells], text)
+    quoted = [row["cell"] for row in csv.DictReader(io.StringIO(text.getvalue()))]
+    assert quoted == ["'=1+1", "'@sum", "'+a", "'-cmd", "'\t=1", "-5", "-5 -6", "+1.5e3", "a=b", "-5", "", "true"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.execution.job import PREFIX, RECORD_BYTES, Job, Part, remove_left_over
+from antiphon.execution.job import MARK, PREFIX, RECORD_BYTES, Job, Part, remove_left_over
 
 ENDLESS = """
 import sys, time
@@ -133,3 +133,24 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(folder: Path) ->
     # Who takes part in it sees that it has no owner.
     assert gone.wait(10)
     assert json.loads((left / "task.json").read_text()) == {"texts": 0}
+
+
+@pytest.mark.parametrize(
+    "fault", ["", "mark", "mode of folder", "mode of lock", "link to folder", "link to lock", "owner"]
+)
+def test_only_folders_of_jobs_are_removed(folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    own = elsewhere / "own" if fault == "link to folder" else folder / f"{PREFIX}own"
+    own.mkdir(mode=0o755 if fault == "mode of folder" else 0o700)
+    lock = elsewhere / "lock" if fault == "link to lock" else own / "lock"
+    lock.write_bytes(b"mine" if fault == "mark" else MARK)
+    lock.chmod(0o644 if fault == "mode of lock" else 0o600)
+    if fault == "link to folder":
+        (folder / f"{PREFIX}own").symlink_to(own)
+    if fault == "link to lock":
+        (own / "lock").symlink_to(lock)
+    if fault == "owner":
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    remove_left_over()
+    assert own.exists() == lock.exists() == bool(fault)

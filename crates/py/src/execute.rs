@@ -11,6 +11,7 @@ use bytemuck::Pod;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadwriteArray1};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::num::Wrapping;
 use std::ops::{Add, Range};
@@ -101,6 +102,8 @@ pub struct Executor {
     fresh: Rank,
     rank: Rank,
     streams: Vec<Stream>,
+    /// Digest of what the rank must end with, once it has.
+    right: Option<u64>,
 }
 
 /// What is under way to or from a peer.
@@ -141,7 +144,7 @@ impl Executor {
             let rank = Rank::new(&schedule, &Program::new(&schedule), rank);
             Ok((schedule, rank))
         })?;
-        let mut executor = Executor { schedule, number: rank, element, rank: fresh.clone(), fresh, streams: vec![] };
+        let mut executor = Executor { schedule, number: rank, element, rank: fresh.clone(), fresh, streams: vec![], right: None };
         executor.restart();
         Ok(executor)
     }
@@ -251,11 +254,30 @@ impl Executor {
         (self.whole(start), self.whole(end))
     }
 
-    /// What the rank must end with: (first byte, end, rank that had it there before, or None for the sum of all).
-    #[getter]
-    fn outputs(&self) -> Vec<(u64, u64, Option<u32>)> {
-        let outputs = core::outputs(&self.schedule, self.number);
-        outputs.into_iter().map(|out| (self.whole(out.bytes.start), self.whole(out.bytes.end), out.of)).collect()
+    /// The rank's own data before, as bytes.
+    fn own<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        let (schedule, input) = (&self.schedule, core::input(&self.schedule, self.number));
+        let own = run(py, || Ok(core::numbers(schedule, self.element, self.number, input)))?;
+        Ok(own.into_pyarray(py))
+    }
+
+    /// Elements of the rank's memory that are not what the collective defines. Once all were right, a digest says so.
+    fn wrong(&mut self, memory: &Bound<'_, PyArray1<u8>>) -> PyResult<u64> {
+        let reading = memory.readonly();
+        let memory = reading.as_slice()?;
+        run(reading.py(), || {
+            let mut hasher = DefaultHasher::new();
+            for core::Output { bytes, .. } in core::outputs(&self.schedule, self.number) {
+                hasher.write(&memory[self.whole(bytes.start) as usize..self.whole(bytes.end) as usize]);
+            }
+            let digest = hasher.finish();
+            if self.right == Some(digest) {
+                return Ok(0);
+            }
+            let wrong = core::wrong(&self.schedule, self.element, self.number, memory);
+            self.right = (wrong == 0).then_some(digest).or(self.right);
+            Ok(wrong)
+        })
     }
 
     /// Barriers, from the first, before which this rank has nothing left to do.

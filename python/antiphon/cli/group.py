@@ -16,7 +16,8 @@ import click
 from antiphon.cli.commands import SECTIONS
 from antiphon.cli.documented import DocumentedGroup
 from antiphon.deadline import OVER_TIME
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, harmless
+from antiphon.inputs import kept
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -25,6 +26,8 @@ FOUND, WRONG, LATE, INTERRUPTED, GONE = 1, 2, 3, 130, 141
 """Exit status: a finding; mistakes, files, sizes; a time limit; Ctrl-C; the reader of the output has gone."""
 ENDLESS = re.compile(r"(?<=\d{40})\d+")
 """What messages leave out of a number: more digits than any that is right has."""
+OUTPUTS = ("--out", "--schedule-json", "--report", "--trace")
+"""Options that name a file to write."""
 FINDINGS = ("not-applicable", "not-proven", "stalled")
 """Codes of errors that answer what was asked: nothing fits, or a schedule is wrong."""
 
@@ -77,7 +80,8 @@ class Cli(DocumentedGroup):
         try:
             _prepare_output()
             _check_text(arguments)
-            status = super().main(arguments, prog_name or "antiphon", **extra)
+            with kept(_inputs(arguments)):
+                status = super().main(arguments, prog_name or "antiphon", **extra)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help() if error.ctx else "", err=True)
@@ -130,8 +134,8 @@ def _fail(message: str, debug: bool, status: int = WRONG) -> NoReturn:
     if debug:
         import traceback
 
-        traceback.print_exc()
-    click.echo(f"error: {ENDLESS.sub('...', ' '.join(message.split()))}", err=True)
+        click.echo(harmless(traceback.format_exc()), err=True)
+    click.echo(f"error: {harmless(ENDLESS.sub('...', ' '.join(message.split())))}", err=True)
     sys.exit(status)
 
 
@@ -141,6 +145,16 @@ def _prepare_output() -> None:
         raise AntiphonError("the output cannot be written: standard output is closed", "bad-file")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+def _inputs(arguments: Sequence[str]) -> Iterator[str]:
+    """All that may name a file to read."""
+    before = ""
+    for argument in arguments:
+        option, _, value = argument.partition("=")
+        if before not in OUTPUTS and option not in OUTPUTS:
+            yield value if value and option.startswith("--") else argument
+        before = argument
 
 
 def _check_text(arguments: Sequence[str]) -> None:

@@ -17,7 +17,6 @@ from antiphon.errors import AntiphonError
 from antiphon.network.saturation import Saturation
 from antiphon.parallel import MOST_JOBS, in_parallel
 from antiphon.view.terminal.console import open_console, progress_bar
-from antiphon.view.terminal.networks import print_noc
 
 
 def network_options(function: F) -> F:
@@ -137,15 +136,21 @@ def noc(
 
             runs = in_parallel(run, each, jobs)
         if len(runs) == 1:
-            return Outcome(runs[0].to_dict() | head, partial(print_noc, runs))
+            return Outcome(runs[0].to_dict() | head, partial(_print, runs))
         document = {"fabric": network.name, "traffic": traffic, "runs": [run.to_dict() for run in runs]}
-        return Outcome(document | head, partial(print_noc, runs))
+        return Outcome(document | head, partial(_print, runs))
 
     each_group("noc", fabric, group, groups, output, work, "runs")
 
 
+def _print(runs: Sequence[antiphon.NocResult]) -> None:
+    from antiphon.view.terminal.networks import print_noc  # where rich is needed
+
+    print_noc(runs)
+
+
 def _print_saturation(found: Saturation) -> None:
-    print_noc([found.stable])
+    _print([found.stable])
     least = found.unstable_rate
     above = "every rate is stable" if least is None else f"unstable from {least:.4g} on"
     open_console().print(f"Largest stable rate: {found.stable.rate:.4g} flits per rank and cycle ({above})")

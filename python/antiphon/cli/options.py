@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 import antiphon
 from antiphon.cli.documented import Documented
 from antiphon.collective.specs import known_names
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, harmless
 from antiphon.parallel import MOST_JOBS
 from antiphon.platforms import parameter_names, read_endpoint, read_system
 
@@ -101,7 +101,7 @@ def read_fabric(spec: str, whole: str = "") -> antiphon.Fabric:
     try:
         fabric = antiphon.Fabric(spec)
         for note in fabric.notes:
-            click.echo(f"note: {note}", err=True)
+            click.echo(f"note: {harmless(note)}", err=True)
         return fabric
     except AntiphonError as error:
         for text in ((whole or spec).removeprefix("rails:"), spec.removeprefix("rails:")):

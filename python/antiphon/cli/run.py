@@ -13,11 +13,11 @@ from antiphon.cli.collectives import one_of, schedule_option
 from antiphon.cli.group import main
 from antiphon.cli.groups import Outcome, each_group, groups_option
 from antiphon.cli.options import COLLECTIVE, FABRIC, FILE, MATRIX, ROOT, completing
-from antiphon.cli.output import output_option
+from antiphon.cli.output import note, output_option
 from antiphon.collective.schedules import read_schedule
 from antiphon.errors import AntiphonError
 from antiphon.execution.measuring import TRANSPORTS
-from antiphon.execution.mpi import job_rank
+from antiphon.execution.mpi import in_job, job_rank
 from antiphon.execution.numbers import ELEMENTS
 from antiphon.view.terminal.console import progress_bar
 from antiphon.view.terminal.measured import print_measurement
@@ -119,6 +119,11 @@ def run(
 
     if job_rank() == 0:
         each_group("run", fabric, group, groups, output, work, rows="runs")
+        if transport == "mpi" and not in_job():
+            note(
+                output,
+                "All ranks were on this machine; MPI's launcher listened on ports of its own meanwhile (docs/run.md)",
+            )
         return
     # The other ranks of a job have nothing to say that rank 0 does not.
     with open(os.devnull, "w") as nowhere:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from antiphon.collective.matrix import amount
 from antiphon.collective.schedules import named
 from antiphon.collective.timing import Progress
 from antiphon.errors import AntiphonError
-from antiphon.files import LARGEST_SCHEDULE, read_text, trace_to
+from antiphon.files import LARGEST_SCHEDULE, parse_json, read_text, trace_to
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Fidelity, Order
 from antiphon.results import Result, SimulationResult, Table
@@ -240,8 +239,8 @@ def read_flights(
     """
     fabric = as_fabric(fabric)
     try:
-        entries = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        entries = parse_json(text)
+    except ValueError as error:
         raise AntiphonError(f"flights are no JSON: {error}", "bad-file") from None
     if not isinstance(entries, list) or not entries:
         raise AntiphonError("flights are a JSON list of objects, at least one", "bad-file")

@@ -8,17 +8,20 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 PREFIX = "antiphon-run-"
+MARK = b"lock of a run of antiphon, which removes this folder\n"
+"""What the lock says."""
 RECORD_BYTES = 1024
 """Room for what one process is at."""
 BEAT_S = 0.25
@@ -43,6 +46,7 @@ class Job:
         # Locked before it has its name: nobody may find it free.
         self._lock = os.open(self.folder / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.write(self._lock, MARK)
         (self.folder / "new").rename(self.folder / "lock")
         try:
             for number, text in enumerate(texts):
@@ -176,12 +180,19 @@ def silent(folder: Path) -> list[int]:
 
 
 def remove_left_over() -> None:
-    """Removes folders of jobs whose owners were killed."""
+    """Removes folders of this user's jobs whose owners were killed, and nothing that a job has not made."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-            try:
+        with suppress(OSError), ExitStack() as opened:
+            place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            opened.callback(os.close, place)
+            lock = os.open("lock", os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+            opened.callback(os.close, lock)
+            if _made_here(place, stat.S_IFDIR | 0o700) and _made_here(lock, stat.S_IFREG | 0o600):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
+                if os.pread(lock, len(MARK) + 1, 0) == MARK:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made_here(handle: int, mode: int) -> bool:
+    status = os.fstat(handle)
+    return status.st_uid == os.geteuid() and status.st_mode == mode

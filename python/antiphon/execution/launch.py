@@ -60,8 +60,9 @@ def mpiexec(ranks: int) -> list[str]:
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" not in version and "OpenRTE" not in version and "prte" not in version.lower():
         return [path, "-n", str(ranks)]
-    # There may be more ranks than cores: they give way while they wait.
-    options = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+    # There may be more ranks than cores: they give way while they wait. All are on this machine: they share memory, and
+    # none listens on its network.
+    options = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl", "^tcp"]
     if os.name == "posix" and os.geteuid() == 0:
         options.append("--allow-run-as-root")
     return [path, *options, "-n", str(ranks)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from antiphon._core import Executor, Schedule
-from antiphon.execution.numbers import filled, wrong
+from antiphon.execution.numbers import Data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +56,7 @@ class Carrier(Protocol):
 def measure_rank(
     carrier: Carrier, schedules: Sequence[Schedule], plan: Plan, started: Callable[[Executor], object]
 ) -> Iterator[Measured]:
-    """Runs schedules one after the other, each ``started`` with what is at work on it. Timed runs follow without a
-    pause; data are made and compared before."""
+    """Runs schedules one after the other, each ``started`` with what is at work on it."""
     for number, schedule in enumerate(schedules):
         executor = Executor(schedule, carrier.rank, plan.element)
         started(executor)
@@ -66,27 +65,34 @@ def measure_rank(
 
 
 def _timing(carrier: Carrier, schedule: Schedule, executor: Executor, plan: Plan, in_place: bool) -> Timing:
-    import numpy as np
+    data = Data(schedule, executor, carrier.rank, in_place)
 
-    start, stop = executor.input
-    memory = filled(plan.element, carrier.ranks, carrier.rank, 0, executor.memory_bytes)
-    own = memory[start:stop].copy()
-    if not in_place:
-        memory[:] = 255  # what is there must not matter
-    if carrier.rank in schedule.excluded:
-        memory[:] = 0  # it may add what is its own
+    def run() -> None:
+        data.load()
+        carrier.run(executor, data.memory)
 
-    def once() -> None:
-        if not in_place:
-            np.copyto(memory[start:stop], own)
-        carrier.run(executor, memory)
+    def together() -> None:
+        carrier.sum(0)
 
-    once()
-    errors = carrier.sum(wrong(executor, plan.element, carrier.ranks, schedule.excluded, memory))
-    for _ in range(plan.warmup):
-        once()
-    carrier.sum(0)  # all start together
-    before = time.perf_counter_ns()
-    for _ in range(plan.iterations):
-        once()
-    return Timing(carrier.max((time.perf_counter_ns() - before) / plan.iterations), errors)
+    time_ns, errors = timed(plan, data.reset, run, data.wrong, together)
+    return Timing(carrier.max(time_ns), carrier.sum(errors))
+
+
+def timed(
+    plan: Plan,
+    reset: Callable[[], object],
+    run: Callable[[], object],
+    wrong: Callable[[], int],
+    together: Callable[[], object] = lambda: None,
+) -> tuple[float, int]:
+    """The mean time of a run in ns, and the most elements that were wrong after one. Every run starts when all are
+    ready, from data that are made and compared while no clock runs."""
+    spent_ns = errors = 0
+    for number in range(-1 - plan.warmup, plan.iterations):
+        reset()
+        together()
+        before = time.perf_counter_ns()
+        run()
+        spent_ns += (time.perf_counter_ns() - before) * (number >= 0)
+        errors = max(errors, wrong())
+    return spent_ns / plan.iterations, errors

@@ -12,7 +12,7 @@ from antiphon.calibration.result import Calibration
 from antiphon.collective.matrix import Matrix
 from antiphon.collective.schedules import as_schedule, build
 from antiphon.collective.tuning import size_range
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, harmless
 from antiphon.execution.launch import launch
 from antiphon.execution.measure import Measured, Plan, measure_rank
 from antiphon.execution.mpi import MpiCarrier, in_job, last_words
@@ -55,8 +55,9 @@ def measure(
 
     With transport ``mpi`` a process is started for every rank of the fabric; in a job that ``mpirun`` started, its
     processes are the ranks, and all must call this. The fabric says who sends what to whom; the messages take the way
-    that this machine has. Numbers are small and whole, so that sums are exact. In place, a rank's data start where
-    results come (as in the NCCL tests); out of place they are copied there first, which counts.
+    that this machine has. Numbers that are added are whole and small enough for exact sums. Every run is checked and
+    starts when all ranks are ready; its clock stands still while data are made and compared. In place, a rank's data
+    start where results come (as in the NCCL tests); out of place they are copied there first, which counts.
 
     Args:
         fabric: specification or Fabric.
@@ -67,8 +68,8 @@ def measure(
         matrix: for an all-to-all, instead of sizes: bytes from every rank to every other one, as ``build`` takes it.
         element: type of the numbers: float32, float64, float16, bfloat16, int32 or int64.
         transport: ``mpi`` or ``threads``.
-        warmup: runs before the timed ones, beside the one that is checked.
-        iterations: timed runs, one after the other; the time is their mean on the slowest rank.
+        warmup: runs before the timed ones, beside a first one.
+        iterations: timed runs; the time is their mean on the slowest rank.
         timeout_s: a rank to which nothing happens for so long gives up.
         calibration: of this machine, or the file that ``antiphon calibrate --out`` wrote: also predict the times.
         progress: called about ten times a second; what it raises ends the run.
@@ -150,7 +151,7 @@ def _joined(schedules: Sequence[Schedule], plan: Plan, timeout_s: float) -> list
 
     def say() -> None:
         what = (at_work[-1].waits_for() if at_work else None) or "the others"
-        print(f"error: rank {carrier.rank} was ended; it waited for {what}", file=sys.stderr, flush=True)
+        print(harmless(f"error: rank {carrier.rank} was ended; it waited for {what}"), file=sys.stderr, flush=True)
 
     try:
         with last_words(say):

@@ -116,9 +116,10 @@ class MpiCarrier:
         import numpy as np
 
         own, found = np.array([value], np.float64), np.empty(1, np.float64)
-        request, last = self.comm.Iallreduce(own, found, op=op), time.monotonic()
+        request, idle, last = self.comm.Iallreduce(own, found, op=op), 0, time.monotonic()
         while not request.Test():
-            time.sleep(PAUSE_S)
+            idle += 1
+            time.sleep(PAUSE_S if idle > BUSY_POLLS else 0)
             # Others may still make and compare data, which takes longer than a run.
             if time.monotonic() - last > SLACK * self.timeout_s:
                 message = f"rank {self.rank} waited {SLACK * self.timeout_s:g} s for the others"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 
 from antiphon._core import Schedule
 from antiphon.calibration.result import Calibration
 from antiphon.errors import AntiphonError
-from antiphon.files import read_text
+from antiphon.files import parse_json, read_text
 
 LARGEST_FILE = 1 << 24
 REDUCE_ACCESSES, COPY_ACCESSES = 3, 2
@@ -34,7 +33,7 @@ class MemoryRates:
             return cls(calibration.rate("reduce"), calibration.rate("copy"))
         path = os.fspath(calibration)
         try:
-            document = json.loads(read_text(path, LARGEST_FILE))
+            document = parse_json(read_text(path, LARGEST_FILE))
             rows, cores = document["measured"], document["machine"]["cores"]
             alone = {row["work"]: row["rate"] for row in rows if not row["beside"] and row["cores"] == cores}
             return cls(float(alone["reduce"]), float(alone["copy"]))

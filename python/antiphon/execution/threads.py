@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from antiphon._core import Execution, Executor, Schedule
-from antiphon.execution.measure import Measured, Plan, Timing
-from antiphon.execution.numbers import filled, wrong
+from antiphon.execution.measure import Measured, Plan, Timing, timed
+from antiphon.execution.numbers import Data
 from antiphon.parallel import cores
 
 
@@ -30,31 +29,18 @@ def _timing(schedule: Schedule, plan: Plan, in_place: bool) -> Timing:
     import numpy as np
 
     execution, threads = Execution(schedule), min(cores(), 1024)
-    ranks = [Executor(schedule, rank, plan.element) for rank in range(schedule.ranks)]
-    memories = [filled(plan.element, schedule.ranks, each, 0, rank.memory_bytes) for each, rank in enumerate(ranks)]
-    own = [memory[slice(*rank.input)].copy() for memory, rank in zip(memories, ranks, strict=True)]
-    for number, memory in enumerate(memories):
-        if number in schedule.excluded:
-            memory[:] = 0
-        elif not in_place:
-            memory[:] = 255
+    ranks = range(schedule.ranks)
+    data = [Data(schedule, Executor(schedule, rank, plan.element), rank, in_place) for rank in ranks]
     kind = np.uint16 if plan.element == "bfloat16" else np.dtype(plan.element)
-    arrays = [memory.view(kind) for memory in memories]
+    arrays = [each.memory.view(kind) for each in data]
 
-    def once() -> None:
-        if not in_place:
-            for memory, rank, data in zip(memories, ranks, own, strict=True):
-                np.copyto(memory[slice(*rank.input)], data)
+    def reset() -> None:
+        for each in data:
+            each.reset()
+
+    def run() -> None:
+        for each in data:
+            each.load()
         execution.run(arrays, threads)
 
-    once()
-    errors = sum(
-        wrong(rank, plan.element, schedule.ranks, schedule.excluded, memory)
-        for memory, rank in zip(memories, ranks, strict=True)
-    )
-    for _ in range(plan.warmup):
-        once()
-    before = time.perf_counter_ns()
-    for _ in range(plan.iterations):
-        once()
-    return Timing((time.perf_counter_ns() - before) / plan.iterations, errors)
+    return Timing(*timed(plan, reset, run, lambda: sum(each.wrong() for each in data)))

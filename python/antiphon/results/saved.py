@@ -13,7 +13,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from antiphon._core import Schedule, System, __version__
 from antiphon.errors import AntiphonError
-from antiphon.files import read_text, written_whole
+from antiphon.files import parse_json, read_text, written_whole
 from antiphon.results.table import Table
 
 SCHEMA = "antiphon-result/1"
@@ -37,9 +37,9 @@ def load(kind: type[Any], path: str | os.PathLike[str]) -> Any:
         AntiphonError: ``bad-file``, saying what it is instead.
     """
     try:
-        document = json.loads(read_text(os.fspath(path), LARGEST_FILE), parse_constant=_no_number)
+        document = parse_json(read_text(os.fspath(path), LARGEST_FILE))
         schema, name = document["schema"], document["type"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, AntiphonError):
             raise
         raise AntiphonError(f"{path}: is no saved result", "bad-file") from None
@@ -109,7 +109,3 @@ def _column(dtype: str, values: list[Any]) -> Any:
         return np.array([_checked(each, str) for each in _checked(values, list)], dtype="U")
     kind = {"b": bool, "f": float}.get(dtype[1], int)
     return np.array([_checked(each, kind) for each in _checked(values, list)], dtype=dtype)
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")

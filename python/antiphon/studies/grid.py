@@ -84,7 +84,7 @@ class Grid:
         text = read_text(path, LARGEST_FILE)
         try:
             description = parse_toml(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise AntiphonError(f"{path}: is no TOML: {error}", "bad-file") from None
         return cls.of(description, path)
 

@@ -2,6 +2,7 @@
 
 mod definition;
 mod element;
+mod numbers;
 mod random;
 mod rank;
 mod shared;
@@ -9,6 +10,7 @@ mod sockets;
 
 pub use definition::{Output, check_by_execution, check_by_threads, input, outputs};
 pub use element::Element;
+pub use numbers::{numbers, wrong};
 pub use rank::{Message, Rank};
 pub use shared::{Execution, Threads};
 pub use sockets::{AtNode, HEADER_BYTES, Inbox, News, Node, Order, Orders};

@@ -14,7 +14,7 @@ from pathlib import Path
 from antiphon._core import Executor, Fabric, Node, Schedule
 from antiphon.errors import AntiphonError
 from antiphon.execution.job import Part
-from antiphon.execution.numbers import filled, wrong
+from antiphon.execution.numbers import Data
 from antiphon.execution.testbed import network
 from antiphon.execution.testbed.control import Line
 
@@ -62,12 +62,10 @@ def _serve(part: Part, number: int, line: Line) -> None:
 
 def _run(node: Node, schedule: Schedule, rank: int | None, line: Line, patience_s: float) -> None:
     """Runs a schedule once: says when it began, when its rank was done, and how many elements are wrong."""
-    memory = executor = None
+    data = None
     if rank is not None:
-        executor = Executor(schedule, rank, ELEMENT)
-        memory = filled(ELEMENT, schedule.ranks, rank, 0, executor.memory_bytes)
-        if rank in schedule.excluded:
-            memory[:] = 0
+        data = Data(schedule, Executor(schedule, rank, ELEMENT), rank, in_place=True)
+        data.reset()
     times = [0, 0]
 
     def tell(*news: object) -> None:
@@ -89,12 +87,9 @@ def _run(node: Node, schedule: Schedule, rank: int | None, line: Line, patience_
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    node.run(schedule, rank, memory, ELEMENT, patience_s, tell)
+    node.run(schedule, rank, data and data.memory, ELEMENT, patience_s, tell)
     listener.join()
-    errors = 0
-    if executor is not None and memory is not None:
-        errors = wrong(executor, ELEMENT, schedule.ranks, schedule.excluded, memory)
-    line.say("ran", *times, errors)
+    line.say("ran", *times, data.wrong() if data else 0)
 
 
 def batch(tool: str, commands: str) -> None:

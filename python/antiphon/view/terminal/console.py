@@ -9,24 +9,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich import progress as rich_progress
-from rich.console import Console
-from rich.table import Column
 
 import antiphon
 
+# Rich is imported when something is printed for people: it takes longer than a short command.
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+    from rich.table import Column
+
 PATIENCE_S = 2.0
 """Progress is shown on runs that take longer."""
-
-
-class _Output(Console):
-    """Tells that the reader is gone, where others end the process."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
 
 
 _markdown = ContextVar("markdown", default=False)
@@ -43,13 +39,14 @@ def in_markdown() -> Iterator[None]:
 
 
 def open_console() -> Console:
-    """Plain text (no markup, no guesses); wide where nobody's window limits it."""
+    """What people read; wide where nobody's window limits it."""
     if _markdown.get():
         from antiphon.view.terminal.markdown import Markdown
 
         return Markdown(width=10_000)
-    width = None if sys.stdout.isatty() else 160
-    return _Output(markup=False, highlight=False, emoji=False, width=width)
+    from antiphon.view.terminal.plain import Plain
+
+    return Plain(width=None if sys.stdout.isatty() else 160)
 
 
 def print_verbatim(console: Console, text: str) -> None:
@@ -59,16 +56,21 @@ def print_verbatim(console: Console, text: str) -> None:
 
 def right_aligned(header: str) -> Column:
     """A column of figures."""
+    from rich.table import Column
+
     return Column(header, justify="right")
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float], None]]:
     """A progress bar on stderr, if that is a terminal and the work takes long."""
-    console = Console(stderr=True, markup=False)
-    if not console.is_terminal:
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _name, _share: None
         return
+    from rich import progress as rich_progress
+
+    from antiphon.view.terminal.plain import Plain
+
     columns = (
         rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(),
@@ -76,8 +78,8 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
         rich_progress.TimeRemainingColumn(),
     )
     start = time.monotonic()
-    with rich_progress.Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
-        tasks: dict[str, rich_progress.TaskID] = {}
+    with rich_progress.Progress(*columns, console=Plain(stderr=True), transient=True, auto_refresh=False) as bar:
+        tasks: dict[str, TaskID] = {}
         lock = threading.Lock()
 
         def update(name: str, share: float) -> None:

@@ -9,16 +9,18 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from antiphon.errors import harmless
+
 
 class Markdown(Console):
     """A console that writes tables as Markdown has them, and lines as paragraphs."""
 
     def print(self, *objects: Any, **_style: Any) -> None:
         for each in objects:
-            click.echo("\n".join(_lines(each) if isinstance(each, Table) else [str(each)]) + "\n")
+            click.echo(harmless("\n".join(_lines(each) if isinstance(each, Table) else [str(each)])) + "\n")
 
     def rule(self, title: Any = "", **_style: Any) -> None:
-        click.echo(f"## {title}\n")
+        click.echo(harmless(f"## {title}\n"))
 
 
 def _lines(table: Table) -> Iterator[str]:
