@@ -470,6 +470,14 @@ class Schedule:
     def dependencies(self) -> _Columns:
         """A row for everything that a transfer waits for: ``transfer``, ``after`` (another transfer), ``sent``
         (its sending, else its applying), ``lag`` (chunks before), ``at_receiver`` (who waits)."""
+    def busiest_link_ns(self, fabric: Fabric, system: _System = "generic") -> float:
+        """Time for which its busiest link is at work, headers included: no run is shorter."""
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that it takes, about."""
+    def sends_the_same(self, other: Schedule) -> bool:
+        """Whether another one sends the same messages in the same order, whatever made the two and how near to the
+        optimum they claim to be: then their runs are the same."""
     def stats(self, fabric: Fabric) -> Stats:
         """Steps, tree heights and bytes per link."""
     def verify(self, fabric: Fabric, system: _System = "generic") -> Proof:
@@ -769,6 +777,17 @@ def verify(
         AntiphonError: ``not-proven`` with the first counter-example: rank, chunk, step, and what
             is missing or counted twice; or for a certificate that claims too much.
     """
+
+def busiest_link_ns(
+    fabric: Fabric,
+    algorithm: str,
+    collective: str = "all-reduce",
+    bytes: _Size = "64MiB",
+    system: _System = "generic",
+    root: int = 0,
+    matrix: np.ndarray[Any, np.dtype[np.uint64]] | None = None,
+) -> float | None:
+    """``Schedule.busiest_link_ns`` of the schedule of an algorithm, where that is known sooner than the schedule."""
 
 def lower_bound(
     fabric: Fabric,

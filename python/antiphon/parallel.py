@@ -78,12 +78,12 @@ def in_parallel(
     work: Callable[[Item], Result],
     items: Sequence[Item],
     jobs: int | None = None,
-    large: Sequence[bool] | None = None,
+    memory: Sequence[int] | None = None,
 ) -> list[Result]:
     """What ``work`` returns for every item, in their order; ``jobs`` items at a time, by default as many as cores.
 
-    They start in their order, but for those that are ``large``: of these there is one at a time as long as there are
-    others to start, so that they need not share the memory.
+    They start in their order, but one that would take more ``memory``, in bytes, than those under way leave free waits
+    until others are done.
 
     Raises:
         AntiphonError: ``bad-size`` if ``jobs`` is no whole number of at least 1.
@@ -93,7 +93,7 @@ def in_parallel(
     count = min(threads_of(jobs), len(items))
     if count <= 1:
         return [work(item) for item in items]
-    turns = _Turns(len(items), large)
+    turns = _Turns(memory or [0] * len(items), free_memory())
     futures: list[Future[Result]] = [Future() for _ in items]
 
     def next_item() -> None:
@@ -114,26 +114,52 @@ def in_parallel(
 
 
 class _Turns:
-    """Which item is started next: the first, of which none or another is large."""
+    """Which item is started next: the first whose memory is free; where nothing is under way, the first."""
 
-    def __init__(self, items: int, large: Sequence[bool] | None) -> None:
-        self._left = list(range(items))
-        self._large = large or [False] * items
+    def __init__(self, memory: Sequence[int], free: int) -> None:
+        self._left = list(range(len(memory)))
+        self._memory = memory
+        self._free = free
         self._running = 0
-        self._lock = threading.Lock()
+        self._ended = threading.Condition()
 
     @contextmanager
     def next(self) -> Iterator[int]:
-        with self._lock:
-            fits = (at for at in self._left if not (self._running and self._large[at]))
-            at = next(fits, self._left[0])
+        with self._ended:
+            while (at := self._fitting()) is None:
+                self._ended.wait()
             self._left.remove(at)
-            self._running += self._large[at]
+            self._running += 1
+            self._free -= self._memory[at]
         try:
             yield at
         finally:
-            with self._lock:
-                self._running -= self._large[at]
+            with self._ended:
+                self._running -= 1
+                self._free += self._memory[at]
+                self._ended.notify_all()
+
+    def _fitting(self) -> int | None:
+        if not self._running:
+            return self._left[0]
+        return next((at for at in self._left if self._memory[at] <= self._free), None)
+
+
+def free_memory() -> int:
+    """Bytes of memory that this process may still take: what the machine has free, within its control group."""
+    free = _number("/proc/meminfo", "MemAvailable:") * 1024 or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most, used = (_number(f"/sys/fs/cgroup/memory.{name}") for name in ("max", "current"))
+    return min(free, most - used) if most else free
+
+
+def _number(path: str, label: str = "") -> int:
+    """The number behind a label in a file of the system; 0 if there is none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            words = file.read().partition(label)[2].split() if label else file.read().split()
+        return int(words[0])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def threads_of(jobs: int | None) -> int:

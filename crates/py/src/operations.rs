@@ -87,6 +87,31 @@ pub fn build(
     Ok(Schedule(schedule))
 }
 
+/// As `Schedule.busiest_link_ns` of the schedule of an algorithm `name[:key=value,...]`, where that is known sooner than
+/// the schedule; else None. Arguments are those of `build`.
+///
+/// Raises AntiphonError: `not-applicable`, `unknown-name`, `bad-spec`, `bad-size` or `too-large`.
+#[pyfunction]
+#[pyo3(signature = (fabric, algorithm, collective = Text("all-reduce"), bytes = Size(64 << 20), system = generic(), root = Int::from(0), matrix = None),
+       text_signature = "(fabric, algorithm, collective='all-reduce', bytes='64MiB', system='generic', root=0, matrix=None)")]
+#[allow(clippy::too_many_arguments)]
+pub fn busiest_link_ns(
+    py: Python<'_>,
+    fabric: &Fabric,
+    algorithm: Text<'_>,
+    collective: Text<'_>,
+    bytes: Size,
+    system: SystemLike,
+    root: Int,
+    matrix: Option<Matrix>,
+) -> PyResult<Option<f64>> {
+    let (fabric, system, data) = (&fabric.0, system.get()?, data(bytes, matrix));
+    let collective = self::collective(collective.0, root, fabric)?;
+    let time =
+        run_watched(py, None, |watch| algorithm::busiest_link(fabric, &system, collective, data, algorithm.0, watch))?;
+    Ok(time.map(nanos))
+}
+
 /// A `Proof` that a schedule gives every rank the right bytes and cannot deadlock, and, if it has a certificate, of how near to
 /// the optimum it is with the links of `system`. `progress` is called with the share of each property, 0 to 1.
 ///

@@ -1,6 +1,6 @@
 //! `antiphon.Schedule`.
 
-use crate::convert::{Fit, Table, Text, fields, hash_of, raise, record};
+use crate::convert::{Fit, Table, Text, fields, hash_of, nanos, raise, record};
 use crate::energy::energy_record;
 use crate::fabric::Fabric;
 use crate::heartbeat::{run, run_watched};
@@ -155,6 +155,29 @@ impl Schedule {
                 links: links.0,
             }),
         )
+    }
+
+    /// Time in ns for which its busiest link is at work on a system, headers included: no run is shorter.
+    /// `system` is a preset's name or a `System`. O(hops of all transfers).
+    ///
+    /// Raises AntiphonError: `unknown-name` for the system, and as `stats`.
+    #[pyo3(signature = (fabric, system = operations::generic()), text_signature = "($self, fabric, system='generic')")]
+    fn busiest_link_ns(&self, py: Python<'_>, fabric: &Fabric, system: operations::SystemLike) -> PyResult<f64> {
+        let (schedule, fabric, system) = (&self.0, &fabric.0, system.get()?);
+        let time = run(py, || schedule.check(fabric).map(|()| schedule.busiest_link(fabric, &system)))?;
+        Ok(nanos(time))
+    }
+
+    /// Memory in bytes that it takes, about.
+    #[getter]
+    fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    /// Whether another schedule sends the same messages in the same order, whatever made the two and how near to the
+    /// optimum they claim to be: then their runs are the same.
+    fn sends_the_same(&self, py: Python<'_>, other: &Schedule) -> bool {
+        py.detach(|| self.0.sends_the_same(&other.0))
     }
 
     /// A `Proof` that every rank ends with the right bytes and that nothing can deadlock; `antiphon.verify` also

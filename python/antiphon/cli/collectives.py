@@ -64,6 +64,7 @@ from antiphon.view.text import NO_STEPS, certified, format_steps, format_time
 )
 @fidelity_option("alpha-beta, packet or flit, or several with commas, side by side.")
 @energy_option
+@click.option("--all", "time_all", is_flag=True, help="Also time what an estimate puts far behind the best.")
 @click.option("--report", metavar="OUT.html", help="Also write a self-contained HTML report.", shell_complete=FILE)
 @JOBS
 @time_limit_option("Of each comparison; what is not done by then is left out, and the exit status is 3")
@@ -81,6 +82,7 @@ def compare(
     paths: tuple[str, ...],
     fidelity: str,
     energy: bool,
+    time_all: bool,
     report: str | None,
     jobs: int | None,
     time_limit_s: float | None,
@@ -127,6 +129,7 @@ def compare(
                     progress=progress,
                     energy=energy,
                     time_limit_s=time_limit_s,
+                    estimates=not time_all,
                 )
             failure: AntiphonError | None = None
             late = [each.algorithm for each in comparison.refused if each.code == OVER_TIME]

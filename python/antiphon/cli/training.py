@@ -27,7 +27,7 @@ from antiphon.cli.options import (
     system_option,
 )
 from antiphon.cli.output import note, output_option, tell
-from antiphon.collective.comparison import REFUSALS
+from antiphon.collective.result import REFUSALS
 from antiphon.collective.specs import split_specs
 from antiphon.errors import AntiphonError
 from antiphon.files import written_whole

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from antiphon._core import (
-    Fabric,
-    Schedule,
-    System,
-    algorithm_scales,
-)
+from antiphon._core import Fabric, Schedule, System
+from antiphon.collective.contest import Candidate, Contest
 from antiphon.collective.matrix import Amount, Matrix, amount, size_text
-from antiphon.collective.result import ALL_RANKS, Comparison, Refusal, Run, bound_dict
-from antiphon.collective.schedules import as_schedule, build, lower_bound, simulate
+from antiphon.collective.result import ALL_RANKS, Comparison, Estimate, Run, bound_dict
+from antiphon.collective.schedules import Heartbeat, as_schedule, build, lower_bound, simulate
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
-from antiphon.deadline import Deadline, OverTime
+from antiphon.collective.timing import Progress
+from antiphon.deadline import Deadline
 from antiphon.errors import AntiphonError
 from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
-from antiphon.parallel import in_parallel
 from antiphon.results import Bound
-
-Progress = Callable[[str, float], object]
-"""Called with an algorithm's name and the share done, 0 to 1, of its simulation or, named so, of building it."""
-REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
-"""Error codes that leave an algorithm out of a comparison; all others end it."""
-
-SCALES = ("large", "usual", "short")
-"""The scales of algorithms, in the order in which they are compared."""
-
 
 def run(
     fabric: str | Fabric,
@@ -129,6 +114,7 @@ def compare(
     energy: bool = False,
     matrix: Matrix | None = None,
     time_limit_s: float | None = None,
+    estimates: bool = True,
 ) -> Comparison:
     """Runs algorithms (default: all that are known) on a fabric, each proven before it is timed.
 
@@ -153,6 +139,8 @@ def compare(
             an array, rows of sizes, or a CSV file (docs/cli.md).
         time_limit_s: seconds after which no algorithm is begun, and what is at work ends at its next report of
             progress; those are listed in ``refused`` with the code ``time-limit``.
+        estimates: whether algorithms whose busiest link alone takes more than five times as long as the best are only
+            estimated, unless they are asked for by name.
 
     Raises:
         AntiphonError: for mistakes in the arguments; an algorithm that does not fit the fabric,
@@ -172,40 +160,21 @@ def compare(
     for _, schedule in others:
         _expect_same(schedule, collective, data, root)
     chosen = split_fidelities(fidelity)
+    candidates = [Candidate(spec) for spec in specs]
+    candidates += [Candidate(schedule.algorithm, file, schedule) for file, schedule in others]
 
-    def time(way: str | tuple[str | None, Schedule]) -> tuple[list[Run], list[Refusal]]:
-        file, own = (None, None) if isinstance(way, str) else way
-        spec = way if isinstance(way, str) else way[1].algorithm
-        try:
-            deadline.check()
-            building = _heartbeat(progress, f"{spec} (building)")
-            schedule = own or build(fabric, spec, progress=building, **given)
-        except AntiphonError as error:
-            return [], [_refusal(spec, fabric, error)]
-        runs: list[Run] = []
-        refused: list[Refusal] = []
-        for name in reversed(chosen):
-            heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
-            try:
-                timed = run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy)
-                runs.append(replace(timed, file=file))
-            except AntiphonError as error:
-                refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
-        return runs, refused
+    def time(schedule: Schedule, name: str, heartbeat: Heartbeat | None) -> Run:
+        return run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy)
 
-    ways: list[str | tuple[str | None, Schedule]] = [*specs, *others]
-    # What takes long goes first, of algorithms the last known: so no core has much left when others are done. And what
-    # takes much memory goes one after the other, if there is something else to do.
-    known, scale_of = known_names(), algorithm_scales()
-    names = [spec.partition(":")[0] for spec in specs]
-    scales = [scale_of[name] for name in names] + ["large"] * len(others)
-    places = [-known.index(name) for name in names] + [-len(known)] * len(others)
-    order = sorted(range(len(ways)), key=lambda at: (SCALES.index(scales[at]), places[at]))
-    large = [scales[at] == "large" for at in order]
-    found = dict(zip(order, in_parallel(time, [ways[at] for at in order], jobs, large), strict=True))
-    outcomes = [found[at] for at in range(len(ways))]
-    ladder = [runs for runs, _ in outcomes if runs]
-    refused = [refusal for _, refusals in outcomes for refusal in refusals]
+    estimating = estimates and algorithms is None
+    Contest(fabric, given, time, list(reversed(chosen)), progress, estimating, deadline).hold(candidates, jobs)
+    ladder = [candidate.runs for candidate in candidates if candidate.runs]
+    refused = [refusal for candidate in candidates for refusal in candidate.refused]
+    untimed = [
+        Estimate(candidate.spec, candidate.least_ns, bound.time_ns / candidate.least_ns or None)
+        for candidate in sorted(candidates, key=lambda each: each.least_ns)
+        if candidate.hopeless
+    ]
     rank = {name: place for place, name in enumerate(reversed(chosen))}
     # An algorithm that could not be timed in the greatest detail does not compete with those that were.
     ladder.sort(
@@ -217,7 +186,7 @@ def compare(
         )
     )
     size, total = data.bytes, data.matrix_bytes
-    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total)
+    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total, untimed)
 
 
 def _schedules(
@@ -242,18 +211,3 @@ def _expect_same(schedule: Schedule, collective: str, data: Amount, root: int) -
         what = f"{schedule.algorithm} does {schedule.collective} of {size_text(schedule.bytes, schedule.matrix_bytes)}"
         where = "" if schedule.root is None else f" with root {schedule.root}"
         raise AntiphonError(f"{what}{where}: compare it with others that do the same", "bad-spec")
-
-
-def _heartbeat(progress: Progress | None, name: str) -> Callable[[float], object] | None:
-    """``progress`` of one piece of work, begun."""
-    if progress is None:
-        return None
-    progress(name, 0.0)
-    return partial(progress, name)
-
-
-def _refusal(algorithm: str, fabric: Fabric, error: AntiphonError, fidelity: str | None = None) -> Refusal:
-    if error.code not in REFUSALS and not isinstance(error, OverTime):
-        raise error
-    reason = error.message.removeprefix(f"{algorithm} does not apply to {fabric.name}: ")
-    return Refusal(algorithm, reason, error.code, fidelity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from antiphon import plot
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ALL_RANKS = "all-ranks"
 """``Schedule.bound_of`` of a schedule that serves all ranks where the fabric has them."""
+
+REFUSALS = ("not-applicable", "not-proven", "stalled", "too-large")
+"""Error codes that leave an algorithm out of a comparison; all others end it."""
 
 SHOWN = ("algorithm", "fidelity", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s", "steps", "verified")
 """Columns of runs that notebooks show."""
@@ -48,6 +51,7 @@ class Run(Result):
         rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
         matrix_bytes: sum of the matrix; None without.
         file: in a comparison, the file that the schedule is from; None if it is from none.
+        seconds: in a comparison, how long it took to build, prove and time it, and all of its fidelities; None elsewhere.
     """
 
     fabric: str
@@ -66,6 +70,7 @@ class Run(Result):
     rounded_rates: list[tuple[float, float]]
     matrix_bytes: int | None = None
     file: str | None = None
+    seconds: float | None = None
 
     shown = SHOWN
 
@@ -180,8 +185,28 @@ class Run(Result):
             "flit_hops": result.flit_hops,
             "events": result.events,
             "bound": bound_dict(bound),
+            **({} if self.seconds is None else {"seconds": self.seconds}),
             **energy_dict(result.energy),
         }
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An algorithm that a comparison did not time, since its busiest link alone is far behind the best.
+
+    >>> import antiphon
+    >>> antiphon.compare("mesh:8x8", bytes="16MiB").estimates[0].algorithm
+    'direct'
+
+    Attributes:
+        algorithm: its specification.
+        least_time_ns: for so long its busiest link is at work: its time is longer.
+        most_efficiency: share of the lower bound that it reaches at most; None if the bound is 0.
+    """
+
+    algorithm: str
+    least_time_ns: float
+    most_efficiency: float | None
 
 
 @dataclass(frozen=True)
@@ -228,6 +253,7 @@ class Comparison(Result):
         ladder: the runs of every algorithm, one a fidelity, the most detailed first; it decides the order.
         refused: algorithms that were left out, and why.
         matrix_bytes: sum of the matrix; None without.
+        estimates: algorithms that were not timed, since an estimate puts them far behind the best.
     """
 
     fabric: str
@@ -240,6 +266,7 @@ class Comparison(Result):
     ladder: list[list[Run]]
     refused: list[Refusal]
     matrix_bytes: int | None = None
+    estimates: list[Estimate] = field(default_factory=list)
 
     shown = SHOWN
 
@@ -262,6 +289,7 @@ class Comparison(Result):
         if len(named) == 1:
             return named[0]
         left_out = [refusal.reason for refusal in self.refused if refusal.algorithm == algorithm]
+        left_out += ["an estimate puts it far behind" for each in self.estimates if each.algorithm == algorithm]
         why = f"was left out: {left_out[0]}" if left_out else f"has no run; there are: {', '.join(labels)}"
         raise AntiphonError(f"{algorithm!s:.40} {why}", "unknown-name")
 
@@ -283,9 +311,10 @@ class Comparison(Result):
 
     @property
     def tables(self) -> dict[str, Table]:
-        """``runs``, a row for each, and ``refused``."""
+        """``runs``, a row for each, ``estimates`` and ``refused``."""
         return {
             "runs": Table.of_rows([run.to_dict() for run in self.runs]),
+            "estimates": Table.of_rows([asdict(estimate) for estimate in self.estimates]),
             "refused": Table.of_rows([asdict(refusal) for refusal in self.refused]),
         }
 
@@ -326,6 +355,7 @@ class Comparison(Result):
             "lower_bound_ns": self.bound.time_ns,
             "bound": bound_dict(self.bound),
             "runs": [run.to_dict() for run in self.runs],
+            "estimates": [asdict(estimate) for estimate in self.estimates],
             "refused": [asdict(refusal) for refusal in self.refused],
         }
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from antiphon._core import Fabric, System, build, rails
-from antiphon.collective.comparison import REFUSALS, run
+from antiphon.collective.comparison import run
+from antiphon.collective.result import REFUSALS
 from antiphon.errors import AntiphonError
 from antiphon.results import rows_of
 from antiphon.training.train import train

@@ -30,7 +30,7 @@ use crate::fabric::{DimensionShape, Fabric, LinkId, Product};
 use crate::options::{Opt, Options};
 use crate::schedule::{Builder, Lane, MAX_DEPENDENCIES, MAX_TRANSFERS, Schedule};
 use crate::system::System;
-use crate::units::{Bytes, MAX_BYTES, clip};
+use crate::units::{Bytes, MAX_BYTES, Picos, clip};
 use crate::watch::Watch;
 use std::time::Duration;
 
@@ -95,6 +95,11 @@ pub trait Algorithm: Sync {
     /// Whether it plans by prices, anew on every fabric, which takes long.
     fn plans(&self) -> bool {
         false
+    }
+
+    /// As [`Schedule::busiest_link`] of what it would build, where that is known sooner than the schedule.
+    fn busiest_link(&self, _request: &Request) -> Option<Picos> {
+        None
     }
 
     /// The same schedule without a certificate, which can take longer to find than the schedule: for those who only time it.
@@ -384,6 +389,22 @@ pub fn build_bare(
 ) -> Result<Schedule> {
     let (algorithm, request) = requested(fabric, system, collective, data.into(), spec, Watch::default())?;
     algorithm.build_bare(&request)
+}
+
+/// As [`Schedule::busiest_link`] of the schedule of `spec`, for algorithms that know it sooner than the schedule.
+///
+/// # Errors
+/// As [`build`], but what the algorithm itself finds.
+pub fn busiest_link(
+    fabric: &Fabric,
+    system: &System,
+    collective: Collective,
+    data: impl Into<Data>,
+    spec: &str,
+    watch: Watch,
+) -> Result<Option<Picos>> {
+    let (algorithm, request) = requested(fabric, system, collective, data.into(), spec, watch)?;
+    Ok(algorithm.busiest_link(&request))
 }
 
 /// Whether the algorithm of a specification plans by prices, anew on every fabric, which takes long.

@@ -1,8 +1,9 @@
 //! Figures of a schedule that need no simulation.
 
-use super::{Op, Schedule};
-use crate::fabric::Fabric;
-use crate::units::Bytes;
+use super::{Lane, Op, Schedule, Transfer};
+use crate::fabric::{Fabric, LinkId};
+use crate::system::System;
+use crate::units::{Bytes, Picos};
 use crate::watch::interruptible;
 use serde::Serialize;
 
@@ -39,6 +40,52 @@ pub struct Stats {
 }
 
 impl Schedule {
+    /// Time in picoseconds for which its busiest link is at work, header flits included: no run in packets or flits
+    /// is shorter. O(hops of all transfers).
+    pub fn busiest_link(&self, fabric: &Fabric, system: &System) -> Picos {
+        let channels = self.channels(fabric);
+        let mut flits = vec![0u64; fabric.links.len()];
+        for transfer in interruptible(&self.transfers) {
+            let packets = system.packets(self.message_bytes(transfer));
+            let each = packets.count.saturating_mul(packets.flits).saturating_mul(self.chunks(transfer));
+            for &link in &transfer.route {
+                let sum = &mut flits[channels.first_of(link) as usize];
+                *sum = sum.saturating_add(each);
+            }
+        }
+        let time = |(first, &flits): (LinkId, &u64)| {
+            let links = channels.links(first).iter().map(|&id| fabric.link(id));
+            flits.saturating_mul(system.channel_ticks(links, 0))
+        };
+        (0..).zip(&flits).map(time).max().unwrap_or(0)
+    }
+
+    /// Bytes of memory that its transfers take, about.
+    pub fn memory_bytes(&self) -> usize {
+        self.transfers.len() * size_of::<Transfer>() + self.lanes.len() * size_of::<Lane>()
+    }
+
+    /// Whether another schedule sends the same messages in the same order, whatever made the two and how near they claim to
+    /// be to the optimum: then their runs are the same.
+    pub fn sends_the_same<'a>(&'a self, other: &'a Schedule) -> bool {
+        let what = |schedule: &'a Schedule| {
+            let Schedule { schema: _, algorithm: _, certificate: _, .. } = schedule;
+            let Schedule { fabric, collective, bytes, matrix, ranks, group, excluded, placement, .. } = schedule;
+            let Schedule { bundled_links, lanes, phases, transfers, endpoint, .. } = schedule;
+            let Schedule { conflict_free, known_gaps, known_race, .. } = schedule;
+            let whom = (fabric, collective, bytes, matrix, ranks, group, excluded, placement);
+            // Lists of different lengths are told apart at once.
+            (
+                whom,
+                (transfers.len(), bundled_links, lanes, phases, transfers, endpoint),
+                conflict_free,
+                known_gaps,
+                known_race,
+            )
+        };
+        what(self) == what(other)
+    }
+
     /// Computes [`Stats`]. O(lane transfers).
     pub fn stats(&self, fabric: &Fabric) -> Stats {
         let mut steps = vec![0; self.phases.len()];

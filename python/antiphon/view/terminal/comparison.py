@@ -64,6 +64,10 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         table = Table(*(Column(n, overflow="fold") if n in left else right_aligned(n) for n in names), title=title)
         for place, runs in enumerate(comparison.ladder):
             table.add_row(*(columns[name](runs) for name in names), style="bold green" if place == 0 else "")
+        for estimate in comparison.estimates:
+            cells = {"Algorithm": estimate.algorithm, "Proof": "not timed", "Of bound": _below(estimate.most_efficiency)}
+            cells["Time"] = cells[comparison.fidelities[-1]] = f"> {format_time(estimate.least_time_ns)}"
+            table.add_row(*(cells.get(name, "") for name in names), style="dim")
         return table
 
     names = list(columns)
@@ -75,6 +79,9 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
             table = table_of(names)
     if comparison.runs:
         console.print(table)
+    if comparison.estimates:
+        note = "Not timed: their busiest links alone take more than five times as long as the best; --all times them."
+        console.print(note, soft_wrap=True)
     bound = comparison.bound
     console.print(f"Lower bound: {format_time(bound.time_ns)} ({bound.binding})")
     if bound.limit.text:
@@ -267,3 +274,7 @@ def _proof_mark(run: antiphon.Run) -> str:
 
 def _share(efficiency: float | None) -> str:
     return "-" if efficiency is None else f"{efficiency:.1%}"
+
+
+def _below(efficiency: float | None) -> str:
+    return "-" if efficiency is None else f"< {efficiency:.1%}"
