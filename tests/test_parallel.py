@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 import pytest
 
 import antiphon
-from antiphon.parallel import check, cores, in_parallel
+from antiphon.parallel import check, cores, free_memory, in_parallel
 
 
 @pytest.mark.parametrize("jobs", [None, 1, 2, 5])
@@ -23,30 +24,31 @@ def test_results_are_in_order(jobs: int | None) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
-def test_large_work_is_not_shared_while_there_is_other(jobs: int) -> None:
-    large = [True, True, False, False, False, True]
-    running, started, together = [0], [], []
+def test_what_takes_memory_waits_for_it(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.parallel.free_memory", lambda: 10)
+    memory = [6, 6, 1, 1, 1, 99]
+    running: set[int] = set()
+    started, taken = [], []
     lock = threading.Lock()
 
     def work(item: int) -> int:
         with lock:
-            running[0] += large[item]
+            running.add(item)
             started.append(item)
-            together.append((running[0], sum(not large[other] for other in started)))
+            taken.append((len(running), sum(memory[each] for each in running)))
         time.sleep(0.01 * (6 - item))
         with lock:
-            running[0] -= large[item]
+            running.remove(item)
         return item
 
-    assert in_parallel(work, range(6), jobs, large) == [0, 1, 2, 3, 4, 5]
-    # Two at a time only when all others have been started.
-    assert all(count < 2 or others == 3 for count, others in together)
+    assert in_parallel(work, range(6), jobs, memory) == [0, 1, 2, 3, 4, 5]
+    assert all(count == 1 or sum_of <= 10 for count, sum_of in taken)
     assert started[:2] == ([0, 1] if jobs == 1 else [0, 2])
+    assert started[-1] == 5
 
 
-def test_cores_take_large_work_rather_than_none() -> None:
-    both = threading.Barrier(2, timeout=20)
-    assert in_parallel(lambda item: both.wait() >= 0, range(2), 2, [True, True]) == [True, True]
+def test_free_memory_is_what_the_machine_has() -> None:
+    assert 1 << 20 < free_memory() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_failure_ends_the_others() -> None:
@@ -65,8 +67,9 @@ def test_a_failure_ends_the_others() -> None:
 
 def test_jobs_change_no_output() -> None:
     mesh = antiphon.Fabric("mesh:4x4")
-    one, all_cores = (antiphon.compare(mesh, bytes="1MiB", jobs=jobs).to_dict() for jobs in (1, 4))
+    one, all_cores = (antiphon.compare(mesh, bytes="1MiB", jobs=jobs) for jobs in (1, 4))
     assert one == all_cores
+    assert one.to_dict() | {"seconds": []} == all_cores.to_dict() | {"seconds": []}
     specs = "combs,tto,ring-bi,bruck"
     tuned = [antiphon.tune(mesh, sizes="64KiB,1MiB", algorithms=specs, jobs=jobs) for jobs in (1, 4)]
     assert tuned[0].to_dict() == tuned[1].to_dict()

@@ -476,8 +476,8 @@ class Schedule:
     def memory_bytes(self) -> int:
         """Memory that it takes, about."""
     def sends_the_same(self, other: Schedule) -> bool:
-        """Whether another one sends the same messages in the same order, whatever made the two and how near to the
-        optimum they claim to be: then their runs are the same."""
+        """Whether another one sends the same messages in the same order, whatever made the two, how its
+        phases are named and how near it claims to be to the optimum: then their runs are the same."""
     def stats(self, fabric: Fabric) -> Stats:
         """Steps, tree heights and bytes per link."""
     def verify(self, fabric: Fabric, system: _System = "generic") -> Proof:

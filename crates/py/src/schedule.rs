@@ -174,8 +174,8 @@ impl Schedule {
         self.0.memory_bytes()
     }
 
-    /// Whether another schedule sends the same messages in the same order, whatever made the two and how near to the
-    /// optimum they claim to be: then their runs are the same.
+    /// Whether another schedule sends the same messages in the same order, whatever made the two, how its phases are
+    /// named and how near it claims to be to the optimum: then their runs are the same.
     fn sends_the_same(&self, py: Python<'_>, other: &Schedule) -> bool {
         py.detach(|| self.0.sends_the_same(&other.0))
     }

@@ -19,6 +19,7 @@ from antiphon.given import as_fabric, as_system
 from antiphon.names import Collective, Fidelity
 from antiphon.results import Bound
 
+
 def run(
     fabric: str | Fabric,
     schedule: str | os.PathLike[str] | Schedule,
@@ -168,7 +169,7 @@ def compare(
 
     estimating = estimates and algorithms is None
     Contest(fabric, given, time, list(reversed(chosen)), progress, estimating, deadline).hold(candidates, jobs)
-    ladder = [candidate.runs for candidate in candidates if candidate.runs]
+    done = [candidate for candidate in candidates if candidate.runs]
     refused = [refusal for candidate in candidates for refusal in candidate.refused]
     untimed = [
         Estimate(candidate.spec, candidate.least_ns, bound.time_ns / candidate.least_ns or None)
@@ -177,16 +178,19 @@ def compare(
     ]
     rank = {name: place for place, name in enumerate(reversed(chosen))}
     # An algorithm that could not be timed in the greatest detail does not compete with those that were.
-    ladder.sort(
-        key=lambda runs: (
-            not runs[0].result.proof.complete,
-            runs[0].bound_of != ALL_RANKS,
-            rank[runs[0].result.fidelity],
-            runs[0].time_ns,
+    done.sort(
+        key=lambda candidate: (
+            not candidate.runs[0].result.proof.complete,
+            candidate.runs[0].bound_of != ALL_RANKS,
+            rank[candidate.runs[0].result.fidelity],
+            candidate.runs[0].time_ns,
         )
     )
+    ladder, seconds = [candidate.runs for candidate in done], [candidate.seconds for candidate in done]
     size, total = data.bytes, data.matrix_bytes
-    return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total, untimed)
+    return Comparison(
+        fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total, untimed, seconds
+    )
 
 
 def _schedules(

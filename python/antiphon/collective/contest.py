@@ -1,4 +1,4 @@
-"""Algorithms built, proven and timed beside each other: what is hopeless is only estimated, what is the same timed once."""
+"""Algorithms timed beside each other: what is hopeless is only estimated, what sends the same is timed once."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Contest:
             except AntiphonError as error:
                 self._refuse(candidate, error, name if several else None)
         candidate.seconds += perf_counter() - began
-        candidate.runs = [replace(run, seconds=candidate.seconds) for run in runs]
+        candidate.runs = runs
 
     def _twins(self, candidates: Sequence[Candidate]) -> dict[Candidate, Candidate]:
         """Those whose schedules send the same as one that is timed before them, with that one."""
@@ -170,8 +170,9 @@ class Contest:
             proof = verify(self.fabric, twin.schedule, system=self.given["system"])
         except AntiphonError as error:
             return self._refuse(twin, error)
-        own = {"algorithm": twin.schedule.algorithm, "file": twin.file, "seconds": twin.seconds}
-        twin.runs = [replace(run, result=replace(run.result, proof=proof), **own) for run in other.runs]
+        stats = twin.schedule.stats(self.fabric)
+        own = partial(replace, algorithm=twin.schedule.algorithm, file=twin.file, stats=stats)
+        twin.runs = [own(run, result=replace(run.result, proof=proof)) for run in other.runs]
 
     def _refuse(self, candidate: Candidate, error: AntiphonError, fidelity: str | None = None) -> None:
         if error.code not in REFUSALS and not isinstance(error, OverTime):

@@ -51,7 +51,6 @@ class Run(Result):
         rounded_rates: GB/s of links, as given and as the system's clock makes of them, where that differs.
         matrix_bytes: sum of the matrix; None without.
         file: in a comparison, the file that the schedule is from; None if it is from none.
-        seconds: in a comparison, how long it took to build, prove and time it, and all of its fidelities; None elsewhere.
     """
 
     fabric: str
@@ -70,7 +69,6 @@ class Run(Result):
     rounded_rates: list[tuple[float, float]]
     matrix_bytes: int | None = None
     file: str | None = None
-    seconds: float | None = None
 
     shown = SHOWN
 
@@ -185,7 +183,6 @@ class Run(Result):
             "flit_hops": result.flit_hops,
             "events": result.events,
             "bound": bound_dict(bound),
-            **({} if self.seconds is None else {"seconds": self.seconds}),
             **energy_dict(result.energy),
         }
 
@@ -254,6 +251,8 @@ class Comparison(Result):
         refused: algorithms that were left out, and why.
         matrix_bytes: sum of the matrix; None without.
         estimates: algorithms that were not timed, since an estimate puts them far behind the best.
+        seconds: how long it took to build, prove and time each of ``ladder`` here, at all fidelities; comparisons are
+            equal whatever it is.
     """
 
     fabric: str
@@ -267,6 +266,7 @@ class Comparison(Result):
     refused: list[Refusal]
     matrix_bytes: int | None = None
     estimates: list[Estimate] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list, compare=False)
 
     shown = SHOWN
 
@@ -356,6 +356,10 @@ class Comparison(Result):
             "bound": bound_dict(self.bound),
             "runs": [run.to_dict() for run in self.runs],
             "estimates": [asdict(estimate) for estimate in self.estimates],
+            "seconds": [
+                {"algorithm": runs[0].label, "seconds": seconds}
+                for runs, seconds in zip(self.ladder, self.seconds, strict=True)
+            ],
             "refused": [asdict(refusal) for refusal in self.refused],
         }
 

@@ -12,7 +12,7 @@ from antiphon._core import Fabric, System, build, format_bytes, lower_bound, par
 from antiphon._core import algorithms as core_algorithms
 from antiphon.arguments import expect, shown
 from antiphon.collective.choices import Candidate, Choice, Tuning, differ
-from antiphon.collective.result import ALL_RANKS, Refusal
+from antiphon.collective.result import ALL_RANKS, REFUSALS, Refusal
 from antiphon.collective.specs import known_names, specs_of
 from antiphon.collective.timing import Progress, Timer, simulator
 from antiphon.deadline import Deadline, OverTime

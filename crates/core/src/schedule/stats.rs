@@ -65,24 +65,20 @@ impl Schedule {
         self.transfers.len() * size_of::<Transfer>() + self.lanes.len() * size_of::<Lane>()
     }
 
-    /// Whether another schedule sends the same messages in the same order, whatever made the two and how near they claim to
-    /// be to the optimum: then their runs are the same.
-    pub fn sends_the_same<'a>(&'a self, other: &'a Schedule) -> bool {
-        let what = |schedule: &'a Schedule| {
-            let Schedule { schema: _, algorithm: _, certificate: _, .. } = schedule;
+    /// Whether another schedule sends the same messages in the same order, whatever made the two, how its phases are
+    /// named and how near it claims to be to the optimum: then their runs are the same.
+    pub fn sends_the_same(&self, other: &Schedule) -> bool {
+        fn what(schedule: &Schedule) -> impl PartialEq {
+            let Schedule { schema: _, algorithm: _, certificate: _, phases, .. } = schedule;
             let Schedule { fabric, collective, bytes, matrix, ranks, group, excluded, placement, .. } = schedule;
-            let Schedule { bundled_links, lanes, phases, transfers, endpoint, .. } = schedule;
-            let Schedule { conflict_free, known_gaps, known_race, .. } = schedule;
+            let Schedule { bundled_links, lanes, transfers, endpoint, conflict_free, known_gaps, known_race, .. } =
+                schedule;
+            let phases: Vec<_> = phases.iter().map(|phase| (phase.barrier, phase.configuration)).collect();
             let whom = (fabric, collective, bytes, matrix, ranks, group, excluded, placement);
+            let claims = (conflict_free, known_gaps, known_race);
             // Lists of different lengths are told apart at once.
-            (
-                whom,
-                (transfers.len(), bundled_links, lanes, phases, transfers, endpoint),
-                conflict_free,
-                known_gaps,
-                known_race,
-            )
-        };
+            (whom, claims, transfers.len(), bundled_links, lanes, phases, endpoint, transfers)
+        }
         what(self) == what(other)
     }
 

@@ -65,7 +65,11 @@ def print_comparison(comparison: antiphon.Comparison) -> None:
         for place, runs in enumerate(comparison.ladder):
             table.add_row(*(columns[name](runs) for name in names), style="bold green" if place == 0 else "")
         for estimate in comparison.estimates:
-            cells = {"Algorithm": estimate.algorithm, "Proof": "not timed", "Of bound": _below(estimate.most_efficiency)}
+            cells = {
+                "Algorithm": estimate.algorithm,
+                "Proof": "not timed",
+                "Of bound": _below(estimate.most_efficiency),
+            }
             cells["Time"] = cells[comparison.fidelities[-1]] = f"> {format_time(estimate.least_time_ns)}"
             table.add_row(*(cells.get(name, "") for name in names), style="dim")
         return table
