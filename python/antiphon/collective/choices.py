@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from antiphon import plot
@@ -119,7 +119,7 @@ class Tuning(Result):
     crossovers: list[tuple[int, str, str]]
     refused: list[Refusal]
     objective: str = "time"
-    left_out: Sequence[int] = ()
+    left_out: list[int] = field(default_factory=list)
 
     shown = ("bytes", "algorithm", "time_ns", "efficiency", "algorithm_bandwidth_gb_per_s")
 
@@ -181,7 +181,7 @@ class Tuning(Result):
             "fidelity": self.fidelity,
             "objective": self.objective,
             "choices": [choice.to_dict() for choice in self.choices],
-            "left_out_bytes": list(self.left_out),
+            "left_out_bytes": self.left_out,
             "crossovers": [dict(zip(("bytes", "from", "to"), each, strict=True)) for each in self.crossovers],
             "selection": self.selection(),
             "refused": [asdict(refusal) for refusal in self.refused],
