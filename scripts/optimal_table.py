@@ -31,7 +31,9 @@ TABLE = re.compile(r"(?<=<!-- table: make tables -->\n).*?(?=<!-- end of table -
 
 def cell(fabric: str, collective: str) -> str:
     """Percent of the bound by `optimal`, then by the best other algorithm, and its name."""
-    runs = antiphon.compare(antiphon.Fabric(fabric), collective=collective, bytes="1GiB", system="ideal", estimates=False)
+    runs = antiphon.compare(
+        antiphon.Fabric(fabric), collective=collective, bytes="1GiB", system="ideal", estimates=False
+    )
     own = next(run for run in runs if run.algorithm == "optimal")
     other = max((run for run in runs if run.algorithm != "optimal"), key=lambda run: run.efficiency)
     return f"{100 * own.efficiency:.1f} / {100 * other.efficiency:.1f} {other.algorithm}"
