@@ -300,3 +300,22 @@ fn endless_times_are_compared() {
     let fabric = Fabric::parse("ring:4@0.000000001").unwrap();
     build(&fabric, &system("tto"), 37_000_000, "");
 }
+
+/// Where edges share links of a switch, queues may make the overlap slower: the default is never the worse of the two.
+#[test]
+fn the_default_is_the_better_of_overlap_and_barrier() {
+    for (spec, bytes) in [
+        ("dgx-h100:1", 64 << 20),
+        ("switch:8", 1 << 20),
+        ("switch:5", 64 << 10),
+        ("dgx1v", 1 << 20),
+        ("mesh:3x3", 1 << 20),
+    ] {
+        let fabric = Fabric::parse(spec).unwrap();
+        for name in ["generic", "tto"] {
+            let time = |options| time_ps(&fabric, &system(name), bytes, options, Fidelity::Packet);
+            let (default, overlapped, phases) = (time(""), time("overlap=yes"), time("overlap=no"));
+            assert_eq!(default, overlapped.min(phases), "{spec}, {name}");
+        }
+    }
+}

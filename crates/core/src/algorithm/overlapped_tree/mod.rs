@@ -9,13 +9,11 @@ use super::estimate::{Steps, flit_times};
 use super::tree::{Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request, Scale};
 use crate::collective::Kind;
-use crate::error::Result;
-use crate::options::{
-    Default::{Derived, Fixed},
-    Opt,
-};
+use crate::error::{Code, Result};
+use crate::options::{Default::Derived, Opt};
 use crate::parameter::Value;
 use crate::schedule::{Op, Pacing, Schedule};
+use crate::simulate::{Fidelity, simulate};
 use crate::units::{Bytes, Picos};
 use map::{Mapper, numbered};
 
@@ -26,7 +24,11 @@ const INFO: Info = Info {
     name: "overlapped-tree",
     summary: "one or two low trees without link conflicts, reduction and broadcast of different chunks at once",
     options: &[
-        Opt::flag("overlap", Fixed("yes"), "Broadcast starts before everything is reduced."),
+        Opt::flag(
+            "overlap",
+            Derived("whichever is sooner through by the packets"),
+            "Broadcast starts before everything is reduced.",
+        ),
         Opt::count(
             "trees",
             1,
@@ -66,7 +68,11 @@ impl Algorithm for OverlappedTree {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let options = &request.options;
-        let work = if options.flag("overlap") { Work::Overlapped } else { Work::Phases };
+        let works = match options.given("overlap").map(Value::flag) {
+            Some(true) => vec![Work::Overlapped],
+            Some(false) => vec![Work::Phases],
+            None => vec![Work::Overlapped, Work::Phases],
+        };
         let mapping = options.choice("mapping");
         let pacing = options.choice("pacing");
         let counts = options.given("trees").map_or(vec![1, 2], |trees| vec![trees.whole() as usize]);
@@ -77,13 +83,35 @@ impl Algorithm for OverlappedTree {
             placed.extend(counts.iter().map(|&trees| numbered(request.fabric, trees)));
         }
         let streams = pacing == "pipelined";
-        let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, streams, chunk)).collect();
-        // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
-        let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
-        let most = best.saturating_add(best / 64);
-        let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
-        plan.schedule(request, streams)
+        let schedules = works.into_iter().map(|work| {
+            let plans: Vec<Plan> = placed.iter().map(|trees| Plan::new(request, trees, work, streams, chunk)).collect();
+            // The first that is about as fast as any: those before have fewer trees, or fewer edges on a link.
+            let best = plans.iter().map(|plan| plan.time_ps).min().unwrap_or(0);
+            let most = best.saturating_add(best / 64);
+            let plan = plans.iter().find(|plan| plan.time_ps <= most).expect("at least one way to place trees");
+            plan.schedule(request, streams)
+        });
+        sooner(request, schedules.collect::<Result<_>>()?)
     }
+}
+
+/// Of one or two schedules the one that is sooner through. Where edges share links, of switches above all, queues decide, of
+/// which the cost model knows nothing.
+fn sooner(request: &Request, mut schedules: Vec<Schedule>) -> Result<Schedule> {
+    let Request { fabric, system, watch, .. } = *request;
+    let time = |schedule: &Schedule| {
+        let result = simulate(fabric, schedule, system, Fidelity::Packet, &mut |_| watch.step(0, 1).is_ok());
+        match result.map(|result| result.time_ps) {
+            Err(error) if error.code == Code::TooLarge => Ok(0),
+            time => time,
+        }
+    };
+    if let [overlapped, phases] = &schedules[..]
+        && time(phases)? < time(overlapped)?
+    {
+        schedules.swap(0, 1);
+    }
+    Ok(schedules.swap_remove(0))
 }
 
 /// For each number of trees the lowest found, for as many edges on one link as are worth a try; where links differ in
