@@ -72,7 +72,8 @@ def configure(
             up to 256 ranks.
         switch: how long a change of configuration between phases takes, such as ``50ns``; then those that make the best
             faster are looked for too. Without it there are none.
-        steps: most simulations, of which one that ``optimal`` plans counts as (ranks / 8)^2 more, at most a sixth.
+        steps: most simulations, for every number of wires up to that of the fabric, of which one that ``optimal`` plans
+            counts as (ranks / 8)^2 more, at most a sixth.
         progress: called about ten times a second with the share of them done, 0 to 1; what it raises ends the search.
 
     Raises:

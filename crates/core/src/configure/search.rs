@@ -152,6 +152,10 @@ impl<'a, 'p> Search<'a, 'p> {
             Some(_) => outcome.and_then(|()| self.change()),
             None => outcome,
         };
+        let outcome = match (self.fabric.with_fewer_wires(), method) {
+            (Some(part), Method::Search) if !matches!(outcome, Err(End::Bound)) => self.search_part(&part).and(outcome),
+            _ => outcome,
+        };
         match (outcome, method) {
             (Ok(()), Method::Search) => match &self.best {
                 Some((_, choice, _)) if self.planned.contains_key(choice) => "rates",
@@ -236,6 +240,27 @@ impl<'a, 'p> Search<'a, 'p> {
             }
         }
         self.prune()
+    }
+
+    /// Searches a part of the fabric, what is legal on which is so on the whole, in as many steps of its own; takes what is found there
+    /// if it is better, and looks near it.
+    fn search_part(&mut self, part: &Reconfigurable) -> std::result::Result<(), End> {
+        let Search { system, work, fidelity, effort, bound_ps, .. } = *self;
+        let mut search = Search::new(part, system, work, fidelity, effort, bound_ps, &mut *self.progress);
+        search.run();
+        self.simulated += search.simulated;
+        let Some(found) = search.best() else { return Ok(()) };
+        if self.best.as_ref().is_some_and(|best| best.2 <= found.2) {
+            return Ok(());
+        }
+        self.best = Some(found);
+        while let Some((turns, choice, time)) = self.best() {
+            let [configuration] = &turns[..] else { break };
+            if !self.is_improvable(choice) || !self.improve(configuration, choice, time)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves away segments that the best does not use, if it is as fast without them.
