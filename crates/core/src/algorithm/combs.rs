@@ -10,7 +10,7 @@
 //! The optimum is Tutte's and Nash-Williams' strength; packing trees for collectives is Blink's idea,
 //! overlapping reduction and broadcast C-Cube's.
 
-use super::estimate::flit_times;
+use super::estimate::flit_times_of_ranks;
 use super::tree::{self, Planter, Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Placed, Request};
 use crate::collective::Kind;
@@ -40,14 +40,7 @@ impl Algorithm for Combs {
             return request
                 .refuse("it needs an intact mesh, torus or flattened butterfly; forest takes others without switches");
         };
-        let mut flit_times = flit_times(request);
-        // Links to nodes that only forward are not used: they count as any other.
-        let joins_ranks = |id: &usize| {
-            let link = &request.fabric.links[*id];
-            [link.from, link.to].iter().all(|&node| request.fabric.nodes[node as usize].rank.is_some())
-        };
-        let one = (0..flit_times.len()).find(joins_ranks).map_or(1, |id| flit_times[id]);
-        (0..flit_times.len()).filter(|id| !joins_ranks(id)).for_each(|id| flit_times[id] = one);
+        let flit_times = flit_times_of_ranks(request);
         let widths = tree::widths(&flit_times);
         let alike = flit_times.iter().all(|&time| time == flit_times[0]);
         // Row and column of every rank.

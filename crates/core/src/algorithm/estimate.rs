@@ -6,7 +6,7 @@
 use super::Request;
 use super::tree::{Message, Table, Tree, Work};
 use crate::cost::{Pipeline, Step};
-use crate::fabric::LinkId;
+use crate::fabric::{Link, LinkId, NodeId};
 use crate::schedule::Op;
 use crate::system::System;
 use crate::units::{Bytes, Picos, Rate};
@@ -15,6 +15,16 @@ use num_traits::{Bounded, SaturatingAdd};
 /// Time of a flit on every link.
 pub(super) fn flit_times(request: &Request) -> Vec<Picos> {
     request.fabric.links.iter().map(|link| request.system.flit_time(link)).collect()
+}
+
+/// The same where links of nodes that only forward are not used, and so count as any other.
+pub(super) fn flit_times_of_ranks(request: &Request) -> Vec<Picos> {
+    let is_rank = |node: NodeId| request.fabric.nodes[node as usize].rank.is_some();
+    let joins_ranks = |link: &Link| is_rank(link.from) && is_rank(link.to);
+    let one =
+        request.fabric.links.iter().find(|link| joins_ranks(link)).map_or(1, |link| request.system.flit_time(link));
+    let time = |link: &Link| if joins_ranks(link) { request.system.flit_time(link) } else { one };
+    request.fabric.links.iter().map(time).collect()
 }
 
 /// Time until the end of what has been sent on a route may be used.

@@ -1,15 +1,15 @@
 //! Forest: the packing of spanning trees that reaches the physical limit of any symmetric fabric, found by
-//! matroid union, e.g. where links or chiplets have failed.
+//! matroid union, e.g. where links or chiplets have failed. Nodes that only forward are not used, nor what links have one way only.
 //!
 //! With strength `p / q`, every edge used `q` times holds `p` spanning trees (Tutte 1961, Nash-Williams
 //! 1961), after dividing out common factors. Fewer trees that load the links a little less evenly are
 //! soon through, so that several packings are weighed against each other.
 
-use super::estimate::flit_times;
+use super::estimate::flit_times_of_ranks;
 use super::packing::Graph;
 use super::tree::{self, Planter, Priority, Table, Tree, Work};
 use super::{Algorithm, Info, Request};
-use crate::bound::{Edge, parallel_links, strength_of, symmetric_edges};
+use crate::bound::{Edge, edges_both_ways, strength_of};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::Schedule;
@@ -20,7 +20,7 @@ pub struct Forest;
 
 const INFO: Info = Info {
     name: "forest",
-    summary: "an optimal packing of spanning trees on any symmetric fabric, reduction and broadcast at once",
+    summary: "an optimal packing of spanning trees on the links between ranks, reduction and broadcast at once",
     options: tree::OPTIONS,
     source: "Tutte and Nash-Williams; Roskind and Tarjan; tree packing: Blink",
     collectives: &[Kind::AllReduce],
@@ -38,7 +38,7 @@ impl Algorithm for Forest {
 
     fn build(&self, request: &Request) -> Result<Schedule> {
         let planted = trees(request)?;
-        let widths = tree::widths(&flit_times(request));
+        let widths = tree::widths(&flit_times_of_ranks(request));
         let tables =
             planted.iter().map(|trees| Table::listed(trees, widths.clone(), Priority::Farthest, Work::Overlapped));
         tree::stream(request, tables)
@@ -48,18 +48,16 @@ impl Algorithm for Forest {
 /// Packings on the links of a request's fabric.
 ///
 /// # Errors
-/// [`crate::error::Code::NotApplicable`] if it has switches, links that are not equally fast both ways, or too many.
+/// [`crate::error::Code::NotApplicable`] if links both ways do not join all ranks, or there are too many.
 pub(super) fn trees(request: &Request) -> Result<Vec<Vec<Tree>>> {
-    let Some(edges) = symmetric_edges(request.fabric, request.system) else {
-        return request.refuse(match request.fabric.has_switches() {
-            true => "it needs a fabric of ranks, with no switches and none that only forward",
-            false => "it needs links that are equally fast both ways, and some are not",
-        });
-    };
+    let (edges, links) = edges_both_ways(request.fabric, request.system);
+    if !Graph::new(request.fabric.ranks(), edges.iter().map(|&(a, b, _)| (a, b))).is_connected() {
+        return request
+            .refuse("it needs ranks that links join both ways, without switches and nodes that only forward");
+    }
     if edges.len() > MOST_EDGES {
         return request.refuse(format_args!("{} edges are too many; at most {MOST_EDGES}", edges.len()));
     }
-    let links = parallel_links(request.fabric, request.system).expect("every edge has links");
     let packings = packings(request.fabric.ranks(), &edges, &links, tree::most(request));
     let mut planter = Planter::new(request.fabric, request.system);
     Ok(packings.iter().map(|packing| planter.plant_all(packing)).collect())
@@ -160,9 +158,8 @@ mod tests {
         #[test]
         fn the_packing_reaches_the_strength((nodes, edges) in graphs()) {
             let fabric = fabric(nodes, &edges);
-            let edges = symmetric_edges(&fabric, &System::preset("ideal").unwrap()).unwrap();
+            let (edges, links) = edges_both_ways(&fabric, &System::preset("ideal").unwrap());
             let strength = strength_of(nodes, &edges);
-            let links = parallel_links(&fabric, &System::preset("ideal").unwrap()).unwrap();
             let packings = packings(nodes, &edges, &links, usize::MAX);
             let trees = packings.last().unwrap();
             let time = |load: u128, capacity: u128| load * strength.crossing <= capacity * trees.len() as u128 * (u128::from(strength.parts) - 1);
@@ -177,8 +174,7 @@ mod tests {
     fn parallel_links_share_the_trees() {
         let fabric = Fabric::parse("dgx1v").unwrap();
         let system = System::preset("ideal").unwrap();
-        let edges = symmetric_edges(&fabric, &system).unwrap();
-        let links = parallel_links(&fabric, &system).unwrap();
+        let (edges, links) = edges_both_ways(&fabric, &system);
         let packings = packings(8, &edges, &links, usize::MAX);
         let mut planter = Planter::new(&fabric, &system);
         let trees = planter.plant_all(packings.last().unwrap());
@@ -198,8 +194,7 @@ mod tests {
             let edges: Vec<_> = around.flat_map(|edge| vec![edge; count]).collect();
             let fabric = fabric(nodes as usize, &edges);
             let system = System::preset("ideal").unwrap();
-            let edges = symmetric_edges(&fabric, &system).unwrap();
-            let links = parallel_links(&fabric, &system).unwrap();
+            let (edges, links) = edges_both_ways(&fabric, &system);
             let packings = packings(nodes as usize, &edges, &links, usize::MAX);
             let mut planter = Planter::new(&fabric, &system);
             let trees = planter.plant_all(packings.last().unwrap());
@@ -217,9 +212,8 @@ mod tests {
     fn slow_links_have_wider_places() {
         let fabric = Fabric::parse("mesh:3x3,slow=0-1:0.5,slow=4-5:0.75,slow=7-8:0.3").unwrap();
         let system = System::preset("ideal").unwrap();
-        let edges = symmetric_edges(&fabric, &system).unwrap();
+        let (edges, links) = edges_both_ways(&fabric, &system);
         let flit_times: Vec<u64> = fabric.links.iter().map(|link| system.flit_time(link)).collect();
-        let links = parallel_links(&fabric, &system).unwrap();
         for packing in packings(9, &edges, &links, usize::MAX) {
             let mut planter = Planter::new(&fabric, &system);
             let trees = planter.plant_all(&packing);

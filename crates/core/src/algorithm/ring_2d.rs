@@ -2,7 +2,8 @@
 //! different rates, the parts are such that the phases take least together.
 //!
 //! On a mesh a row is a line and its ring wraps around through the intermediate chiplets, one
-//! store-and-forward step each, as in the TTO artifact (HPCA 2024). The artifact starts the second
+//! store-and-forward step each, as in the TTO artifact (HPCA 2024): on the way back they get what they have once more, which changes
+//! nothing, though others may be reading it (docs/schedule.md, "What a proof says"). The artifact starts the second
 //! dimension of either phase when one part has arrived (`dependencies=published`): a data race. By
 //! default a barrier stands between the two; without (`held`) sums of the second dimension wait at
 //! their receivers until these have the complete parts of the first.

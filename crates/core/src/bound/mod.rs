@@ -24,7 +24,7 @@ mod volume;
 pub(crate) use certified::busiest_ps;
 pub use certified::{Certified, certificate, certified};
 pub use limit::Limit;
-pub use strength::{Edge, Strength, parallel_links, strength, strength_of, symmetric_edges};
+pub use strength::{Edge, Strength, edges_both_ways, strength, strength_of, symmetric_edges};
 
 use crate::collective::{Collective, Data, Kind};
 use crate::energy::{Attojoules, static_energy};

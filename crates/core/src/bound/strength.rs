@@ -97,24 +97,35 @@ fn places(nodes: usize) -> Vec<NodeId> {
 /// The edges of a fabric, parallel links merged, in a unit of their own (1 if all are alike); `None` if a node that is
 /// no rank has links, or two ranks are not joined equally fast both ways.
 pub fn symmetric_edges(fabric: &Fabric, system: &System) -> Option<Vec<Edge>> {
-    let mut joined: BTreeMap<(u32, u32), (u128, u128)> = BTreeMap::new();
-    for (link, capacity) in interruptible(&fabric.links).zip(Capacities::new(fabric, system).links) {
-        let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
-        let both = joined.entry((from.min(to), from.max(to))).or_default();
-        *if from < to { &mut both.0 } else { &mut both.1 } += capacity;
-    }
-    let edge = |((low, high), (there, back))| (there == back).then_some((low, high, there));
-    joined.into_iter().map(edge).collect()
+    let joined = joined(fabric, system);
+    let links: usize = joined.values().flatten().map(Vec::len).sum();
+    let edge = |(&(low, high), [there, back]): (&(u32, u32), &[Vec<u128>; 2])| {
+        let [there, back] = [there, back].map(|links| links.iter().sum());
+        (there == back).then_some((low, high, there))
+    };
+    joined.iter().map(edge).collect::<Option<_>>().filter(|_| links == fabric.links.len())
 }
 
-/// The capacities of the links that [`symmetric_edges`] merges into each edge: those of one direction, and of the other.
-pub fn parallel_links(fabric: &Fabric, system: &System) -> Option<Vec<[Vec<u128>; 2]>> {
+/// The ranks that links join both ways, as edges of the lower of the two rates in a unit of their own, and the capacities of the
+/// links that each merges: those of one direction, and of the other. Other links and nodes are left out.
+pub fn edges_both_ways(fabric: &Fabric, system: &System) -> (Vec<Edge>, Vec<[Vec<u128>; 2]>) {
+    let joined = joined(fabric, system).into_iter().filter(|(_, [there, back])| !there.is_empty() && !back.is_empty());
+    let edge = |((low, high), links): ((u32, u32), [Vec<u128>; 2])| {
+        let least = links.each_ref().map(|links| links.iter().sum::<u128>());
+        ((low, high, least[0].min(least[1])), links)
+    };
+    joined.map(edge).unzip()
+}
+
+/// The capacities of the links between ranks, by lower and higher rank: those upwards, and those downwards.
+fn joined(fabric: &Fabric, system: &System) -> BTreeMap<(u32, u32), [Vec<u128>; 2]> {
     let mut joined: BTreeMap<(u32, u32), [Vec<u128>; 2]> = BTreeMap::new();
     for (link, capacity) in interruptible(&fabric.links).zip(Capacities::new(fabric, system).links) {
-        let (from, to) = (fabric.nodes[link.from as usize].rank?, fabric.nodes[link.to as usize].rank?);
-        joined.entry((from.min(to), from.max(to))).or_default()[usize::from(from > to)].push(capacity);
+        if let [Some(from), Some(to)] = [link.from, link.to].map(|node| fabric.nodes[node as usize].rank) {
+            joined.entry((from.min(to), from.max(to))).or_default()[usize::from(from > to)].push(capacity);
+        }
     }
-    Some(joined.into_values().collect())
+    joined
 }
 
 /// Labels below the number of nodes, numbered by first appearance, and how many differ.

@@ -9,7 +9,8 @@ use std::collections::HashSet;
 const KINDS: [&str; 4] = ["drop", "slow", "exclude", "dead"];
 
 /// `intact` with degradations such as `drop=3-4`, `drop=3>4`, `slow=2-3:0.5`, `exclude=5`, `dead=5`;
-/// their numbers are node ids of `intact`. Anything but slowed links leaves a plain [`Shape::Graph`].
+/// their numbers are node ids of `intact`. Without dropped links and dead switches, what is left of a product stays one if it is a
+/// box of it, as a group does; else only slowed links leave more than a plain [`Shape::Graph`].
 pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a str>) -> Result<View> {
     let mut dropped = vec![false; intact.links.len()];
     let mut dead = vec![false; intact.nodes.len()];
@@ -42,12 +43,21 @@ pub(super) fn degrade<'a>(mut intact: Fabric, items: impl Iterator<Item = &'a st
             }
         }
     }
-    let shape = if same_structure { intact.shape.clone() } else { Shape::Graph };
     let left = |&rank: &u32| {
         let node = intact.node_of_rank(rank) as usize;
         !dead[node] && !excluded[node]
     };
-    let ranks = (0..intact.ranks() as u32).filter(left).collect();
+    let ranks: Vec<u32> = (0..intact.ranks() as u32).filter(left).collect();
+    let is_whole =
+        !dropped.contains(&true) && intact.nodes.iter().zip(&dead).all(|(node, dead)| !dead || node.rank.is_some());
+    let shape = match &intact.shape {
+        shape if same_structure => shape.clone(),
+        Shape::Product(product) if is_whole && ranks.len() > 1 => {
+            let nodes: Vec<NodeId> = ranks.iter().map(|&rank| intact.node_of_rank(rank)).collect();
+            product.part(&nodes).map_or(Shape::Graph, Shape::Product)
+        }
+        _ => Shape::Graph,
+    };
     for (link, dropped) in intact.links.iter().zip(&mut dropped) {
         *dropped |= dead[link.from as usize] || dead[link.to as usize];
     }

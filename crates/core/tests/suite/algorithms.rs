@@ -201,7 +201,7 @@ fn algorithms_apply_as_expected(systems: &[System], every: usize) {
             "ring ring-bi nested-ring dbtree multitree combs forest optimal overlapped-tree halving-doubling hierarchical direct",
         ),
         ("mesh:3x3,drop=4-5", "ring dbtree multitree forest optimal overlapped-tree direct"),
-        ("mesh:4x4,exclude=5", "dbtree multitree optimal overlapped-tree direct"),
+        ("mesh:4x4,exclude=5", "dbtree multitree forest optimal overlapped-tree direct"),
         ("mesh:4x4,dead=15", "dbtree multitree forest optimal overlapped-tree direct"),
         (
             "mesh:4x4,slow=0-1:0.5",
@@ -603,9 +603,9 @@ fn small_messages_are_fastest_by_combs() {
 fn forest_refuses() {
     let system = System::preset("tto").unwrap();
     for (spec, why) in [
-        ("switch:4", "no switches"),
-        ("mesh:4x4,exclude=5", "no switches"),
-        ("mesh:4x4,drop=5>6", "equally fast both ways"),
+        ("switch:4", "without switches"),
+        ("mi300x:2", "without switches"),
+        ("mesh:1x4,exclude=1", "without switches"),
         ("fc:256", "too many; at most 16384"),
     ] {
         let fabric = Fabric::parse(spec).unwrap();

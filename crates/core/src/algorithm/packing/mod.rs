@@ -54,6 +54,11 @@ impl Graph {
         distances
     }
 
+    /// Whether all nodes can be reached from each other.
+    pub fn is_connected(&self) -> bool {
+        !self.distances(0).contains(&NONE)
+    }
+
     /// The node nearest to the one farthest from it.
     pub fn centre(&self) -> u32 {
         let far = |&node: &u32| (self.distances(node).into_iter().max(), node);

@@ -1,0 +1,110 @@
+//! A fabric with more links, wires or nodes that forward is planned no worse than without them.
+
+use crate::common::random_fabric::random_fabric;
+use antiphon_core::algorithm::build_bare;
+use antiphon_core::collective::{Collective, Kind};
+use antiphon_core::fabric::{Fabric, Link, Node, Shape};
+use antiphon_core::simulate::{Fidelity, simulate};
+use antiphon_core::system::System;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Time of an AllReduce, if the algorithm applies.
+fn time(fabric: &Fabric, system: &str, bytes: u64, spec: &str) -> Option<u64> {
+    let system = System::preset(system).unwrap();
+    let schedule = build_bare(fabric, &system, Collective::new(Kind::AllReduce), bytes, spec).ok()?;
+    Some(simulate(fabric, &schedule, &system, Fidelity::Packet, &mut |_| true).unwrap().time_ps)
+}
+
+/// What a fabric gets more.
+#[derive(Debug, Clone)]
+enum More {
+    /// A pair of links between two nodes.
+    Links(usize, usize),
+    /// A link one way.
+    OneWay(usize, usize),
+    /// A node that forwards between some.
+    Forwarder(Vec<usize>),
+}
+
+fn larger(fabric: &Fabric, more: &More, speed: u32) -> Fabric {
+    let (mut nodes, mut links) = (fabric.nodes.clone(), fabric.links.clone());
+    let count = nodes.len();
+    let mut join = |from: usize, to: usize| {
+        let [from, to] = [from, to].map(|node| if node < count { node } else { node % count });
+        let link = Link { speed_permille: speed, ..Link::new(from as u32, to as u32, "x") };
+        links.extend((from != to).then_some(link));
+    };
+    match more {
+        More::Links(a, b) => {
+            join(*a, *b);
+            join(*b, *a);
+        }
+        More::OneWay(a, b) => join(*a, *b),
+        More::Forwarder(near) => {
+            nodes.push(Node::switch("forwarder", []));
+            for &node in near {
+                for (from, to) in [(node % count, count), (count, node % count)] {
+                    links.push(Link { speed_permille: speed, ..Link::new(from as u32, to as u32, "x") });
+                }
+            }
+        }
+    }
+    Fabric::new("larger", Shape::Graph, nodes, links).unwrap()
+}
+
+/// Random pairs. What is added may change which of two plans that are about as good is taken, by what it looks like before
+/// packets are sent: hence the tolerance, and no little data, where a step more or less is a tenth of the time.
+fn pairs(cases: u32, spec: &str, tolerance: f64) {
+    let place = || 0usize..10;
+    let more = prop_oneof![
+        (place(), place()).prop_map(|(a, b)| More::Links(a, b)),
+        (place(), place()).prop_map(|(a, b)| More::OneWay(a, b)),
+        prop::collection::vec(place(), 1..4).prop_map(More::Forwarder),
+    ];
+    let system = prop::sample::select(vec!["tto", "generic", "ideal"]);
+    let bytes = prop::sample::select(vec![1u64 << 20, 16 << 20]);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let strategy = (random_fabric(), more, 1u32..3, system, bytes);
+    let test = |(fabric, more, speed, system, bytes): (Fabric, More, u32, &str, u64)| {
+        let whole = larger(&fabric, &more, speed * 500);
+        if let Some(part) = time(&fabric, system, bytes, spec) {
+            let whole = time(&whole, system, bytes, spec).expect("what is legal on a part is so on the whole");
+            prop_assert!(whole as f64 <= part as f64 * tolerance, "{spec} {more:?}: {whole} for {part}");
+        }
+        Ok(())
+    };
+    runner.run(&strategy, test).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn the_default_plan_is_no_worse_on_a_larger_fabric() {
+    pairs(40, "optimal", 1.05);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn the_default_plan_is_no_worse_on_200_larger_fabrics() {
+    pairs(200, "optimal", 1.05);
+}
+
+#[test]
+fn packings_apply_where_they_do_on_a_part() {
+    pairs(200, "forest", 1.03);
+}
+
+/// Chiplets that only forward are not in the way of what takes them for dead.
+#[test]
+fn nodes_that_forward_are_left_out() {
+    for (dead, forwards, spec) in [
+        ("mesh:4x4,dead=5", "mesh:4x4,exclude=5", "forest"),
+        ("mesh:4x5,dead=4,dead=9,dead=14,dead=19", "mesh:4x5,exclude=4,exclude=9,exclude=14,exclude=19", "combs"),
+        ("mesh:4x5,dead=4,dead=9,dead=14,dead=19", "mesh:4x5,exclude=4,exclude=9,exclude=14,exclude=19", "tto"),
+    ] {
+        let [without, with] = [dead, forwards].map(|spec| Fabric::parse(spec).unwrap());
+        for system in ["tto", "generic"] {
+            let [without, with] = [&without, &with].map(|fabric| time(fabric, system, 4 << 20, spec).unwrap());
+            assert_eq!(with, without, "{spec} on {forwards}");
+        }
+    }
+}
