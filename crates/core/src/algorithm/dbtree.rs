@@ -5,6 +5,7 @@
 //! The artifact put four ranks on each of the first routers by mistake
 //! (`mapping=four-per-router`, for reproduction); `linear` puts rank v on chiplet v.
 
+use super::boxes::{Boxes, CHANNELS};
 use super::tree::{Demand, Table, Tree, Work, spread};
 use super::{Algorithm, Info, Request};
 use crate::collective::Kind;
@@ -20,6 +21,7 @@ const INFO: Info = Info {
     name: "dbtree",
     summary: "double binary tree, pipelined; ignores the topology",
     options: &[
+        CHANNELS,
         Opt::choice(
             "mapping",
             &["linear", "four-per-router"],
@@ -35,17 +37,20 @@ const INFO: Info = Info {
             &["minimal", "spread"],
             "How messages go. minimal: as the fabric routes; spread: so that links are shared most evenly, with detours.",
         ),
-        Opt::choice(
-            "issue",
-            &["strict-steps", "links"],
-            "Who goes first. strict-steps: a rank sends one message after the other; links: on all its links at once.",
-        ),
+        Opt {
+            default: Derived("strict-steps with one channel, links with more"),
+            ..Opt::choice(
+                "issue",
+                &["strict-steps", "links"],
+                "Who goes first. strict-steps: a rank sends one message after the other, as many at once as channels; links: on all its links at once.",
+            )
+        },
         Opt::count(
             "chunks",
             1,
             1 << 20,
             Derived("half as many as ranks"),
-            "Parts of a tree's half of the data that follow each other through it.",
+            "Parts of a tree's part of the data that follow each other through it.",
         ),
     ],
     source: "Sanders et al., Parallel Computing 2009; TTO (HPCA 2024) as baseline",
@@ -95,21 +100,40 @@ impl Algorithm for DbTree {
         if spreads && crowded {
             return request.refuse("routes=spread is for one rank a chiplet, not mapping=four-per-router");
         }
+        let boxes = Boxes::new(request).filter(|_| !crowded);
+        let most = MOST_TRANSFERS / (4 * u64::from(n));
+        let channels = Boxes::channels(boxes.as_ref(), request, request.block_bytes(n), 8, most);
+        if crowded && channels > 1 {
+            return request.refuse("channels are for one rank a chiplet, not mapping=four-per-router");
+        }
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
-        if request.options.choice("issue") == "strict-steps" {
+        if request.options.given("issue").map_or(channels == 1, |issue| issue.text() == "strict-steps") {
             schedule.endpoint.issue = Issue::StrictSteps;
-            schedule.endpoint.interfaces = Some(1);
+            schedule.endpoint.interfaces = Some(channels as u32);
         }
         if let Some(grid) = grid.filter(|_| crowded) {
             schedule.excluded = (n..request.ranks()).collect();
             schedule.placement = (0..request.ranks()).map(|v| grid.nodes[v as usize / 4]).collect();
         }
         let (chunks, parts) = match request.options.given("chunks").map(Value::whole) {
-            Some(chunks) => (chunks, 2 * chunks as u32),
-            None => (u64::from(n / 2).max(1), n),
+            Some(chunks) => (chunks, 2 * chunks),
+            None => (u64::from(n / 2).max(1), n.into()),
         };
-        let mut trees = parents(n, image).map(|parents| Tree::logical(&parents));
+        let parts = parts * channels as u64;
+        let pair = parents(n, image);
+        let mut trees = vec![];
+        for channel in 0..channels {
+            // The rank of every vertex.
+            let ranks = boxes.as_ref().map_or_else(|| (0..n).collect(), |boxes| boxes.turned(channel));
+            for parents in &pair {
+                let mut list = vec![None; parents.len()];
+                (0..)
+                    .zip(parents)
+                    .for_each(|(v, p): (usize, _)| list[ranks[v] as usize] = p.map(|p| ranks[p as usize]));
+                trees.push(Tree::logical(&list));
+            }
+        }
         if spreads {
             trees = on_links(request, trees);
         }
@@ -123,7 +147,7 @@ impl Algorithm for DbTree {
         let last = slots.iter().flatten().map(|slots| slots[0]).max().unwrap_or(0);
         slots.iter_mut().flatten().for_each(|slots| slots[1] = last - slots[0]);
         let table = Table::new(request.fabric, &trees, slots, 2, Work::Phases);
-        table.lanes(&mut builder, |_| request.block_bytes(parts), chunks);
+        table.lanes(&mut builder, |_| request.wire_bytes(request.bytes.div_ceil(parts)), chunks);
         builder.phase("reduce-scatter", false);
         table.send(&mut builder, &[Op::Reduce])?;
         builder.phase("all-gather", false);
@@ -132,8 +156,11 @@ impl Algorithm for DbTree {
     }
 }
 
+/// About the most messages for which there is more than one channel unless it is asked for: some seconds of work.
+const MOST_TRANSFERS: u64 = 1 << 20;
+
 /// The trees on routes that share the links evenly.
-fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
+fn on_links(request: &Request, trees: Vec<Tree>) -> Vec<Tree> {
     let node = |rank| request.fabric.node_of_rank(rank);
     let demands = trees.iter().flat_map(Tree::edges).flat_map(|&(child, parent)| {
         // Phases go through the configurations.
@@ -143,13 +170,14 @@ fn on_links(request: &Request, trees: [Tree; 2]) -> [Tree; 2] {
         })
     });
     let mut routes = spread(request.fabric, request.system, &demands.collect::<Vec<_>>()).into_iter();
-    trees.map(|tree| {
+    let laid = trees.iter().map(|tree| {
         let edges = tree.edges().iter().map(|&(child, parent)| {
             let [up, down] = [(); 2].map(|()| routes.next().expect("a route for every message"));
             (child, parent, [up, down])
         });
         Tree::new(request.fabric.ranks(), edges)
-    })
+    });
+    laid.collect()
 }
 
 #[cfg(test)]

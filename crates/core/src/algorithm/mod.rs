@@ -1,5 +1,6 @@
 //! Collective algorithms, one per file, behind one trait.
 
+mod boxes;
 mod bruck;
 mod combs;
 mod cycle;
@@ -338,9 +339,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Half `half` (0 or 1) of a region, cut at a multiple of 4 bytes.
-fn half(region: (Bytes, Bytes), half: usize) -> (Bytes, Bytes) {
-    let (start, length) = shard(region.1, 2, half);
+/// Part `index` of so many of a region, cut at multiples of 4 bytes.
+fn portion(region: (Bytes, Bytes), parts: usize, index: usize) -> (Bytes, Bytes) {
+    let (start, length) = shard(region.1, parts, index);
     (region.0 + start, length)
 }
 

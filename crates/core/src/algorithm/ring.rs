@@ -1,12 +1,14 @@
-//! Ring: reduce-scatter one way around, all-gather the other; the same way where links go one way.
+//! Ring: reduce-scatter around it, all-gather on the same way; or back, as in the TTO artifact (`gather=back`). With channels
+//! there is a ring for each part of the data, through all ways into boxes.
 //!
 //! Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms" (JPDC 2009); on odd meshes as in
 //! the TTO artifact (HPCA 2024): the walk passes one rank twice, so its
 //! shard is cut in two, and each half still takes a whole turn.
 
+use super::boxes::{Boxes, CHANNELS};
 use super::cycle::{self, Cycle};
 use super::path::{self, Way};
-use super::{Algorithm, Info, Request, Scale, half};
+use super::{Algorithm, Info, Request, Scale, portion};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::options::{Default::Derived, Opt};
@@ -19,13 +21,21 @@ pub struct Ring;
 const INFO: Info = Info {
     name: "ring",
     summary: "unidirectional ring, one shard a step; a closed walk on odd meshes",
-    options: &[Opt::count(
-        "buffers",
-        1,
-        4096,
-        Derived("as many as there are"),
-        "Most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before.",
-    )],
+    options: &[
+        CHANNELS,
+        Opt::choice(
+            "gather",
+            &["on", "back"],
+            "Way round of the all-gather. on: as the reduce-scatter; back: the other way, as the TTO artifact, where links go both ways.",
+        ),
+        Opt::count(
+            "buffers",
+            1,
+            4096,
+            Derived("as many as there are"),
+            "Most messages of a rank that are started and not yet sent: each waits for the sending of the one so many before.",
+        ),
+    ],
     source: "Patarasuk and Yuan, JPDC 2009; TTO (HPCA 2024) as baseline",
     collectives: &[Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather],
 };
@@ -40,40 +50,50 @@ impl Algorithm for Ring {
     }
 
     fn build(&self, request: &Request) -> Result<Schedule> {
-        request.expect_rings(1)?;
         let buffers = request.options.given("buffers").map(Value::whole);
-        let Cycle { ranks: walk, both_ways, direct } = match cycle::closed_walk(request.fabric, request.system) {
-            Ok(cycle) => cycle,
-            Err(why) => return request.refuse(why),
-        };
-        let slots = walk.len();
         let block = request.block_bytes(request.ranks());
+        let boxes = Boxes::new(request);
+        // More would take long.
+        let most = MOST_TRANSFERS / request.ring_transfers(1, request.ranks().into()).max(1);
+        let channels = Boxes::channels(boxes.as_ref(), request, block, 4, most);
+        request.expect_rings(channels as u64)?;
+        // A walk for every channel.
+        let (walks, both_ways, direct) = match boxes.filter(|_| channels > 1) {
+            Some(boxes) => ((0..channels).map(|channel| boxes.ring(channel)).collect(), true, false),
+            None => match cycle::closed_walk(request.fabric, request.system) {
+                Ok(Cycle { ranks, both_ways, direct }) => (vec![ranks; channels], both_ways, direct && channels == 1),
+                Err(why) => return request.refuse(why),
+            },
+        };
+        let slots = walks[0].len();
         let mut builder = request.builder();
-        builder.reserve(request.ring_transfers(1, slots as u64));
+        builder.reserve(request.ring_transfers(channels as u64, slots as u64));
         builder.schedule.endpoint.issue = Issue::Links;
         builder.schedule.conflict_free = direct;
-        for (slot, &rank) in walk.iter().enumerate() {
-            let mut region = request.shard(rank);
-            let visits: Vec<usize> = (0..slots).filter(|&other| walk[other] == rank).collect();
-            if visits.len() == 2 {
-                region = half(region, usize::from(slot == visits[1]));
+        for (channel, walk) in walks.iter().enumerate() {
+            for (slot, &rank) in walk.iter().enumerate() {
+                let mut region = request.shard(rank);
+                let visits: Vec<usize> = (0..slots).filter(|&other| walk[other] == rank).collect();
+                if visits.len() == 2 {
+                    region = portion(region, 2, usize::from(slot == visits[1]));
+                }
+                builder.shard_block(rank, portion(region, channels, channel), block.div_ceil(channels as u64));
             }
-            builder.shard_block(rank, region, block);
         }
-        // Slot `i` after `start`, going forwards along the walk.
-        // From every slot around the walk.
+        // From every slot around its walk.
         let ways = |turned: fn(&mut [u32])| -> Vec<Way> {
-            let around = |slot: usize| {
-                let mut path = path::around(&walk, slot, 0);
+            let around = |lane: usize| {
+                let mut path = path::around(&walks[lane / slots], lane % slots, 0);
                 turned(&mut path);
-                Way { lanes: slot as u32..slot as u32 + 1, path }
+                Way { lanes: lane as u32..lane as u32 + 1, path }
             };
-            (0..slots).map(around).collect()
+            (0..channels * slots).map(around).collect()
         };
         if request.scatters() {
             builder.phase("reduce-scatter", false);
-            // To the slot: backwards, or forwards where links go one way.
-            let turned = if both_ways { <[u32]>::reverse } else { |path: &mut [u32]| path.rotate_left(1) };
+            // To the slot, forwards or backwards.
+            let back = both_ways && request.options.choice("gather") == "back";
+            let turned = if back { <[u32]>::reverse } else { |path: &mut [u32]| path.rotate_left(1) };
             path::reduce_along(&mut builder, &ways(turned), 0)?;
         }
         if request.gathers() {
@@ -86,6 +106,9 @@ impl Algorithm for Ring {
         builder.finish()
     }
 }
+
+/// Most transfers for which there is more than one channel unless it is asked for: some seconds of work.
+const MOST_TRANSFERS: u64 = 1 << 20;
 
 /// Makes every message of a rank wait until the one `buffers` before it was sent.
 fn wait_for_buffers(builder: &mut Builder, buffers: u64) {

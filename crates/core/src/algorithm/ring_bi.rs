@@ -4,7 +4,7 @@
 
 use super::cycle::{self, Cycle};
 use super::path::{self, Way};
-use super::{Algorithm, Info, Request, Scale, half};
+use super::{Algorithm, Info, Request, Scale, portion};
 use crate::collective::Kind;
 use crate::error::Result;
 use crate::schedule::{Issue, Schedule};
@@ -51,7 +51,7 @@ impl Algorithm for RingBi {
         builder.schedule.conflict_free = direct;
         for direction in 0..2 {
             for &rank in &cycle {
-                builder.shard_block(rank, half(request.shard(rank), direction), block);
+                builder.shard_block(rank, portion(request.shard(rank), 2, direction), block);
             }
         }
         // Of every lane the way from its slot.

@@ -6,7 +6,7 @@
 //! it is not a complete AllReduce and is kept for reproduction only.
 
 use super::path::{self, Way};
-use super::{Algorithm, Info, Request, Scale, cycle, half};
+use super::{Algorithm, Info, Request, Scale, cycle, portion};
 use crate::collective::{Kind, shard};
 use crate::error::Result;
 use crate::options::Opt;
@@ -79,7 +79,7 @@ impl Algorithm for RingBiOdd {
         };
         for direction in 0..2 {
             for slot in 0..slots {
-                builder.block(half(shard(request.bytes, slots, slot), direction), block);
+                builder.block(portion(shard(request.bytes, slots, slot), 2, direction), block);
             }
         }
         let around = |slot, direction| path::around(&ring, slot, direction);

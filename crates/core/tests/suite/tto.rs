@@ -53,7 +53,7 @@ fn points(fidelity: Fidelity, flit_hops: std::ops::Range<u64>) -> Vec<Point> {
         .filter(|row| flit_hops.contains(&number(row, "flit_hops")))
         .map(|row| {
             let spec = match row["algorithm"].as_str() {
-                "Ring" => "ring",
+                "Ring" => "ring:gather=back",
                 "Ring-2D" if fidelity == Fidelity::Flit => "ring-2d:dependencies=published",
                 "Ring-2D" => "ring-2d",
                 "DBTree" => "dbtree:mapping=four-per-router",

@@ -21,6 +21,8 @@ PORTS = 4
 """Of a router, without the local one: no configuration has more."""
 SIDES = (4, 8)
 ALGORITHMS = {"ring": "Ring", "dbtree": "Double binary tree", "multitree": "Multi-tree"}
+RUNS = {"ring": "ring:gather=back"}
+"""What a name stands for: the configurations found for rings double both directions."""
 MESH, TORUS, BUTTERFLY, ADAPT = PEERS = [each for each in DATA.series.values() if each.more["kind"] == "peer"]
 ARIES, LATENCY, CONCENTRATED, WIDE = DATA.named(
     "ARIES", "ARIES, latency-optimised", "ARIES, concentrated", "Flattened butterfly, full channels"
@@ -53,7 +55,8 @@ def design(series: Series, algorithm: str, side: int) -> Design | None:
     rate = SYSTEM.link_rate_gb_per_s * PORTS / ports
     for each in DATA.table("designs"):
         if each["design"] == series.name and each["algorithm"] in ("", algorithm) and each["side"] in ("", str(side)):
-            return Design(each["fabric"].format(side=side, gb=rate), each["run"] or algorithm, each["ejection"])
+            run = each["run"] or RUNS.get(algorithm, algorithm)
+            return Design(each["fabric"].format(side=side, gb=rate), run, each["ejection"])
     return None
 
 

@@ -1,6 +1,6 @@
 //! Hamiltonian cycles, and the closed walks that stand in for them on odd meshes.
 
-mod search;
+pub mod search;
 
 use crate::fabric::{Dimension, DimensionShape, Fabric, Product};
 use crate::system::System;

@@ -1,7 +1,7 @@
 //! Searches for Hamiltonian cycles where none is known.
 
 use super::Cycle;
-use crate::fabric::{Fabric, NodeId};
+use crate::fabric::{Fabric, LinkId, NodeId};
 use crate::system::System;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -21,7 +21,7 @@ type Neighbours = Vec<Vec<u32>>;
 /// # Errors
 /// Why there is none, or that none was found, in one line.
 pub fn search(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
-    let all = neighbours(fabric);
+    let all = neighbours(fabric, |_| true);
     let paired = both_ways(&all);
     let direct = !fabric.has_switches();
     match among(&paired, true, true) {
@@ -31,8 +31,8 @@ pub fn search(fabric: &Fabric, system: &System) -> Result<Cycle, String> {
     }
 }
 
-/// Ranks that each rank reaches over one link or through switches only, in link order.
-fn neighbours(fabric: &Fabric) -> Neighbours {
+/// Ranks that each rank reaches over one of some links or through switches only, in link order.
+pub fn neighbours(fabric: &Fabric, joins: impl Fn(LinkId) -> bool) -> Neighbours {
     (0..fabric.ranks() as u32)
         .map(|rank| {
             let mut found = Vec::new();
@@ -40,7 +40,8 @@ fn neighbours(fabric: &Fabric) -> Neighbours {
             let mut stack = vec![fabric.node_of_rank(rank)];
             seen[stack[0] as usize] = true;
             while let Some(node) = stack.pop() {
-                for next in fabric.out_links(node).iter().map(|&link| fabric.link(link).to) {
+                for next in fabric.out_links(node).iter().filter(|&&link| joins(link)).map(|&link| fabric.link(link).to)
+                {
                     if !std::mem::replace(&mut seen[next as usize], true) {
                         match fabric.nodes[next as usize].rank {
                             Some(other) => found.push(other),
@@ -106,7 +107,7 @@ fn fastest(fabric: &Fabric, system: &System, near: &Neighbours, mut ranks: Vec<u
 
 /// A cycle from rank 0 over neighbours, `symmetric` if they are each other's. A depth-first search finds most at once;
 /// where it is stuck, rotations find nearly all others. It has the last word if the search is to be `thorough`.
-fn among(near: &Neighbours, symmetric: bool, thorough: bool) -> Result<Vec<u32>, String> {
+pub fn among(near: &Neighbours, symmetric: bool, thorough: bool) -> Result<Vec<u32>, String> {
     let none = |why: String| Err(format!("there is no Hamiltonian cycle through its ranks: {why}"));
     if let Some(why) = obstacle(near, symmetric) {
         return none(why);
