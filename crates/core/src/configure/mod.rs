@@ -307,11 +307,9 @@ mod tests {
     /// What fewer wires allow, more allow too.
     #[test]
     fn more_wires_are_no_worse() {
-        for steps in [40, 400] {
-            let [one, two] =
-                ["aries:4x4", "aries:4x4:wires=2"].map(|spec| search(spec, &["dbtree"], 2 << 20, steps).unwrap());
-            assert!(two.time_ps <= one.time_ps && two.simulated > one.simulated, "{} {}", one.time_ps, two.time_ps);
-        }
+        let [one, two] =
+            ["aries:4x4", "aries:4x4:wires=2"].map(|spec| search(spec, &["dbtree"], 2 << 20, 100).unwrap());
+        assert!(two.time_ps <= one.time_ps && two.simulated > one.simulated, "{} {}", one.time_ps, two.time_ps);
     }
 
     #[test]
