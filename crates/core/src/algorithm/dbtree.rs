@@ -106,6 +106,7 @@ impl Algorithm for DbTree {
         if crowded && channels > 1 {
             return request.refuse("channels are for one rank a chiplet, not mapping=four-per-router");
         }
+        let boxes = boxes.filter(|_| channels > 1);
         let mut builder = request.builder();
         let schedule = &mut builder.schedule;
         if request.options.given("issue").map_or(channels == 1, |issue| issue.text() == "strict-steps") {
