@@ -144,7 +144,8 @@ impl Executor {
             let rank = Rank::new(&schedule, &Program::new(&schedule), rank);
             Ok((schedule, rank))
         })?;
-        let mut executor = Executor { schedule, number: rank, element, rank: fresh.clone(), fresh, streams: vec![], right: None };
+        let mut executor =
+            Executor { schedule, number: rank, element, rank: fresh.clone(), fresh, streams: vec![], right: None };
         executor.restart();
         Ok(executor)
     }

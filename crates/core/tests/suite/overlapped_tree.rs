@@ -267,8 +267,12 @@ proptest! {
 fn no_slot_of_a_switch_is_lost() {
     for ranks in [4, 8, 16, 64] {
         let fabric = Fabric::parse(&format!("switch:{ranks}")).unwrap();
-        for (options, stride) in [("trees=1", 3), ("trees=2", 4), ("trees=1,overlap=no", 2), ("trees=2,overlap=no", 2)]
-        {
+        for (options, stride) in [
+            ("trees=1,overlap=yes", 3),
+            ("trees=2,overlap=yes", 4),
+            ("trees=1,overlap=no", 2),
+            ("trees=2,overlap=no", 2),
+        ] {
             let schedule = build(&fabric, &system("generic"), 1 << 20, &format!("mapping=numbered,{options}"));
             assert_eq!(schedule.lanes[0].stride, stride, "{ranks} ranks, {options}");
         }

@@ -109,7 +109,7 @@ fn one_message_a_slot_on_a_channel() {
 #[test]
 fn schedules_say_it() {
     let fabric = ring(2, 25);
-    let schedule = build(&fabric, "ring");
+    let schedule = build(&fabric, "ring:gather=back");
     assert_eq!(schedule.bundled_links.len(), 8);
     let json = schedule.to_json();
     assert_eq!(Schedule::from_json(&json, Some(&fabric)).unwrap(), schedule);

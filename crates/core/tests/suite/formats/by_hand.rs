@@ -420,7 +420,7 @@ fn limits_are_those_of_a_consumer() {
     let error = consumer("rccl").unwrap().check(&long).unwrap_err();
     assert_eq!(
         (error.code, &error.message[..]),
-        (Code::TooLarge, "RCCL: gpu 0 tb 0 has 79 steps, at most 64 are read")
+        (Code::TooLarge, "RCCL: gpu 0 tb 0 has 158 steps, at most 64 are read")
     );
     assert_eq!(consumer("executor").unwrap().check(&long), Ok(()));
     let error = msccl::Msccl.write(&ring(80), "rccl", Watch::default()).unwrap_err();
