@@ -20,7 +20,7 @@ from antiphon.collective.schedules import as_schedule, build, lower_bound, simul
 from antiphon.collective.specs import known_names, specs_of, split_fidelities
 from antiphon.deadline import Deadline, OverTime
 from antiphon.errors import AntiphonError
-from antiphon.given import as_fabric, as_system
+from antiphon.given import as_collective, as_fabric, as_system
 from antiphon.names import Collective, Fidelity
 from antiphon.parallel import in_parallel
 from antiphon.results import Bound
@@ -57,7 +57,7 @@ def run(
         schedule: a Schedule, or a file ``*.json`` (docs/schedule.md).
         system: preset, file or System.
         fidelity: in how much detail.
-        bound: that of all ranks, if it is known.
+        bound: that of all ranks at this fidelity, if it is known.
         progress: called about ten times a second with the share done, 0 to 1; an exception it raises ends the run.
         energy: also what the run takes (docs/energy.md).
         trace: also a file ``*.json`` of what happened when, in Chrome's trace event format (docs/formats.md).
@@ -69,7 +69,7 @@ def run(
     fabric, system = as_fabric(fabric), as_system(system)
     schedule = as_schedule(schedule, fabric)
     if bound is None or schedule.bound_of != ALL_RANKS:
-        bound = schedule.lower_bound(fabric, system)
+        bound = schedule.lower_bound(fabric, system, fidelity)
     return Run(
         fabric=fabric.name,
         group=fabric.members,
@@ -97,11 +97,12 @@ def bounded(
     *,
     root: int = 0,
     matrix: Matrix | None = None,
+    fidelity: str = "packet",
 ) -> tuple[Bound, dict[str, Any]]:
-    """How fast anything could be, also as documented in docs/json.md."""
-    system = System() if system is None else system
+    """How fast anything could be at a fidelity, also as documented in docs/json.md."""
+    system, collective = System() if system is None else system, as_collective(collective)
     data = amount(bytes, matrix, fabric)
-    lower = lower_bound(fabric, collective, system=system, root=root, **data.given)
+    lower = lower_bound(fabric, collective, system=system, root=root, fidelity=fidelity, **data.given)
     return lower, {
         "fabric": fabric.name,
         "group": fabric.members,
@@ -160,10 +161,9 @@ def compare(
     """
     deadline = Deadline(time_limit_s)
     progress = deadline.watching(progress)
-    fabric, system = as_fabric(fabric), as_system(system)
+    fabric, system, collective = as_fabric(fabric), as_system(system), as_collective(collective)
     data = amount(bytes, matrix, fabric)
     given = data.given | {"collective": collective, "system": system, "root": root}
-    bound = lower_bound(fabric, **given)
     specs = known_names() if algorithms is None else specs_of(algorithms)
     for spec in specs:
         if spec.partition(":")[0] not in known_names():
@@ -172,6 +172,7 @@ def compare(
     for _, schedule in others:
         _expect_same(schedule, collective, data, root)
     chosen = split_fidelities(fidelity)
+    bounds = {name: lower_bound(fabric, **given, fidelity=name) for name in chosen}
 
     def time(way: str | tuple[str | None, Schedule]) -> tuple[list[Run], list[Refusal]]:
         file, own = (None, None) if isinstance(way, str) else way
@@ -187,7 +188,7 @@ def compare(
         for name in reversed(chosen):
             heartbeat = _heartbeat(progress, spec if len(chosen) == 1 else f"{spec} ({name})")
             try:
-                timed = run(fabric, schedule, system, name, bound=bound, progress=heartbeat, energy=energy)
+                timed = run(fabric, schedule, system, name, bound=bounds[name], progress=heartbeat, energy=energy)
                 runs.append(replace(timed, file=file))
             except AntiphonError as error:
                 refused.append(_refusal(spec, fabric, error, name if len(chosen) > 1 else None))
@@ -217,6 +218,7 @@ def compare(
         )
     )
     size, total = data.bytes, data.matrix_bytes
+    bound = bounds[chosen[-1]]
     return Comparison(fabric.name, fabric.members, collective, size, system, chosen, bound, ladder, refused, total)
 
 

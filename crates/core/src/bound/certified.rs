@@ -54,7 +54,7 @@ pub fn certificate(
     found: Option<Certificate>,
 ) -> Result<Certificate> {
     let (task, capacities) = (Task::of_schedule(fabric, schedule)?, Capacities::new(fabric, system));
-    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task, true).limit.certificate());
+    let certificate = found.unwrap_or_else(|| bound(fabric, system, &task, Some(0)).limit.certificate());
     let least = prices::load(fabric, &capacities, &task, &certificate)?;
     Ok(Certificate { share_ppm: share_ppm(least, busiest(fabric, &capacities, schedule)), ..certificate })
 }
