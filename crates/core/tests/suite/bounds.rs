@@ -209,7 +209,7 @@ impl Sweep {
                 let title = format!("{name} {} {bytes} B {} on {}", kind.name(), system.name, fabric.name);
                 let schedule = match algorithm::build(fabric, system, collective, bytes, name) {
                     Ok(schedule) => schedule,
-                    Err(error) if error.code == Code::NotApplicable => continue,
+                    Err(error) if [Code::NotApplicable, Code::BadSize].contains(&error.code) => continue,
                     Err(error) => {
                         self.note("refused build", format!("{title}: {error}"));
                         continue;
@@ -231,7 +231,8 @@ impl Sweep {
                     match simulate(fabric, &schedule, system, fidelity, &mut |_| true) {
                         Ok(result) if result.time_ps >= bound.time_ps => {}
                         Ok(result) => self.note(cause, format!("{title}: {} ps, {bound:?}", result.time_ps)),
-                        Err(error) if error.message.contains("virtual channels are too few") => {}
+                        // Packets that fit into no buffer, or chunks into no engine, and too few channels.
+                        Err(error) if [Code::BadSize, Code::Stalled].contains(&error.code) => {}
                         Err(error) => self.note("refused run", format!("{title}: {error}")),
                     }
                 }
